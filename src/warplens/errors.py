@@ -1,0 +1,30 @@
+"""The errors that a user can cause. Each is one clear line; the command line prints it and exits with 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WarplensError(Exception):
+    """Something the user can mend; the message says what and how."""
+
+
+class FileError(WarplensError):
+    """A file that cannot be read, or that says something it may not; the message names file and key."""
+
+
+class MissingField(WarplensError):
+    """A model needs a number that the machine or the workload does not give."""
+
+    def __init__(self, model: str, what: str, field: str) -> None:
+        """Name the model, the thing that lacks the field, and the field."""
+        super().__init__(f"{model} needs {field}, which {what} does not give")
+        self.field = field
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the closest known word, or an empty string."""
+    by_lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.5)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -1,0 +1,12 @@
+"""What a kernel is: listings, dependences, launch, workload."""
+
+from warplens.kernel.listing import Instruction, parse_listing
+from warplens.kernel.loader import list_workloads, load_workload, parse_workload
+from warplens.kernel.mix import mix
+from warplens.kernel.schedule import Schedule, period, schedule
+from warplens.kernel.workload import Access, Launch, Link, Number, Workload
+
+__all__ = [
+    "Access", "Instruction", "Launch", "Link", "Number", "Schedule", "Workload", "list_workloads",
+    "load_workload", "mix", "parse_listing", "parse_workload", "period", "schedule",
+]  # fmt: skip

@@ -1,0 +1,98 @@
+"""Listings: SASS-like text, one instruction a line, to instructions with their registers.
+
+    @P0 BRA label            ; taken
+        LD R1, [R1]          ; latency=512
+        FADD R1, R1, R2
+    label:
+        BAR.RED.POPC
+
+The first operand is written, the others are read; stores, branches and barriers write nothing. A guard is
+read. After a semicolon: `latency=N` overrides the machine's register latency, `class=NAME` the opcode's
+class, `taken` marks a branch that is taken. `#` and `//` start a comment, `name:` a label.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from warplens.errors import FileError, nearest
+from warplens.files import read_toml
+from warplens.machine import KINDS
+
+_REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
+_WRITES_NOTHING = {"store", "branch", "barrier", "exit"}
+_OPCODES = Path(__file__).parent / "files" / "opcodes.toml"
+
+
+class Instruction(Struct, frozen=True):
+    """One instruction of a listing."""
+
+    text: str
+    opcode: str
+    kind: str
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    latency_cycles: float | None = None
+    taken: bool = False
+
+
+@cache
+def opcode_classes() -> dict[str, str]:
+    """Return the instruction class of each opcode (data: files/opcodes.toml)."""
+    tree = read_toml(_OPCODES)
+    return {opcode: kind for kind, opcodes in tree["classes"].items() for opcode in opcodes}
+
+
+def parse_listing(text: str, file: str = "listing") -> list[Instruction]:
+    """Parse a listing; an error names the line."""
+    instructions = []
+    for number, line in enumerate(text.splitlines(), 1):
+        code, _, marks = re.sub(r"#.*|//.*", "", line).partition(";")
+        code = re.sub(r"^\s*[\w.]+:", "", code).strip()
+        if not code:
+            if marks.strip():
+                raise FileError(f"{file}: line {number}: {marks.strip()!r} stands behind no instruction")
+            continue
+        instructions.append(_instruction(code, marks, f"{file}: line {number}"))
+    if not instructions:
+        raise FileError(f"{file}: a listing without instructions")
+    return instructions
+
+
+def _instruction(code: str, marks: str, where: str) -> Instruction:
+    match = re.fullmatch(r"(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)(?:\s+(.*))?", code)
+    if not match:
+        raise FileError(f"{where}: not an instruction: {code!r}")
+    guard, base, modifiers, operands = match.groups()
+    kind = opcode_classes().get(base)
+    latency: float | None = None
+    taken = False
+    for mark in marks.split():
+        key, _, value = mark.partition("=")
+        if key == "latency":
+            try:
+                latency = float(value)
+            except ValueError:
+                raise FileError(f"{where}: latency must be a number, not {value!r}") from None
+            if not 0 <= latency <= 1e6:
+                raise FileError(f"{where}: latency must be between 0 and 1e6 cycles, not {value}")
+        elif key == "class":
+            if value not in KINDS:
+                raise FileError(f"{where}: unknown class {value!r}{nearest(value, KINDS)}")
+            kind = value
+        elif mark in ("taken", "not-taken"):
+            taken = mark == "taken"
+        else:
+            raise FileError(f"{where}: unknown mark {mark!r} (latency=, class=, taken, not-taken)")
+    if kind is None:
+        hint = nearest(base, opcode_classes()) or " (give its class: `; class=int`)"
+        raise FileError(f"{where}: unknown opcode {base!r}{hint}")
+    parts = [part.strip() for part in re.split(r",(?![^\[]*\])", operands or "") if part.strip()]
+    written = parts[:1] if kind not in _WRITES_NOTHING else []
+    writes = tuple(_REGISTER.findall(written[0])) if written else ()
+    read = " ".join([guard or "", *parts[len(written) :]])
+    return Instruction(code, base + modifiers, kind, writes, tuple(_REGISTER.findall(read)), latency, taken)

@@ -1,0 +1,110 @@
+"""Machine files: TOML in which every number is `{ value, unit, source, ref }`, checked on the way in.
+
+Refused, with file and key: a bare number, a number without source or reference, a unit other than the one
+its field name carries, a value outside its physical range, an unknown key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from warplens.errors import FileError, WarplensError, nearest
+from warplens.files import convert, read_toml
+from warplens.machine.machine import Machine, Source
+from warplens.units import unit_of
+
+FOLDER = Path(__file__).parent / "files"
+_QUANTITY = {"value", "unit", "source", "ref", "date"}
+_FREE = {"format"}  # numbers about the file, not about the GPU
+
+
+def list_machines() -> list[Machine]:
+    """Return the machines that ship with warplens, oldest architecture first."""
+    machines = [load_file(path) for path in sorted(FOLDER.glob("*.toml"))]
+    return sorted(machines, key=lambda m: (m.compute_capability is None, _version(m.compute_capability), m.id))
+
+
+def load_machine(name: str | Path) -> Machine:
+    """Load a machine by id, alias or the path of its file."""
+    text = str(name)
+    path = Path(text)
+    if isinstance(name, Path) or path.suffix == ".toml" or "/" in text:
+        return load_file(path)
+    if (FOLDER / f"{text.lower()}.toml").is_file():
+        return load_file(FOLDER / f"{text.lower()}.toml")
+    known: dict[str, Machine] = {}
+    for machine in list_machines():
+        known |= dict.fromkeys([machine.id, *machine.aliases], machine)
+    if text.lower() in known:
+        return known[text.lower()]
+    hint = nearest(text, known) or "; `warplens machine list` shows them"
+    raise WarplensError(f"unknown GPU {text!r}{hint}")
+
+
+def load_file(path: Path) -> Machine:
+    """Load and check one machine file."""
+    return parse(read_toml(path), path.name)
+
+
+def parse(tree: dict[str, Any], file: str) -> Machine:
+    """Turn the tree of a machine file into a Machine with its sources; `file` is for messages."""
+    if "sources" in tree:
+        raise FileError(f"{file}: sources: unknown key (sources stand beside their numbers)")
+    sources: dict[str, Source] = {}
+    plain = _plain(tree, (), sources, file)
+    machine = convert(plain, Machine, file)
+    for dotted, source in sources.items():
+        # `latency_to` and lists have names and numbers for keys: the unit is that of the table above
+        named = next(key for key in reversed(dotted.split(".")) if not key.isdigit())
+        expected = "cycles" if ".latency_to." in dotted else unit_of(named)
+        if source.unit != expected:
+            raise FileError(f"{file}: {dotted}: unit must be {expected!r}, not {source.unit!r}")
+    for kind, table in machine.throughput.items():
+        if len(table.warps_per_sm) != len(table.ops_per_cycle_per_sm) or len(table.warps_per_sm) < 2:
+            raise FileError(f"{file}: throughput.{kind}: two lists of equal length, at least 2 points each")
+        if sorted(set(table.warps_per_sm)) != table.warps_per_sm:
+            raise FileError(f"{file}: throughput.{kind}.warps_per_sm: must increase")
+    return msgspec.structs.replace(machine, sources=sources)
+
+
+def _plain(node: Any, path: tuple[str, ...], sources: dict[str, Source], file: str) -> Any:
+    """Strip the quantities of a tree down to their values, checking and keeping their sources."""
+    dotted = ".".join(path)
+    if isinstance(node, dict):
+        if "value" in node:
+            return _quantity(node, path, sources, file)
+        return {key: _plain(value, (*path, key), sources, file) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value, (*path, str(i)), sources, file) for i, value in enumerate(node)]
+    if isinstance(node, (int, float)) and not isinstance(node, bool) and path[-1] not in _FREE:
+        raise FileError(f"{file}: {dotted}: a number without a source; write {{ value, unit, source, ref }}")
+    return node
+
+
+def _quantity(node: dict[str, Any], path: tuple[str, ...], sources: dict[str, Source], file: str) -> Any:
+    dotted = ".".join(path)
+    for key in node.keys() - _QUANTITY:
+        raise FileError(f"{file}: {dotted}.{key}: unknown key{nearest(key, _QUANTITY)}")
+    for key in ("unit", "source", "ref"):
+        if key not in node:
+            raise FileError(f"{file}: {dotted}: has no {key}")
+    value = node["value"]
+    for x in value if isinstance(value, list) else [value]:
+        if isinstance(x, bool) or not isinstance(x, (int, float)):
+            raise FileError(f"{file}: {dotted}: value must be a number, not {type(x).__name__}")
+        if not math.isfinite(x):
+            raise FileError(f"{file}: {dotted}: value must be finite, not {x}")
+    source = convert({k: v for k, v in node.items() if k != "value"}, Source, f"{file}: {dotted}")
+    if source.source == "measured" and source.date is None:
+        raise FileError(f"{file}: {dotted}: a measured number needs its date")
+    sources[dotted] = source
+    return value
+
+
+def _version(capability: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", capability or "0"))

@@ -1,0 +1,380 @@
+"""What a GPU is: plain numbers in nested structures, and beside them where each number comes from.
+
+A model reads `machine.sm.schedulers` as a float; `machine.sources["sm.schedulers"]` says who measured or
+published it. A hypothetical GPU is the same machine with one field replaced (`machine.with_values`).
+Field names carry their unit (see `warplens.units`); the ranges here are what is physically possible, so
+that a slip of the decimal point does not get through.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+from msgspec import Meta, Struct
+
+from warplens.errors import MissingField, WarplensError
+
+# What an instruction does, and so which hardware serves it. `KINDS` maps each class to its resource.
+KINDS: dict[str, str] = {
+    "fp32": "cuda cores",  # single-precision add, multiply, fused multiply-add
+    "int": "cuda cores",  # integer add, logic, move, compare, select, special-register read
+    "imul": "cuda cores",  # 32-bit integer multiply and multiply-add
+    "fdiv": "cuda cores",  # single-precision division (a sequence of instructions)
+    "idiv": "cuda cores",  # integer division (a sequence)
+    "imod": "cuda cores",  # integer modulo (a sequence)
+    "sfu": "sfu units",  # reciprocal square root, sine, exponential, ...
+    "fp64": "fp64 units",
+    "shared": "shared memory",  # shared-memory access without bank conflicts
+    "shared_2way": "shared memory",  # the same with 2-way conflicts
+    "load": "memory system",  # global load, coalesced, missing in the caches
+    "load_random": "memory system",  # global load, every thread in another transaction
+    "store": "memory system",
+    "branch": "issue",
+    "barrier": "issue",
+    "exit": "issue",
+}
+
+# A class without timing of its own is taken like the next one: all instructions that are not memory
+# accesses run on the CUDA cores with their latency (Volkov 2016 §3.8).
+_TAKEN_LIKE: dict[str, str] = {
+    "int": "fp32",
+    "imul": "int",
+    "exit": "int",
+    "branch": "int",
+    "barrier": "int",
+    "shared_2way": "shared",
+    "load_random": "load",
+    "store": "load",
+}
+
+InstructionClass = Literal[
+    "fp32", "int", "imul", "fdiv", "idiv", "imod", "sfu", "fp64", "shared", "shared_2way", "load",
+    "load_random", "store", "branch", "barrier", "exit",
+]  # fmt: skip
+
+Cycles = Annotated[float, Meta(ge=0, le=1e6)]
+Hertz = Annotated[float, Meta(ge=1e7, le=1e11)]
+BytesPerSecond = Annotated[float, Meta(ge=1e8, le=1e15)]
+FlopsPerSecond = Annotated[float, Meta(ge=1e8, le=1e18)]
+Bytes = Annotated[float, Meta(ge=1, le=1e15)]
+Count = Annotated[float, Meta(ge=1, le=1e7)]
+OpsPerCycle = Annotated[float, Meta(gt=0, le=1e5)]
+Warps = Annotated[float, Meta(gt=0, le=1e4)]
+Factor = Annotated[float, Meta(gt=0, le=1e4)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Ipc = Annotated[float, Meta(gt=0, le=1e3)]
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where one number comes from."""
+
+    unit: str
+    source: Literal["measured", "vendor", "paper", "derived"]
+    ref: Annotated[str, Meta(min_length=1)]
+    date: str | None = None
+
+
+class _Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A table of a machine file: an unknown key is refused, a missing one is None."""
+
+
+class Chip(_Section):
+    """The device as a whole."""
+
+    sm_count: Count
+    clock_hz: Hertz
+    graphics_clock_hz: Hertz | None = None
+    processing_elements: Count | None = None
+    peak_flops_per_second: FlopsPerSecond | None = None
+
+
+class Memory(_Section):
+    """DRAM and the way to it. `sustained` is the best read rate seen in practice, `pin` the data sheet's."""
+
+    pin_bytes_per_second: BytesPerSecond | None = None
+    sustained_bytes_per_second: BytesPerSecond | None = None
+    capacity_bytes: Bytes | None = None
+    transaction_bytes: Bytes | None = None
+    coalesced_transactions: Count | None = None
+    extra_transaction_cycles: Cycles | None = None
+    mshrs_per_sm: Count | None = None
+
+
+class Cache(_Section):
+    """The data caches in front of DRAM."""
+
+    l1_bytes: Bytes | None = None
+    l1_latency_cycles: Cycles | None = None
+    l2_bytes: Bytes | None = None
+    l2_latency_cycles: Cycles | None = None
+
+
+class Sm(_Section):
+    """One streaming multiprocessor: what issues, what executes, and what a block may occupy."""
+
+    schedulers: Count
+    issue_interval_cycles: Cycles
+    issue_width: Count
+    warps_max: Count
+    warp_size: Count = 32
+    warps_per_scheduler_max: Count | None = None
+    blocks_max: Count | None = None
+    threads_per_block_max: Count | None = None
+    registers: Count | None = None
+    register_unit: Count | None = None
+    register_scope: Literal["warp", "block"] = "warp"
+    registers_per_thread_max: Count | None = None
+    shared_bytes: Bytes | None = None
+    shared_per_block_max_bytes: Bytes | None = None
+    shared_unit_bytes: Bytes | None = None
+    shared_reserved_bytes: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    cuda_cores: Count | None = None
+    sfu_units: Count | None = None
+    fp64_units: Count | None = None
+    ilp_latency_cycles: Cycles | None = None
+    block_replacement_cycles: Cycles | None = None
+    branch_taken_cycles: Cycles | None = None
+    branch_not_taken_cycles: Cycles | None = None
+    barrier_cycles: Cycles | None = None
+
+
+class SharedMemory(_Section):
+    """The banks of shared memory."""
+
+    banks: Count
+    bank_bytes: Bytes
+    access_interval_cycles: Cycles
+
+
+class InstructionTiming(_Section):
+    """How one class of instructions behaves: register dependency latency and peak rate."""
+
+    latency_cycles: Cycles | None = None
+    latency_to: dict[InstructionClass, Cycles] = {}
+    peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
+    needed_warps_per_scheduler: Warps | None = None
+    ilp_latency_cycles: Cycles | None = None
+    issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
+    fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
+
+
+class ThroughputTable(_Section):
+    """Measured throughput against occupancy, for models that read it off (Zhang & Owens)."""
+
+    warps_per_sm: list[Annotated[float, Meta(ge=0, le=1e4)]]
+    ops_per_cycle_per_sm: list[Annotated[float, Meta(ge=0, le=1e5)]]
+
+
+class Contention(_Section):
+    """Mean memory latency against throughput x: a + b x / (c - x) [+ b2 x / (c2 - x)]."""
+
+    a_cycles: Cycles
+    b_cycles: Cycles
+    c_bytes_per_second: BytesPerSecond
+    b2_cycles: Cycles | None = None
+    c2_bytes_per_second: BytesPerSecond | None = None
+
+
+class StreamSaturation(_Section):
+    """How much occupancy streaming reads need (Volkov Table 6.4)."""
+
+    linear_warps_per_scheduler: Warps
+    at_90_percent_warps_per_scheduler: Warps
+    at_95_percent_warps_per_scheduler: Warps
+    at_linear_fraction: Fraction
+
+
+class LatencyPercentiles(_Section):
+    """The spread of single memory latencies at one throughput (Volkov Table 6.6)."""
+
+    throughput_bytes_per_second: BytesPerSecond
+    min_cycles: Cycles
+    p5_cycles: Cycles
+    p25_cycles: Cycles
+    p50_cycles: Cycles
+    p75_cycles: Cycles
+    p95_cycles: Cycles
+    max_cycles: Cycles
+
+
+class HongKim(_Section):
+    """The parameters of Hong & Kim's model (their Tables 1, 3, 6 and 7)."""
+
+    mem_ld_cycles: Cycles
+    departure_del_uncoal_cycles: Cycles
+    departure_del_coal_cycles: Cycles
+    issue_cycles: Cycles
+    uncoal_per_mw: Count | None = None
+    coal_per_mw: Count | None = None
+    clock_hz: Hertz | None = None
+    fdiv_factor: Factor | None = None
+    imul_factor: Factor | None = None
+    idiv_factor: Factor | None = None
+    imod_factor: Factor | None = None
+
+
+class Sim(_Section):
+    """The parameters of Sim et al.'s model (their Tables 2 and 3)."""
+
+    simd_width: Count
+    sfu_width: Count
+    fp_lat_cycles: Cycles
+    dram_lat_cycles: Cycles
+    departure_delay_cycles: Cycles | None = None
+    hit_lat_cycles: Cycles | None = None
+    gamma: Count | None = None
+
+
+class Kothapalli(_Section):
+    """The parameters of Kothapalli et al.'s model (their §2 and §3)."""
+
+    cores_per_sm: Count
+    pipeline_depth: Count
+    clock_hz: Hertz
+    add_cycles: Cycles
+    imul_cycles: Cycles
+    imod_cycles: Cycles
+    global_cycles: Cycles
+    shared_cycles: Cycles
+    barrier_cycles: Cycles
+
+
+class LemeireOperation(_Section):
+    """Issue latency (lambda) and completion latency (Lambda) of one operation (Lemeire Tables II, III)."""
+
+    issue_cycles: Cycles
+    completion_cycles: Cycles
+    mean_error_percent: float | None = None
+    error_deviation_percent: float | None = None
+
+
+class Printed(_Section):
+    """What the papers print about this GPU and we derive; kept to compare with, never computed with."""
+
+    mem_lat_cycles: Cycles | None = None
+    mem_thru_ipc: Ipc | None = None
+    alu_lat_cycles: Cycles | None = None
+    alu_thru_ipc: Ipc | None = None
+    issue_thru_ipc: Ipc | None = None
+    mwp_peak_bw_warps: Warps | None = None
+    guide_alpha: Count | None = None
+    guide_needed_warps: Warps | None = None
+    memory_to_arithmetic_factor: Factor | None = None
+    half_warps_max: Warps | None = None
+    quarter_warps_max: Warps | None = None
+    eighth_warps_max: Warps | None = None
+
+
+class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One GPU, as its machine file describes it."""
+
+    format: Literal[1]
+    id: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    name: Annotated[str, Meta(min_length=1)]
+    architecture: str
+    compute_capability: str | None = None
+    aliases: list[str] = []
+    notes: list[str] = []
+    chip: Chip
+    sm: Sm
+    memory: Memory = Memory()
+    cache: Cache = Cache()
+    shared_memory: SharedMemory | None = None
+    instructions: dict[InstructionClass, InstructionTiming] = {}
+    throughput: dict[InstructionClass, ThroughputTable] = {}
+    contention: Contention | None = None
+    contention_refined: Contention | None = None
+    stream_saturation: StreamSaturation | None = None
+    latency_distribution: list[LatencyPercentiles] = []
+    hong_kim: HongKim | None = None
+    sim: Sim | None = None
+    kothapalli: Kothapalli | None = None
+    lemeire: dict[str, LemeireOperation] = {}
+    printed: Printed = Printed()
+    sources: dict[str, Source] = {}
+
+    def with_values(self, **values: Any) -> Self:
+        """Return the same machine with some values replaced: `with_values(memory__pin_bytes_per_second=2e12)`.
+
+        Two underscores descend into a section. The sources of the replaced values become "derived".
+        """
+        machine = self
+        for path, value in values.items():
+            keys = path.split("__")
+            machine = _replaced(machine, keys, value)
+            dotted = ".".join(keys)
+            source = Source(unit="", source="derived", ref="what-if: replaced by the caller")
+            machine = msgspec.structs.replace(machine, sources={**machine.sources, dotted: source})
+        return machine
+
+    def timing(self, kind: str) -> InstructionTiming:
+        """Return the timing of an instruction class; a field it lacks is that of the class it is taken like."""
+        own = self.instructions.get(kind, InstructionTiming())  # type: ignore[call-overload]
+        if kind not in _TAKEN_LIKE:
+            return own  # type: ignore[no-any-return]
+        other = self.timing(_TAKEN_LIKE[kind])
+        names = [f.name for f in msgspec.structs.fields(own) if getattr(own, f.name) in (None, {})]
+        return msgspec.structs.replace(own, **{name: getattr(other, name) for name in names})  # type: ignore[no-any-return]
+
+    def latency_cycles(self, producer: str, consumer: str | None = None, *, model: str = "the model") -> float:
+        """Return the register dependency latency in cycles, for this consumer where the file knows it."""
+        timing = self.timing(producer)
+        if consumer is not None and consumer in timing.latency_to:
+            return timing.latency_to[consumer]  # type: ignore[index]
+        if timing.latency_cycles is None:
+            raise self.missing(model, f"instructions.{producer}.latency_cycles")
+        return timing.latency_cycles
+
+    def missing(self, model: str, field: str) -> MissingField:
+        """Make the error that says which number of this machine a model lacks."""
+        return MissingField(model, f"machine {self.id}", field)
+
+    def issue_ipc(self) -> float:
+        """Return the peak issue rate, instructions per cycle per SM at one instruction per issue."""
+        return self.sm.schedulers / self.sm.issue_interval_cycles
+
+    def peak_ipc(self, kind: str, *, model: str = "the model") -> float:
+        """Return the peak rate of an instruction class in instructions per cycle per SM.
+
+        CUDA cores are counted where the file counts them (their rate may need dual issue, which is
+        a limit of its own); otherwise the measured rate holds, then the number of units.
+        """
+        size, sm = self.sm.warp_size, self.sm
+        units = {"cuda cores": sm.cuda_cores, "sfu units": sm.sfu_units, "fp64 units": sm.fp64_units}
+        count, rate = units.get(KINDS[kind]), self.timing(kind).peak_ops_per_cycle_per_scheduler
+        own = self.instructions.get(kind)  # type: ignore[call-overload]
+        slower = kind != "fp32" and own is not None and own.peak_ops_per_cycle_per_scheduler is not None
+        if KINDS[kind] == "cuda cores" and count is not None and not slower:
+            return count / size
+        if rate is not None:
+            return rate * sm.schedulers / size
+        if count is not None:
+            return count / size
+        if KINDS[kind] == "shared memory" and self.shared_memory is not None:
+            return self.shared_memory.banks / self.shared_memory.access_interval_cycles / size
+        raise self.missing(model, f"instructions.{kind}.peak_ops_per_cycle_per_scheduler")
+
+    def dram_bytes_per_second(self, *, model: str = "the model") -> float:
+        """Return the best sustained DRAM rate in B/s, or the pin rate where none is known."""
+        rate = self.memory.sustained_bytes_per_second or self.memory.pin_bytes_per_second
+        if rate is None:
+            raise self.missing(model, "memory.sustained_bytes_per_second")
+        return rate
+
+    def dram_bytes_per_cycle(self, *, model: str = "the model") -> float:
+        """Return one SM's share of the DRAM rate in bytes per cycle."""
+        return self.dram_bytes_per_second(model=model) / (self.chip.sm_count * self.chip.clock_hz)
+
+
+def _replaced(thing: Any, keys: list[str], value: Any) -> Any:
+    """Return a copy of nested structures and dictionaries with the value at this path replaced."""
+    head, rest = keys[0], keys[1:]
+    if isinstance(thing, dict):
+        if rest and head not in thing:
+            raise WarplensError(f"no {head!r} here to replace a value in")
+        return {**thing, head: _replaced(thing[head], rest, value) if rest else value}
+    if not hasattr(thing, head):
+        raise WarplensError(f"{type(thing).__name__} has no field {head!r}")
+    new = _replaced(getattr(thing, head), rest, value) if rest else value
+    return msgspec.structs.replace(thing, **{head: new})

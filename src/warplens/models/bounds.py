@@ -1,0 +1,148 @@
+"""What several models share: the rates and latencies of a workload on a machine, and the throughput worksheet.
+
+The worksheet is Volkov's Table 3.4: for each hardware resource, which instructions use it, how many cycles
+of exclusive use each takes on one SM, and the total. No warp throughput can exceed one over any total.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.errors import MissingField
+from warplens.kernel import Number, Workload, parse_listing, period, schedule
+from warplens.kernel.workload import Access
+from warplens.machine import KINDS, Machine
+
+
+class Use(Struct, frozen=True):
+    """One line of the worksheet: so many instructions of a warp use a resource for so many cycles each."""
+
+    resource: str
+    user: str
+    cycles_each: Number
+    count: Number
+
+    @property
+    def cycles(self) -> Number:
+        """Cycles of exclusive use per warp on one SM."""
+        return self.cycles_each * self.count
+
+
+def worksheet(workload: Workload, machine: Machine, model: str) -> list[Use]:
+    """Return how one warp uses each throughput-limited resource of an SM."""
+    uses = []
+    times = workload.iterations
+    executed = workload.executed()
+    for kind, count in executed.items():
+        if KINDS[kind] in ("cuda cores", "sfu units", "fp64 units"):
+            uses.append(Use(KINDS[kind], kind, 1 / machine.peak_ipc(kind, model=model), count))
+    for access in workload.accesses:
+        if access.space == "shared":
+            cycles = access.conflict_degree / machine.peak_ipc("shared", model=model)
+            uses.append(Use("shared memory", f"{_degree(access)} access", cycles, access.count * times))
+        elif access.space in ("global", "local"):
+            moved = access.transactions * access.transaction_bytes * (1 - access.hit_fraction)
+            each = moved / machine.dram_bytes_per_cycle(model=model)
+            what = f"{'coalesced' if access.coalesced else 'uncoalesced'} {access.kind}"
+            uses.append(Use("dram bandwidth", what, each, access.count * times))
+    each = 1 / machine.issue_ipc()
+    for kind, count in executed.items():
+        uses.append(Use("issue", kind, each * (machine.timing(kind).issue_slots or 1), count))
+    dual = workload.issue.dual_issues * times + dual_issues(workload, machine)
+    if np.any(dual):
+        uses.append(Use("issue", "dual issue", -each, dual))
+    if np.any(workload.issue.reissues):
+        uses.append(Use("issue", "reissue", each, workload.issue.reissues * times))
+    return uses
+
+
+def totals(uses: list[Use]) -> dict[str, Number]:
+    """Sum a worksheet: cycles per warp and SM that each resource alone would take."""
+    cycles: dict[str, Number] = {}
+    for use in uses:
+        cycles[use.resource] = cycles.get(use.resource, 0.0) + use.cycles
+    return cycles
+
+
+def dual_issues(workload: Workload, machine: Machine) -> float:
+    """Return how many instructions of a listing issue together with the one before (0 without a listing)."""
+    if not workload.warps or machine.sm.issue_width < 2:
+        return 0.0
+    codes = [parse_listing(w.listing, workload.name) for w in workload.warps]
+    try:
+        pairs = schedule(codes, machine).dual_issued
+    except MissingField:
+        return 0.0
+    return sum(map(sum, pairs)) / len(codes)
+
+
+def arithmetic_ipc(machine: Machine, model: str) -> float:
+    """Return alu_thru: the rate of CUDA core instructions, single issue factored in (Volkov §4.1)."""
+    return min(machine.peak_ipc("fp32", model=model), machine.issue_ipc())
+
+
+def memory_latency(machine: Machine, model: str) -> float:
+    """Return mem_lat: the unloaded latency of a coalesced load that misses the caches, in cycles."""
+    return machine.latency_cycles("load", model=model)
+
+
+def extra_latency(access: Access, machine: Machine) -> Number:
+    """Return the cycles that conflicts or further transactions add to an access's latency (§6.2, §6.7)."""
+    if access.space == "shared":
+        plain, conflict = machine.timing("shared"), machine.timing("shared_2way")
+        if plain.latency_cycles is None or conflict.latency_cycles is None:
+            return 0.0
+        return (access.conflict_degree - 1) * (conflict.latency_cycles - plain.latency_cycles)
+    memory = machine.memory
+    if memory.extra_transaction_cycles is None or access.kind != "load":
+        return 0.0
+    base = memory.coalesced_transactions or 1.0
+    made = np.minimum(machine.sm.warp_size, access.transactions * base)
+    return np.maximum(0.0, made - base) * memory.extra_transaction_cycles
+
+
+def latency_bound(workload: Workload, machine: Machine, model: str, *, extra: bool = True) -> Number:
+    """Return a lower bound on one warp's latency in cycles, with no other warp and no throughput limit.
+
+    A listing is scheduled along its dependence graph (§3.7); counts are a chain of dependences, divided by
+    ILP and MLP, that cannot issue faster than the ILP latency lets it. `extra=False` leaves out what
+    conflicts and further transactions add, for models that know one latency per instruction.
+    """
+    if workload.warps:
+        codes = [parse_listing(w.listing, workload.name) for w in workload.warps]
+        if workload.steady:
+            return max(period(code, machine) for code in codes) * workload.iterations
+        return schedule(codes, machine).latency_cycles * workload.iterations
+    total: Number = 0.0
+    for link in workload.dependences():
+        if np.any(link.count):
+            total = total + link.count * machine.latency_cycles(link.producer, link.consumer, model=model)
+    for access in workload.accesses if extra else []:
+        total = total + access.count * workload.iterations * extra_latency(access, machine) / workload.mlp
+    total = total + workload.barriers * workload.iterations * (machine.sm.barrier_cycles or 0.0)
+    if machine.sm.ilp_latency_cycles is not None:
+        total = np.maximum(total, workload.total() * machine.sm.ilp_latency_cycles)
+    return total if workload.steady else total + (machine.sm.block_replacement_cycles or 0.0)
+
+
+def loads_on_chain(workload: Workload, machine: Machine) -> Number:
+    """Return how many global load latencies one warp waits for in a row."""
+    if workload.warps:
+        codes = [parse_listing(w.listing, workload.name) for w in workload.warps]
+        awaited = schedule(codes[:1], machine).awaited
+        return sum(codes[0][i].kind == "load" for i in awaited) * workload.iterations
+    return sum((k.count for k in workload.dependences() if k.producer == "load"), start=0.0)
+
+
+def issue_units(machine: Machine) -> float:
+    """Return how many independent issue units of one instruction per cycle an SM has (at least one).
+
+    Models made for one issue per cycle and SM take n as occupancy per scheduler on later GPUs (§7.5).
+    """
+    return max(1.0, float(np.floor(machine.issue_ipc())))
+
+
+def _degree(access: Access) -> str:
+    degree = access.conflict_degree
+    return "no-conflict" if np.ndim(degree) == 0 and degree == 1 else f"{degree}-way"

@@ -1,0 +1,62 @@
+"""Whether a prediction is physically possible: no negative time, no hardware limit exceeded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from warplens.errors import MissingField
+from warplens.kernel import Workload
+from warplens.machine import Machine
+from warplens.models.bounds import totals, worksheet
+from warplens.models.prediction import Prediction
+
+_SLACK = 1.001  # rounding in the papers' own parameters
+
+
+def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Prediction:
+    """Return the prediction with its impossibilities named."""
+    if prediction.cycles is None:
+        return prediction
+    flags = []
+    cycles = np.asarray(prediction.cycles)
+    lowest = np.min(cycles)  # one pass; not a number if any is not
+    if np.isnan(lowest):
+        flags.append(f"unphysical: not a number{_where(np.isnan(cycles))}")
+    if np.isnan(lowest) or lowest < 0:
+        negative = cycles < 0
+        if np.any(negative):
+            flags.append(f"unphysical: negative time{_where(negative)}")
+    for name, share in _shares(prediction, workload, machine).items():
+        most = np.nanmax(share)
+        if most > _SLACK:
+            over = share > _SLACK
+            flags.append(f"unphysical: {most:.3g} times the peak of {name}{_where(over)}")
+    return structs.replace(prediction, flags=[*prediction.flags, *flags])
+
+
+def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dict[str, Any]:
+    """Return what share of each resource's peak the predicted throughput takes."""
+    if workload.given is not None:
+        return {}
+    try:
+        uses = totals(worksheet(workload, _with_pins(machine), prediction.model))
+    except MissingField:
+        return {}
+    rate = np.asarray(prediction.throughput_warps_per_cycle)
+    if rate.ndim and not any(np.ndim(per_warp) for per_warp in uses.values()):
+        fastest = np.nanmax(rate)
+        uses = {name: per_warp for name, per_warp in uses.items() if fastest * per_warp > _SLACK}
+    return {name: rate * per_warp for name, per_warp in uses.items()}
+
+
+def _with_pins(machine: Machine) -> Machine:
+    """What is physically impossible is to exceed the pins, not the best rate that someone has seen."""
+    pins = machine.memory.pin_bytes_per_second
+    return machine if pins is None else machine.with_values(memory__sustained_bytes_per_second=pins)
+
+
+def _where(mask: Any) -> str:
+    return "" if np.ndim(mask) == 0 else f" in {int(np.sum(mask))} of {np.size(mask)} configurations"

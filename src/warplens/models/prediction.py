@@ -1,0 +1,146 @@
+"""What a model says: the time, the bound, and every term on the way with its equation number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.kernel import Number, Workload
+from warplens.machine import Machine
+from warplens.models.residency import Residency
+
+
+class Term(Struct, frozen=True):
+    """One intermediate value under the paper's own symbol."""
+
+    value: Number
+    unit: str = ""
+    equation: str = ""
+
+
+class Work(Struct, frozen=True):
+    """What one warp does, to turn a throughput into rates that people know."""
+
+    instructions: Number
+    fp32_ops: Number
+    dram_bytes: Number
+    active_sms: Number
+    clock_hz: float
+
+
+class Prediction(Struct, frozen=True, kw_only=True):
+    """A model's answer. Arrays in, arrays out: each number may be an array over configurations.
+
+    `cycles` and `seconds` are the kernel's duration; for a steady-state workload, what one SM spends per
+    body. A model that only says how many warps are needed has None there. `limits` are the cycles that each
+    limit alone would take. `flags` say in words what is physically impossible about the answer.
+    """
+
+    model: str
+    machine: str
+    workload: str
+    per: str
+    warps_per_sm: Number
+    cycles: Number | None
+    seconds: Number | None
+    bounds: list[str]
+    bound_index: Any
+    needed_warps_per_sm: Number | None = None
+    throughput_warps_per_cycle: Number | None = None
+    work: Work | None = None
+    limits: dict[str, Number] = {}
+    terms: dict[str, Term] = {}
+    notes: list[str] = []
+    flags: list[str] = []
+
+    @property
+    def bound(self) -> Any:
+        """The name of what limits the kernel; an array of names for an array of configurations."""
+        if np.ndim(self.bound_index) == 0:
+            return self.bounds[int(self.bound_index)]
+        return np.asarray(self.bounds)[self.bound_index]
+
+    @property
+    def ipc(self) -> Number | None:
+        """Instructions per cycle and SM."""
+        return self._rate(lambda work: work.instructions)
+
+    @property
+    def fp32_ops_per_cycle(self) -> Number | None:
+        """Single-precision operations per cycle and SM (the dissertation's adds/cycle)."""
+        return self._rate(lambda work: work.fp32_ops)
+
+    @property
+    def dram_bytes_per_second(self) -> Number | None:
+        """DRAM traffic of the whole device."""
+        return self._rate(lambda work: work.dram_bytes * work.active_sms * work.clock_hz)
+
+    def _rate(self, per_warp: Callable[[Work], Number]) -> Number | None:
+        if self.throughput_warps_per_cycle is None or self.work is None:
+            return None
+        return plain(self.throughput_warps_per_cycle * per_warp(self.work))
+
+
+def answer(
+    model: str,
+    workload: Workload,
+    machine: Machine,
+    residency: Residency,
+    *,
+    cycles: Number | None,
+    bounds: dict[str, Any] | str,
+    terms: dict[str, Term],
+    limits: dict[str, Number] | None = None,
+    needed: Number | None = None,
+    clock_hz: float | None = None,
+    notes: list[str] | None = None,
+) -> Prediction:
+    """Assemble a Prediction from the cycles of the whole kernel (steady state: of one body per SM).
+
+    `bounds` is the name of the bound, or names with a condition each: the first that holds is the bound,
+    the last name is taken where none holds.
+    """
+    names = [bounds] if isinstance(bounds, str) else list(bounds)
+    index = np.intp(0) if isinstance(bounds, str) else _first(list(bounds.values()))
+    clock = machine.chip.clock_hz if clock_hz is None else clock_hz
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = None if cycles is None else np.divide(residency.warps_on_sm, cycles)
+    return Prediction(
+        model=model,
+        machine=machine.id,
+        workload=workload.name,
+        per="body and SM" if workload.steady else "kernel",
+        warps_per_sm=plain(residency.warps_per_sm),
+        cycles=None if cycles is None else plain(cycles),
+        seconds=None if cycles is None else plain(cycles / clock),
+        bounds=names,
+        bound_index=index,
+        needed_warps_per_sm=None if needed is None else plain(needed),
+        throughput_warps_per_cycle=None if rate is None else plain(rate),
+        work=Work(
+            workload.total(),
+            workload.executed().get("fp32", 0.0) * machine.sm.warp_size,
+            workload.dram_bytes(),
+            residency.active_sms,
+            clock,
+        ),
+        limits={name: plain(value) for name, value in (limits or {}).items()},
+        terms={name: Term(plain(t.value), t.unit, t.equation) for name, t in terms.items()},
+        notes=notes or [],
+    )
+
+
+def plain(x: Any) -> Number:
+    """Turn a zero-dimensional result into a float; leave arrays as they are."""
+    return float(x) if np.ndim(x) == 0 else x
+
+
+def _first(conditions: list[Any]) -> Any:
+    """Return the index of the first condition that holds, of the last one where none does."""
+    index: Any = np.intp(len(conditions) - 1)
+    for i in range(len(conditions) - 2, -1, -1):
+        index = np.where(conditions[i], i, index)
+    return index

@@ -1,0 +1,115 @@
+"""The models, by name: a new one is one file here and one line in MODELS."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, structs
+
+from warplens.errors import MissingField, WarplensError, nearest
+from warplens.kernel import Number, Workload
+from warplens.machine import Machine
+from warplens.models.physical import flagged
+from warplens.models.prediction import Prediction, Term
+from warplens.models.residency import residency
+
+
+class Entry(Struct, frozen=True):
+    """Where a model lives, with which options, and what it is in one line."""
+
+    module: str
+    about: str
+    options: dict[str, Any] = {}
+
+    def function(self) -> Callable[..., Prediction]:
+        """Import the model's predict function."""
+        function: Callable[..., Prediction] = importlib.import_module(f"warplens.models.{self.module}").predict
+        return function
+
+
+MODELS: dict[str, Entry] = {
+    "volkov": Entry("volkov", "Volkov 2016: latency bound and throughput bound"),
+    "volkov-contention": Entry("volkov_contention", "Volkov 2016 §6.5: with memory latency that grows with load"),
+    "volkov-contention-refined": Entry("volkov_contention", "the same, two-term fit (G80)", {"refined": True}),
+    "hong-kim": Entry("hong_kim", "Hong & Kim 2009: memory and computation warp parallelism"),
+    "sim2012": Entry("sim2012", "Sim et al. 2012: GPUPerf, with the four benefits"),
+    "sim2012-no-departure": Entry("sim2012", "the same without the departure-delay cap", {"departure": False}),
+    "kothapalli-max": Entry("kothapalli", "Kothapalli et al. 2009: MAX model", {"combine": "max"}),
+    "kothapalli-sum": Entry("kothapalli", "Kothapalli et al. 2009: SUM model", {"combine": "sum"}),
+    "lemeire": Entry("lemeire", "Lemeire et al. 2017: Equation (1) in closed form"),
+    "cuda-guide": Entry("cuda_guide", "CUDA programming guide: warps needed"),
+    "cuda-guide-refined": Entry("cuda_guide", "the same, memory instruction and stalled warp counted", {"refined": True}),
+    "baghsorkhi": Entry("baghsorkhi", "Baghsorkhi et al. 2010: work flow graph"),
+    "zhang-owens": Entry("zhang_owens", "Zhang & Owens 2011: measured throughput tables"),
+    "huang-rr": Entry("huang", "Huang et al. 2014: round robin", {"policy": "rr"}),
+    "huang-gto": Entry("huang", "Huang et al. 2014: greedy then oldest", {"policy": "gto"}),
+    "huang-rr-bandwidth": Entry("huang", "round robin with the bandwidth term", {"policy": "rr", "bandwidth": True}),
+    "huang-gto-bandwidth": Entry("huang", "greedy then oldest, bandwidth term", {"policy": "gto", "bandwidth": True}),
+    "saavedra-barrera": Entry("saavedra_barrera", "Saavedra-Barrera et al. 1990: coarse-grained multithreading"),
+    "agarwal": Entry("agarwal", "Agarwal 1989: coarse-grained multithreading"),
+    "mowry": Entry("mowry", "Mowry et al. 1992: prefetch distance"),
+    "chen-aamodt-1": Entry("chen_aamodt", "Chen & Aamodt 2009: one thread's throughput", {"variant": 1}),
+    "chen-aamodt-2": Entry("chen_aamodt", "Chen & Aamodt 2009: n times that", {"variant": 2}),
+    "chen-aamodt-3": Entry("chen_aamodt", "Chen & Aamodt 2009: gradual saturation of issue", {"variant": 3}),
+    "roofline": Entry("roofline", "Williams et al. 2009: arithmetic or bandwidth at peak"),
+}
+
+
+def predict(
+    workload: Workload, machine: Machine, model: str = "volkov", *, warps_per_sm: Number | None = None
+) -> Prediction:
+    """Predict with one model; `warps_per_sm` overrides the occupancy. Arrays broadcast.
+
+    A program of several kernels takes the sum of their times (Kothapalli Eq. (1)).
+    """
+    if model not in MODELS:
+        raise WarplensError(f"unknown model {model!r}{nearest(model, MODELS) or '; `warplens models` lists them'}")
+    if workload.kernels:
+        return _sum(workload, machine, [predict(k, machine, model, warps_per_sm=warps_per_sm) for k in workload.kernels])
+    entry = MODELS[model]
+    _lacks(workload, model, entry)
+    made = entry.function()(workload, machine, residency(workload, machine, warps_per_sm), **entry.options)
+    return flagged(made, workload, machine)
+
+
+def predict_all(workload: Workload, machine: Machine, *, warps_per_sm: Number | None = None) -> dict[str, Prediction | str]:
+    """Predict with every model; a model that cannot speak about this workload says why instead."""
+    answers: dict[str, Prediction | str] = {}
+    for name in MODELS:
+        try:
+            answers[name] = predict(workload, machine, name, warps_per_sm=warps_per_sm)
+        except WarplensError as error:
+            answers[name] = str(error)
+    return answers
+
+
+def _lacks(workload: Workload, model: str, entry: Entry) -> None:
+    """Refuse a workload that gives only a paper's cycle counts to a model that needs instructions."""
+    if not workload.executed() and entry.module != "kothapalli":
+        raise MissingField(model, f"workload {workload.name}", "instructions or access (it has only [given] cycles)")
+
+
+def _sum(workload: Workload, machine: Machine, parts: list[Prediction]) -> Prediction:
+    if any(p.cycles is None for p in parts):
+        raise WarplensError(f"{parts[0].model} gives no time, so none for a program of several kernels")
+    cycles: Number = sum((p.cycles for p in parts if p.cycles is not None), start=0.0)
+    seconds: Number = sum((p.seconds for p in parts if p.seconds is not None), start=0.0)
+    longest = max(parts, key=lambda p: float(np.max(p.seconds)) if p.seconds is not None else 0.0)
+    return structs.replace(
+        longest,
+        workload=workload.name,
+        per="program",
+        cycles=cycles,
+        seconds=seconds,
+        throughput_warps_per_cycle=None,
+        work=None,
+        limits={},
+        terms={
+            **{f"T({p.workload})": Term(p.seconds or 0.0, "s", "(1)") for p in parts},
+            "T(P)": Term(seconds, "s", "(1)"),
+        },
+        flags=[f"{p.workload}: {flag}" for p in parts for flag in p.flags],
+    )

@@ -1,0 +1,70 @@
+"""How a launch lies on the machine: warps and blocks per SM, SMs in use, warps that each SM executes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+from warplens.kernel import Number, Workload
+from warplens.machine import Machine, occupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Residency(Struct, frozen=True):
+    """What is on an SM at a time, and what passes through it in total."""
+
+    warps_per_sm: Number
+    blocks_per_sm: Number
+    warps_per_block: Number
+    active_sms: Number
+    warps_on_sm: Number
+    limiter: str
+
+
+def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None = None) -> Residency:
+    """Place a workload on a machine; `warps_per_sm` overrides the occupancy.
+
+    A steady-state workload fills the machine unless told otherwise, and counts one body per SM.
+    """
+    if warps_per_sm is not None:
+        _check(warps_per_sm)
+    launch = workload.launch
+    if launch is None:
+        n = machine.sm.warps_max if warps_per_sm is None else warps_per_sm
+        return Residency(n, 1.0, n, machine.chip.sm_count, 1.0, "warps")
+    sms, per_block = machine.chip.sm_count, launch.warps_per_block
+    active = np.minimum(sms, launch.blocks)
+    on_sm = workload.total_warps / active
+    if warps_per_sm is not None:
+        return Residency(warps_per_sm, warps_per_sm / per_block, per_block, active, on_sm, "given")
+    if launch.blocks_per_sm is not None:
+        return Residency(launch.blocks_per_sm * per_block, launch.blocks_per_sm, per_block, active, on_sm, "given")
+    fits = occupancy(
+        machine,
+        threads_per_block=_scalar(launch.threads_per_block),
+        registers_per_thread=launch.registers_per_thread,
+        shared_bytes_per_block=launch.shared_bytes_per_block,
+    )
+    blocks = np.minimum(fits.blocks_per_sm, np.ceil(launch.blocks / sms))
+    few = bool(np.all(blocks < fits.blocks_per_sm))
+    return Residency(
+        blocks * per_block, blocks, per_block, active, on_sm, "blocks in the grid" if few else fits.limiter
+    )
+
+
+def _check(n: Number) -> None:
+    values: Iterable[float] = np.atleast_1d(np.asarray(n, dtype=float))
+    if not np.all(np.isfinite(values)) or np.any(np.asarray(values) <= 0):
+        raise WarplensError("warps per SM must be finite and above zero")
+
+
+def _scalar(x: Number) -> int:
+    if np.ndim(x):
+        raise WarplensError("an array of block sizes has no single occupancy: give warps_per_sm")
+    return math.ceil(float(x))

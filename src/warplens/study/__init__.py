@@ -1,0 +1,6 @@
+"""The papers' tables and figures, regenerated: ours, theirs, difference."""
+
+from warplens.study.catalogue import item_ids, reproduce
+from warplens.study.item import Item, Plot, Row, Series, counts
+
+__all__ = ["Item", "Plot", "Row", "Series", "counts", "item_ids", "reproduce"]

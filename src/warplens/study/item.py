@@ -1,0 +1,110 @@
+"""What a reproduction is: rows that put our number beside the paper's, and plots of the models' curves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.units import number
+
+NEAR = 0.02  # within 2 %: a paper's own rounding on the way
+
+
+class Row(Struct, frozen=True):
+    """One number of ours beside the one the paper prints (as it prints it, so that its digits are known).
+
+    `at_least_about` marks a printed approximation ("about 54"): near is then good enough to agree.
+    """
+
+    what: str
+    ours: float
+    paper: str | None
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def verdict(self) -> Literal["digit", "near", "differs", "ours"]:
+        """`digit`: rounds to what is printed; `near`: within 2 %; `differs`: not; `ours`: nothing printed."""
+        if self.paper is None:
+            return "ours"
+        printed = parse_printed(self.paper)
+        if math.isclose(self.ours, printed, rel_tol=1e-12) or abs(self.ours - printed) <= half_unit(self.paper) * 1.0000001:
+            return "digit"
+        near = abs(self.ours - printed) <= NEAR * abs(printed)
+        return "near" if near else "differs"
+
+    @property
+    def difference(self) -> str:
+        """The difference from the paper in percent, as text."""
+        if self.paper is None:
+            return ""
+        printed = parse_printed(self.paper)
+        if printed == 0:
+            return number(self.ours - printed)
+        return f"{(self.ours - printed) / abs(printed):+.2%}"
+
+
+class Series(Struct, frozen=True):
+    """One line or set of points of a plot."""
+
+    name: str
+    x: list[float]
+    y: list[float]
+    kind: Literal["line", "points", "bar", "rule"] = "line"
+
+
+class Plot(Struct, frozen=True):
+    """One picture: series over a common pair of axes."""
+
+    title: str
+    x: str
+    y: str
+    series: list[Series]
+    log_x: bool = False
+    log_y: bool = False
+    y_max: float | None = None
+
+
+class Item(Struct, frozen=True):
+    """A table or figure of a paper, regenerated."""
+
+    id: str
+    title: str
+    source: str
+    rows: list[Row] = []
+    plots: list[Plot] = []
+    notes: list[str] = []
+
+
+def parse_printed(text: str) -> float:
+    """Read a printed number such as `0.0268`, `-12`, `154` or `1e3`."""
+    return float(text.replace(" ", ""))
+
+
+def half_unit(text: str) -> float:
+    """Half a unit of the last printed digit: `30.7` was rounded from anything within 0.05 of it."""
+    mantissa = re.split("[eE]", text.strip())[0]
+    exponent = re.split("[eE]", text.strip())[1] if re.search("[eE]", text) else "0"
+    decimals = len(mantissa.partition(".")[2])
+    return float(0.5 * 10.0 ** (int(exponent) - decimals))
+
+
+def line(name: str, x: Any, y: Any, kind: Literal["line", "points", "bar", "rule"] = "line") -> Series:
+    """Make a series from arrays, leaving out points that are not finite."""
+    xs, ys = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+    keep = np.isfinite(xs) & np.isfinite(ys)
+    return Series(name, xs[keep].tolist(), ys[keep].tolist(), kind)
+
+
+def counts(items: Sequence[Item]) -> dict[str, int]:
+    """Count the verdicts over items."""
+    totals = {"digit": 0, "near": 0, "differs": 0, "ours": 0}
+    for item in items:
+        for row in item.rows:
+            totals[row.verdict] += 1
+    return totals
