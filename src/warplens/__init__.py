@@ -1,0 +1,32 @@
+"""warplens: how long a GPU kernel takes, what holds it back, and what each remedy would buy.
+
+    import warplens as wl
+    gpu = wl.load_machine("h200")
+    wl.predict(wl.mix(alpha=32), gpu, model="volkov").cycles
+
+The verbs live in `warplens.api` and load when first used, so that importing warplens costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from warplens.version import __version__
+
+if TYPE_CHECKING:
+    from warplens.api import *  # noqa: F403
+
+__all__ = ["__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        api = importlib.import_module("warplens.api")
+        if name in api.__all__:
+            return getattr(api, name)
+    raise AttributeError(f"module 'warplens' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *importlib.import_module("warplens.api").__all__])

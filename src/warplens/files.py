@@ -69,12 +69,14 @@ def _explained(message: str, kind: type) -> str:
     return f"{where or 'file'}: {what[:1].lower()}{what[1:]}"
 
 
-def _names(kind: Any) -> set[str]:
-    """Return all field names of a structure and of the structures in it."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+def _names(kind: Any, seen: frozenset[Any] = frozenset()) -> set[str]:
+    """Return all field names of a structure and of the structures in it (which may hold itself)."""
+    inner = list(get_args(kind))
+    names: set[str] = set()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in seen:
         fields = msgspec.structs.fields(kind)
-        return {f.encode_name for f in fields}.union(*(_names(f.type) for f in fields if f.type is not kind))
-    return set().union(*(_names(inner) for inner in get_args(kind))) if get_args(kind) else set()
+        names, inner, seen = {f.encode_name for f in fields}, [f.type for f in fields], seen | {kind}
+    return names.union(*(_names(one, seen) for one in inner))
 
 
 def write_whole(path: Path, text: str) -> None:

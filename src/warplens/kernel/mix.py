@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def mix(
-    alpha: Number, op: Literal["add"] = "add", other: Literal["load", "sfu", "shared"] = "load", *, stride: int = 1
+    alpha: Number,
+    op: Literal["add"] = "add",
+    other: Literal["load", "sfu", "shared"] = "load",
+    *,
+    stride: int = 1,
 ) -> Workload:
     """Return the steady-state workload of `alpha` adds per one load, SFU or shared-memory instruction.
 

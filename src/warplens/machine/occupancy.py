@@ -26,7 +26,11 @@ class Occupancy(Struct, frozen=True):
 
 
 def occupancy(
-    machine: Machine, *, threads_per_block: int, registers_per_thread: int = 0, shared_bytes_per_block: int = 0
+    machine: Machine,
+    *,
+    threads_per_block: int,
+    registers_per_thread: int = 0,
+    shared_bytes_per_block: int = 0,
 ) -> Occupancy:
     """Return what fits on one SM; a block that does not fit at all is an error that says why."""
     sm = machine.sm

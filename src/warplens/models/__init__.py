@@ -4,4 +4,13 @@ from warplens.models.curve import Curve, needed_warps, occupancy_curve
 from warplens.models.prediction import Prediction, Term
 from warplens.models.registry import MODELS, predict, predict_all
 
-__all__ = ["MODELS", "Curve", "Prediction", "Term", "needed_warps", "occupancy_curve", "predict", "predict_all"]
+__all__ = [
+    "MODELS",
+    "Curve",
+    "Prediction",
+    "Term",
+    "needed_warps",
+    "occupancy_curve",
+    "predict",
+    "predict_all",
+]

@@ -28,7 +28,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, refin
     time = 1 / arithmetic_ipc(machine, model)
     with np.errstate(divide="ignore", invalid="ignore"):
         alpha = (workload.total() - memory) / memory
-        needed = latency / (time * (alpha + 1)) + 1 if refined else latency / (time * alpha)
+        needed = latency / (time * (alpha + 1)) + 1 if refined else np.divide(latency, time * alpha)
     return answer(
         model,
         workload,

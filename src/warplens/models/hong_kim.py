@@ -41,7 +41,12 @@ def parameters(machine: Machine) -> Parameters:
         extra = machine.memory.extra_transaction_cycles or 0.0
         issue = 1 / arithmetic_ipc(machine, NAME)
         return Parameters(memory_latency(machine, NAME), 0.0, extra, issue, machine.chip.clock_hz, pins, {})
-    slow = {"fdiv": own.fdiv_factor, "imul": own.imul_factor, "idiv": own.idiv_factor, "imod": own.imod_factor}
+    slow = {
+        "fdiv": own.fdiv_factor,
+        "imul": own.imul_factor,
+        "idiv": own.idiv_factor,
+        "imod": own.imod_factor,
+    }
     return Parameters(
         own.mem_ld_cycles,
         own.departure_del_coal_cycles,

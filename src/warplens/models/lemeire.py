@@ -77,7 +77,10 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         residency,
         cycles=cycles,
         bounds={"latency": chain > n * slowest, "pipeline": True},
-        limits={"latency": chain * rounds, **{f"{pipe} pipeline": n * c * rounds for pipe, c in busy.items()}},
+        limits={
+            "latency": chain * rounds,
+            **{f"{pipe} pipeline": n * c * rounds for pipe, c in busy.items()},
+        },
         needed=chain / np.maximum(slowest, 1e-300),
         terms={
             "W": Term(n, "warps", "(1)"),

@@ -41,7 +41,9 @@ MODELS: dict[str, Entry] = {
     "kothapalli-sum": Entry("kothapalli", "Kothapalli et al. 2009: SUM model", {"combine": "sum"}),
     "lemeire": Entry("lemeire", "Lemeire et al. 2017: Equation (1) in closed form"),
     "cuda-guide": Entry("cuda_guide", "CUDA programming guide: warps needed"),
-    "cuda-guide-refined": Entry("cuda_guide", "the same, memory instruction and stalled warp counted", {"refined": True}),
+    "cuda-guide-refined": Entry(
+        "cuda_guide", "the same, memory instruction and stalled warp counted", {"refined": True}
+    ),
     "baghsorkhi": Entry("baghsorkhi", "Baghsorkhi et al. 2010: work flow graph"),
     "zhang-owens": Entry("zhang_owens", "Zhang & Owens 2011: measured throughput tables"),
     "huang-rr": Entry("huang", "Huang et al. 2014: round robin", {"policy": "rr"}),
@@ -68,14 +70,24 @@ def predict(
     if model not in MODELS:
         raise WarplensError(f"unknown model {model!r}{nearest(model, MODELS) or '; `warplens models` lists them'}")
     if workload.kernels:
-        return _sum(workload, machine, [predict(k, machine, model, warps_per_sm=warps_per_sm) for k in workload.kernels])
+        return _sum(
+            workload,
+            machine,
+            [predict(k, machine, model, warps_per_sm=warps_per_sm) for k in workload.kernels],
+        )
     entry = MODELS[model]
     _lacks(workload, model, entry)
-    made = entry.function()(workload, machine, residency(workload, machine, warps_per_sm), **entry.options)
-    return flagged(made, workload, machine)
+    placed = residency(workload, machine, warps_per_sm)
+    try:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return flagged(entry.function()(workload, machine, placed, **entry.options), workload, machine)
+    except ZeroDivisionError:
+        raise WarplensError(f"{model} has no answer for {workload.name}: a count that it divides by is zero") from None
 
 
-def predict_all(workload: Workload, machine: Machine, *, warps_per_sm: Number | None = None) -> dict[str, Prediction | str]:
+def predict_all(
+    workload: Workload, machine: Machine, *, warps_per_sm: Number | None = None
+) -> dict[str, Prediction | str]:
     """Predict with every model; a model that cannot speak about this workload says why instead."""
     answers: dict[str, Prediction | str] = {}
     for name in MODELS:

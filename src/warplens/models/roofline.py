@@ -39,6 +39,9 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         limits={name: cycles * residency.warps_on_sm for name, cycles in roofs.items()},
         terms={
             "operational intensity": Term(intensity, "ops/B", "Williams et al. 2009"),
-            **{f"{name} roof": Term(cycles, "cycles per warp", "Williams et al. 2009") for name, cycles in roofs.items()},
+            **{
+                f"{name} roof": Term(cycles, "cycles per warp", "Williams et al. 2009")
+                for name, cycles in roofs.items()
+            },
         },
     )

@@ -78,8 +78,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, depar
     mem_cycles = mem_insts * amat / workload.mlp  # (A.4)
     comp_cycles = insts * p.fp_lat / itilp  # (A.3)
     cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, n)  # (A.1), (A.2)
-    transaction = machine.memory.transaction_bytes or 128.0
-    bw_per_warp = machine.chip.clock_hz * transaction / avg_dram_lat  # (A.7)
+    bw_per_warp = machine.chip.clock_hz * _transaction_bytes(workload) / avg_dram_lat  # (A.7)
     mwp_peak_bw = p.bandwidth / (bw_per_warp * residency.active_sms)  # (A.6)
     cap = avg_dram_lat / p.delta if departure and p.delta else np.inf
     mwp = np.minimum(np.minimum(cap, mwp_peak_bw), n)  # (A.5)
@@ -123,7 +122,10 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, depar
         residency,
         cycles=t_exec / warps * residency.warps_on_sm,
         bounds={"memory": t_mem > t_comp, "serialization": w_serial > w_parallel, "computation": True},
-        limits={"computation": t_comp / warps * residency.warps_on_sm, "memory": t_mem / warps * residency.warps_on_sm},
+        limits={
+            "computation": t_comp / warps * residency.warps_on_sm,
+            "memory": t_mem / warps * residency.warps_on_sm,
+        },
         terms=terms,
     )
 
@@ -161,6 +163,13 @@ def _benefits(
 def _bank_cycles(workload: Workload) -> Number:
     shared = [a for a in workload.accesses if a.space == "shared"]
     return sum((a.count * (a.conflict_degree - 1) * workload.iterations for a in shared), start=0.0)
+
+
+def _transaction_bytes(workload: Workload) -> Number:
+    rows = [(a.count, a.transaction_bytes) for a in workload.accesses if a.space in ("global", "local")]
+    count = sum((c for c, _ in rows), start=0.0)
+    moved = sum((c * size for c, size in rows), start=0.0)
+    return np.where(np.greater(count, 0), moved / np.maximum(count, 1e-300), 128.0) if rows else 128.0
 
 
 def _global(workload: Workload) -> list[tuple[Number, Number, float]]:

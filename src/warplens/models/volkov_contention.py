@@ -47,7 +47,11 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, refin
         machine,
         residency,
         cycles=residency.warps_on_sm / rate,
-        bounds={"latency": rate * slowest < 1 - 1e-9, **conditions},
+        bounds={
+            "latency": unloaded > n * slowest,
+            "dram contention": rate * slowest < 1 - 1e-9,  # unloaded, there would be warps enough
+            **conditions,
+        },
         limits={
             "latency": latency / n * residency.warps_on_sm,
             **{name: c * residency.warps_on_sm for name, c in uses.items()},
@@ -76,7 +80,13 @@ def loaded_latency(curve: Contention, x: Number, unloaded: float = 0.0) -> Numbe
 
 
 def _quadratic(
-    n: Number, fixed: Number, loads: Number, base: float, bytes_per_body: Number, bound: Number, curve: Contention
+    n: Number,
+    fixed: Number,
+    loads: Number,
+    base: float,
+    bytes_per_body: Number,
+    bound: Number,
+    curve: Contention,
 ) -> Number:
     """Return the throughput t with t * latency(t) = n, at most the bound, for the one-term curve.
 
@@ -92,7 +102,13 @@ def _quadratic(
 
 
 def _bisection(
-    n: Number, fixed: Number, loads: Number, base: float, bytes_per_body: Number, bound: Number, curve: Contention
+    n: Number,
+    fixed: Number,
+    loads: Number,
+    base: float,
+    bytes_per_body: Number,
+    bound: Number,
+    curve: Contention,
 ) -> Number:
     """Return the same for any curve."""
     pole = min(curve.c_bytes_per_second, curve.c2_bytes_per_second or np.inf)

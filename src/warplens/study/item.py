@@ -12,13 +12,14 @@ from msgspec import Struct
 
 from warplens.units import number
 
+Verdict = Literal["digit", "near", "differs", "measured", "ours"]
 NEAR = 0.02  # within 2 %: a paper's own rounding on the way
 
 
 class Row(Struct, frozen=True):
     """One number of ours beside the one the paper prints (as it prints it, so that its digits are known).
 
-    `at_least_about` marks a printed approximation ("about 54"): near is then good enough to agree.
+    `measured` marks a number that the paper measured: the difference is then the model's error, not ours.
     """
 
     what: str
@@ -26,14 +27,24 @@ class Row(Struct, frozen=True):
     paper: str | None
     unit: str = ""
     note: str = ""
+    measured: bool = False
 
     @property
-    def verdict(self) -> Literal["digit", "near", "differs", "ours"]:
-        """`digit`: rounds to what is printed; `near`: within 2 %; `differs`: not; `ours`: nothing printed."""
+    def verdict(self) -> Verdict:
+        """How the two compare.
+
+        `digit`: ours rounds to what is printed; `near`: within 2 %; `differs`: further off; `measured`: the
+        paper's is a measurement; `ours`: the paper prints nothing.
+        """
         if self.paper is None:
             return "ours"
+        if self.measured:
+            return "measured"
         printed = parse_printed(self.paper)
-        if math.isclose(self.ours, printed, rel_tol=1e-12) or abs(self.ours - printed) <= half_unit(self.paper) * 1.0000001:
+        if (
+            math.isclose(self.ours, printed, rel_tol=1e-12)
+            or abs(self.ours - printed) <= half_unit(self.paper) * 1.0000001
+        ):
             return "digit"
         near = abs(self.ours - printed) <= NEAR * abs(printed)
         return "near" if near else "differs"
@@ -103,7 +114,7 @@ def line(name: str, x: Any, y: Any, kind: Literal["line", "points", "bar", "rule
 
 def counts(items: Sequence[Item]) -> dict[str, int]:
     """Count the verdicts over items."""
-    totals = {"digit": 0, "near": 0, "differs": 0, "ours": 0}
+    totals: dict[str, int] = {"digit": 0, "near": 0, "differs": 0, "measured": 0, "ours": 0}
     for item in items:
         for row in item.rows:
             totals[row.verdict] += 1

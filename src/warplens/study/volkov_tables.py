@@ -54,7 +54,13 @@ def listings() -> Item:
         Row("listing-3.5: memory throughput at most", float(full.dram_bytes_per_second) / 1e9, "154", "GB/s"),
     ]  # fmt: skip
     note = "Listing 3.3's own cycles (28 to 540) need a load latency of 512; Table 6.2 has 513, which would give 581."
-    return Item("volkov-listings", "Listings 3.1, 3.2, 3.3 and 3.5: issue cycles", f"{PAPER} §3.7-3.8", rows, notes=[note])
+    return Item(
+        "volkov-listings",
+        "Listings 3.1, 3.2, 3.3 and 3.5: issue cycles",
+        f"{PAPER} §3.7-3.8",
+        rows,
+        notes=[note],
+    )
 
 
 def table_3_1() -> Item:
@@ -64,7 +70,12 @@ def table_3_1() -> Item:
     rows = [
         Row("basic arithmetic: latency", m.latency_cycles("fp32"), "6", "cycles"),
         Row("basic arithmetic: peak throughput", m.peak_ipc("fp32"), "4", "IPC/SM"),
-        Row("basic arithmetic: needed concurrency", m.latency_cycles("fp32") * m.peak_ipc("fp32"), "24", "instructions"),
+        Row(
+            "basic arithmetic: needed concurrency",
+            m.latency_cycles("fp32") * m.peak_ipc("fp32"),
+            "24",
+            "instructions",
+        ),
         Row("memory access: latency", m.latency_cycles("load"), "368", "cycles"),
         Row("memory access: peak throughput", memory, "0.081", "IPC/SM"),
         Row("memory access: needed concurrency", m.latency_cycles("load") * memory, "30", "instructions"),
@@ -75,9 +86,17 @@ def table_3_1() -> Item:
 def table_3_4() -> Item:
     """Tables 3.2 to 3.4: the worksheet for the throughput bound."""
     workload, machine = load_workload("volkov-table-3.2"), load_machine("volkov-table-3.3")
-    printed = {"cuda cores": "25", "sfu units": "5", "shared memory": "30", "dram bandwidth": "184.5", "issue": "36.25"}
+    printed = {
+        "cuda cores": "25",
+        "sfu units": "5",
+        "shared memory": "30",
+        "dram bandwidth": "184.5",
+        "issue": "36.25",
+    }
     uses = worksheet(workload, machine, "volkov")
-    rows = [Row(f"{use.resource}: {use.user}", float(use.cycles), None, "cycles") for use in uses if use.resource != "issue"]
+    rows = [
+        Row(f"{use.resource}: {use.user}", float(use.cycles), None, "cycles") for use in uses if use.resource != "issue"
+    ]
     notes = {"dram bandwidth": "the paper rounds 128/10.4 to 12.3 cycles first; with that, 5 x 12.3 + 5 x 24.6 = 184.5"}
     for resource, cycles in totals(uses).items():
         rows.append(Row(f"{resource}: total", float(cycles), printed[resource], "cycles", notes.get(resource, "")))
@@ -163,10 +182,9 @@ def table_6_3() -> Item:
             if kind == "load_random" and t.needed_warps_per_scheduler <= 1:
                 note = "printed as less than one"
             paper = f"{t.needed_warps_per_scheduler:g}"
-            rows.append(Row(f"{generation(m)} {kind}", ours, paper, "warps/scheduler", note))
+            rows.append(Row(f"{generation(m)} {kind}", ours, paper, "warps/scheduler", note, measured=True))
     return Item("volkov-table-6.3", "Table 6.3: latency x throughput / 32 against the occupancy measured", f"{PAPER} §6.1",
-                rows, notes=["ours is Little's law rounded up to whole warps per SM; the paper's are measurements, which"
-                             " it explains where they differ (§6.1), so differences here are its findings, not errors"])  # fmt: skip
+                rows, notes=["ours is Little's law rounded up to whole warps per SM; the paper's are measurements (§6.1)"])  # fmt: skip
 
 
 def table_6_4() -> Item:
@@ -183,11 +201,22 @@ def table_6_4() -> Item:
         at = predict(loads, m, "volkov-contention", warps_per_sm=float(s.linear_warps_per_scheduler) * per)
         assert at.dram_bytes_per_second is not None
         share = float(at.dram_bytes_per_second) / m.memory.sustained_bytes_per_second
-        rows.append(Row(f"{name}: % of peak at linear", 100 * share, f"{100 * s.at_linear_fraction:.0f}", "%", "model; measured"))
-        for fraction, paper in ((0.9, s.at_90_percent_warps_per_scheduler), (0.95, s.at_95_percent_warps_per_scheduler)):
+        rows.append(
+            Row(
+                f"{name}: % of peak at linear",
+                100 * share,
+                f"{100 * s.at_linear_fraction:.0f}",
+                "%",
+                measured=True,
+            )
+        )
+        for fraction, paper in (
+            (0.9, s.at_90_percent_warps_per_scheduler),
+            (0.95, s.at_95_percent_warps_per_scheduler),
+        ):
             needed = needed_warps(loads, m, "volkov-contention", fraction)
             assert needed is not None
-            rows.append(Row(f"{name}: at {fraction:.0%}", needed / per, f"{paper:g}", "warps/scheduler", "model; measured"))
+            rows.append(Row(f"{name}: at {fraction:.0%}", needed / per, f"{paper:g}", "warps/scheduler", measured=True))
     return Item("volkov-table-6.4", "Table 6.4: occupancy needed to hide memory latency", f"{PAPER} §6.3", rows)
 
 

@@ -1,0 +1,39 @@
+# Two commands on a fresh machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint types layers pytest bench clean
+
+demo: $(READY)
+	@$(BIN)/warplens predict saxpy --gpu h200
+	@echo
+	@$(BIN)/warplens compare saxpy --gpu h200 --html build/saxpy.html
+
+test: lint types layers pytest
+
+lint: $(READY)
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+pytest: $(READY)
+	$(BIN)/pytest -n 2
+
+bench: $(READY)
+	$(BIN)/python bench/speed.py
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,65 @@
+"""Speed figures, each as a rate and as a ratio within this run: `make bench`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from warplens.kernel import mix
+from warplens.machine import load_machine
+from warplens.models import predict
+
+
+def best(function: Callable[[], object], repeats: int = 7) -> float:
+    """Return the shortest of several runs, in seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def predictions(model: str) -> tuple[float, float]:
+    """Return predictions per second: a 1000 x 1000 grid of alpha and occupancy in one call, and one by one."""
+    machine = load_machine("gtx980")
+    alpha, warps = np.linspace(0, 512, 1000), np.linspace(1, 64, 1000)
+    grid = mix(alpha[:, None])
+    made = np.size(predict(grid, machine, model, warps_per_sm=warps).cycles)
+    at_once = made / best(lambda: predict(grid, machine, model, warps_per_sm=warps))
+    few = [(mix(float(a)), float(n)) for a, n in zip(alpha[::10], warps[::10], strict=True)]
+    singly = len(few) / best(lambda: [predict(w, machine, model, warps_per_sm=n) for w, n in few], 3)
+    return at_once, singly
+
+
+def start_up(*arguments: str) -> float:
+    """Return the shortest time of a command, in milliseconds."""
+    command = [sys.executable, "-m", "warplens", *arguments]
+    return 1e3 * best(lambda: subprocess.run(command, capture_output=True, check=True), 9)
+
+
+def main() -> int:
+    print("closed-form models, one core, 1000 x 1000 grid of alpha and warps per SM on the GTX 980")
+    goals = {"volkov": 10e6, "volkov-contention": 1e6}
+    missed = 0
+    for model in ("volkov", "volkov-contention", "hong-kim", "sim2012", "huang-gto"):
+        at_once, singly = predictions(model)
+        goal = goals.get(model)
+        mark = "" if goal is None else f"   goal {goal / 1e6:g} M/s: {'met' if at_once >= goal else 'MISSED'}"
+        missed += goal is not None and at_once < goal
+        print(
+            f"  {model:<20} {at_once / 1e6:8.1f} M/s   one by one {singly / 1e3:6.2f} k/s   ratio {at_once / singly:8.0f}{mark}"
+        )
+    text = start_up("--help")
+    missed += text > 150
+    print(f"  warplens --help      {text:8.0f} ms    goal 150 ms: {'met' if text <= 150 else 'MISSED'}")
+    print(f"  warplens compare     {start_up('compare', 'saxpy'):8.0f} ms")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

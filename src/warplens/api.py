@@ -1,0 +1,106 @@
+"""The public verbs, each a few lines that join the layers. `import warplens as wl` has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from warplens import kernel, machine, models, study
+from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
+from warplens.machine import Machine, Occupancy, list_machines, load_machine
+from warplens.models import Curve, Prediction, needed_warps
+from warplens.study import Item
+
+__all__ = [
+    "Comparison", "Curve", "Item", "Machine", "Number", "Occupancy", "Prediction", "Workload", "compare",
+    "list_machines", "list_models", "list_workloads", "load_machine", "load_workload", "mix", "needed_warps",
+    "occupancy", "occupancy_curve", "predict", "predict_all", "reproduce",
+]  # fmt: skip
+
+DEFAULT_GPU = "h200"
+DEFAULT_MODEL = "volkov"
+
+
+class Comparison(Struct, frozen=True):
+    """What every model says of one workload on one machine; a model that cannot speak says why."""
+
+    workload: str
+    machine: str
+    predictions: dict[str, Prediction]
+    silent: dict[str, str]
+
+
+def list_models() -> dict[str, str]:
+    """Return the models' names, each with what it is in one line."""
+    return {name: entry.about for name, entry in models.MODELS.items()}
+
+
+def predict(
+    workload: Workload | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    model: str = DEFAULT_MODEL,
+    *,
+    warps_per_sm: Number | None = None,
+) -> Prediction:
+    """Predict a workload's time on a GPU with one model; arrays of numbers broadcast."""
+    return models.predict(_workload(workload), _machine(gpu), model, warps_per_sm=warps_per_sm)
+
+
+def predict_all(
+    workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU, *, warps_per_sm: Number | None = None
+) -> dict[str, Prediction]:
+    """Predict with every model that can speak about this workload."""
+    return compare(workload, gpu, warps_per_sm=warps_per_sm).predictions
+
+
+def compare(
+    workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU, *, warps_per_sm: Number | None = None
+) -> Comparison:
+    """Put all models side by side, the silent ones with their reason."""
+    w, m = _workload(workload), _machine(gpu)
+    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm)
+    return Comparison(
+        w.name,
+        m.id,
+        {name: p for name, p in answers.items() if isinstance(p, Prediction)},
+        {name: p for name, p in answers.items() if isinstance(p, str)},
+    )
+
+
+def occupancy_curve(
+    workload: Workload | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    model: str = DEFAULT_MODEL,
+    *,
+    warps_per_sm: Number | None = None,
+) -> Curve:
+    """Return throughput against warps per SM, and the occupancy needed at 100, 95 and 90 % of peak."""
+    return models.occupancy_curve(_workload(workload), _machine(gpu), model, warps_per_sm=warps_per_sm)
+
+
+def occupancy(workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Occupancy | None:
+    """Return how many blocks and warps fit on an SM and what limits that; None without a launch."""
+    launch = _workload(workload).launch
+    if launch is None:
+        return None
+    return machine.occupancy(
+        _machine(gpu),
+        threads_per_block=int(launch.threads_per_block),
+        registers_per_thread=launch.registers_per_thread,
+        shared_bytes_per_block=launch.shared_bytes_per_block,
+    )
+
+
+def reproduce(which: str | None = None) -> Iterator[Item]:
+    """Regenerate the papers' tables and figures: all, one paper's, or one item."""
+    return study.reproduce(which)
+
+
+def _workload(given: Workload | str | Path) -> Workload:
+    return given if isinstance(given, Workload) else kernel.load_workload(given)
+
+
+def _machine(given: Machine | str) -> Machine:
+    return given if isinstance(given, Machine) else machine.load_machine(given)

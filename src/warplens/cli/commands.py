@@ -1,0 +1,176 @@
+"""What each command does: load, ask the API, hand the result to a renderer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from warplens import api, study
+from warplens.errors import WarplensError
+from warplens.files import write_whole
+from warplens.kernel import Workload
+from warplens.machine import Machine
+from warplens.machine.loader import load_file
+from warplens.report import html, terminal
+from warplens.report.data import to_json
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the chosen command."""
+    name = args.command + (f"_{args.verb}" if hasattr(args, "verb") else "")
+    command: Any = globals()[f"_{name}"]
+    return int(command(args) or 0)
+
+
+def _show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -> None:
+    if args.json:
+        print(to_json(data))
+    else:
+        terminal.console().print(*parts, sep="\n")
+
+
+def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
+    workload = api.load_workload(args.workload, alpha=args.alpha)
+    return workload, [api.load_machine(name.strip()) for name in args.gpu.split(",") if name.strip()]
+
+
+def _predict(args: argparse.Namespace) -> None:
+    if args.model == "all":
+        return _compare(args)
+    workload, machines = _given(args)
+    made = [api.predict(workload, m, args.model, warps_per_sm=args.warps) for m in machines]
+    parts = [part for p, m in zip(made, machines, strict=True) for part in terminal.prediction(p, workload, m)]
+    _show(args, {"prediction": made[0]} if len(made) == 1 else {"predictions": made}, parts)
+    return None
+
+
+def _compare(args: argparse.Namespace) -> None:
+    workload, machines = _given(args)
+    made = [api.compare(workload, m, warps_per_sm=args.warps) for m in machines]
+    for c in made:
+        if not c.predictions:
+            raise WarplensError(
+                f"no model can speak about {c.workload} on {c.machine}: {next(iter(c.silent.values()))}"
+            )
+    if getattr(args, "html", None):
+        if len(machines) > 1:
+            raise WarplensError("--html takes one GPU")
+        write_whole(Path(args.html), html.comparison(made[0], workload, machines[0]))
+    parts = [part for c, m in zip(made, machines, strict=True) for part in [*terminal.comparison(c, m), ""]]
+    _show(args, made[0] if len(made) == 1 else made, parts[:-1])
+    if getattr(args, "html", None) and not args.json:
+        print(f"report: {args.html}")
+
+
+def _occupancy(args: argparse.Namespace) -> None:
+    workload, machines = _given(args)
+    data, parts = [], []
+    for m in machines:
+        fits = api.occupancy(workload, m) if args.warps is None else None
+        curve = api.occupancy_curve(workload, m, args.model, warps_per_sm=None if args.warps is None else [args.warps])
+        data.append({"occupancy": fits, "curve": curve})
+        parts += [] if fits is None else terminal.occupancy(fits, workload.name, m)
+        parts += terminal.curve(curve, m)
+    _show(args, data[0] if len(data) == 1 else data, parts)
+
+
+def _models(args: argparse.Namespace) -> None:
+    models = api.list_models()
+    _show(
+        args,
+        models,
+        [terminal.table(["model", "what it is"], [[name, about] for name, about in models.items()])],
+    )
+
+
+def _machine_list(args: argparse.Namespace) -> None:
+    machines = api.list_machines()
+    summary = [{"id": m.id, "name": m.name, "architecture": m.architecture, "aliases": m.aliases} for m in machines]
+    _show(args, summary, terminal.machines(machines))
+
+
+def _machine_show(args: argparse.Namespace) -> None:
+    machine = api.load_machine(args.name)
+    _show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in machine.sources}))
+
+
+def _value(machine: Machine, dotted: str) -> Any:
+    """Return the value at a dotted key of a machine."""
+    thing: Any = msgspec.to_builtins(machine)
+    for key in dotted.split("."):
+        thing = thing[int(key)] if isinstance(thing, list) else thing[key]
+    return thing
+
+
+def _machine_check(args: argparse.Namespace) -> int:
+    results: dict[str, str] = {}
+    for name in args.files:
+        try:
+            machine = load_file(Path(name))
+            results[name] = f"ok: {machine.name}, {len(machine.sources)} numbers, each with a source"
+        except WarplensError as error:
+            results[name] = str(error)
+    wrong = {name: text for name, text in results.items() if not text.startswith("ok: ")}
+    if wrong and not args.json:
+        good = [f"{name}: {text}" for name, text in results.items() if name not in wrong]
+        terminal.console().print(*good, sep="\n", markup=False) if good else None
+        raise WarplensError("; ".join(wrong.values()))
+    _show(args, results, [f"{name}: {text}" for name, text in results.items()])
+    return 2 if wrong else 0
+
+
+def _workload_list(args: argparse.Namespace) -> None:
+    workloads = {name: api.load_workload(name) for name in api.list_workloads()}
+    rows = [[name, w.source] for name, w in workloads.items()]
+    _show(
+        args,
+        {name: w.source for name, w in workloads.items()},
+        [terminal.table(["workload", "source"], rows)],
+    )
+
+
+def _workload_show(args: argparse.Namespace) -> None:
+    workload = api.load_workload(args.name, alpha=args.alpha)
+    if args.save:
+        workload.save(args.save)
+    print(to_json(workload))
+
+
+def _reproduce(args: argparse.Namespace) -> None:
+    if args.list:
+        ids = study.item_ids()
+        return _show(args, ids, ids)
+    items = _made(args)
+    if args.html:
+        write_whole(Path(args.html), html.reproduction(items))
+    parts: list[RenderableType] = []
+    for it in items:
+        if not args.disagreements or any(row.verdict == "differs" for row in it.rows):
+            parts += terminal.item(it, all_rows=not args.disagreements)
+    parts += ["", terminal.verdicts(study.counts(items))]
+    verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in items]
+    _show(args, {"items": items, "verdicts": verdicts, "counts": study.counts(items)}, parts)
+    if args.html and not args.json:
+        print(f"pictures: {args.html}")
+    return None
+
+
+def _made(args: argparse.Namespace) -> Sequence[study.Item]:
+    """Make the items under a progress bar on stderr, when someone is looking."""
+    makers = study.reproduce(args.what)
+    total = sum(1 for i in study.item_ids() if args.what is None or i == args.what or i.startswith(f"{args.what}-"))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = terminal.console().__class__(stderr=True)
+    items = []
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("reproducing", total=total)
+        for made in makers:
+            items.append(made)
+            progress.update(task, advance=1, description=made.id)
+    return items

@@ -1,0 +1,102 @@
+"""Parse the arguments and run one command. Errors a user can mend are one line on stderr, exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from warplens.errors import WarplensError
+from warplens.version import __version__
+
+_EXAMPLES = """examples:
+  warplens compare saxpy                          what every model says, on the H200
+  warplens predict volkov-add-load --alpha 64 --gpu gtx980 --model volkov-contention
+  warplens occupancy volkov-add-load --gpu kepler --model sim2012
+  warplens machine show h200                      every number with its source
+  warplens reproduce volkov-table-3.4             a paper's table: ours, theirs, difference
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser; commands import what they need only when they run."""
+    top = argparse.ArgumentParser(
+        prog="warplens",
+        description="Predicts how long a GPU kernel takes and what holds it back, with the published models side by side.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"warplens {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    predict = _workload_command(commands, "predict", "predict a workload's time with one model, or all")
+    predict.add_argument("--model", default="volkov", help="a model's name, or all (default: volkov)")
+    compare = _workload_command(commands, "compare", "all models side by side, on one or several GPUs")
+    compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
+    occupancy = _workload_command(commands, "occupancy", "what fits on an SM, and throughput against occupancy")
+    occupancy.add_argument("--model", default="volkov", help="the model for the curve (default: volkov)")
+
+    models = commands.add_parser("models", help="list the models")
+    _json(models)
+    machine = commands.add_parser("machine", help="list, show or check machine files")
+    verbs = machine.add_subparsers(dest="verb", required=True, metavar="list|show|check")
+    _json(verbs.add_parser("list", help="the machines that ship with warplens"))
+    show = verbs.add_parser("show", help="every number of a machine with its source")
+    show.add_argument("name", help="id, alias or path of a machine file")
+    _json(show)
+    check = verbs.add_parser("check", help="check machine files: sources, units, ranges, keys")
+    check.add_argument("files", nargs="+", metavar="FILE")
+    _json(check)
+    workload = commands.add_parser("workload", help="list or show the workloads that ship with warplens")
+    verbs = workload.add_subparsers(dest="verb", required=True, metavar="list|show")
+    _json(verbs.add_parser("list", help="names and sources"))
+    show = verbs.add_parser("show", help="the counts of a workload")
+    show.add_argument("name", help="name or path of a workload")
+    show.add_argument("--alpha", type=float, help="for a mix: arithmetic instructions per other one")
+    show.add_argument("--save", metavar="FILE", help="save it as JSON")
+    _json(show)
+
+    reproduce = commands.add_parser("reproduce", help="the papers' tables and figures: ours, theirs, difference")
+    reproduce.add_argument("what", nargs="?", help="a paper (volkov) or an item (volkov-table-3.4); default: all")
+    reproduce.add_argument("--list", action="store_true", help="list the items")
+    reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
+    reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
+    _json(reproduce)
+    return top
+
+
+def _json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _workload_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.add_argument("workload", help="a workload's name (`warplens workload list`), or a .toml or .json file")
+    command.add_argument(
+        "--gpu", default="h200", metavar="NAME[,NAME]", help="machine id, alias or file (default: h200)"
+    )
+    command.add_argument("--warps", type=float, metavar="N", help="warps per SM, instead of the computed occupancy")
+    command.add_argument("--alpha", type=float, help="for a mix: arithmetic instructions per other one (inf allowed)")
+    _json(command)
+    return command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    args = parser().parse_args(arguments)
+    try:
+        from warplens.cli import commands
+
+        return commands.run(args)
+    except WarplensError as error:
+        print(f"warplens: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("warplens: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader went away, as `| head` does: not an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

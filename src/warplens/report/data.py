@@ -1,0 +1,40 @@
+"""JSON for machines: the same content as the terminal, arrays as lists, nothing that JSON cannot say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from warplens.models import Prediction
+
+
+def to_json(thing: Any) -> str:
+    """Encode structures, predictions and arrays as indented JSON; not-a-number and infinity become null."""
+    raw = msgspec.json.encode(_plain(thing))
+    return msgspec.json.format(raw, indent=2).decode()
+
+
+def _plain(thing: Any) -> Any:
+    if isinstance(thing, Prediction):
+        return _prediction(thing)
+    if isinstance(thing, np.ndarray):
+        return thing.tolist()
+    if isinstance(thing, np.generic):
+        return thing.item()
+    if isinstance(thing, msgspec.Struct):
+        return {f.encode_name: _plain(getattr(thing, f.name)) for f in msgspec.structs.fields(thing)}
+    if isinstance(thing, dict):
+        return {str(key): _plain(value) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_plain(value) for value in thing]
+    return thing
+
+
+def _prediction(p: Prediction) -> dict[str, Any]:
+    """A prediction as the design names its parts, the rates included, the internals left out."""
+    names = ("model", "machine", "workload", "per", "warps_per_sm", "cycles", "seconds", "bound",
+             "needed_warps_per_sm", "throughput_warps_per_cycle", "ipc", "fp32_ops_per_cycle",
+             "dram_bytes_per_second", "limits", "terms", "notes", "flags")  # fmt: skip
+    return {name: _plain(getattr(p, name)) for name in names}

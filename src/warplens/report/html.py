@@ -1,0 +1,223 @@
+"""One self-contained HTML file: tables and Vega-Lite charts (by Altair), the JavaScript inlined, no network.
+
+The bundle goes in once, however many charts there are. Names and notes are data: everything is escaped, and
+chart specifications are JSON that cannot end its script element.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from warplens.api import Comparison, occupancy_curve
+from warplens.errors import WarplensError
+from warplens.kernel import Workload
+from warplens.machine import Machine
+from warplens.study import Item, Plot, Row, counts
+from warplens.study.item import line
+from warplens.units import number, quantity, seconds
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --dim: #57606a; --bad: #b42318; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6edf3; --paper: #0d1117; --line: #30363d; --dim: #8b949e; --bad: #ff7b72; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+       max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+.answer { font-size: 1.9rem; font-weight: 600; margin: .4rem 0; } .dim { color: var(--dim); } .bad { color: var(--bad); }
+table { border-collapse: collapse; margin: .6rem 0; display: block; overflow-x: auto; }
+td, th { padding: .15rem .7rem .15rem 0; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.chart { width: 100%; overflow-x: auto; margin: .6rem 0; }
+@media print { body { max-width: none; } h2 { break-after: avoid; } .chart { break-inside: avoid; } }
+"""
+_SCRIPT = """
+const dark = window.matchMedia("(prefers-color-scheme: dark)").matches && !window.matchMedia("print").matches;
+for (const element of document.querySelectorAll("script[type='application/vnd.vegalite+json']")) {
+  const place = document.createElement("div");
+  place.className = "chart";
+  element.after(place);
+  vegaEmbed(place, JSON.parse(element.textContent),
+            { actions: false, renderer: "svg", theme: dark ? "dark" : undefined, config: { background: "transparent" } });
+}
+"""
+
+
+class Section(Struct, frozen=True):
+    """A heading, ready HTML below it, and plots."""
+
+    title: str
+    body: str = ""
+    plots: Sequence[Plot] = ()
+
+
+def page(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """Put a page together. `lead` and section bodies are HTML already; titles are text."""
+    parts = [f"<h1>{html.escape(title)}</h1>", lead]
+    any_plot = False
+    for section in sections:
+        parts.append(f"<h2>{html.escape(section.title)}</h2>\n{section.body}")
+        for plot in section.plots:
+            any_plot = True
+            spec = json.dumps(chart(plot), separators=(",", ":")).replace("<", "\\u003c")
+            parts.append(f'<script type="application/vnd.vegalite+json">{spec}</script>')
+    scripts = f"<script>{_bundle()}</script>\n<script>{_SCRIPT}</script>" if any_plot else ""
+    return (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n<body>\n"
+        + "\n".join(parts)
+        + f"\n{scripts}\n</body>\n</html>\n"
+    )
+
+
+def chart(plot: Plot) -> dict[str, Any]:
+    """Return the Vega-Lite specification of a plot."""
+    alt = _altair()
+    rows = [
+        {"x": x, "y": y, "series": s.name, "kind": s.kind} for s in plot.series for x, y in zip(s.x, s.y, strict=True)
+    ]
+    names = [s.name for s in plot.series]
+    x = alt.X("x:Q", title=plot.x, scale=alt.Scale(type="log" if plot.log_x else "linear", nice=False, zero=False))
+    scale: dict[str, Any] = {"type": "log"} if plot.log_y else {}
+    if plot.y_max is not None:
+        scale |= {"domainMax": plot.y_max, "clamp": True}
+    y = alt.Y("y:Q", title=plot.y, scale=alt.Scale(**scale))
+    colour = alt.Color(
+        "series:N", title=None, sort=names, legend=alt.Legend(orient="bottom", columns=3, labelLimit=320)
+    )
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=x,
+        y=y,
+        color=colour,
+        tooltip=["series:N", alt.Tooltip("x:Q", title=plot.x), alt.Tooltip("y:Q", title=plot.y)],
+    )
+    layers = []
+    for kind in dict.fromkeys(s.kind for s in plot.series):
+        part = base.transform_filter(alt.datum.kind == kind)
+        if kind == "line":
+            layers.append(part.mark_line(clip=True))
+        elif kind == "points":
+            layers.append(part.mark_point(clip=True, filled=True, size=28))
+        elif kind == "bar":
+            layers.append(part.mark_bar(clip=True, width=6))
+        else:
+            layers.append(part.mark_rule(clip=True, strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")))
+    made = alt.layer(*layers).properties(title=plot.title, width=640, height=280)
+    spec: dict[str, Any] = made.to_dict()
+    return spec
+
+
+def reproduction(items: Sequence[Item]) -> str:
+    """Return the page of reproduced tables and figures, the disagreements first."""
+    totals = counts(items)
+    compared = totals["digit"] + totals["near"] + totals["differs"]
+    lead = (
+        f'<p class="answer">{compared} printed numbers: {totals["digit"]} to the digit, {totals["near"]} within 2 %, '
+        f"{totals['differs']} disagree</p><p class='dim'>{totals['measured']} further numbers are the papers' own "
+        "measurements, shown beside the models. Disagreements carry a note.</p>"
+    )
+    wrong = [(it, row) for it in items for row in it.rows if row.verdict == "differs"]
+    sections = []
+    if wrong:
+        head = ["item", "", "ours", "paper", "difference", "note"]
+        cells = [[it.id, *_cells(row)] for it, row in wrong]
+        sections.append(Section("Where the papers and we disagree", table(head, cells, {2, 3, 4})))
+    for it in items:
+        body = f"<p class='dim'>{html.escape(it.source)} · {html.escape(it.id)}</p>"
+        if it.rows:
+            body += table(["", "ours", "paper", "difference", "note"], [_cells(r) for r in it.rows], {1, 2, 3})
+        body += "".join(f"<p>{html.escape(note)}</p>" for note in it.notes)
+        sections.append(Section(it.title, body, it.plots))
+    return page("The papers' tables and figures, regenerated", lead, sections)
+
+
+def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
+    """Return the page that puts all models side by side for one workload on one machine."""
+    rows, timed = [], {}
+    for name, p in c.predictions.items():
+        time = "-" if p.seconds is None else seconds(float(p.seconds))
+        needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
+        rows.append([name, time, str(p.bound), needed, "; ".join([*p.flags, *p.notes])])
+        if p.seconds is not None and not p.flags:
+            timed[name] = float(p.seconds)
+    first = next(iter(c.predictions.values()))
+    lead = ""
+    if first.seconds is not None:
+        lead = (
+            f'<p class="answer">{html.escape(seconds(float(first.seconds)))}</p>'
+            f"<p>by {html.escape(first.model)}, limited by {html.escape(str(first.bound))}, "
+            f"{html.escape(number(float(first.warps_per_sm)))} warps per SM</p>"
+        )
+    if timed:
+        low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
+        lead += (
+            f"<p>The models that stay within the hardware's limits span {html.escape(seconds(timed[low]))} "
+            f"({html.escape(low)}) to {html.escape(seconds(timed[high]))} ({html.escape(high)}).</p>"
+        )
+    body = table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3})
+    body += "".join(f"<p class='dim'>{html.escape(n)} is silent: {html.escape(why)}</p>" for n, why in c.silent.items())
+    sections = [Section("All models", body)]
+    if not workload.kernels:
+        sections.append(Section("Throughput against occupancy", "", [_curves(c, workload, machine)]))
+    for name, p in c.predictions.items():
+        terms = [[n, number(float(t.value), 6), t.unit, t.equation] for n, t in p.terms.items()]
+        sections.append(Section(f"Terms of {name}", table(["term", "value", "unit", "equation"], terms, {1})))
+    return page(f"{c.workload} on {machine.name}", lead, sections)
+
+
+def _curves(c: Comparison, workload: Workload, machine: Machine) -> Plot:
+    shown = []
+    for name in c.predictions:
+        try:
+            found = occupancy_curve(workload, machine, name)
+        except WarplensError:
+            continue
+        shown.append((name, found))
+    peak = max((float(f.peak) for _, f in shown if f.peak is not None and not f.flags), default=None)
+    clock = machine.chip.clock_hz * machine.chip.sm_count
+    series = [line(name, f.warps_per_sm, f.throughput_warps_per_cycle * clock) for name, f in shown]
+    top = None if peak is None else 1.5 * peak * clock
+    return Plot("warps finished per second, all models", "warps per SM", "warps per second", series, y_max=top)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: set[int]) -> str:
+    """Return an HTML table; all cells are text and get escaped."""
+    cell: Callable[[str, int, str], str] = lambda tag, i, text: (  # noqa: E731
+        f"<{tag}{' class=n' if i in numeric else ''}>{html.escape(text)}</{tag}>"
+    )
+    head = "".join(cell("th", i, h) for i, h in enumerate(headers))
+    lines = ["<tr>" + "".join(cell("td", i, t) for i, t in enumerate(row)) + "</tr>" for row in rows]
+    return f"<table><tr>{head}</tr>\n" + "\n".join(lines) + "</table>"
+
+
+def _cells(row: Row) -> list[str]:
+    note = row.note or ("measured by the paper" if row.measured else "")
+    mark = {"differs": "≠ ", "near": "≈ ", "digit": "= "}.get(row.verdict, "")
+    return [row.what, quantity(row.ours, row.unit, 5), row.paper or "", mark + row.difference, note]
+
+
+@cache
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError:
+        raise WarplensError("HTML pictures need the extra: pip install 'warplens[html]'") from None
+    altair.data_transformers.disable_max_rows()
+    return altair
+
+
+@cache
+def _bundle() -> str:
+    """Return vega, vega-lite and vega-embed as one script that defines vegaEmbed."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise WarplensError("HTML pictures need the extra: pip install 'warplens[html]'") from None
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle.replace("</script", "<\\/script")

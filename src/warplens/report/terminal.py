@@ -1,0 +1,203 @@
+"""The terminal: the answer first, then the limits, then the terms.
+
+saxpy on NVIDIA H200: 64 warps per SM (100 %)
+
+  95.1 us   by volkov                                limited by: dram bandwidth
+
+  alone, each limit would take
+    dram bandwidth   95.1 us  ██████████████████████
+    latency          45.3 us  ██████████
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from warplens.api import Comparison
+from warplens.kernel import Workload
+from warplens.machine import Machine, Occupancy
+from warplens.models import Curve, Prediction
+from warplens.study import Item, Row
+from warplens.units import number, quantity, seconds
+
+_BAR = 28
+_MARKS = {"digit": "=", "near": "≈", "differs": "≠", "measured": "", "ours": ""}
+
+
+def console(width: int | None = None) -> Console:
+    """Return a console on standard output that neither wraps pipes narrowly nor guesses at markup."""
+    made = Console(width=width, highlight=False, emoji=False)
+    return made if made.is_terminal else Console(width=width or 110, highlight=False, emoji=False)
+
+
+def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], right: set[int] | None = None) -> Table:
+    """Make a plain table; the columns in `right` are aligned right. Strings are data, never markup."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for i, header in enumerate(headers):
+        made.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*[Text(cell) if isinstance(cell, str) else cell for cell in row])
+    return made
+
+
+def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[RenderableType]:
+    """Render one prediction."""
+    share = float(p.warps_per_sm) / machine.sm.warps_max
+    parts: list[RenderableType] = [
+        Text(
+            f"{p.workload} on {machine.name}: {number(float(p.warps_per_sm))} warps per SM ({share:.0%})",
+            "bold",
+        ),
+        "",
+    ]
+    if p.seconds is None:
+        parts.append(Text(f"  {p.model} gives no time: it {'; it '.join(p.notes) or 'only counts warps'}"))
+    else:
+        what = "" if p.per in ("kernel", "program") else f" per {p.per}"
+        answer = Text(f"  {seconds(float(p.seconds))}{what}", "bold green")
+        answer.append(f"   ({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}", "not bold default")
+        answer.append(f"      limited by: {p.bound}", "bold default")
+        parts.append(answer)
+    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
+    if p.limits and p.cycles is not None:
+        parts += ["", Text("  alone, each limit would take"), *_bars(p)]
+    facts = []
+    if p.needed_warps_per_sm is not None:
+        facts.append(f"latency is hidden from {number(float(p.needed_warps_per_sm), 3)} warps per SM on")
+    if p.ipc is not None and p.seconds is not None:
+        facts.append(f"{number(float(p.ipc), 3)} IPC per SM")
+        if p.dram_bytes_per_second:
+            facts.append(f"DRAM {quantity(float(p.dram_bytes_per_second), 'B/s', 3)}")
+    if facts:
+        parts += ["", Text("  " + ", ".join(facts))]
+    if p.seconds is not None:
+        parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
+    rows = [[name, number(float(t.value), 6), t.unit, t.equation] for name, t in p.terms.items()]
+    parts += ["", table(["term", "value", "unit", "equation"], rows, {1})]
+    return parts
+
+
+def _bars(p: Prediction) -> list[RenderableType]:
+    clock = float(p.cycles or 1) / float(p.seconds or 1)
+    limits = sorted(((float(cycles) / clock, name) for name, cycles in p.limits.items()), reverse=True)
+    longest = max((value for value, _ in limits), default=0.0)
+    wide = max(len(name) for _, name in limits)
+    lines: list[RenderableType] = []
+    for value, name in limits:
+        length = round(_BAR * value / longest) if longest > 0 else 0
+        lines.append(Text.assemble(f"    {name:<{wide}}  {seconds(value):>10}  ", ("█" * length, "cyan")))
+    return lines
+
+
+def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
+    """Render all models side by side."""
+    some = next(iter(c.predictions.values()), None)
+    n = "" if some is None else f": {number(float(some.warps_per_sm))} warps per SM"
+    parts: list[RenderableType] = [Text(f"{c.workload} on {machine.name}{n}", "bold"), ""]
+    rows: list[list[RenderableType]] = []
+    for name, p in c.predictions.items():
+        time = "-" if p.seconds is None else seconds(float(p.seconds))
+        needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
+        remark = Text("; ".join(p.flags), "red") if p.flags else Text("; ".join(p.notes), "dim")
+        rows.append([Text(name, "red" if p.flags else ""), time, str(p.bound), needed, remark])
+    parts.append(table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3}))
+    if some is not None and some.per not in ("kernel", "program"):
+        parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
+    parts += [Text(f"{name} is silent: {why}", "dim") for name, why in c.silent.items()]
+    return parts
+
+
+def curve(c: Curve, machine: Machine) -> list[RenderableType]:
+    """Render throughput against occupancy with a bar per row."""
+    parts: list[RenderableType] = [Text(f"{c.workload} on {machine.name} by {c.model}", "bold"), ""]
+    needed = ", ".join(
+        f"{share}: {'never' if n is None else number(n, 3)}" for share, n in c.needed_warps_per_sm.items()
+    )
+    parts += [Text(f"  warps per SM needed for a share of peak throughput: {needed}"), ""]
+    top = max((float(x) for x in c.throughput_warps_per_cycle), default=0.0)
+    rows: list[list[RenderableType]] = []
+    for i, n in enumerate(c.warps_per_sm):
+        rate = float(c.throughput_warps_per_cycle[i])
+        length = max(0, round(_BAR * rate / top)) if top > 0 else 0
+        rows.append([number(float(n)), seconds(float(c.seconds[i])), number(float(c.ipc[i]), 3),
+                     quantity(float(c.dram_bytes_per_second[i]), "B/s", 3), Text("█" * length, "cyan")])  # fmt: skip
+    parts.append(table(["warps/SM", "time", "IPC/SM", "DRAM", "throughput"], rows, {0, 1, 2, 3}))
+    parts += [Text(flag, "bold red") for flag in c.flags]
+    return parts
+
+
+def occupancy(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]:
+    """Render what fits on an SM."""
+    limits = ", ".join(f"{resource} {blocks}" for resource, blocks in o.limits.items())
+    return [
+        Text(f"{name} on {machine.name}", "bold"),
+        "",
+        Text(
+            f"  {o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
+        ),
+        Text(f"  limited by: {o.limiter}   (blocks that each resource alone would allow: {limits})"),
+        "",
+    ]
+
+
+def machines(ms: Iterable[Machine]) -> list[RenderableType]:
+    """Render the list of machines."""
+    rows = []
+    for m in ms:
+        bandwidth = m.memory.pin_bytes_per_second or m.memory.sustained_bytes_per_second
+        rows.append([m.id, m.name, m.architecture, m.compute_capability or "", number(m.chip.sm_count),
+                     quantity(m.chip.clock_hz, "Hz"), "" if bandwidth is None else quantity(bandwidth, "B/s"),
+                     ", ".join(m.aliases)])  # fmt: skip
+    return [table(["id", "name", "architecture", "cc", "SMs", "clock", "memory", "also"], rows, {4, 5, 6})]
+
+
+def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:
+    """Render one machine: every number with its source. `values` maps a dotted key to its value."""
+    rows = []
+    for key, source in m.sources.items():
+        value = values[key]
+        shown = ", ".join(map(number, value)) if isinstance(value, list) else quantity(value, source.unit)
+        rows.append([key, shown, source.source, source.ref + (f" ({source.date})" if source.date else "")])
+    parts: list[RenderableType] = [Text(f"{m.name} ({m.id}), {m.architecture}", "bold"), ""]
+    parts += [Text(f"  {note}", "dim") for note in m.notes]
+    return [*parts, table(["key", "value", "source", "reference"], rows, {1})]
+
+
+def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
+    """Render one reproduced table or figure: ours, theirs, difference."""
+    parts: list[RenderableType] = [
+        "",
+        Text.assemble((it.title, "bold"), (f"   {it.source}  [{it.id}]", "dim")),
+    ]
+    shown = [row for row in it.rows if all_rows or row.verdict == "differs"]
+    if shown:
+        parts.append(table(["", "ours", "paper", "difference", "", "note"], [_row(r) for r in shown], {1, 2, 3}))
+    parts += [Text(f"  note: {note}", "yellow") for note in it.notes]
+    if it.plots:
+        names = ", ".join(escape(plot.title) for plot in it.plots)
+        parts.append(Text(f"  {len(it.plots)} picture(s) with --html: {names}", "dim"))
+    return parts
+
+
+def _row(r: Row) -> list[RenderableType]:
+    unit = f" {r.unit}" if r.unit else ""
+    mark = Text(_MARKS[r.verdict], {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
+    note = r.note or ("measured by the paper" if r.measured else "")
+    return [r.what, f"{number(r.ours, 5)}{unit}", r.paper or "", r.difference, mark, note]
+
+
+def verdicts(totals: dict[str, int]) -> Text:
+    """Render the sum of all verdicts in one line."""
+    compared = totals["digit"] + totals["near"] + totals["differs"]
+    return Text(
+        f"{compared} printed numbers: {totals['digit']} to the digit, {totals['near']} within 2 %, "
+        f"{totals['differs']} disagree; {totals['measured']} measurements beside the models",
+        "bold",
+    )

@@ -1,0 +1,172 @@
+"""Workload files and listings: they load, save, come back, and refuse what is wrong by name."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warplens.errors import WarplensError
+from warplens.kernel import Access, Workload, list_workloads, load_workload, mix, parse_listing, parse_workload
+from warplens.kernel.loader import FOLDER
+from warplens.machine import list_machines, load_machine
+from warplens.models import MODELS, Prediction, predict, predict_all
+
+from .test_machines import mutated
+
+
+def test_the_papers_workloads_are_there() -> None:
+    names = set(list_workloads())
+    expected = {
+        "volkov-add-load", "volkov-add-sfu", "volkov-add-shared", "volkov-table-3.2", "volkov-listing-1.1",
+        "volkov-listing-3.1", "volkov-listing-3.3", "volkov-listing-3.5", "hong-kim-figure12", "hong-kim-mb1",
+        *(f"hong-kim-mb{i}-{kind}" for i in range(2, 8) for kind in ("coalesced", "uncoalesced")),
+        *(f"hong-kim-{b}" for b in ("sepia", "linear", "svm", "matmul-naive", "matmul-tiled", "blackscholes")),
+        "hong-kim-svm-naive", "hong-kim-svm-optimized",
+        *(f"kothapalli-{k}" for k in ("experiment-1", "experiment-2", "matmul", "list-ranking", "histogram")),
+        *(f"sim-itilp-ilp{i}" for i in (1, 2, 3)), *(f"sim-sfu-{i}" for i in range(9)), "saxpy",
+    }  # fmt: skip
+    assert expected <= names
+
+
+@pytest.mark.parametrize("name", list_workloads())
+def test_every_workload_gets_an_answer_or_a_reason_on_every_machine(name: str) -> None:
+    workload = load_workload(name)
+    assert workload.source
+    for machine in list_machines():
+        try:
+            answers = predict_all(workload, machine)
+        except WarplensError:
+            continue  # a block that does not fit on this GPU
+        assert list(answers) == list(MODELS)
+        for answer in answers.values():
+            if isinstance(answer, Prediction):
+                assert answer.terms
+                physical = answer.seconds is None or np.isfinite(answer.seconds)
+                assert physical or answer.flags, answer
+            else:
+                assert re.search("needs|speaks|gives no time|fits|at most|has no answer", answer), answer
+
+
+@pytest.mark.parametrize("name", list_workloads())
+def test_saved_workloads_come_back(name: str, tmp_path: Path) -> None:
+    workload = load_workload(name)
+    workload.save(tmp_path / "w.json")
+    assert load_workload(tmp_path / "w.json") == workload
+
+
+def test_arrays_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(WarplensError, match="arrays"):
+        mix(np.arange(1.0, 4.0)).save(tmp_path / "w.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_mixes_take_any_alpha() -> None:
+    assert load_workload("volkov-add-load", alpha=5).executed() == {"fp32": 5.0, "load": 1.0}
+    assert load_workload("volkov-adds-only").executed()["fp32"] == 1
+    assert mix(0.5, other="sfu").executed() == {"fp32": 0.5, "sfu": 1.0}
+    assert mix(np.array([2.0, np.inf])).executed()["load"].tolist() == [1.0, 0.0]  # type: ignore[union-attr]
+    with pytest.raises(WarplensError, match="alpha"):
+        mix(-1.0)
+    with pytest.raises(WarplensError, match="alpha"):
+        mix(float("nan"))
+    with pytest.raises(WarplensError, match="needs a workload with a"):
+        load_workload("saxpy", alpha=3)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"name": "x", "instrctions": {"fp32": 1}}, "w.toml: instrctions: unknown key; did you mean 'instructions'?"),
+        ({"name": "x", "instructions": {"fp32": -1}}, "w.toml: instructions: expected `float` >= 0"),
+        ({"name": "x", "instructions": {"fp33": 1}}, "unknown name"),
+        ({"name": "x", "instructions": {"fp32": float("nan")}}, "w.toml: instructions.fp32: must be finite, not nan"),
+        ({"name": "x"}, "nothing to predict"),
+        ({"instructions": {"fp32": 1}}, "w.toml: name: missing"),
+        ({"name": "x", "instructions": {"fp32": 1}, "launch": {"grid": 0, "block": 32}}, "launch.grid"),
+        ({"name": "x", "instructions": {"fp32": 1}, "launch": {"grid": [1, 2, 3, 4], "block": 32}}, "launch.grid"),
+        (
+            {"name": "x", "instructions": {"fp32": 1}, "access": [{"count": 1, "space": "outer"}]},
+            "unknown name 'outer'",
+        ),
+        ({"name": "x", "warp": [{"listing": "FADD R1, R1, R2\nFROB R1"}]}, "line 2: unknown opcode 'FROB'"),
+        ({"name": "x", "warp": [{"listing": "LD R1, [R1] ; latency=fast"}]}, "latency must be a number"),
+        ({"name": "x", "warp": [{"listing": "LD R1, [R1] ; latency=-5"}]}, "between 0 and 1e6"),
+        ({"name": "x", "warp": [{"listing": "  # nothing\n"}]}, "without instructions"),
+        ({"name": "x", "mix": {"alpha": 1}, "instructions": {"fp32": 1}}, "mix"),
+        ({"name": "x", "ilp": 0.5, "instructions": {"fp32": 1}}, "ilp"),
+        ([1, 2], "w.toml: file: expected `object`"),
+    ],
+)
+def test_refusals_name_file_and_key(tree: object, message: str) -> None:
+    with pytest.raises(WarplensError) as caught:
+        parse_workload(tree, "w.toml")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_says_which_field_it_lacks() -> None:
+    bare = load_machine("volkov-table-3.3")
+    with pytest.raises(
+        WarplensError, match="volkov needs instructions.load.latency_cycles, which machine volkov-table"
+    ):
+        predict(mix(32.0), bare, "volkov")
+    with pytest.raises(WarplensError, match="volkov-contention needs contention, which machine c2050 does not give"):
+        predict(mix(32.0), load_machine("c2050"), "volkov-contention")
+    with pytest.raises(WarplensError, match="volkov needs instructions or access"):
+        predict(load_workload("kothapalli-matmul"), load_machine("gtx280"), "volkov")
+    with pytest.raises(WarplensError, match="unknown model 'volkv'; did you mean 'volkov'"):
+        predict(mix(32.0), load_machine("gtx280"), "volkv")
+    with pytest.raises(WarplensError, match="unknown workload 'saxpi'; did you mean 'saxpy'"):
+        load_workload("saxpi")
+
+
+def test_listing_operands() -> None:
+    code = parse_listing(
+        "@!P0 LD R3, [R2+0x10] ; latency=7\nST [R4], R3 # done\nlabel: ISETP.LT P1, R3, c[0x0][0x28]\n@P1 BRA label ; taken"
+    )
+    assert [(i.kind, i.writes, i.reads) for i in code] == [
+        ("load", ("R3",), ("P0", "R2")),
+        ("store", (), ("R4", "R3")),
+        ("int", ("P1",), ("R3",)),
+        ("branch", (), ("P1",)),
+    ]
+    assert code[0].latency_cycles == 7 and code[3].taken
+
+
+def test_counts_of_a_workload() -> None:
+    w = Workload(
+        name="x",
+        instructions={"fp32": 10.0},
+        divergent={"fp32": 2.0, "int": 1.0},
+        accesses=[
+            Access(count=3.0, transactions=2.0, hit_fraction=0.5),
+            Access(count=4.0, space="shared"),
+            Access(count=1.0, kind="store", coalesced=False, transactions=32.0, transaction_bytes=32.0),
+        ],
+        barriers=2.0,
+        iterations=10.0,
+    )
+    assert w.executed() == {"fp32": 120.0, "int": 10.0, "load": 30.0, "shared": 40.0, "store": 10.0, "barrier": 20.0}
+    assert w.total() == 230
+    assert w.memory_instructions() == 40
+    assert w.memory_instructions(coalesced=False) == 10
+    assert w.dram_bytes() == 10 * (3 * 2 * 128 * 0.5 + 32 * 32)
+
+
+@pytest.mark.parametrize("name", ["hong-kim-figure12", "volkov-listing-3.3", "kothapalli-program", "volkov-add-load"])
+def test_mutated_workload_files_never_cause_a_traceback(name: str, tmp_path: Path) -> None:
+    text = (FOLDER / f"{name}.toml").read_text()
+    chance, machine, refused = random.Random(7), load_machine("fermi"), 0
+    for round_number in range(250):
+        path = tmp_path / f"{round_number}.toml"
+        path.write_bytes(mutated(text, chance))
+        try:
+            predict_all(load_workload(path), machine)
+        except WarplensError as error:
+            assert "\n" not in str(error).strip()
+            refused += 1
+    assert refused > 40
