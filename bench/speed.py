@@ -29,7 +29,7 @@ def predictions(model: str) -> tuple[float, float]:
     machine = load_machine("gtx980")
     alpha, warps = np.linspace(0, 512, 1000), np.linspace(1, 64, 1000)
     grid = mix(alpha[:, None])
-    made = np.size(predict(grid, machine, model, warps_per_sm=warps).cycles)
+    made = np.asarray(predict(grid, machine, model, warps_per_sm=warps).cycles).size
     at_once = made / best(lambda: predict(grid, machine, model, warps_per_sm=warps))
     few = [(mix(float(a)), float(n)) for a, n in zip(alpha[::10], warps[::10], strict=True)]
     singly = len(few) / best(lambda: [predict(w, machine, model, warps_per_sm=n) for w, n in few], 3)
@@ -51,9 +51,8 @@ def main() -> int:
         goal = goals.get(model)
         mark = "" if goal is None else f"   goal {goal / 1e6:g} M/s: {'met' if at_once >= goal else 'MISSED'}"
         missed += goal is not None and at_once < goal
-        print(
-            f"  {model:<20} {at_once / 1e6:8.1f} M/s   one by one {singly / 1e3:6.2f} k/s   ratio {at_once / singly:8.0f}{mark}"
-        )
+        rates = f"{at_once / 1e6:8.1f} M/s   one by one {singly / 1e3:6.2f} k/s   ratio {at_once / singly:8.0f}"
+        print(f"  {model:<20} {rates}{mark}")
     text = start_up("--help")
     missed += text > 150
     print(f"  warplens --help      {text:8.0f} ms    goal 150 ms: {'met' if text <= 150 else 'MISSED'}")

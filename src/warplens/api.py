@@ -11,12 +11,32 @@ from warplens import kernel, machine, models, study
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.machine import Machine, Occupancy, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
-from warplens.study import Item
+from warplens.study import Item, ModelError
 
 __all__ = [
-    "Comparison", "Curve", "Item", "Machine", "Number", "Occupancy", "Prediction", "Workload", "compare",
-    "list_machines", "list_models", "list_workloads", "load_machine", "load_workload", "mix", "needed_warps",
-    "occupancy", "occupancy_curve", "predict", "predict_all", "reproduce",
+    "Comparison",
+    "Curve",
+    "Item",
+    "Machine",
+    "ModelError",
+    "Number",
+    "Occupancy",
+    "Prediction",
+    "Workload",
+    "compare",
+    "list_machines",
+    "list_models",
+    "list_workloads",
+    "load_machine",
+    "load_workload",
+    "mix",
+    "needed_warps",
+    "occupancy",
+    "occupancy_curve",
+    "predict",
+    "predict_all",
+    "reproduce",
+    "validate",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -96,6 +116,11 @@ def occupancy(workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU)
 def reproduce(which: str | None = None) -> Iterator[Item]:
     """Regenerate the papers' tables and figures: all, one paper's, or one item."""
     return study.reproduce(which)
+
+
+def validate(gpu: str = DEFAULT_GPU) -> list[ModelError]:
+    """Return each model's error over all measurements of a GPU that ship with warplens, best first."""
+    return study.validate(gpu)
 
 
 def _workload(given: Workload | str | Path) -> Workload:

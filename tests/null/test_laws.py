@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.kernel import Access, Launch, Workload, mix
+from warplens.kernel import Access, Launch, Number, Workload, mix
 from warplens.machine import Machine, load_machine
 from warplens.models import MODELS, needed_warps, predict
 from warplens.models.bounds import totals, worksheet
@@ -101,10 +101,10 @@ def test_time_scales_with_work(model: str) -> None:
     machine = load_machine("gtx480")
     if model == "zhang-owens" and not machine.throughput:
         pytest.skip("no table")
-    body = {"fp32": 64.0, "int": 8.0}
+    body: dict[str, Number] = {"fp32": 64.0, "int": 8.0}
     times = []
     for blocks in (15 * 8 * 4, 15 * 8 * 8):
-        w = Workload(name="w", instructions=body, accesses=[Access(count=4.0)], launch=Launch(blocks, 192))  # type: ignore[dict-item]
+        w = Workload(name="w", instructions=body, accesses=[Access(count=4.0)], launch=Launch(blocks, 192))
         times.append(float(predict(w, machine, model, warps_per_sm=24).seconds or 0))
     assert times[1] == pytest.approx(2 * times[0])
 

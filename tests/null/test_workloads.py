@@ -111,7 +111,7 @@ def test_refusals_name_file_and_key(tree: object, message: str) -> None:
 def test_a_model_says_which_field_it_lacks() -> None:
     bare = load_machine("volkov-table-3.3")
     with pytest.raises(
-        WarplensError, match="volkov needs instructions.load.latency_cycles, which machine volkov-table"
+        WarplensError, match=r"volkov needs instructions\.load\.latency_cycles, which machine volkov-table"
     ):
         predict(mix(32.0), bare, "volkov")
     with pytest.raises(WarplensError, match="volkov-contention needs contention, which machine c2050 does not give"):
@@ -126,7 +126,8 @@ def test_a_model_says_which_field_it_lacks() -> None:
 
 def test_listing_operands() -> None:
     code = parse_listing(
-        "@!P0 LD R3, [R2+0x10] ; latency=7\nST [R4], R3 # done\nlabel: ISETP.LT P1, R3, c[0x0][0x28]\n@P1 BRA label ; taken"
+        "@!P0 LD R3, [R2+0x10] ; latency=7\nST [R4], R3 # done\n"
+        "label: ISETP.LT P1, R3, c[0x0][0x28]\n@P1 BRA label ; taken"
     )
     assert [(i.kind, i.writes, i.reads) for i in code] == [
         ("load", ("R3",), ("P0", "R2")),

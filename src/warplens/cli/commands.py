@@ -73,7 +73,7 @@ def _occupancy(args: argparse.Namespace) -> None:
     data, parts = [], []
     for m in machines:
         fits = api.occupancy(workload, m) if args.warps is None else None
-        curve = api.occupancy_curve(workload, m, args.model, warps_per_sm=None if args.warps is None else [args.warps])
+        curve = api.occupancy_curve(workload, m, args.model, warps_per_sm=args.warps)
         data.append({"occupancy": fits, "curve": curve})
         parts += [] if fits is None else terminal.occupancy(fits, workload.name, m)
         parts += terminal.curve(curve, m)
@@ -159,6 +159,12 @@ def _reproduce(args: argparse.Namespace) -> None:
     if args.html and not args.json:
         print(f"pictures: {args.html}")
     return None
+
+
+def _validate(args: argparse.Namespace) -> None:
+    machine = api.load_machine(args.gpu)
+    errors = api.validate(machine.id)
+    _show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
 
 
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:

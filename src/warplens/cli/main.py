@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     """Build the parser; commands import what they need only when they run."""
     top = argparse.ArgumentParser(
         prog="warplens",
-        description="Predicts how long a GPU kernel takes and what holds it back, with the published models side by side.",
+        description="How long a GPU kernel takes and what holds it back, by the published models side by side.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -63,6 +63,10 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     _json(reproduce)
+
+    validate = commands.add_parser("validate", help="each model's error over the measurements that ship")
+    validate.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
+    _json(validate)
     return top
 
 
@@ -90,7 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from warplens.cli import commands
 
-        return commands.run(args)
+        code = commands.run(args)
+        sys.stdout.flush()
+        return code
     except WarplensError as error:
         print(f"warplens: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -98,5 +104,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("warplens: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader went away, as `| head` does: not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:  # a full disk behind standard output
+        _discard_output()
+        print(f"warplens: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Point standard output nowhere, so that its last flush at exit cannot fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

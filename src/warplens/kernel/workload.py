@@ -40,7 +40,7 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """A part of a workload: an unknown key is refused, defaults are not written."""
 
 
-class Launch(_Part):
+class Launch(_Part, frozen=True):
     """Grid, block and what a block occupies. `blocks_per_sm` is given only where occupancy is not computed."""
 
     grid: Number | list[int]
@@ -65,7 +65,7 @@ class Launch(_Part):
         return -(-self.threads_per_block // WARP)
 
 
-class Access(_Part):
+class Access(_Part, frozen=True):
     """One kind of memory access: how often a warp does it, and what the memory system has to move."""
 
     count: Number
@@ -97,7 +97,7 @@ class Access(_Part):
         return self.count * self.transactions * self.transaction_bytes * (1 - self.hit_fraction)
 
 
-class Link(_Part):
+class Link(_Part, frozen=True):
     """So many dependences from an instruction class to another along the longest chain of one warp."""
 
     producer: InstructionClass
@@ -105,13 +105,13 @@ class Link(_Part):
     count: Number
 
 
-class WarpListing(_Part):
+class WarpListing(_Part, frozen=True):
     """The instructions one warp executes, as text (see `warplens.kernel.listing`)."""
 
     listing: str
 
 
-class Mix(_Part):
+class Mix(_Part, frozen=True):
     """Volkov's synthetic kernel: `alpha` arithmetic instructions per other one, all back to back dependent."""
 
     alpha: Annotated[float, Meta(ge=0)] | Literal["inf"]
@@ -120,21 +120,21 @@ class Mix(_Part):
     stride: Annotated[int, Meta(ge=1, le=32)] = 1
 
 
-class Issue(_Part):
+class Issue(_Part, frozen=True):
     """Issue slots beyond one per instruction: pairs that share a slot, and instructions issued again."""
 
     dual_issues: Number = 0
     reissues: Number = 0
 
 
-class Given(_Part):
+class Given(_Part, frozen=True):
     """Cycles per thread as a paper counts them by hand, where it gives no instruction counts."""
 
     compute_cycles: Number
     memory_cycles: Number
 
 
-class Essential(_Part):
+class Essential(_Part, frozen=True):
     """The work that no optimisation removes: Sim's #FP_insts of a whole warp, bytes of data of the whole grid."""
 
     fp_instructions: Number | None = None
@@ -183,7 +183,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
                 counts[kind] = counts.get(kind, 0.0) + count * self.iterations
         for access in self.accesses:
             kind = access.instruction_class
-            counts[kind] = counts.get(kind, 0.0) + access.count * self.iterations  # type: ignore[index]
+            counts[kind] = counts.get(kind, 0.0) + access.count * self.iterations
         if not _is_zero(self.barriers):
             counts["barrier"] = counts.get("barrier", 0.0) + self.barriers * self.iterations
         return counts
@@ -211,7 +211,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         for kind, count in self.executed().items():
             parallel = self.mlp if KINDS[kind] == "memory system" else self.ilp
             if kind not in ("store", "exit", "barrier"):
-                chain.append(Link(kind, kind, count / parallel))  # type: ignore[arg-type]
+                chain.append(Link(kind, kind, count / parallel))
         return chain
 
     def with_values(self, **values: Any) -> Self:

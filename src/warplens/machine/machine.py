@@ -8,7 +8,7 @@ that a slip of the decimal point does not get through.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -48,10 +48,10 @@ _TAKEN_LIKE: dict[str, str] = {
     "store": "load",
 }
 
-InstructionClass = Literal[
-    "fp32", "int", "imul", "fdiv", "idiv", "imod", "sfu", "fp64", "shared", "shared_2way", "load",
-    "load_random", "store", "branch", "barrier", "exit",
-]  # fmt: skip
+if TYPE_CHECKING:
+    InstructionClass = str
+else:  # in files: one of KINDS, anything else is refused
+    InstructionClass = Literal[tuple(KINDS)]
 
 Cycles = Annotated[float, Meta(ge=0, le=1e6)]
 Hertz = Annotated[float, Meta(ge=1e7, le=1e11)]
@@ -79,7 +79,7 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """A table of a machine file: an unknown key is refused, a missing one is None."""
 
 
-class Chip(_Section):
+class Chip(_Section, frozen=True):
     """The device as a whole."""
 
     sm_count: Count
@@ -89,7 +89,7 @@ class Chip(_Section):
     peak_flops_per_second: FlopsPerSecond | None = None
 
 
-class Memory(_Section):
+class Memory(_Section, frozen=True):
     """DRAM and the way to it. `sustained` is the best read rate seen in practice, `pin` the data sheet's."""
 
     pin_bytes_per_second: BytesPerSecond | None = None
@@ -101,7 +101,7 @@ class Memory(_Section):
     mshrs_per_sm: Count | None = None
 
 
-class Cache(_Section):
+class Cache(_Section, frozen=True):
     """The data caches in front of DRAM."""
 
     l1_bytes: Bytes | None = None
@@ -110,7 +110,7 @@ class Cache(_Section):
     l2_latency_cycles: Cycles | None = None
 
 
-class Sm(_Section):
+class Sm(_Section, frozen=True):
     """One streaming multiprocessor: what issues, what executes, and what a block may occupy."""
 
     schedulers: Count
@@ -139,7 +139,7 @@ class Sm(_Section):
     barrier_cycles: Cycles | None = None
 
 
-class SharedMemory(_Section):
+class SharedMemory(_Section, frozen=True):
     """The banks of shared memory."""
 
     banks: Count
@@ -147,7 +147,7 @@ class SharedMemory(_Section):
     access_interval_cycles: Cycles
 
 
-class InstructionTiming(_Section):
+class InstructionTiming(_Section, frozen=True):
     """How one class of instructions behaves: register dependency latency and peak rate."""
 
     latency_cycles: Cycles | None = None
@@ -159,14 +159,14 @@ class InstructionTiming(_Section):
     fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
 
 
-class ThroughputTable(_Section):
+class ThroughputTable(_Section, frozen=True):
     """Measured throughput against occupancy, for models that read it off (Zhang & Owens)."""
 
     warps_per_sm: list[Annotated[float, Meta(ge=0, le=1e4)]]
     ops_per_cycle_per_sm: list[Annotated[float, Meta(ge=0, le=1e5)]]
 
 
-class Contention(_Section):
+class Contention(_Section, frozen=True):
     """Mean memory latency against throughput x: a + b x / (c - x) [+ b2 x / (c2 - x)]."""
 
     a_cycles: Cycles
@@ -176,7 +176,7 @@ class Contention(_Section):
     c2_bytes_per_second: BytesPerSecond | None = None
 
 
-class StreamSaturation(_Section):
+class StreamSaturation(_Section, frozen=True):
     """How much occupancy streaming reads need (Volkov Table 6.4)."""
 
     linear_warps_per_scheduler: Warps
@@ -185,7 +185,7 @@ class StreamSaturation(_Section):
     at_linear_fraction: Fraction
 
 
-class LatencyPercentiles(_Section):
+class LatencyPercentiles(_Section, frozen=True):
     """The spread of single memory latencies at one throughput (Volkov Table 6.6)."""
 
     throughput_bytes_per_second: BytesPerSecond
@@ -198,7 +198,7 @@ class LatencyPercentiles(_Section):
     max_cycles: Cycles
 
 
-class HongKim(_Section):
+class HongKim(_Section, frozen=True):
     """The parameters of Hong & Kim's model (their Tables 1, 3, 6 and 7)."""
 
     mem_ld_cycles: Cycles
@@ -214,7 +214,7 @@ class HongKim(_Section):
     imod_factor: Factor | None = None
 
 
-class Sim(_Section):
+class Sim(_Section, frozen=True):
     """The parameters of Sim et al.'s model (their Tables 2 and 3)."""
 
     simd_width: Count
@@ -226,7 +226,7 @@ class Sim(_Section):
     gamma: Count | None = None
 
 
-class Kothapalli(_Section):
+class Kothapalli(_Section, frozen=True):
     """The parameters of Kothapalli et al.'s model (their §2 and §3)."""
 
     cores_per_sm: Count
@@ -240,7 +240,7 @@ class Kothapalli(_Section):
     barrier_cycles: Cycles
 
 
-class LemeireOperation(_Section):
+class LemeireOperation(_Section, frozen=True):
     """Issue latency (lambda) and completion latency (Lambda) of one operation (Lemeire Tables II, III)."""
 
     issue_cycles: Cycles
@@ -249,7 +249,7 @@ class LemeireOperation(_Section):
     error_deviation_percent: float | None = None
 
 
-class Printed(_Section):
+class Printed(_Section, frozen=True):
     """What the papers print about this GPU and we derive; kept to compare with, never computed with."""
 
     mem_lat_cycles: Cycles | None = None
@@ -310,18 +310,18 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def timing(self, kind: str) -> InstructionTiming:
         """Return the timing of an instruction class; a field it lacks is that of the class it is taken like."""
-        own = self.instructions.get(kind, InstructionTiming())  # type: ignore[call-overload]
+        own = self.instructions.get(kind, InstructionTiming())
         if kind not in _TAKEN_LIKE:
-            return own  # type: ignore[no-any-return]
+            return own
         other = self.timing(_TAKEN_LIKE[kind])
         names = [f.name for f in msgspec.structs.fields(own) if getattr(own, f.name) in (None, {})]
-        return msgspec.structs.replace(own, **{name: getattr(other, name) for name in names})  # type: ignore[no-any-return]
+        return msgspec.structs.replace(own, **{name: getattr(other, name) for name in names})
 
     def latency_cycles(self, producer: str, consumer: str | None = None, *, model: str = "the model") -> float:
         """Return the register dependency latency in cycles, for this consumer where the file knows it."""
         timing = self.timing(producer)
         if consumer is not None and consumer in timing.latency_to:
-            return timing.latency_to[consumer]  # type: ignore[index]
+            return timing.latency_to[consumer]
         if timing.latency_cycles is None:
             raise self.missing(model, f"instructions.{producer}.latency_cycles")
         return timing.latency_cycles
@@ -343,7 +343,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         size, sm = self.sm.warp_size, self.sm
         units = {"cuda cores": sm.cuda_cores, "sfu units": sm.sfu_units, "fp64 units": sm.fp64_units}
         count, rate = units.get(KINDS[kind]), self.timing(kind).peak_ops_per_cycle_per_scheduler
-        own = self.instructions.get(kind)  # type: ignore[call-overload]
+        own = self.instructions.get(kind)
         slower = kind != "fp32" and own is not None and own.peak_ops_per_cycle_per_scheduler is not None
         if KINDS[kind] == "cuda cores" and count is not None and not slower:
             return count / size

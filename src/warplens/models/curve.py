@@ -40,7 +40,8 @@ def occupancy_curve(
     if workload.kernels:
         raise WarplensError(f"{workload.name} is a program of several kernels; ask for one of them")
     step = machine.sm.schedulers
-    n = np.arange(step, machine.sm.warps_max + 0.5, step) if warps_per_sm is None else np.asarray(warps_per_sm, float)
+    every = np.arange(step, machine.sm.warps_max + 0.5, step)
+    n = every if warps_per_sm is None else np.atleast_1d(np.asarray(warps_per_sm, float))
     prediction = predict(workload, machine, model, warps_per_sm=n)
     if prediction.cycles is None:
         raise WarplensError(f"{model} says how many warps are needed, but gives no throughput")

@@ -1,10 +1,13 @@
 """Hong & Kim 2009 (MWP-CWP): how many warps wait for memory at once, how many compute meanwhile.
 
-All terms of Equations (1) to (31) under their names. (29) is applied only where some requests are
-independent, and N_pw is never below N; M_factor (31) weighs slow arithmetic; divergent paths are all
-executed (§6.3), which the workload counts in `divergent`. A machine without a [hong_kim] section is read
-as Volkov §7.1 does: Mem_LD is its memory latency, Issue_cycles its CUDA cores' rate, and departure delays
-are the latency of a further transaction where known and no limit where not.
+All terms of Equations (5) to (31) under their names. Decisions where the paper leaves room:
+- (29) is applied only where some requests are independent, and N_pw is never below N.
+- The printed condition before (23) sends kernels with Comp_cycles > Mem_cycles there, which contradicts the
+  paper's own Case 5 (§3.2.2) and exceeds the processor's peak; they go to (24) here, as in Volkov §7.1.
+  `hong-kim-as-printed` keeps the letter.
+- M_factor (31) weighs slow arithmetic; divergent paths are all executed (§6.3).
+A machine without a [hong_kim] section is read as in Volkov §7.1: Mem_LD is its memory latency, Issue_cycles
+its CUDA cores' rate; departure delays are a further transaction's latency where known, no limit where not.
 """
 
 from __future__ import annotations
@@ -58,82 +61,101 @@ def parameters(machine: Machine) -> Parameters:
     )
 
 
-def predict(workload: Workload, machine: Machine, residency: Residency) -> Prediction:
-    """Predict the execution cycles by Equations (5) to (31)."""
-    p = parameters(machine)
-    n, sms = residency.warps_per_sm, residency.active_sms
+class Parallelism(Struct, frozen=True):
+    """The memory side: latency and departure of a memory warp, and how many of them overlap."""
+
+    uncoal: Number
+    coal: Number
+    mem_insts: Number
+    mem_l_uncoal: Number
+    mem_l: Number
+    departure: Number
+    mwp_full: Number
+    bw_per_warp: Number
+    mwp_peak_bw: Number
+    n_pw: Number
+    mwp: Number
+
+
+def parallelism(workload: Workload, p: Parameters, n: Number, active_sms: Number) -> Parallelism:
+    """Return MWP and what leads to it, Equations (5) to (7), (10) to (17), (29) and (30)."""
     uncoal, coal = workload.memory_instructions(coalesced=False), workload.memory_instructions(coalesced=True)
     mem_insts = uncoal + coal
-    counts = workload.executed()
-    total_insts = sum(counts.values(), start=0.0)
-    comp_cycles = p.issue_cycles * sum(
-        (count * p.m_factor.get(kind, 1.0) for kind, count in counts.items()), start=0.0
-    )  # (19), (31)
-    has_memory = np.greater(mem_insts, 0)
-    safe_mem = np.where(has_memory, mem_insts, 1.0)
-
-    uncoal_per_mw = _mean_transactions(workload, coalesced=False)
-    load_bytes = _mean_bytes(workload)
-    mem_l_uncoal = p.mem_ld + (uncoal_per_mw - 1) * p.departure_del_uncoal  # (10)
-    mem_l_coal = p.mem_ld  # (11)
-    weight_uncoal, weight_coal = uncoal / safe_mem, coal / safe_mem  # (13), (14)
-    mem_l = np.where(has_memory, mem_l_uncoal * weight_uncoal + mem_l_coal * weight_coal, p.mem_ld)  # (12)
-    departure = p.departure_del_uncoal * uncoal_per_mw * weight_uncoal + p.departure_del_coal * weight_coal  # (15)
-    with np.errstate(divide="ignore"):
-        mwp_full = np.where(np.greater(departure, 0), mem_l / np.where(departure > 0, departure, 1.0), np.inf)  # (16)
-    bw_per_warp = p.freq * load_bytes / mem_l  # (7)
-    mwp_peak_bw = p.mem_bandwidth / (bw_per_warp * sms)  # (6)
+    per_mw = _mean_transactions(workload)
+    mem_l_uncoal = p.mem_ld + (per_mw - 1) * p.departure_del_uncoal  # (10), and (11): Mem_L_Coal = Mem_LD
+    safe = np.where(np.greater(mem_insts, 0), mem_insts, 1.0)
+    weight_uncoal, weight_coal = uncoal / safe, coal / safe  # (13), (14)
+    mem_l = np.where(np.greater(mem_insts, 0), mem_l_uncoal * weight_uncoal + p.mem_ld * weight_coal, p.mem_ld)  # (12)
+    departure = p.departure_del_uncoal * per_mw * weight_uncoal + p.departure_del_coal * weight_coal  # (15)
+    mwp_full = np.where(
+        np.greater(departure, 0), mem_l / np.where(np.greater(departure, 0), departure, 1.0), np.inf
+    )  # (16)
+    bw_per_warp = p.freq * _mean_bytes(workload) / mem_l  # (7)
+    mwp_peak_bw = p.mem_bandwidth / (bw_per_warp * active_sms)  # (6)
     n_pw = _parallel_warps(workload, n, mem_insts)  # (29)
-    mwp_without_bw = np.minimum(mwp_full, np.maximum(n, n_pw))  # (17)
-    mwp = np.maximum(1.0, np.minimum(np.minimum(mwp_without_bw, mwp_peak_bw), n_pw))  # (5), (30)
+    mwp = np.maximum(1.0, np.minimum(np.minimum(mwp_full, mwp_peak_bw), n_pw))  # (17), (5), (30)
+    return Parallelism(
+        uncoal, coal, mem_insts, mem_l_uncoal, mem_l, departure, mwp_full, bw_per_warp, mwp_peak_bw, n_pw, mwp
+    )
 
-    mem_cycles = mem_l_uncoal * uncoal + mem_l_coal * coal  # (18)
+
+def predict(workload: Workload, machine: Machine, residency: Residency, *, printed: bool = False) -> Prediction:
+    """Predict the execution cycles; `printed` takes the condition before (23) to the letter."""
+    model = "hong-kim-as-printed" if printed else NAME
+    p, n = parameters(machine), residency.warps_per_sm
+    k = parallelism(workload, p, n, residency.active_sms)
+    counts = workload.executed()
+    weighted = sum((count * p.m_factor.get(kind, 1.0) for kind, count in counts.items()), start=0.0)
+    comp_cycles = p.issue_cycles * weighted  # (19), (31)
+    mem_cycles = k.mem_l_uncoal * k.uncoal + p.mem_ld * k.coal  # (18)
     cwp_full = (mem_cycles + comp_cycles) / comp_cycles  # (8)
     cwp = np.minimum(cwp_full, n)  # (9)
     rep = residency.warps_on_sm / n  # (21): blocks / (active blocks per SM x active SMs)
+    has_memory = np.greater(k.mem_insts, 0)
     # The edge terms do not repeat with the body: in steady state they vanish (Volkov §7.1).
-    edge = 0.0 if workload.steady else comp_cycles / safe_mem * (mwp - 1)
-    last = 0.0 if workload.steady else mem_l
-    few = (mwp >= n) & (cwp >= n)
-    memory_bound = ~few & ((cwp >= mwp) | (comp_cycles > mem_cycles)) & has_memory
-    cycles = np.select(
-        [np.broadcast_to(x, np.broadcast_shapes(np.shape(few), np.shape(mem_cycles))) for x in
-         (~has_memory & np.ones_like(few), few, memory_bound)],
-        [comp_cycles * n * rep, (mem_cycles + comp_cycles + edge) * rep, (mem_cycles * n / mwp + edge) * rep],
-        (last + comp_cycles * n) * rep,
-    )  # no memory; (22); (23); (24)  # fmt: skip
-    npwb = np.minimum(mwp, residency.warps_per_block)  # (27)
+    edge = 0.0 if workload.steady else comp_cycles / np.where(has_memory, k.mem_insts, 1.0) * (k.mwp - 1)
+    last = 0.0 if workload.steady else k.mem_l
+    few = has_memory & (k.mwp >= n) & (cwp >= n)
+    by_memory = has_memory & ~few & ((cwp >= k.mwp) | (comp_cycles > mem_cycles if printed else False))
+    enough = np.where(
+        by_memory,
+        mem_cycles * n / k.mwp + edge,  # (23)
+        np.where(has_memory, last, 0.0) + comp_cycles * n,  # (24)
+    )
+    # (22), with (4)'s N / MWP on the memory cycles: 1 unless independent requests make MWP exceed N
+    app = np.where(few, mem_cycles * n / k.mwp + comp_cycles + edge, enough) * rep
+    npwb = np.minimum(k.mwp, residency.warps_per_block)  # (27)
     synch = workload.barriers * workload.iterations
-    synch_cost = departure * np.maximum(npwb - 1, 0.0) * synch * residency.blocks_per_sm * rep  # (26)
-    total = cycles + synch_cost  # (28)
-    cpi = cycles / (total_insts * residency.warps_on_sm)  # (25)
+    synch_cost = k.departure * np.maximum(npwb - 1, 0.0) * synch * residency.blocks_per_sm * rep  # (26)
+    total = app + synch_cost  # (28)
+    total_insts = workload.total()
     terms = {
         "Mem_LD": Term(p.mem_ld, "cycles", "Table 6"),
         "#Active_warps_per_SM (N)": Term(n, "warps", "(20)"),
-        "#Mem_insts": Term(mem_insts, "", "Table 1"),
+        "#Mem_insts": Term(k.mem_insts, "", "Table 1"),
         "#Total_insts": Term(total_insts, "", "Table 1"),
-        "Departure_delay": Term(departure, "cycles", "(15)"),
-        "Mem_L": Term(mem_l, "cycles", "(10)-(12)"),
-        "MWP_Without_BW_full": Term(mwp_full, "warps", "(16)"),
-        "BW_per_warp": Term(bw_per_warp, "B/s", "(7)"),
-        "MWP_peak_BW": Term(mwp_peak_bw, "warps", "(6)"),
-        "N_pw": Term(n_pw, "warps", "(29)"),
-        "MWP": Term(mwp, "warps", "(5), (30)"),
+        "Departure_delay": Term(k.departure, "cycles", "(15)"),
+        "Mem_L": Term(k.mem_l, "cycles", "(10)-(12)"),
+        "MWP_Without_BW_full": Term(k.mwp_full, "warps", "(16)"),
+        "BW_per_warp": Term(k.bw_per_warp, "B/s", "(7)"),
+        "MWP_peak_BW": Term(k.mwp_peak_bw, "warps", "(6)"),
+        "N_pw": Term(k.n_pw, "warps", "(29)"),
+        "MWP": Term(k.mwp, "warps", "(5), (30)"),
         "Comp_cycles": Term(comp_cycles, "cycles", "(19), (31)"),
         "Mem_cycles": Term(mem_cycles, "cycles", "(18)"),
         "CWP_full": Term(cwp_full, "warps", "(8)"),
         "CWP": Term(cwp, "warps", "(9)"),
         "#Rep": Term(rep, "", "(21)"),
-        "Exec_cycles_app": Term(cycles, "cycles", "(22)-(24)"),
+        "Exec_cycles_app": Term(app, "cycles", "(22)-(24)"),
         "Synch_cost": Term(synch_cost, "cycles", "(26), (27)"),
         "Exec_cycles_with_synch": Term(total, "cycles", "(28)"),
-        "CPI": Term(cpi, "cycles", "(25)"),
+        "CPI": Term(app / (total_insts * residency.warps_on_sm), "cycles", "(25)"),
     }
-    bounds = {"latency": few & has_memory, "dram bandwidth": memory_bound, "computation": True}
+    bounds = {"latency": few, "dram bandwidth": by_memory, "computation": True}
+    needed = np.where(has_memory, np.minimum(cwp_full, np.minimum(k.mwp_full, k.mwp_peak_bw)), np.nan)
     return answer(
-        NAME, workload, machine, residency, cycles=total, bounds=bounds, terms=terms, clock_hz=p.freq,
-        needed=np.where(has_memory, np.minimum(cwp_full, np.minimum(mwp_full, mwp_peak_bw)), np.nan),
-    )  # fmt: skip
+        model, workload, machine, residency, cycles=total, bounds=bounds, terms=terms, needed=needed, clock_hz=p.freq
+    )
 
 
 def _parallel_warps(workload: Workload, n: Number, mem_insts: Number) -> Number:
@@ -145,9 +167,9 @@ def _parallel_warps(workload: Workload, n: Number, mem_insts: Number) -> Number:
     return np.maximum(n, more)
 
 
-def _mean_transactions(workload: Workload, *, coalesced: bool) -> Number:
-    """Return #Uncoal_per_mw: transactions per access, averaged over the accesses of this kind."""
-    chosen = [a for a in workload.accesses if a.space in ("global", "local") and a.coalesced is coalesced]
+def _mean_transactions(workload: Workload) -> Number:
+    """Return #Uncoal_per_mw: transactions per uncoalesced access, averaged."""
+    chosen = [a for a in workload.accesses if a.space in ("global", "local") and not a.coalesced]
     if not chosen:
         return 1.0
     count = sum((a.count for a in chosen), start=0.0)

@@ -54,7 +54,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         transactions = _transactions(workload) if kind in ("load", "store") else 1.0
         stalls = count / (workload.mlp if kind == "load" else workload.ilp)
         # a store's result is not waited for: only its issue counts (Figure 1)
-        chain = chain + (count * issue if kind in ("store", "exit") else stalls * completion)
+        waits = 0.0 if kind in ("store", "exit") else stalls
+        chain = chain + waits * completion + (count - waits) * issue
         pipe = KINDS[kind]
         busy[pipe] = busy.get(pipe, 0.0) + count * issue * transactions
     for cycles in busy.values():

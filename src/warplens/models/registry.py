@@ -35,6 +35,7 @@ MODELS: dict[str, Entry] = {
     "volkov-contention": Entry("volkov_contention", "Volkov 2016 §6.5: with memory latency that grows with load"),
     "volkov-contention-refined": Entry("volkov_contention", "the same, two-term fit (G80)", {"refined": True}),
     "hong-kim": Entry("hong_kim", "Hong & Kim 2009: memory and computation warp parallelism"),
+    "hong-kim-as-printed": Entry("hong_kim", "the same, the condition before (23) to the letter", {"printed": True}),
     "sim2012": Entry("sim2012", "Sim et al. 2012: GPUPerf, with the four benefits"),
     "sim2012-no-departure": Entry("sim2012", "the same without the departure-delay cap", {"departure": False}),
     "kothapalli-max": Entry("kothapalli", "Kothapalli et al. 2009: MAX model", {"combine": "max"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -11,9 +10,6 @@ from msgspec import Struct
 from warplens.errors import WarplensError
 from warplens.kernel import Number, Workload
 from warplens.machine import Machine, occupancy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Residency(Struct, frozen=True):
@@ -59,8 +55,8 @@ def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None 
 
 
 def _check(n: Number) -> None:
-    values: Iterable[float] = np.atleast_1d(np.asarray(n, dtype=float))
-    if not np.all(np.isfinite(values)) or np.any(np.asarray(values) <= 0):
+    values = np.atleast_1d(np.asarray(n, dtype=float))
+    if not np.all(np.isfinite(values)) or np.any(values <= 0):
         raise WarplensError("warps per SM must be finite and above zero")
 
 

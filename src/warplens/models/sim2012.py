@@ -60,11 +60,13 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, depar
     mem_insts = workload.memory_instructions()
     warps = n if workload.steady else residency.warps_on_sm  # #total_warps / #active_SMs
 
+    avg_dram_lat = p.dram_lat + (_transactions(workload) - 1) * (p.delta or 0.0)  # (13)
+    f_sync = p.gamma * avg_dram_lat * mem_insts / insts  # (8)
+    o_sync = workload.barriers * workload.iterations * warps * f_sync  # (7)
     itilp_max = p.fp_lat / (size / p.simd_width)  # (5)
     itilp = np.minimum(workload.ilp * n, itilp_max)  # (4)
     extra = sum(workload.divergent.values(), start=0.0) * workload.iterations
     w_parallel = (insts - extra) * warps * p.fp_lat / itilp  # (3)
-    o_sync = workload.barriers * workload.iterations * warps * (p.gamma * p.dram_lat * mem_insts / insts)  # (7), (8)
     f_sfu = np.clip(sfu_insts / insts - p.sfu_width / p.simd_width, 0.0, 1.0)  # (10)
     o_sfu = sfu_insts * warps * size / p.sfu_width * f_sfu  # (9)
     o_cfdiv = extra * warps * p.fp_lat / itilp
@@ -72,9 +74,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, depar
     w_serial = o_sync + o_sfu + o_cfdiv + o_bank  # (6)
     t_comp = w_parallel + w_serial  # (2)
 
-    trans, miss = _transactions(workload), _miss_ratio(workload)
-    avg_dram_lat = p.dram_lat + (trans - 1) * (p.delta or 0.0)  # (13)
-    amat = avg_dram_lat * miss + p.hit_lat  # (12)
+    amat = avg_dram_lat * _miss_ratio(workload) + p.hit_lat  # (12)
     mem_cycles = mem_insts * amat / workload.mlp  # (A.4)
     comp_cycles = insts * p.fp_lat / itilp  # (A.3)
     cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, n)  # (A.1), (A.2)
@@ -147,7 +147,7 @@ def _benefits(
     )  # fmt: skip
     requests = per_warp / 128.0 * warps  # the data in requests of a warp, per SM
     t_mem_min = requests * avg_dram_lat / mwp_peak_bw  # (19)
-    b_itilp = w_parallel - insts * warps * p.fp_lat / itilp_max  # (20)
+    b_itilp = w_parallel * (1 - itilp / itilp_max)  # (20): the same instructions at ITILP_max
     b_fp = t_comp - t_fp - b_itilp - w_serial  # (22)
     b_memlp = np.maximum(t_mem - t_overlap - t_mem_min, 0.0)  # (23)
     return {

@@ -10,6 +10,8 @@ where the fit's `a` lies under it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from warplens.kernel import Number, Workload
@@ -118,7 +120,7 @@ def _bisection(
     high = np.broadcast_to(high, shape).astype(float)
     low = np.zeros(shape)
 
-    def too_fast(t: Number) -> Number:
+    def too_fast(t: Number) -> Any:
         return t * (fixed + loads * loaded_latency(curve, t * bytes_per_body, base)) > n
 
     start, at_bound = high, ~np.asarray(too_fast(high))

@@ -28,7 +28,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         count = _count(workload, unit)
         if not np.any(count):
             continue
-        table = machine.throughput.get(kind)  # type: ignore[call-overload]
+        table = machine.throughput.get(kind)
         if table is None:
             left_out.append(unit)
             continue
@@ -38,7 +38,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         raise machine.missing(NAME, f"throughput.{_TABLE[left_out[0]] if left_out else 'fp32'}")
     slowest, conditions = tightest(times)
     notes = [f"no measured throughput table for {unit}: left out" for unit in left_out]
-    tables = [machine.throughput[kind] for kind in rates]  # type: ignore[index]
+    tables = [machine.throughput[kind] for kind in rates]
     if np.any(np.asarray(n) > min(t.warps_per_sm[-1] for t in tables)):
         notes.append("occupancy beyond the measured table: its last value is held")
     return answer(

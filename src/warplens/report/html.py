@@ -23,13 +23,14 @@ from warplens.study.item import line
 from warplens.units import number, quantity, seconds
 
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --dim: #57606a; --bad: #b42318; }
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --dim: #57606a; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --paper: #0d1117; --line: #30363d; --dim: #8b949e; --bad: #ff7b72; } }
+  :root { --ink: #e6edf3; --paper: #0d1117; --line: #30363d; --dim: #8b949e; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
        max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-.answer { font-size: 1.9rem; font-weight: 600; margin: .4rem 0; } .dim { color: var(--dim); } .bad { color: var(--bad); }
+h1 { font-size: 1.5rem; }
+h2 { font-size: 1.1rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+.answer { font-size: 1.9rem; font-weight: 600; margin: .4rem 0; } .dim { color: var(--dim); }
 table { border-collapse: collapse; margin: .6rem 0; display: block; overflow-x: auto; }
 td, th { padding: .15rem .7rem .15rem 0; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -42,8 +43,8 @@ for (const element of document.querySelectorAll("script[type='application/vnd.ve
   const place = document.createElement("div");
   place.className = "chart";
   element.after(place);
-  vegaEmbed(place, JSON.parse(element.textContent),
-            { actions: false, renderer: "svg", theme: dark ? "dark" : undefined, config: { background: "transparent" } });
+  vegaEmbed(place, JSON.parse(element.textContent), {
+    actions: false, renderer: "svg", theme: dark ? "dark" : undefined, config: { background: "transparent" } });
 }
 """
 
@@ -79,9 +80,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
 def chart(plot: Plot) -> dict[str, Any]:
     """Return the Vega-Lite specification of a plot."""
     alt = _altair()
-    rows = [
-        {"x": x, "y": y, "series": s.name, "kind": s.kind} for s in plot.series for x, y in zip(s.x, s.y, strict=True)
-    ]
+    rows = [{"series": s.name, "kind": s.kind, "x": _short(s.x), "y": _short(s.y)} for s in plot.series]
     names = [s.name for s in plot.series]
     x = alt.X("x:Q", title=plot.x, scale=alt.Scale(type="log" if plot.log_x else "linear", nice=False, zero=False))
     scale: dict[str, Any] = {"type": "log"} if plot.log_y else {}
@@ -91,11 +90,15 @@ def chart(plot: Plot) -> dict[str, Any]:
     colour = alt.Color(
         "series:N", title=None, sort=names, legend=alt.Legend(orient="bottom", columns=3, labelLimit=320)
     )
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=x,
-        y=y,
-        color=colour,
-        tooltip=["series:N", alt.Tooltip("x:Q", title=plot.x), alt.Tooltip("y:Q", title=plot.y)],
+    base = (
+        alt.Chart(alt.Data(values=rows))
+        .transform_flatten(["x", "y"])
+        .encode(
+            x=x,
+            y=y,
+            color=colour,
+            tooltip=["series:N", alt.Tooltip("x:Q", title=plot.x), alt.Tooltip("y:Q", title=plot.y)],
+        )
     )
     layers = []
     for kind in dict.fromkeys(s.kind for s in plot.series):
@@ -111,6 +114,11 @@ def chart(plot: Plot) -> dict[str, Any]:
     made = alt.layer(*layers).properties(title=plot.title, width=640, height=280)
     spec: dict[str, Any] = made.to_dict()
     return spec
+
+
+def _short(values: Sequence[float]) -> list[float]:
+    """Round to what a picture can show, so that the file stays small."""
+    return [float(f"{value:.5g}") for value in values]
 
 
 def reproduction(items: Sequence[Item]) -> str:

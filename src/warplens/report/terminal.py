@@ -24,7 +24,7 @@ from warplens.api import Comparison
 from warplens.kernel import Workload
 from warplens.machine import Machine, Occupancy
 from warplens.models import Curve, Prediction
-from warplens.study import Item, Row
+from warplens.study import Item, ModelError, Row
 from warplens.units import number, quantity, seconds
 
 _BAR = 28
@@ -191,6 +191,21 @@ def _row(r: Row) -> list[RenderableType]:
     mark = Text(_MARKS[r.verdict], {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
     note = r.note or ("measured by the paper" if r.measured else "")
     return [r.what, f"{number(r.ours, 5)}{unit}", r.paper or "", r.difference, mark, note]
+
+
+def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
+    """Render the accuracy table, best model first."""
+    best = found[0]
+    lead = (
+        f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.points} measured points"
+    )
+    rows: list[list[RenderableType]] = [
+        [e.model, f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %", f"{e.worst_percent:+.0f} %", e.worst_at,
+         Text(str(e.unphysical or ""), "red")]
+        for e in found
+    ]  # fmt: skip
+    headers = ["model", "mean error", "median", "worst", "at", "unphysical"]
+    return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 5})]
 
 
 def verdicts(totals: dict[str, int]) -> Text:

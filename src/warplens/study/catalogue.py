@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from warplens.errors import WarplensError, nearest
 from warplens.study.item import Item
 
-_MODULES = ("volkov_tables",)
+_MODULES = ("volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire")
 
 
 def _makers() -> dict[str, Callable[[], Item]]:
@@ -16,7 +16,7 @@ def _makers() -> dict[str, Callable[[], Item]]:
     makers: dict[str, Callable[[], Item]] = {}
     for name in _MODULES:
         module = importlib.import_module(f"warplens.study.{name}")
-        paper = name.removesuffix("_tables").removesuffix("_figures")
+        paper = name.removesuffix("_tables").removesuffix("_figures").removesuffix("_evaluation")
         for function in module.ITEMS:
             makers[f"{paper}_{function.__name__}".replace("_", "-")] = function
     return makers

@@ -33,8 +33,8 @@ def _ms(workload: Workload, model: str) -> Number:
 def operation_costs() -> Item:
     """§3.2 and §3.5: cycles of operations and accesses, as the model counts them."""
 
-    def compute(**counts: float) -> float:
-        return _cycles(Workload(name="operations", instructions=counts))[0]  # type: ignore[arg-type]
+    def compute(**counts: Number) -> float:
+        return _cycles(Workload(name="operations", instructions=counts))[0]
 
     def memory(access: Access) -> float:
         return _cycles(Workload(name="access", accesses=[access]))[1]

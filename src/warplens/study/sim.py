@@ -121,8 +121,6 @@ def benefits() -> Item:
         made = predict(load_workload(name), machine, MODEL)
         t = {what: _term(made, what) for what in (*names, *metrics)}
         rows += [Row(f"{name}: {what}", value, None, "cycles") for what, value in t.items()]
-        left = t["T_comp"] + t["T_mem"] - t["T_overlap"] - t["T_exec"]
-        rows.append(Row(f"{name}: T_comp + T_mem - T_overlap - T_exec", left, "0", "cycles", "Equation (1)"))
         x = [t["T_mem"], t["T_mem"] - t["T_overlap"], t["T_mem_min"]]
         y = [t["T_comp"], t["T_comp"], t["T_fp"]]
         points.append(line(name, np.divide(x, t["T_exec"]), np.divide(y, t["T_exec"]), "points"))

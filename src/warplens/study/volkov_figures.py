@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from warplens.kernel import Number, load_workload, mix, parse_listing, schedule
 from warplens.machine import Machine, load_machine
@@ -26,8 +27,9 @@ OURS = {"two bounds": "volkov", "with memory contention": "volkov-contention"}
 
 def figure(number: str, title: str, section: str, rows: Sequence[Row], plots: Sequence[Plot], *notes: str) -> Item:
     """Make the item of one figure."""
-    source = f"{PAPER} §{section}"
-    return Item(f"volkov-figure-{number}", f"Figure {number}: {title}", source, list(rows), list(plots), list(notes))
+    plain = [structs.replace(row, ours=float(row.ours)) for row in rows]  # no NumPy scalars: items are written to files
+    head = (f"volkov-figure-{number}", f"Figure {number}: {title}", f"{PAPER} §{section}")
+    return Item(*head, plain, list(plots), list(notes))
 
 
 def occupancies(machine: Machine) -> Floats:
@@ -109,8 +111,7 @@ def figure_3_5() -> Item:
     """The issue cycles of Listing 3.5's vector add, and its longest path."""
     kepler = load_machine("gtx680")
     code = parse_listing(load_workload("volkov-listing-3.5").warps[0].listing)
-    made = schedule([code], kepler)
-    cycles = made.issue_cycles[0]
+    cycles = (made := schedule([code], kepler)).issue_cycles[0]
     rows = [Row(f"{i}. {c.opcode} issues at", cycles[i - 1], None, "cycles") for i, c in enumerate(code, 1)]
     rows += [
         Row("longest path", made.latency_cycles, "544", "cycles"),
@@ -256,11 +257,10 @@ def figure_4_7() -> Item:
         rows.append(Row(f"{kind} instructions in execution, schedule: most", float(max(counts)), "3"))
         rows.append(Row(f"{kind}, Little's law", float(made.terms[f"{kind} instructions in execution"].value), "3"))
     loads = float(floats(made.throughput_warps_per_cycle))
-    fewer = float(adds(alpha, machine, "volkov", 5.0)) / 32
     rows += [
         Row("memory throughput", loads, "0.25", "IPC"),
         Row("arithmetic throughput", alpha * loads, "1", "IPC"),
-        Row("arithmetic throughput with 5 warps", fewer, None, "IPC", "the paper says only: less than peak"),
+        Row("the same with 5 warps", float(adds(alpha, machine, "volkov", 5.0)) / 32, None, "IPC", "below peak"),
         Row("warps needed without memory instructions", float(needed(math.inf, machine)), "3", WARPS),
     ]
     series = []
@@ -268,7 +268,8 @@ def figure_4_7() -> Item:
         shown = [i for i in issued if i[2] is memory and i[1] >= first]
         series.append(line(name, [c - first for _, c, _ in shown], [w for w, _, _ in shown], "points"))
     plot = Plot("6 warps, alpha = 4, latencies 3 and 12", "cycle", "warp", series)
-    return figure("4.7", "an example of a concurrent execution", "4.6", rows, [plot])
+    note = "the schedule is ours: warps in order, one add a cycle, loads beside; shown after a start of 48 cycles"
+    return figure("4.7", "an example of a concurrent execution", "4.6", rows, [plot], note)
 
 
 def _other_cusp(number: str, title: str, other: Kind, gpus: Sequence[str]) -> Item:
@@ -325,10 +326,9 @@ def figure_4_10() -> Item:
     """The programming guide's estimate, and the one with arithmetic latency, on the throughput curve."""
     rows, plots = [], []
     for machine, alpha in guide_cases():
-        name = f"{generation(machine)}, alpha = {alpha:g}"
+        name, kepler = f"{generation(machine)}, alpha = {alpha:g}", machine.id == "gtx680"
         guide = float(floats(predict(mix(alpha), machine, "cuda-guide").needed_warps_per_sm))
         better = guide + machine.latency_cycles("fp32") * arithmetic_ipc(machine, "volkov")
-        kepler = machine.id == "gtx680"
         note = "more than the 64 warps that fit" if kepler else ""
         rows.append(Row(f"{name}: guide", guide, f"{machine.printed.guide_needed_warps:g}", WARPS))
         rows.append(Row(f"{name}: better estimate", better, "74" if kepler else None, WARPS, note))
@@ -364,6 +364,7 @@ def figure_4_11() -> Item:
     """Arithmetic time and memory time overlap: too fast at small occupancies."""
 
     def rows(name: str, ratio: Floats) -> list[Row]:
+        """The overestimate at the smallest occupancy."""
         note = "ours: over the two bounds; paper: over experiment, about"
         return [Row(f"{name}: overestimate at small occupancy", ratio[0], "2", "ratio", note, measured=True)]
 
@@ -374,10 +375,9 @@ def figure_4_12() -> Item:
     """Arithmetic time and memory time add: too slow at large occupancies."""
 
     def rows(name: str, ratio: Floats) -> list[Row]:
-        return [
-            Row(f"{name}: at one warp, over the two bounds", ratio[1], None, "ratio"),
-            Row(f"{name}: at full occupancy, over the two bounds", ratio[-1], None, "ratio"),
-        ]
+        """The quotients at both ends of the curve."""
+        ends = {"one warp": ratio[1], "full occupancy": ratio[-1]}
+        return [Row(f"{name}: at {end}, over the two bounds", float(y), None, "ratio") for end, y in ends.items()]
 
     return _isolated_figure("4.12", "times that add", "4.12", np.add, rows)
 

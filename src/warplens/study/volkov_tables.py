@@ -126,25 +126,25 @@ def table_4_1() -> Item:
 
 def table_4_2() -> Item:
     """Table 4.2: the closed form for each GPU, evaluated at three occupancies and four alphas."""
-    closed = {  # mem_lat, alu_lat, mem_thru, and the third limit as a function of alpha, as printed
-        "8800gtx": (444, 20, 0.0268, lambda a: 0.25 / a),
-        "gtx280": (434, 24, 0.0277, lambda a: 0.25 / a),
-        "gtx480": (513, 18, 0.0599, lambda a: 1 / (a + 1)),
-        "gtx680": (301, 9, 0.1338, lambda a: 4 / (a + 1)),
-        "gtx980": (368, 6, 0.0814, lambda a: 4 / (a + 1)),
+    closed = {  # as printed: mem_lat, alu_lat, mem_thru, and the third limit x / (alpha + y)
+        "8800gtx": (444, 20, 0.0268, 0.25, 0),
+        "gtx280": (434, 24, 0.0277, 0.25, 0),
+        "gtx480": (513, 18, 0.0599, 1, 1),
+        "gtx680": (301, 9, 0.1338, 4, 1),
+        "gtx980": (368, 6, 0.0814, 4, 1),
     }
     rows = []
-    for gpu, (mem_lat, alu_lat, mem_thru, third) in closed.items():
+    for gpu, (mem_lat, alu_lat, mem_thru, rate, more) in closed.items():
         machine = load_machine(gpu)
         for n in (1.0, machine.sm.warps_max / 2, machine.sm.warps_max):
             for alpha in (4.0, 16.0, 64.0, 256.0):
                 ours = predict(mix(alpha), machine, "volkov", warps_per_sm=n).fp32_ops_per_cycle
                 assert ours is not None
-                paper = 32 * alpha * min(n / (mem_lat + alu_lat * alpha), mem_thru, third(alpha))
+                paper = 32 * alpha * min(n / (mem_lat + alu_lat * alpha), mem_thru, rate / (alpha + more))
                 what = f"{generation(machine)}, n = {n:g}, alpha = {alpha:g}"
                 rows.append(Row(what, float(ours), f"{paper:.4g}", "adds/cycle/SM"))
-    return Item("volkov-table-4.2", "Table 4.2: the resulting solutions", f"{PAPER} §4.1", rows,
-                notes=["the paper's column is its printed formula, evaluated with its printed (rounded) constants"])  # fmt: skip
+    note = "the paper's column is its printed formula, evaluated with its printed (rounded) constants"
+    return Item("volkov-table-4.2", "Table 4.2: the resulting solutions", f"{PAPER} §4.1", rows, notes=[note])
 
 
 def table_4_3() -> Item:
@@ -183,8 +183,9 @@ def table_6_3() -> Item:
                 note = "printed as less than one"
             paper = f"{t.needed_warps_per_scheduler:g}"
             rows.append(Row(f"{generation(m)} {kind}", ours, paper, "warps/scheduler", note, measured=True))
-    return Item("volkov-table-6.3", "Table 6.3: latency x throughput / 32 against the occupancy measured", f"{PAPER} §6.1",
-                rows, notes=["ours is Little's law rounded up to whole warps per SM; the paper's are measurements (§6.1)"])  # fmt: skip
+    title = "Table 6.3: latency x throughput / 32 against the occupancy measured"
+    note = "ours is Little's law rounded up to whole warps per SM; the paper's are measurements (§6.1)"
+    return Item("volkov-table-6.3", title, f"{PAPER} §6.1", rows, notes=[note])
 
 
 def table_6_4() -> Item:

@@ -1,0 +1,126 @@
+"""Every model against every measurement that ships: how far off each is, in percent.
+
+Measured so far: Volkov's instruction mixes on the H200 (data/h200/mix.json.gz). Mixes of one instruction
+alone gave the machine file its latencies and rates and are left out; the mixed ones were used for nothing.
+Each load is preceded by one address instruction (IMAD.WIDE), which the workload counts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.errors import FileError, WarplensError
+from warplens.kernel import Access, Link, Workload
+from warplens.machine import Machine, load_machine
+from warplens.machine.machine import InstructionClass
+from warplens.models import MODELS, predict
+
+_FILES = {"h200": "h200/mix.json.gz"}
+
+
+class Sweep(Struct, frozen=True):
+    """One measured body over occupancies: warps per SM, and the cycles that an SM took per body."""
+
+    workload: Workload
+    warps_per_sm: list[float]
+    cycles: list[float]
+
+
+class ModelError(Struct, frozen=True):
+    """How far one model is off over all points, in percent of the measured time."""
+
+    model: str
+    points: int
+    mean_percent: float
+    median_percent: float
+    worst_percent: float
+    worst_at: str
+    unphysical: int
+
+
+def validate(gpu: str = "h200") -> list[ModelError]:
+    """Return the error of each model that gives a time, best first."""
+    machine = load_machine(gpu)
+    measured = sweeps(machine)
+    made = []
+    for name in MODELS:
+        try:
+            made.append(_error(name, machine, measured))
+        except WarplensError:
+            continue  # a model without the parameters, or that gives no time
+    return sorted(made, key=lambda e: e.mean_percent)
+
+
+def sweeps(machine: Machine) -> list[Sweep]:
+    """Read the measured mixes of a machine; of each configuration the best repetition counts."""
+    if machine.id not in _FILES:
+        raise WarplensError(
+            f"no measurements of {machine.name} ship with warplens; there are some of: {', '.join(_FILES)}"
+        )
+    best: dict[tuple[str, int, int], dict[int, float]] = defaultdict(dict)
+    for s in _read(_FILES[machine.id])["samples"]:
+        if s["mix"] == "add" or s["alpha"] == 0:
+            continue  # what the machine file's latencies and rates were read from
+        found, warps = best[s["mix"], s["alpha"], s["ilp"]], s["warps_per_sm"]
+        cycles = (s["cycles"] - s["cycles_half"]) / (s["iterations"] / 2) / warps
+        found[warps] = min(cycles, found.get(warps, np.inf))
+    return [
+        Sweep(_body(other, float(alpha), float(ilp)), [float(n) for n in found], list(found.values()))
+        for (other, alpha, ilp), found in best.items()
+    ]
+
+
+def _body(other: str, alpha: float, ilp: float) -> Workload:
+    """Return one iteration of the measured chain: the other instruction, alpha adds, for loads the address."""
+    kind: InstructionClass = other
+    instructions: dict[InstructionClass, Any] = {"fp32": alpha * ilp}
+    accesses: list[Access] = []
+    links = [Link(kind, "fp32", 1.0), Link("fp32", "fp32", alpha - 1)]
+    if other == "load":
+        instructions["imul"] = ilp
+        accesses.append(Access(count=ilp))
+        links += [Link("fp32", "imul", 1.0), Link("imul", "load", 1.0)]
+    else:
+        links.append(Link("fp32", kind, 1.0))
+        if other == "shared":
+            accesses.append(Access(count=ilp, space="shared"))
+        else:
+            instructions["sfu"] = ilp
+    name = f"add and {other}, alpha {alpha:g}"
+    return Workload(name=name, instructions=instructions, accesses=accesses, links=links, ilp=ilp, mlp=ilp)
+
+
+def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
+    errors, places, unphysical = [], [], 0
+    for sweep in measured:
+        n = np.array(sweep.warps_per_sm)
+        p = predict(sweep.workload, machine, name, warps_per_sm=n)
+        if p.cycles is None:
+            raise WarplensError(f"{name} gives no time")
+        errors.append(100 * (p.cycles / np.array(sweep.cycles) - 1))
+        places += [f"{sweep.workload.name}, {k:g} warps/SM" for k in n]
+        unphysical += (
+            sum(bool(predict(sweep.workload, machine, name, warps_per_sm=k).flags) for k in n) if p.flags else 0
+        )
+    error = np.concatenate([np.broadcast_to(e, len(s.cycles)) for e, s in zip(errors, measured, strict=True)])
+    size = np.abs(error)
+    worst = int(np.argmax(size))
+    mean, median = float(size.mean()), float(np.median(size))
+    return ModelError(name, len(size), mean, median, float(error[worst]), places[worst], unphysical)
+
+
+def _read(name: str) -> dict[str, Any]:
+    """Read a data file from the installed package, or from the checkout it is installed from."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "data", package.parents[1] / "data"):
+        if (folder / name).is_file():
+            content: dict[str, Any] = json.loads(gzip.decompress((folder / name).read_bytes()))
+            return content
+    raise FileError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")

@@ -1,0 +1,181 @@
+"""The command line as a user meets it: answers first, JSON everywhere, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from warplens.cli import main
+
+
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("predict", "saxpy"), "limited by: dram bandwidth"),
+        (("predict", "volkov-add-load", "--alpha", "64", "--gpu", "gtx980", "--model", "volkov-contention"), "cycles"),
+        (("predict", "volkov-add-load", "--model", "all", "--gpu", "kepler"), "huang-gto"),
+        (("compare", "saxpy", "--gpu", "h200,gtx980"), "GeForce GTX 980"),
+        (("occupancy", "saxpy"), "warps per SM"),
+        (("occupancy", "volkov-add-load", "--gpu", "kepler", "--model", "sim2012"), "95%"),
+        (("models",), "volkov-contention"),
+        (("machine", "list"), "hong-kim-example"),
+        (("machine", "show", "maxwell"), "Volkov 2016 Table 6.2"),
+        (("workload", "list"), "Volkov 2016"),
+        (("workload", "show", "saxpy"), "FFMA"),
+        (("reproduce", "volkov-table-3.4"), "36.25"),
+        (("reproduce", "--list"), "hong-kim-table-2"),
+        (("reproduce", "kothapalli", "--disagreements"), "11"),
+        (("validate",), "volkov-contention"),
+    ],
+)
+def test_commands_answer_as_text_and_as_json(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(*arguments, capsys=capsys)
+    assert (code, err) == (0, "")
+    assert expected in out
+    assert max(len(line) for line in out.splitlines()) <= 110 or arguments[0] == "workload"
+    code, out, err = run(*arguments, "--json", capsys=capsys)
+    assert (code, err) == (0, "")
+    json.loads(out)
+
+
+def test_prediction_json_has_the_named_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run("predict", "saxpy", "--json", capsys=capsys)
+    prediction = json.loads(out)["prediction"]
+    assert prediction["bound"] == "dram bandwidth" and prediction["model"] == "volkov"
+    assert prediction["seconds"] == pytest.approx(prediction["cycles"] / 1.98e9)
+    assert prediction["terms"]["latency bound"]["equation"] == "§3.7"
+
+
+def test_unphysical_predictions_are_flagged_on_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (
+        "predict",
+        "volkov-loads-only",
+        "--gpu",
+        "huang-synthetic",
+        "--model",
+        "huang-rr-bandwidth",
+        "--warps",
+        "29",
+    )
+    _, out, _ = run(*arguments, capsys=capsys)
+    assert "unphysical: negative time" in out
+    _, out, _ = run("compare", "volkov-add-load", "--alpha", "inf", "--gpu", "maxwell", capsys=capsys)
+    assert "unphysical" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("predict", "saxpy", "--gpu", "h20"), "unknown GPU 'h20'; did you mean 'h200'?"),
+        (("predict", "nosuch"), "unknown workload 'nosuch'"),
+        (("predict", "saxpy", "--model", "volkof"), "unknown model 'volkof'; did you mean 'volkov'?"),
+        (("predict", "saxpy", "--warps", "nan"), "warps per SM must be finite and above zero"),
+        (("predict", "saxpy", "--warps", "-3"), "warps per SM must be finite and above zero"),
+        (("predict", "volkov-add-load", "--alpha", "nan"), "alpha"),
+        (("predict", "volkov-add-load", "--alpha", "-2"), "alpha"),
+        (("predict", "kothapalli-matmul", "--gpu", "gtx280"), "volkov needs instructions or access"),
+        (("predict", "volkov-add-load", "--gpu", "c2050", "--model", "volkov-contention"), "needs contention"),
+        (("occupancy", "saxpy", "--model", "cuda-guide"), "gives no throughput"),
+        (("machine", "show", "gtx6800"), "did you mean 'gtx680'?"),
+        (("machine", "check", "no/such.toml"), "No such file"),
+        (("reproduce", "volkov-table-9.9"), "nothing to reproduce"),
+        (("validate", "--gpu", "kepler"), "no measurements of GeForce GTX 680"),
+        (("predict", "."), "unknown workload"),
+        (("predict", "/"), "unknown workload"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(*arguments, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("warplens: ") and err.count("\n") == 1
+
+
+def test_bad_files_are_one_line_that_names_file_and_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = {
+        "typo.toml": (
+            'name = "x"\n[instrucions]\nfp32 = 1\n',
+            "typo.toml: instrucions: unknown key; did you mean 'instructions'?",
+        ),
+        "broken.toml": ("name = \n", "broken.toml: not valid TOML"),
+        "negative.toml": ('name = "x"\n[instructions]\nfp32 = -1\n', "negative.toml: instructions"),
+        "nan.toml": ('name = "x"\n[instructions]\nfp32 = nan\n', "nan.toml: instructions.fp32: must be finite"),
+        "broken.json": ("{", "broken.json: not valid JSON"),
+        "list.json": ("[1]", "list.json"),
+    }
+    for name, (text, message) in cases.items():
+        (tmp_path / name).write_text(text)
+        code, out, err = run("predict", str(tmp_path / name), capsys=capsys)
+        assert (code, out) == (2, "") and message in err and err.count("\n") == 1, (name, err)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    code, _, err = run("predict", str(tmp_path / "binary.toml"), capsys=capsys)
+    assert code == 2 and "not a text file" in err
+    machine = 'format = 1\nid = "x"\nname = "x"\narchitecture = "x"\n[chip]\nsm_count = { value = 1 }\n'
+    (tmp_path / "m.toml").write_text(machine)
+    code, _, err = run("machine", "check", str(tmp_path / "m.toml"), capsys=capsys)
+    assert code == 2 and "m.toml: chip.sm_count: has no unit" in err
+    code, out, _ = run("machine", "check", "--json", str(tmp_path / "m.toml"), capsys=capsys)
+    assert code == 2 and "has no unit" in json.loads(out)[str(tmp_path / "m.toml")]
+
+
+def test_kernel_names_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "w.toml").write_text('name = "[bold]k[/bold]<script>alert(1)</script>"\n[instructions]\nfp32 = 8\n')
+    code, out, _ = run("predict", str(tmp_path / "w.toml"), capsys=capsys)
+    assert code == 0 and "[bold]k[/bold]<script>" in out
+
+
+def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = run("workload", "show", "saxpy", "--save", str(tmp_path / "file" / "w.json"), capsys=capsys)
+    assert code == 2 and "cannot write" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "warplens", "models"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "No space left" in done.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m warplens reproduce volkov-table-4.2 | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_help_is_quick() -> None:
+    """Under 150 ms: the best of several starts, because the machine may be busy."""
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "warplens", "--help"], check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.150
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, warplens; print([m for m in ('numpy', 'msgspec', 'rich') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert out.stdout.strip() == "[]"
