@@ -51,6 +51,18 @@ class Comparison(Struct, frozen=True):
     predictions: dict[str, Prediction]
     silent: dict[str, str]
 
+    @property
+    def possible(self) -> dict[str, float]:
+        """Seconds by model, of those that give a time within the hardware's limits."""
+        timed = {name: p.seconds for name, p in self.predictions.items() if p.seconds is not None and not p.flags}
+        return {name: float(seconds) for name, seconds in timed.items()}
+
+    @property
+    def headline(self) -> Prediction | None:
+        """The answer to show first: the most complete model's that speaks and is physically possible."""
+        names = [name for name in ("volkov-contention", "volkov", *self.possible) if name in self.possible]
+        return self.predictions[names[0]] if names else None
+
 
 def list_models() -> dict[str, str]:
     """Return the models' names, each with what it is in one line."""

@@ -145,4 +145,6 @@ def issue_units(machine: Machine) -> float:
 
 def _degree(access: Access) -> str:
     degree = access.conflict_degree
-    return "no-conflict" if np.ndim(degree) == 0 and degree == 1 else f"{degree}-way"
+    if np.ndim(degree):
+        return "conflicting"
+    return "no-conflict" if degree == 1 else f"{float(degree):g}-way"

@@ -34,7 +34,7 @@ h2 { font-size: 1.1rem; margin-top: 2.2rem; border-top: 1px solid var(--line); p
 table { border-collapse: collapse; margin: .6rem 0; display: block; overflow-x: auto; }
 td, th { padding: .15rem .7rem .15rem 0; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.chart { width: 100%; overflow-x: auto; margin: .6rem 0; }
+.chart { width: 100%; max-width: 44rem; margin: .6rem 0; }
 @media print { body { max-width: none; } h2 { break-after: avoid; } .chart { break-inside: avoid; } }
 """
 _SCRIPT = """
@@ -85,10 +85,11 @@ def chart(plot: Plot) -> dict[str, Any]:
     x = alt.X("x:Q", title=plot.x, scale=alt.Scale(type="log" if plot.log_x else "linear", nice=False, zero=False))
     scale: dict[str, Any] = {"type": "log"} if plot.log_y else {}
     if plot.y_max is not None:
-        scale |= {"domainMax": plot.y_max, "clamp": True}
+        scale["domainMax"] = plot.y_max
     y = alt.Y("y:Q", title=plot.y, scale=alt.Scale(**scale))
+    palette = alt.Scale(scheme="tableau20" if len(names) > 10 else "tableau10")
     colour = alt.Color(
-        "series:N", title=None, sort=names, legend=alt.Legend(orient="bottom", columns=3, labelLimit=320)
+        "series:N", title=None, sort=names, scale=palette, legend=alt.Legend(orient="bottom", columns=3, labelLimit=320)
     )
     base = (
         alt.Chart(alt.Data(values=rows))
@@ -111,7 +112,7 @@ def chart(plot: Plot) -> dict[str, Any]:
             layers.append(part.mark_bar(clip=True, width=6))
         else:
             layers.append(part.mark_rule(clip=True, strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")))
-    made = alt.layer(*layers).properties(title=plot.title, width=640, height=280)
+    made = alt.layer(*layers).properties(title=plot.title, width="container", height=280)
     spec: dict[str, Any] = made.to_dict()
     return spec
 
@@ -147,26 +148,20 @@ def reproduction(items: Sequence[Item]) -> str:
 
 def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
     """Return the page that puts all models side by side for one workload on one machine."""
-    rows, timed = [], {}
+    rows = []
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
         needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
         rows.append([name, time, str(p.bound), needed, "; ".join([*p.flags, *p.notes])])
-        if p.seconds is not None and not p.flags:
-            timed[name] = float(p.seconds)
-    first = next(iter(c.predictions.values()))
-    lead = ""
-    if first.seconds is not None:
-        lead = (
-            f'<p class="answer">{html.escape(seconds(float(first.seconds)))}</p>'
-            f"<p>by {html.escape(first.model)}, limited by {html.escape(str(first.bound))}, "
-            f"{html.escape(number(float(first.warps_per_sm)))} warps per SM</p>"
-        )
-    if timed:
+    lead, best, timed = "", c.headline, c.possible
+    if best is not None:
         low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
-        lead += (
-            f"<p>The models that stay within the hardware's limits span {html.escape(seconds(timed[low]))} "
-            f"({html.escape(low)}) to {html.escape(seconds(timed[high]))} ({html.escape(high)}).</p>"
+        lead = (
+            f'<p class="answer">{html.escape(seconds(timed[best.model]))}</p>'
+            f"<p>by {best.model}, limited by {html.escape(str(best.bound))}, "
+            f"{html.escape(number(float(best.warps_per_sm)))} warps per SM. The {len(timed)} models within the "
+            f"hardware's limits say {html.escape(seconds(timed[low]))} ({low}) to "
+            f"{html.escape(seconds(timed[high]))} ({high}).</p>"
         )
     body = table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3})
     body += "".join(f"<p class='dim'>{html.escape(n)} is silent: {html.escape(why)}</p>" for n, why in c.silent.items())
@@ -180,18 +175,17 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
 
 
 def _curves(c: Comparison, workload: Workload, machine: Machine) -> Plot:
-    shown = []
+    """Plot all models' throughput in units of the tightest throughput bound."""
+    series, unit = [], 1.0
     for name in c.predictions:
         try:
             found = occupancy_curve(workload, machine, name)
         except WarplensError:
             continue
-        shown.append((name, found))
-    peak = max((float(f.peak) for _, f in shown if f.peak is not None and not f.flags), default=None)
-    clock = machine.chip.clock_hz * machine.chip.sm_count
-    series = [line(name, f.warps_per_sm, f.throughput_warps_per_cycle * clock) for name, f in shown]
-    top = None if peak is None else 1.5 * peak * clock
-    return Plot("warps finished per second, all models", "warps per SM", "warps per second", series, y_max=top)
+        unit = found.peak if name == "volkov" and found.peak else unit
+        series.append(line(name, found.warps_per_sm, found.throughput_warps_per_cycle / unit))
+    title = "throughput by all models, 1 = the tightest throughput bound"
+    return Plot(title, "warps per SM", "share of the bound", series, y_max=2.0)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: set[int]) -> str:

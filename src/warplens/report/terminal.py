@@ -100,7 +100,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     """Render all models side by side."""
     some = next(iter(c.predictions.values()), None)
     n = "" if some is None else f": {number(float(some.warps_per_sm))} warps per SM"
-    parts: list[RenderableType] = [Text(f"{c.workload} on {machine.name}{n}", "bold"), ""]
+    parts: list[RenderableType] = [Text(f"{c.workload} on {machine.name}{n}", "bold"), "", *_span(c)]
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
@@ -112,6 +112,19 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
         parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
     parts += [Text(f"{name} is silent: {why}", "dim") for name, why in c.silent.items()]
     return parts
+
+
+def _span(c: Comparison) -> list[RenderableType]:
+    """The answer first, then how far apart the physically possible models are."""
+    best, timed = c.headline, c.possible
+    if best is None:
+        return []
+    low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
+    text = Text(f"  {seconds(timed[best.model])}", "bold green")
+    text.append(f"   by {best.model}", "not bold default")
+    text.append(f"      limited by: {best.bound}", "bold default")
+    span = f"  the {len(timed)} models within the hardware's limits say {seconds(timed[low])} ({low}) "
+    return [text, Text(span + f"to {seconds(timed[high])} ({high})"), ""]
 
 
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:
