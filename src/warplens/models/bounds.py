@@ -113,7 +113,8 @@ def latency_bound(workload: Workload, machine: Machine, model: str, *, extra: bo
         codes = [parse_listing(w.listing, workload.name) for w in workload.warps]
         if workload.steady:
             return max(period(code, machine) for code in codes) * workload.iterations
-        return schedule(codes, machine).latency_cycles * workload.iterations
+        once = schedule(codes, machine, replacement=False).latency_cycles
+        return once * workload.iterations + (machine.sm.block_replacement_cycles or 0.0)
     total: Number = 0.0
     for link in workload.dependences():
         if np.any(link.count):

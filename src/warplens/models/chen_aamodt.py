@@ -1,7 +1,9 @@
 """Chen & Aamodt 2009, models 1 to 3, as Volkov 2016 §4.13 summarises them for equal threads.
 
 pi is the throughput of one thread alone, in the unit of what an issue unit can issue at most:
-1: pi (no effect of multithreading)   2: n pi (no limits)   3: 1 - (1 - pi)^n (gradual saturation of issue)
+1: pi, no effect of multithreading: each issue unit runs one warp, where there is one
+2: n pi, no limits
+3: 1 - (1 - pi)^n, gradual saturation of issue
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, varia
     peak = machine.issue_ipc() / units
     n = residency.warps_per_sm / units
     pi = workload.total() / latency_bound(workload, machine, model) / peak
-    rates: dict[int, Number] = {1: pi * np.ones_like(n), 2: n * pi, 3: 1 - (1 - np.minimum(pi, 1.0)) ** n}
+    rates: dict[int, Number] = {1: pi * np.minimum(n, 1.0), 2: n * pi, 3: 1 - (1 - np.minimum(pi, 1.0)) ** n}
     ipc = rates[variant] * peak * units
     return answer(
         model,

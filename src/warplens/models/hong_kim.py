@@ -1,7 +1,8 @@
 """Hong & Kim 2009 (MWP-CWP): how many warps wait for memory at once, how many compute meanwhile.
 
 All terms of Equations (5) to (31) under their names. Decisions where the paper leaves room:
-- (29) is applied only where some requests are independent, and N_pw is never below N.
+- (29) is applied only where some requests are independent, and N_pw is never below N; it takes the place of
+  N also in (17), which would make (30) idle.
 - The printed condition before (23) sends kernels with Comp_cycles > Mem_cycles there, which contradicts the
   paper's own Case 5 (§3.2.2) and exceeds the processor's peak; they go to (24) here, as in Volkov §7.1.
   `hong-kim-as-printed` keeps the letter.
@@ -93,7 +94,7 @@ def parallelism(workload: Workload, p: Parameters, n: Number, active_sms: Number
     bw_per_warp = p.freq * _mean_bytes(workload) / mem_l  # (7)
     mwp_peak_bw = p.mem_bandwidth / (bw_per_warp * active_sms)  # (6)
     n_pw = _parallel_warps(workload, n, mem_insts)  # (29)
-    mwp = np.maximum(1.0, np.minimum(np.minimum(mwp_full, mwp_peak_bw), n_pw))  # (17), (5), (30)
+    mwp = np.minimum(np.minimum(mwp_full, mwp_peak_bw), n_pw)  # (5), (30)
     return Parallelism(
         uncoal, coal, mem_insts, mem_l_uncoal, mem_l, departure, mwp_full, bw_per_warp, mwp_peak_bw, n_pw, mwp
     )
@@ -113,7 +114,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
     rep = residency.warps_on_sm / n  # (21): blocks / (active blocks per SM x active SMs)
     has_memory = np.greater(k.mem_insts, 0)
     # The edge terms do not repeat with the body: in steady state they vanish (Volkov §7.1).
-    edge = 0.0 if workload.steady else comp_cycles / np.where(has_memory, k.mem_insts, 1.0) * (k.mwp - 1)
+    edge = 0.0 if workload.steady else comp_cycles / np.where(has_memory, k.mem_insts, 1.0) * np.maximum(k.mwp - 1, 0.0)
     last = 0.0 if workload.steady else k.mem_l
     few = has_memory & (k.mwp >= n) & (cwp >= n)
     by_memory = has_memory & ~few & ((cwp >= k.mwp) | (comp_cycles > mem_cycles if printed else False))
@@ -152,7 +153,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, print
         "CPI": Term(app / (total_insts * residency.warps_on_sm), "cycles", "(25)"),
     }
     bounds = {"latency": few, "dram bandwidth": by_memory, "computation": True}
-    needed = np.where(has_memory, np.minimum(cwp_full, np.minimum(k.mwp_full, k.mwp_peak_bw)), np.nan)
+    enough_warps = np.minimum(cwp_full, np.minimum(k.mwp_full, k.mwp_peak_bw))
+    needed = np.where(has_memory, enough_warps, 1.0)  # without memory accesses one warp keeps the SM busy
     return answer(
         model, workload, machine, residency, cycles=total, bounds=bounds, terms=terms, needed=needed, clock_hz=p.freq
     )

@@ -5,6 +5,8 @@
 for two warp schedulers: round robin (rr) and greedy-then-oldest (gto). The bandwidth term adds a queueing
 delay that turns negative where the arrival rate exceeds the bandwidth; it is reproduced as it is, and the
 prediction is flagged. MSHR_delay is zero while the registers suffice, and nothing is known of it beyond.
+Ours: intervals of `ilp` instructions (the dissertation writes out intervals of one); with a listing,
+total_cycles follows its dependences, and greedy-then-oldest takes every instruction for an interval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Kothapalli et al. 2009: a thread's compute and memory cycles, their maximum or sum, times threads.
 
 Equations (1) to (4). A transaction shared by k threads costs (500 + k)/k cycles each, a k-way bank conflict
-4k. Occupancy plays no role. A machine without a [kothapalli] section is read so that its peak arithmetic
+4k. What the paper does not price (division, special functions, double precision) costs an addition.
+Occupancy plays no role. A machine without a [kothapalli] section is read so that its peak arithmetic
 rate comes out: add cycles and pipeline depth are both the CUDA cores' latency.
 """
 

@@ -4,7 +4,8 @@
 
 for W warps of N dependent instructions; the two cases are one maximum. For several kinds of instructions,
 and this goes beyond the paper (which simulates them), a warp's chain takes the sum of its completion
-latencies, and the busiest pipeline serves all warps one after the other.
+latencies (independent ones overlap but for their issue), and the busiest pipeline, the issue of all
+instructions being one, serves all warps one after the other. An SM executes ceil(blocks / SMs) blocks.
 """
 
 from __future__ import annotations
@@ -58,10 +59,13 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         chain = chain + waits * completion + (count - waits) * issue
         pipe = KINDS[kind]
         busy[pipe] = busy.get(pipe, 0.0) + count * issue * transactions
+    busy["issue"] = busy.get("issue", 0.0) + workload.total(lambda kind: KINDS[kind] != "issue") / machine.issue_ipc()
     for cycles in busy.values():
         slowest = np.maximum(slowest, cycles)
     kinds = list(workload.executed())
-    rounds = residency.warps_on_sm / n
+    launch = workload.launch
+    on_sm = 1.0 if launch is None else np.ceil(launch.blocks / machine.chip.sm_count) * launch.warps_per_block
+    rounds = on_sm / n
     if workload.steady:
         per_round: Number = np.maximum(chain, n * slowest)
     else:
@@ -98,5 +102,5 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
 def _transactions(workload: Workload) -> Number:
     rows = [a for a in workload.accesses if a.space in ("global", "local")]
     count = sum((a.count for a in rows), start=0.0)
-    moved = sum((a.count * a.transactions * a.transaction_bytes for a in rows), start=0.0)
+    moved = sum((a.dram_bytes for a in rows), start=0.0)
     return moved / 128.0 / np.maximum(count, 1e-300) if rows else 1.0

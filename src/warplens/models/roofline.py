@@ -1,6 +1,7 @@
-"""Roofline (Williams et al. 2009): the larger of arithmetic at peak rate and DRAM traffic at peak bandwidth.
+"""Roofline (Williams et al. 2009): the larger of arithmetic at peak rate and DRAM traffic at full bandwidth.
 
-Arithmetic is what runs on CUDA cores, SFUs and fp64 units; issue, shared memory and latency play no role.
+Arithmetic is what runs on CUDA cores, SFUs and fp64 units, one operation per instruction and thread; issue,
+shared memory and latency play no role. Bandwidth is the best sustained one, the pins' where none is known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Sim et al. 2012 (GPUPerf): computation and memory cost apart, overlapped, and four potential benefits.
 
 Equations (1) to (23) and Appendix A. A machine without a [sim] section is read as Volkov §7.4 does: peak
-bandwidth is the best sustained one, no departure delay, the miss latency is the whole latency. O_CFdiv is
-the time of the divergent extra instructions, O_bank the extra shared-memory cycles of bank conflicts.
+bandwidth is the best sustained one, the miss latency is the whole latency, and Delta is the latency of a
+further transaction (13) but no cap (A.5). Our readings: O_CFdiv is the time of the divergent extra
+instructions, O_bank the extra shared-memory cycles of bank conflicts; the transaction size of (A.7) is what
+one request of a warp moves; the size of data in (19) counts in requests of 128 bytes per SM.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ class Parameters(Struct, frozen=True):
 
     fp_lat: float
     dram_lat: float
-    delta: float | None
+    delta: float
+    capped: bool
     hit_lat: float
     gamma: float
     simd_width: float
@@ -38,7 +41,7 @@ def parameters(machine: Machine, model: str) -> Parameters:
     if own is not None:
         pins = machine.memory.pin_bytes_per_second or machine.dram_bytes_per_second(model=model)
         return Parameters(
-            own.fp_lat_cycles, own.dram_lat_cycles, own.departure_delay_cycles, own.hit_lat_cycles or 0.0,
+            own.fp_lat_cycles, own.dram_lat_cycles, own.departure_delay_cycles or 0.0, True, own.hit_lat_cycles or 0.0,
             own.gamma or _GAMMA, own.simd_width, own.sfu_width, pins,
         )  # fmt: skip
     size = machine.sm.warp_size
@@ -46,7 +49,8 @@ def parameters(machine: Machine, model: str) -> Parameters:
     sfu = machine.peak_ipc("sfu", model=model) * size if machine.sm.sfu_units or "sfu" in machine.instructions else simd
     bandwidth = machine.dram_bytes_per_second(model=model)
     fp_lat = machine.latency_cycles("fp32", model=model)
-    return Parameters(fp_lat, memory_latency(machine, model), None, 0.0, _GAMMA, simd, sfu, bandwidth)
+    delta = machine.memory.extra_transaction_cycles or 0.0
+    return Parameters(fp_lat, memory_latency(machine, model), delta, False, 0.0, _GAMMA, simd, sfu, bandwidth)
 
 
 def predict(workload: Workload, machine: Machine, residency: Residency, *, departure: bool = True) -> Prediction:
@@ -60,7 +64,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, depar
     mem_insts = workload.memory_instructions()
     warps = n if workload.steady else residency.warps_on_sm  # #total_warps / #active_SMs
 
-    avg_dram_lat = p.dram_lat + (_transactions(workload) - 1) * (p.delta or 0.0)  # (13)
+    avg_dram_lat = p.dram_lat + (_transactions(workload) - 1) * p.delta  # (13)
     f_sync = p.gamma * avg_dram_lat * mem_insts / insts  # (8)
     o_sync = workload.barriers * workload.iterations * warps * f_sync  # (7)
     itilp_max = p.fp_lat / (size / p.simd_width)  # (5)
@@ -78,9 +82,9 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, depar
     mem_cycles = mem_insts * amat / workload.mlp  # (A.4)
     comp_cycles = insts * p.fp_lat / itilp  # (A.3)
     cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, n)  # (A.1), (A.2)
-    bw_per_warp = machine.chip.clock_hz * _transaction_bytes(workload) / avg_dram_lat  # (A.7)
+    bw_per_warp = machine.chip.clock_hz * _request_bytes(workload) / avg_dram_lat  # (A.7)
     mwp_peak_bw = p.bandwidth / (bw_per_warp * residency.active_sms)  # (A.6)
-    cap = avg_dram_lat / p.delta if departure and p.delta else np.inf
+    cap = avg_dram_lat / p.delta if departure and p.capped and p.delta else np.inf
     mwp = np.minimum(np.minimum(cap, mwp_peak_bw), n)  # (A.5)
     mwp_cp = np.minimum(np.maximum(1.0, cwp - 1), mwp)  # (15)
     itmlp = np.minimum(workload.mlp * mwp_cp, mwp_peak_bw)  # (14)
@@ -165,8 +169,10 @@ def _bank_cycles(workload: Workload) -> Number:
     return sum((a.count * (a.conflict_degree - 1) * workload.iterations for a in shared), start=0.0)
 
 
-def _transaction_bytes(workload: Workload) -> Number:
-    rows = [(a.count, a.transaction_bytes) for a in workload.accesses if a.space in ("global", "local")]
+def _request_bytes(workload: Workload) -> Number:
+    rows = [
+        (a.count, a.transactions * a.transaction_bytes) for a in workload.accesses if a.space in ("global", "local")
+    ]
     count = sum((c for c, _ in rows), start=0.0)
     moved = sum((c * size for c, size in rows), start=0.0)
     return np.where(np.greater(count, 0), moved / np.maximum(count, 1e-300), 128.0) if rows else 128.0

@@ -1,7 +1,8 @@
 """Zhang & Owens 2011, as Volkov 2016 §7.3 states it: measured throughput of each kind, at this occupancy.
 
 Time is the largest over arithmetic, shared and global memory of instructions x 32 / throughput(n), read off
-tables measured on the GPU (machine file, [throughput.*]). A kind without a table is left out and named.
+tables measured on the GPU (machine file, [throughput.*]). A kind without a table is left out and named;
+branches and barriers count for nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from warplens.models.residency import Residency
 from warplens.models.volkov import tightest
 
 NAME = "zhang-owens"
-_TABLE = {"cuda cores": "fp32", "sfu units": "sfu", "shared memory": "shared", "memory system": "load"}
+_TABLE = {"cuda cores": "fp32", "sfu units": "sfu", "fp64 units": "fp64", "shared memory": "shared",
+          "memory system": "load"}  # fmt: skip
 
 
 def predict(workload: Workload, machine: Machine, residency: Residency) -> Prediction:
