@@ -170,11 +170,9 @@ def _bank_cycles(workload: Workload) -> Number:
 
 
 def _request_bytes(workload: Workload) -> Number:
-    rows = [
-        (a.count, a.transactions * a.transaction_bytes) for a in workload.accesses if a.space in ("global", "local")
-    ]
-    count = sum((c for c, _ in rows), start=0.0)
-    moved = sum((c * size for c, size in rows), start=0.0)
+    rows = [a for a in workload.accesses if a.space in ("global", "local")]
+    count = sum((a.count for a in rows), start=0.0)
+    moved = sum((a.count * a.transactions * a.transaction_bytes for a in rows), start=0.0)
     return np.where(np.greater(count, 0), moved / np.maximum(count, 1e-300), 128.0) if rows else 128.0
 
 

@@ -213,12 +213,12 @@ def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
         f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.points} measured points"
     )
     rows: list[list[RenderableType]] = [
-        [e.model, f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %", f"{e.worst_percent:+.0f} %", e.worst_at,
+        [e.model, str(e.points), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %", f"{e.worst_percent:+.0f} %", e.worst_at,
          Text(str(e.unphysical or ""), "red")]
         for e in found
     ]  # fmt: skip
-    headers = ["model", "mean error", "median", "worst", "at", "unphysical"]
-    return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 5})]
+    headers = ["model", "points", "mean error", "median", "worst", "at", "unphysical"]
+    return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 4, 6})]
 
 
 def verdicts(totals: dict[str, int]) -> Text:
