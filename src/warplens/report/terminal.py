@@ -213,8 +213,8 @@ def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
         f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.points} measured points"
     )
     rows: list[list[RenderableType]] = [
-        [e.model, str(e.points), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %", f"{e.worst_percent:+.0f} %", e.worst_at,
-         Text(str(e.unphysical or ""), "red")]
+        [e.model, str(e.points), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
+         f"{e.worst_percent:+.0f} %", e.worst_at, Text(str(e.unphysical or ""), "red")]
         for e in found
     ]  # fmt: skip
     headers = ["model", "points", "mean error", "median", "worst", "at", "unphysical"]

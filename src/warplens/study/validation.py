@@ -115,7 +115,7 @@ def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
         if p.cycles is None:
             break
         errors.append(np.broadcast_to(100 * (p.cycles / np.array(sweep.cycles) - 1), n.shape))
-        places += [f"{sweep.workload.name}, {k:g} warps/SM" for k in n]
+        places += [f"{sweep.workload.name}, {k:g} warps" for k in n]
         unphysical += (
             sum(bool(predict(sweep.workload, machine, name, warps_per_sm=k).flags) for k in n) if p.flags else 0
         )
