@@ -9,6 +9,7 @@ READY  := $(VENV)/.ready
 demo: $(READY)
 	@$(BIN)/warplens predict saxpy --gpu h200
 	@echo
+	@mkdir -p build
 	@$(BIN)/warplens compare saxpy --gpu h200 --html build/saxpy.html
 
 test: lint types layers pytest

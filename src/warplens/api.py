@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from warplens import kernel, machine, models, study
+from warplens.errors import WarplensError
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.machine import Machine, Occupancy, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
@@ -54,8 +55,8 @@ class Comparison(Struct, frozen=True):
     @property
     def possible(self) -> dict[str, float]:
         """Seconds by model, of those that give a time within the hardware's limits."""
-        timed = {name: p.seconds for name, p in self.predictions.items() if p.seconds is not None and not p.flags}
-        return {name: float(seconds) for name, seconds in timed.items()}
+        timed = {name: p.seconds for name, p in self.predictions.items() if not p.flags}
+        return {name: float(s) for name, s in timed.items() if isinstance(s, (int, float))}
 
     @property
     def headline(self) -> Prediction | None:
@@ -136,8 +137,16 @@ def validate(gpu: str = DEFAULT_GPU) -> list[ModelError]:
 
 
 def _workload(given: Workload | str | Path) -> Workload:
-    return given if isinstance(given, Workload) else kernel.load_workload(given)
+    if isinstance(given, (str, Path)):
+        return kernel.load_workload(given)
+    if not isinstance(given, Workload):
+        raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
+    return given
 
 
-def _machine(given: Machine | str) -> Machine:
-    return given if isinstance(given, Machine) else machine.load_machine(given)
+def _machine(given: Machine | str | Path) -> Machine:
+    if isinstance(given, (str, Path)):
+        return machine.load_machine(given)
+    if not isinstance(given, Machine):
+        raise WarplensError(f"a machine, its name or its path is wanted, not {type(given).__name__}")
+    return given

@@ -24,7 +24,7 @@ def read_text(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST_TEXT_BYTES:
             raise FileError(f"{path}: larger than {LARGEST_TEXT_BYTES >> 20} MiB; this is not a file of ours")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise FileError(f"{path}: not a text file (UTF-8)") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
@@ -49,24 +49,72 @@ def convert(tree: Any, kind: type[T], file: str) -> T:
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
-        raise FileError(f"{file}: {_explained(str(error), kind)}") from None
+        what, _, where = str(error).partition(" - at ")
+        keys = _located(tree, kind, re.findall(r"\.([^.\[\]`]+)|\[(\d+|\.\.\.)\]", where))
+        raise FileError(f"{file}: {_explained(what, keys, tree, kind)}") from None
     except RecursionError:
         raise FileError(f"{file}: nested too deeply") from None
 
 
-def _explained(message: str, kind: type) -> str:
-    """Turn msgspec's "Expected `x` - at `$.a.b`" into "a.b: expected x"."""
-    what, _, where = message.partition(" - at ")
-    where = re.sub(r"`|key in |\$\.?|\[\.\.\.\]", "", where).strip(".")
-    key = re.search(r"(unknown|missing required) field `(.+)`", what)
-    if key:
-        place = ".".join(filter(None, [where, key.group(2)]))
-        missing = key.group(1) != "unknown"
-        return f"{place}: missing" if missing else f"{place}: unknown key{nearest(key.group(2), _names(kind))}"
-    name = re.search(r"Invalid enum value (.*)", what)
-    if name:
-        return f"{where or 'file'}: unknown name {name.group(1)}"
-    return f"{where or 'file'}: {what[:1].lower()}{what[1:]}"
+def _located(tree: Any, kind: type, steps: list[tuple[str, str]]) -> list[str]:
+    """Return the keys to the faulty place. msgspec writes `[...]` for a key of a table: find which one it is."""
+    keys: list[str] = []
+    for name, bracket in steps:
+        if bracket != "...":
+            keys.append(name or bracket)
+            continue
+        table = _at(tree, keys)
+        for key in table if isinstance(table, dict) else ():
+            try:
+                msgspec.convert(_with(tree, keys, {key: table[key]}), kind)
+            except msgspec.ValidationError:
+                keys.append(str(key))
+                break
+    return keys
+
+
+def _at(tree: Any, keys: list[str]) -> Any:
+    for key in keys:
+        if isinstance(tree, list):
+            tree = tree[int(key)] if key.isdigit() and int(key) < len(tree) else None
+        else:
+            tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _with(tree: Any, keys: list[str], value: Any) -> Any:
+    """Return a copy of the tree with the value at this place replaced."""
+    if not keys:
+        return value
+    if isinstance(tree, list):
+        return [_with(item, keys[1:], value) if str(i) == keys[0] else item for i, item in enumerate(tree)]
+    return {**tree, keys[0]: _with(tree[keys[0]], keys[1:], value)}
+
+
+def _explained(what: str, keys: list[str], tree: Any, kind: type) -> str:
+    """Turn msgspec's "Expected `float` >= 0" into "must be a number >= 0, not -18"."""
+    place = ".".join(keys)
+    named = re.search(r"(unknown|missing required) field `(.+)`", what)
+    if named:
+        place = ".".join([*keys, named.group(2)])
+        if named.group(1) != "unknown":
+            return f"{place}: missing"
+        return f"{place}: unknown key{nearest(named.group(2), _names(kind))}"
+    wrong = re.search(r"Invalid enum value (.*)", what)
+    if wrong:
+        return f"{place or 'file'}: unknown name {wrong.group(1)}"
+    for theirs, ours in _WORDS.items():
+        what = what.replace(theirs, ours)
+    what = re.sub(r"(\d)[.]0(?![0-9])", r"\1", what).replace("`", "")
+    value = _at(tree, keys)
+    shown = f", not {value}" if isinstance(value, (int, float)) and "not" not in what else ""
+    return f"{place or 'file'}: {what}{shown}"
+
+
+_WORDS = {
+    "`float`": "a number", "`int`": "a whole number", "`str`": "text", "`object`": "a table", "`array`": "a list",
+    "Expected ": "must be ", ", got ": ", not ", "| null": "",
+}  # fmt: skip
 
 
 def _names(kind: Any, seen: frozenset[Any] = frozenset()) -> set[str]:
@@ -80,20 +128,30 @@ def _names(kind: Any, seen: frozenset[Any] = frozenset()) -> set[str]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole or not at all: into a temporary file beside it, then renamed over it."""
+    """Write a text file whole or not at all: into a temporary file beside it, then renamed over it.
+
+    A link is followed, a device or pipe is written to, a read-only file and a missing folder are refused.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8")
+            return
+        if target.exists() and not target.stat().st_mode & 0o222:
+            raise FileError(f"{path}: cannot write: the file is read-only")
+        if not target.parent.is_dir():
+            raise FileError(f"{path}: cannot write: there is no folder {target.parent}")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".warplens-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)
             umask = os.umask(0)
             os.umask(umask)
             Path(temporary).chmod(0o666 & ~umask)
-            Path(temporary).replace(path)
+            Path(temporary).replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
             raise
-    except OSError as error:
-        raise FileError(f"{path}: cannot write: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        raise FileError(f"{path}: cannot write: {getattr(error, 'strerror', None) or error}") from None

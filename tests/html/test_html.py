@@ -28,7 +28,7 @@ def test_comparison_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["compare", "saxpy", "--html", str(path)]) == 0
     text = path.read_text()
     assert len(text) < 1_500_000
-    assert "95.14 us" in text and "volkov" in text
+    assert "96.34 us" in text and "volkov-contention" in text
     assert len(_specs(text)) == 1
     assert not re.search(r'(?:src|href)\s*=\s*["\']?https?://', text)  # nothing is fetched
 

@@ -23,7 +23,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("predict", "saxpy"), "limited by: dram bandwidth"),
+        (("predict", "saxpy", "--model", "volkov"), "limited by: dram bandwidth"),
         (("predict", "volkov-add-load", "--alpha", "64", "--gpu", "gtx980", "--model", "volkov-contention"), "cycles"),
         (("predict", "volkov-add-load", "--model", "all", "--gpu", "kepler"), "huang-gto"),
         (("compare", "saxpy", "--gpu", "h200,gtx980"), "GeForce GTX 980"),
@@ -55,9 +55,9 @@ def test_commands_answer_as_text_and_as_json(
 def test_prediction_json_has_the_named_parts(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run("predict", "saxpy", "--json", capsys=capsys)
     prediction = json.loads(out)["prediction"]
-    assert prediction["bound"] == "dram bandwidth" and prediction["model"] == "volkov"
+    assert prediction["bound"] == "dram contention" and prediction["model"] == "volkov-contention"
     assert prediction["seconds"] == pytest.approx(prediction["cycles"] / 1.98e9)
-    assert prediction["terms"]["latency bound"]["equation"] == "§3.7"
+    assert prediction["terms"]["Latency"]["equation"] == "§6.5"
 
 
 def test_unphysical_predictions_are_flagged_on_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,13 @@ def test_unphysical_predictions_are_flagged_on_screen(capsys: pytest.CaptureFixt
         (("predict", "saxpy", "--warps", "-3"), "warps per SM must be finite and above zero"),
         (("predict", "volkov-add-load", "--alpha", "nan"), "alpha"),
         (("predict", "volkov-add-load", "--alpha", "-2"), "alpha"),
-        (("predict", "kothapalli-matmul", "--gpu", "gtx280"), "volkov needs instructions or access"),
+        (
+            ("predict", "kothapalli-matmul", "--gpu", "gtx280", "--model", "volkov"),
+            "volkov needs instructions or access",
+        ),
+        (("predict", "saxpy", "--gpu", ","), "--gpu names no machine"),
+        (("predict", "x" * 5000), "unknown workload"),
+        (("predict", "saxpy.toml"), "No such file"),
         (("predict", "volkov-add-load", "--gpu", "c2050", "--model", "volkov-contention"), "needs contention"),
         (("occupancy", "saxpy", "--model", "cuda-guide"), "gives no throughput"),
         (("machine", "show", "gtx6800"), "did you mean 'gtx680'?"),
@@ -179,3 +185,47 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = "import sys, warplens; print([m for m in ('numpy', 'msgspec', 'rich') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
     assert out.stdout.strip() == "[]"
+
+
+def test_writing_follows_links_and_spares_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    assert run("workload", "show", "saxpy", "--save", str(tmp_path / "link.json"), capsys=capsys)[0] == 0
+    assert (tmp_path / "link.json").is_symlink() and "saxpy" in (tmp_path / "real.json").read_text()
+    assert run("workload", "show", "saxpy", "--save", "/dev/null", capsys=capsys)[0] == 0
+    assert not Path("/dev/null").is_file()
+    (tmp_path / "kept.json").write_text("kept")
+    (tmp_path / "kept.json").chmod(0o444)
+    code, _, err = run("workload", "show", "saxpy", "--save", str(tmp_path / "kept.json"), capsys=capsys)
+    assert code == 2 and "read-only" in err and (tmp_path / "kept.json").read_text() == "kept"
+    code, _, err = run("workload", "show", "saxpy", "--save", str(tmp_path / "no" / "x.json"), capsys=capsys)
+    assert code == 2 and "there is no folder" in err and not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_terminal_encoding_works(encoding: str) -> None:
+    for arguments in (["predict", "saxpy"], ["reproduce", "volkov-table-3.4"], ["predict", "saxpy", "--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "warplens", *arguments],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+        assert done.returncode == 0 and done.stderr == b"", done.stderr
+
+
+def test_closed_output_and_wrong_arguments_are_no_traceback() -> None:
+    closed = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m warplens predict saxpy >&-"], capture_output=True, text=True
+    )
+    assert closed.returncode == 0 and closed.stderr == ""
+    for arguments in ([], ["--nope"], ["nosuch"], ["predict"], ["predict", "saxpy", "--alpha", "x"], ["machine"]):
+        done = subprocess.run([sys.executable, "-m", "warplens", *arguments], capture_output=True, text=True)
+        assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, (arguments, done.stderr)
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "w.toml").write_text('name = "a\\u001b[31mb\\nc"\n[instructions]\nfp32 = 8\n')
+    _, out, _ = run("predict", str(tmp_path / "w.toml"), capsys=capsys)
+    assert "\x1b" not in out and "a\ufffd[31mb\ufffdc on" in out

@@ -109,6 +109,36 @@ def test_time_scales_with_work(model: str) -> None:
     assert times[1] == pytest.approx(2 * times[0])
 
 
+some_launches = st.tuples(st.integers(1, 400), st.integers(1, 6), st.integers(1, 8))
+
+
+@settings(max_examples=60)
+@given(workloads(), st.sampled_from(FIVE), st.sampled_from(TIMED), some_launches)
+def test_more_blocks_never_take_less_time(
+    w: Workload, machine: Machine, model: str, launch: tuple[int, int, int]
+) -> None:
+    """Time grows with the grid, and doubles with it once every SM has whole rounds of blocks."""
+    sms, (grid, more, warps) = int(machine.chip.sm_count), launch
+
+    def seconds(blocks: int) -> float:
+        launched = w.with_values(launch=Launch(float(blocks), 32.0 * warps))
+        return float(predict(launched, machine, model).seconds or 0)
+
+    if "bandwidth" in model:  # negative times are this model's own (§7.7)
+        return
+    assert seconds(grid + more) >= seconds(grid) * (1 - 1e-9)
+    full = sms * 24 * 16
+    if model != "hong-kim-as-printed":
+        assert seconds(2 * full) == pytest.approx(2 * seconds(full), rel=0.02)
+
+
+@given(workloads(), machines, st.integers(1, 5000), st.integers(1, 8))
+def test_no_kernel_is_faster_than_one_of_its_warps(w: Workload, machine: Machine, grid: int, warps: int) -> None:
+    launched = w.with_values(launch=Launch(float(grid), 32.0 * warps))
+    p = predict(launched, machine, "volkov")
+    assert float(p.cycles or 0) >= float(p.terms["latency bound"].value) * (1 - 1e-9)
+
+
 @pytest.mark.parametrize("model", TIMED)
 def test_arrays_give_what_single_numbers_give(model: str) -> None:
     machine = load_machine("gtx480")

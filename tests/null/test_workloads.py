@@ -81,10 +81,17 @@ def test_mixes_take_any_alpha() -> None:
     ("tree", "message"),
     [
         ({"name": "x", "instrctions": {"fp32": 1}}, "w.toml: instrctions: unknown key; did you mean 'instructions'?"),
-        ({"name": "x", "instructions": {"fp32": -1}}, "w.toml: instructions: expected `float` >= 0"),
-        ({"name": "x", "instructions": {"fp33": 1}}, "unknown name"),
+        ({"name": "x", "instructions": {"fp32": -1}}, "w.toml: instructions.fp32: must be zero or more, not -1"),
+        ({"name": "x", "instructions": {"fp33": 1}}, "w.toml: instructions.fp33: unknown class; did you mean 'fp32'?"),
         ({"name": "x", "instructions": {"fp32": float("nan")}}, "w.toml: instructions.fp32: must be finite, not nan"),
         ({"name": "x"}, "nothing to predict"),
+        ({"name": "x", "instructions": {"fp32": 0}}, "all counts zero"),
+        (
+            {"name": "x", "instructions": {"load": 3}},
+            "instructions.load: memory accesses are counted under [[access]]",
+        ),
+        ({"name": "x", "mix": {"alpha": 1}, "ilp": 2}, "remove 'ilp'"),
+        ({"name": "x", "kernel": [{"name": "k", "instructions": {"fp32": 1}}], "mlp": 2}, "remove 'mlp'"),
         ({"instructions": {"fp32": 1}}, "w.toml: name: missing"),
         ({"name": "x", "instructions": {"fp32": 1}, "launch": {"grid": 0, "block": 32}}, "launch.grid"),
         ({"name": "x", "instructions": {"fp32": 1}, "launch": {"grid": [1, 2, 3, 4], "block": 32}}, "launch.grid"),
@@ -98,7 +105,7 @@ def test_mixes_take_any_alpha() -> None:
         ({"name": "x", "warp": [{"listing": "  # nothing\n"}]}, "without instructions"),
         ({"name": "x", "mix": {"alpha": 1}, "instructions": {"fp32": 1}}, "mix"),
         ({"name": "x", "ilp": 0.5, "instructions": {"fp32": 1}}, "ilp"),
-        ([1, 2], "w.toml: file: expected `object`"),
+        ([1, 2], "w.toml: file: must be a table, not a list"),
     ],
 )
 def test_refusals_name_file_and_key(tree: object, message: str) -> None:

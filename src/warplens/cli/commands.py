@@ -17,8 +17,11 @@ from warplens.files import write_whole
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
+from warplens.models import Prediction
 from warplens.report import html, terminal
 from warplens.report.data import to_json
+
+_MOST_WARPS = 1e6
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,17 +40,31 @@ def _show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) 
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
     workload = api.load_workload(args.workload, alpha=args.alpha)
-    return workload, [api.load_machine(name.strip()) for name in args.gpu.split(",") if name.strip()]
+    names = [name.strip() for name in args.gpu.split(",") if name.strip()]
+    if not names:
+        raise WarplensError("--gpu names no machine; `warplens machine list` shows them")
+    if args.warps is not None and args.warps > _MOST_WARPS:
+        raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
+    return workload, [api.load_machine(name) for name in names]
 
 
 def _predict(args: argparse.Namespace) -> None:
     if args.model == "all":
         return _compare(args)
     workload, machines = _given(args)
-    made = [api.predict(workload, m, args.model, warps_per_sm=args.warps) for m in machines]
+    made = [_one(workload, m, args) for m in machines]
     parts = [part for p, m in zip(made, machines, strict=True) for part in terminal.prediction(p, workload, m)]
     _show(args, {"prediction": made[0]} if len(made) == 1 else {"predictions": made}, parts)
     return None
+
+
+def _one(workload: Workload, machine: Machine, args: argparse.Namespace) -> Prediction:
+    """Predict with the model asked for, or with the most complete one that speaks."""
+    if args.model is None:
+        answer = api.compare(workload, machine, warps_per_sm=args.warps).headline
+        if answer is not None:
+            return answer
+    return api.predict(workload, machine, args.model or api.DEFAULT_MODEL, warps_per_sm=args.warps)
 
 
 def _compare(args: argparse.Namespace) -> None:

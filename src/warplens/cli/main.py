@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
 
 from warplens.errors import WarplensError
 from warplens.version import __version__
@@ -19,19 +22,29 @@ _EXAMPLES = """examples:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all of ours are."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is, and exit with 2."""
+        self.exit(2, f"warplens: {' '.join(message.split())}; see `{self.prog} --help`\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the parser; commands import what they need only when they run."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="warplens",
         description="How long a GPU kernel takes and what holds it back, by the published models side by side.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"warplens {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     predict = _workload_command(commands, "predict", "predict a workload's time with one model, or all")
-    predict.add_argument("--model", default="volkov", help="a model's name, or all (default: volkov)")
+    predict.add_argument(
+        "--model", help="a model's name, or all (default: volkov-contention, or volkov where it is silent)"
+    )
     compare = _workload_command(commands, "compare", "all models side by side, on one or several GPUs")
     compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
     occupancy = _workload_command(commands, "occupancy", "what fits on an SM, and throughput against occupancy")
@@ -74,9 +87,7 @@ def _json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _workload_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
-) -> argparse.ArgumentParser:
+def _workload_command(commands: argparse._SubParsersAction[_Parser], name: str, text: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
     command.add_argument("workload", help="a workload's name (`warplens workload list`), or a .toml or .json file")
     command.add_argument(
@@ -90,8 +101,19 @@ def _workload_command(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    args = parser().parse_args(arguments)
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller
+        sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+        sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show becomes a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
+        top = parser()
+        args, rest = top.parse_known_args(arguments)
+        if rest:
+            top.error(f"unknown argument {rest[0]!r}")
+        if args.command is None:
+            top.error("name a command: predict, compare, occupancy, models, machine, workload, reproduce, validate")
         from warplens.cli import commands
 
         code = commands.run(args)

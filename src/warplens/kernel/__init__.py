@@ -1,6 +1,7 @@
 """What a kernel is: listings, dependences, launch, workload."""
 
-from warplens.kernel.listing import Instruction, parse_listing
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.listing import parse_listing
 from warplens.kernel.loader import list_workloads, load_workload, parse_workload
 from warplens.kernel.mix import mix
 from warplens.kernel.schedule import Schedule, period, schedule

@@ -17,27 +17,14 @@ import re
 from functools import cache
 from pathlib import Path
 
-from msgspec import Struct
-
 from warplens.errors import FileError, nearest
 from warplens.files import read_toml
+from warplens.kernel.instruction import Instruction
 from warplens.machine import KINDS
 
 _REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
 _WRITES_NOTHING = {"store", "branch", "barrier", "exit"}
 _OPCODES = Path(__file__).parent / "files" / "opcodes.toml"
-
-
-class Instruction(Struct, frozen=True):
-    """One instruction of a listing."""
-
-    text: str
-    opcode: str
-    kind: str
-    writes: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    latency_cycles: float | None = None
-    taken: bool = False
 
 
 @cache
@@ -89,10 +76,20 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
         else:
             raise FileError(f"{where}: unknown mark {mark!r} (latency=, class=, taken, not-taken)")
     if kind is None:
-        hint = nearest(base, opcode_classes()) or " (give its class: `; class=int`)"
-        raise FileError(f"{where}: unknown opcode {base!r}{hint}")
+        raise FileError(f"{where}: unknown opcode {base!r}; give its class behind it, as in `{base} ... ; class=int`")
     parts = [part.strip() for part in re.split(r",(?![^\[]*\])", operands or "") if part.strip()]
-    written = parts[:1] if kind not in _WRITES_NOTHING else []
+    stores = kind in _WRITES_NOTHING or base.startswith(("ST", "RED"))
+    written = [] if stores else parts[:1]
     writes = tuple(_REGISTER.findall(written[0])) if written else ()
     read = " ".join([guard or "", *parts[len(written) :]])
-    return Instruction(code, base + modifiers, kind, writes, tuple(_REGISTER.findall(read)), latency, taken)
+    return Instruction(
+        text=code,
+        opcode=base,
+        modifiers=tuple(modifiers.split(".")[1:]),
+        guard=f"@{guard}" if guard else "",
+        kind=kind,
+        writes=writes,
+        reads=tuple(_REGISTER.findall(read)),
+        latency_cycles=latency,
+        taken=taken,
+    )

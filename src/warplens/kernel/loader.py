@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import msgspec
 
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_text, read_toml
-from warplens.kernel.listing import Instruction, parse_listing
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.listing import parse_listing
 from warplens.kernel.mix import from_mix
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS
@@ -25,39 +27,53 @@ def list_workloads() -> list[str]:
 
 def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
     """Load a workload by name or path (.toml or .json); `alpha` replaces the one of a mix."""
-    path = Path(name)
-    if path.suffix not in (".toml", ".json") or (not path.exists() and "/" not in str(name)):
-        shipped = FOLDER / f"{str(name).removesuffix('.toml')}.toml"
-        if "/" in str(name) or not shipped.is_file():
-            if path.is_file():
-                raise FileError(f"{path}: a workload file ends in .toml or .json")
-            hint = nearest(str(name), list_workloads()) or "; `warplens workload list` shows them"
-            raise WarplensError(f"unknown workload {str(name)!r}{hint}")
-        path = shipped
+    path, shipped = Path(name), str(name) in list_workloads()
+    if shipped:
+        path = FOLDER / f"{name}.toml"
+    elif path.suffix not in (".toml", ".json"):
+        if "/" in str(name) and re.search(r"\w", str(name)):
+            raise FileError(f"{path}: a workload file ends in .toml or .json")
+        hint = nearest(str(name), list_workloads()) or "; `warplens workload list` shows them"
+        raise WarplensError(f"unknown workload {str(name)[:80]!r}{hint}")
     tree = _read_json(path) if path.suffix == ".json" else read_toml(path)
     if alpha is not None:
         if not isinstance(tree, dict) or not isinstance(tree.get("mix"), dict):
             raise WarplensError(f"{path.name}: --alpha needs a workload with a [mix] table")
         tree["mix"]["alpha"] = alpha
-    return parse_workload(tree, path.name)
+    return parse_workload(tree, path.name if shipped else str(path))
 
 
 def parse_workload(tree: Any, file: str) -> Workload:
     """Turn the tree of a workload file into a Workload; `file` is for messages."""
     _finite(tree, (), file)
+    for table in ("instructions", "divergent"):  # msgspec does not say which class of a table is wrong
+        counts = tree.get(table) if isinstance(tree, dict) else None
+        for kind, count in counts.items() if isinstance(counts, dict) else ():
+            if kind not in KINDS:
+                raise FileError(f"{file}: {table}.{kind}: unknown class{nearest(kind, KINDS)}")
+            if isinstance(count, (int, float)) and count < 0:
+                raise FileError(f"{file}: {table}.{kind}: must be zero or more, not {count}")
     workload = convert(tree, Workload, file)
     if workload.mix is not None:
-        if workload.instructions or workload.accesses or workload.warps or workload.kernels:
-            raise FileError(f"{file}: mix: a mix counts its own instructions; remove the other counts")
+        _only(workload, "mix", f"{file}: mix: a mix counts its own instructions and has no launch")
         return from_mix(workload, workload.mix)
     if workload.kernels:
-        if workload.instructions or workload.accesses or workload.warps or workload.launch:
-            raise FileError(f"{file}: kernel: a program of several kernels has its counts and launches in them")
+        _only(workload, "kernels", f"{file}: kernel: a program of several kernels has its counts and launches in them")
         kernels = [_complete(k, f"{file}: kernel[{i}]") for i, k in enumerate(workload.kernels)]
         if len({k.steady for k in kernels}) > 1:
             raise FileError(f"{file}: kernel: all kernels of a program need a [kernel.launch], or none")
         return workload.with_values(kernels=kernels)
     return _complete(workload, file)
+
+
+def _only(workload: Workload, field: str, message: str) -> None:
+    """Refuse a workload that gives anything beside this field and its own name, source and notes."""
+    bare = Workload(name=workload.name)
+    for f in msgspec.structs.fields(workload):
+        if f.name not in ("format", "name", "source", "notes", field) and getattr(workload, f.name) != getattr(
+            bare, f.name
+        ):
+            raise FileError(f"{message}; remove {f.encode_name!r}")
 
 
 def _complete(workload: Workload, file: str) -> Workload:
@@ -68,13 +84,17 @@ def _complete(workload: Workload, file: str) -> Workload:
             values = shape if isinstance(shape, list) else [shape]
             if not 1 <= len(values) <= 3 or any(v < 1 or v != int(v) or v > 2**31 for v in values):
                 raise FileError(f"{file}: launch.{name}: one to three whole numbers, 1 to 2^31 each")
+    for table, counts in (("instructions", workload.instructions), ("divergent", workload.divergent)):
+        for kind in counts:
+            if KINDS[kind] in ("memory system", "shared memory"):
+                raise FileError(f"{file}: {table}.{kind}: memory accesses are counted under [[access]]")
     if workload.kernels or workload.mix:
         raise FileError(f"{file}: a kernel of a program cannot hold a mix or kernels itself")
     if workload.warps and not (workload.instructions or workload.accesses):
         codes = [parse_listing(w.listing, f"{file}: warp[{i}]") for i, w in enumerate(workload.warps)]
         return _counted(workload, codes)
-    if not workload.executed() and workload.given is None:
-        raise FileError(f"{file}: no instructions, no access, no listing: nothing to predict")
+    if not any(workload.executed().values()) and workload.given is None:
+        raise FileError(f"{file}: no instructions, no access, no listing, or all counts zero: nothing to predict")
     return workload
 
 
@@ -84,12 +104,15 @@ def _counted(workload: Workload, codes: list[list[Instruction]]) -> Workload:
     for code in codes:
         for instruction in code:
             counts[instruction.kind] = counts.get(instruction.kind, 0.0) + 1 / len(codes)
-    memory = {"load": ("global", "load"), "store": ("global", "store"), "shared": ("shared", "load")}
-    barriers = counts.pop("barrier", 0.0)
-    accesses: list[Access] = []
-    for kind, (space, what) in memory.items():
-        if kind in counts:
-            accesses.append(convert({"space": space, "kind": what, "count": counts.pop(kind)}, Access, kind))
+    memory: dict[str, dict[str, Any]] = {
+        "load": {"space": "global"},
+        "load_random": {"space": "global", "transactions": 32, "coalesced": False},
+        "store": {"space": "global", "kind": "store"},
+        "shared": {"space": "shared"},
+        "shared_2way": {"space": "shared", "conflict_degree": 2},
+    }
+    barriers = counts.pop("barrier", 0.0) + workload.barriers
+    accesses = [convert({**how, "count": counts.pop(k)}, Access, k) for k, how in memory.items() if k in counts]
     plain = {kind: count for kind, count in counts.items() if kind in KINDS}
     return workload.with_values(instructions=plain, accesses=accesses, barriers=barriers)
 

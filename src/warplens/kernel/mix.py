@@ -26,6 +26,12 @@ def mix(
     """
     import numpy as np  # here, so that the command line starts without it
 
+    if op != "add" or other not in ("load", "sfu", "shared") or not 1 <= stride <= 32:
+        raise WarplensError(f"a mix is of add and load, sfu or shared, stride 1 to 32; not {op}, {other}, {stride}")
+    try:
+        alpha = np.asarray(alpha, dtype=float)
+    except (TypeError, ValueError):
+        raise WarplensError(f"alpha must be a number or an array of numbers, not {alpha!r}") from None
     if np.any(np.isnan(alpha)) or np.any(np.asarray(alpha) < 0):
         raise WarplensError(f"alpha must be zero or more, not {alpha}")
     endless = np.isinf(alpha)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from warplens.kernel.listing import Instruction
+from warplens.kernel.instruction import Instruction
 from warplens.machine import KINDS, Machine
 
 

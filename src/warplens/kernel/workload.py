@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
     Number = float | npt.NDArray[np.float64]
     Parallelism = Number
+    Positive = Number
 else:  # in files a number is a number; arrays come only from Python
     Number = Annotated[float, Meta(ge=0, le=1e18)]
     Parallelism = Annotated[float, Meta(ge=1, le=1e4)]
+    Positive = Annotated[float, Meta(gt=0, le=1e18)]
 
 WARP = 32
 
@@ -71,20 +73,20 @@ class Access(_Part, frozen=True):
     count: Number
     space: Literal["global", "shared", "local", "constant"] = "global"
     kind: Literal["load", "store", "atomic"] = "load"
-    bytes_per_thread: Number = 4
-    transactions: Number = 1
-    transaction_bytes: Number = 128
+    bytes_per_thread: Positive = 4
+    transactions: Positive = 1
+    transaction_bytes: Positive = 128
     coalesced: bool = True
-    conflict_degree: Number = 1
+    conflict_degree: Parallelism = 1
     independent: Number = 0
     hit_fraction: Annotated[float, Meta(ge=0, le=1)] = 0
-    threads_per_transaction: Number | None = None
+    threads_per_transaction: Positive | None = None
 
     @property
     def instruction_class(self) -> str:
         """The instruction class whose latency and rate this access has."""
-        if self.space == "shared":
-            return "shared"
+        if self.space in ("shared", "constant"):
+            return self.space
         if self.kind == "store":
             return "store"
         return "load"
@@ -153,7 +155,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     divergent: dict[InstructionClass, Number] = {}
     accesses: list[Access] = field(default_factory=list, name="access")
     barriers: Number = 0
-    iterations: Number = 1
+    iterations: Positive = 1
     ilp: Parallelism = 1
     mlp: Parallelism = 1
     links: list[Link] = field(default_factory=list, name="link")
@@ -228,7 +230,8 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
             mix = msgspec.structs.replace(self.mix, alpha="inf" if self.mix.alpha == math.inf else self.mix.alpha)
             tree = Workload(name=self.name, source=self.source, notes=self.notes, mix=mix)
         try:
-            text = msgspec.json.format(msgspec.json.encode(tree), indent=2).decode()
+            content = {"format": self.format, **msgspec.to_builtins(tree)}
+            text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
         except TypeError:
             raise FileError(f"{path}: a workload with arrays cannot be saved; save one configuration") from None
         write_whole(Path(path), text + "\n")

@@ -6,6 +6,7 @@ its field name carries, a value outside its physical range, an unknown key.
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from pathlib import Path
@@ -35,7 +36,7 @@ def load_machine(name: str | Path) -> Machine:
     path = Path(text)
     if isinstance(name, Path) or path.suffix == ".toml" or "/" in text:
         return load_file(path)
-    if (FOLDER / f"{text.lower()}.toml").is_file():
+    if re.fullmatch(r"[\w.-]{1,80}", text) and (FOLDER / f"{text.lower()}.toml").is_file():
         return load_file(FOLDER / f"{text.lower()}.toml")
     known: dict[str, Machine] = {}
     for machine in list_machines():
@@ -48,7 +49,7 @@ def load_machine(name: str | Path) -> Machine:
 
 def load_file(path: Path) -> Machine:
     """Load and check one machine file."""
-    return parse(read_toml(path), path.name)
+    return parse(read_toml(path), path.name if path.parent == FOLDER else str(path))
 
 
 def parse(tree: dict[str, Any], file: str) -> Machine:
@@ -57,13 +58,16 @@ def parse(tree: dict[str, Any], file: str) -> Machine:
         raise FileError(f"{file}: sources: unknown key (sources stand beside their numbers)")
     sources: dict[str, Source] = {}
     plain = _plain(tree, (), sources, file)
-    machine = convert(plain, Machine, file)
-    for dotted, source in sources.items():
-        # `latency_to` and lists have names and numbers for keys: the unit is that of the table above
-        named = next(key for key in reversed(dotted.split(".")) if not key.isdigit())
-        expected = "cycles" if ".latency_to." in dotted else unit_of(named)
-        if source.unit != expected:
-            raise FileError(f"{file}: {dotted}: unit must be {expected!r}, not {source.unit!r}")
+    units = [(key, source.unit, _unit(key)) for key, source in sources.items() if source.unit != _unit(key)]
+    try:
+        machine = convert(plain, Machine, file)
+    except FileError as error:  # 1500 "MHz" is a wrong unit before it is a wrong number
+        wrong = [u for u in units if f": {u[0]}: must be" in str(error)]
+        if not wrong:
+            raise
+        units = wrong
+    for key, given, expected in units:
+        raise FileError(f"{file}: {key}: unit must be {expected!r}, not {given!r}")
     for kind, table in machine.throughput.items():
         if len(table.warps_per_sm) != len(table.ops_per_cycle_per_sm) or len(table.warps_per_sm) < 2:
             raise FileError(f"{file}: throughput.{kind}: two lists of equal length, at least 2 points each")
@@ -99,11 +103,18 @@ def _quantity(node: dict[str, Any], path: tuple[str, ...], sources: dict[str, So
             raise FileError(f"{file}: {dotted}: value must be a number, not {type(x).__name__}")
         if not math.isfinite(x):
             raise FileError(f"{file}: {dotted}: value must be finite, not {x}")
-    source = convert({k: v for k, v in node.items() if k != "value"}, Source, f"{file}: {dotted}")
+    about = {k: str(v) if isinstance(v, datetime.date) else v for k, v in node.items() if k != "value"}
+    source = convert(about, Source, f"{file}: {dotted}")
     if source.source == "measured" and source.date is None:
         raise FileError(f"{file}: {dotted}: a measured number needs its date")
     sources[dotted] = source
     return value
+
+
+def _unit(dotted: str) -> str:
+    """The unit a key must have; `latency_to` and lists have names and numbers for keys."""
+    named = next((key for key in reversed(dotted.split(".")) if not key.isdigit()), "")
+    return "cycles" if ".latency_to." in dotted else unit_of(named)
 
 
 def _version(capability: str | None) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from warplens.errors import MissingField, WarplensError
+from warplens.files import convert
 
 # What an instruction does, and so which hardware serves it. `KINDS` maps each class to its resource.
 KINDS: dict[str, str] = {
@@ -25,6 +26,13 @@ KINDS: dict[str, str] = {
     "imod": "cuda cores",  # integer modulo (a sequence)
     "sfu": "sfu units",  # reciprocal square root, sine, exponential, ...
     "fp64": "fp64 units",
+    "half": "cuda cores",  # packed half and bfloat16 arithmetic
+    "convert": "sfu units",  # conversions between number types, count and find bits
+    "tensor": "tensor cores",  # matrix multiply-accumulate
+    "uniform": "issue",  # the uniform datapath: one result for the whole warp
+    "shuffle": "shuffle",  # exchange between the lanes of a warp
+    "constant": "issue",  # loads from constant memory
+    "other": "issue",  # what we do not know
     "shared": "shared memory",  # shared-memory access without bank conflicts
     "shared_2way": "shared memory",  # the same with 2-way conflicts
     "load": "memory system",  # global load, coalesced, missing in the caches
@@ -40,6 +48,12 @@ KINDS: dict[str, str] = {
 _TAKEN_LIKE: dict[str, str] = {
     "int": "fp32",
     "imul": "int",
+    "half": "fp32",
+    "convert": "sfu",
+    "uniform": "int",
+    "shuffle": "shared",
+    "constant": "int",
+    "other": "int",
     "exit": "int",
     "branch": "int",
     "barrier": "int",
@@ -54,11 +68,12 @@ else:  # in files: one of KINDS, anything else is refused
     InstructionClass = Literal[tuple(KINDS)]
 
 Cycles = Annotated[float, Meta(ge=0, le=1e6)]
+Interval = Annotated[float, Meta(gt=0, le=1e4)]
 Hertz = Annotated[float, Meta(ge=1e7, le=1e11)]
 BytesPerSecond = Annotated[float, Meta(ge=1e8, le=1e15)]
 FlopsPerSecond = Annotated[float, Meta(ge=1e8, le=1e18)]
 Bytes = Annotated[float, Meta(ge=1, le=1e15)]
-Count = Annotated[float, Meta(ge=1, le=1e7)]
+Count = Annotated[float, Meta(ge=1, le=1e7, multiple_of=1)]
 OpsPerCycle = Annotated[float, Meta(gt=0, le=1e5)]
 Warps = Annotated[float, Meta(gt=0, le=1e4)]
 Factor = Annotated[float, Meta(gt=0, le=1e4)]
@@ -72,7 +87,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     source: Literal["measured", "vendor", "paper", "derived"]
     ref: Annotated[str, Meta(min_length=1)]
-    date: str | None = None
+    date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -114,7 +129,7 @@ class Sm(_Section, frozen=True):
     """One streaming multiprocessor: what issues, what executes, and what a block may occupy."""
 
     schedulers: Count
-    issue_interval_cycles: Cycles
+    issue_interval_cycles: Interval
     issue_width: Count
     warps_max: Count
     warp_size: Count = 32
@@ -144,13 +159,13 @@ class SharedMemory(_Section, frozen=True):
 
     banks: Count
     bank_bytes: Bytes
-    access_interval_cycles: Cycles
+    access_interval_cycles: Interval
 
 
 class InstructionTiming(_Section, frozen=True):
     """How one class of instructions behaves: register dependency latency and peak rate."""
 
-    latency_cycles: Cycles | None = None
+    latency_cycles: Interval | None = None
     latency_to: dict[InstructionClass, Cycles] = {}
     peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
     needed_warps_per_scheduler: Warps | None = None
@@ -306,6 +321,9 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             dotted = ".".join(keys)
             source = Source(unit="", source="derived", ref="what-if: replaced by the caller")
             machine = msgspec.structs.replace(machine, sources={**machine.sources, dotted: source})
+        if all(isinstance(value, (int, float)) for value in values.values()):
+            plain = msgspec.to_builtins(machine)
+            convert({**plain, "sources": {}}, Machine, f"{self.id}, what if")  # ranges hold for a what-if too
         return machine
 
     def timing(self, kind: str) -> InstructionTiming:

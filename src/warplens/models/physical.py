@@ -30,7 +30,7 @@ def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Pre
         if np.any(negative):
             flags.append(f"unphysical: negative time{_where(negative)}")
     for name, share in _shares(prediction, workload, machine).items():
-        most = np.nanmax(share)
+        most = np.max(share, initial=0.0, where=np.isfinite(share))
         if most > _SLACK:
             over = share > _SLACK
             flags.append(f"unphysical: {most:.3g} times the peak of {name}{_where(over)}")
@@ -47,7 +47,7 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
         return {}
     rate = np.asarray(prediction.throughput_warps_per_cycle)
     if rate.ndim and not any(np.ndim(per_warp) for per_warp in uses.values()):
-        fastest = np.nanmax(rate)
+        fastest = np.max(rate, initial=0.0, where=np.isfinite(rate))
         uses = {name: per_warp for name, per_warp in uses.items() if fastest * per_warp > _SLACK}
     return {name: rate * per_warp for name, per_warp in uses.items()}
 

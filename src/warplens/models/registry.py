@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from warplens.errors import MissingField, WarplensError, nearest
 from warplens.kernel import Number, Workload
-from warplens.machine import Machine
+from warplens.machine import KINDS, Machine
 from warplens.models.physical import flagged
 from warplens.models.prediction import Prediction, Term
 from warplens.models.residency import residency
@@ -69,7 +69,7 @@ def predict(
     A program of several kernels takes the sum of their times (Kothapalli Eq. (1)).
     """
     if model not in MODELS:
-        raise WarplensError(f"unknown model {model!r}{nearest(model, MODELS) or '; `warplens models` lists them'}")
+        raise WarplensError(f"unknown model {model!r}{nearest(str(model), MODELS) or '; `warplens models` lists them'}")
     if workload.kernels:
         return _sum(
             workload,
@@ -77,8 +77,8 @@ def predict(
             [predict(k, machine, model, warps_per_sm=warps_per_sm) for k in workload.kernels],
         )
     entry = MODELS[model]
-    _lacks(workload, model, entry)
-    placed = residency(workload, machine, warps_per_sm)
+    _check(workload, model, entry)
+    placed = residency(workload, machine, None if warps_per_sm is None else _numbers(warps_per_sm))
     try:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return flagged(entry.function()(workload, machine, placed, **entry.options), workload, machine)
@@ -99,8 +99,17 @@ def predict_all(
     return answers
 
 
-def _lacks(workload: Workload, model: str, entry: Entry) -> None:
-    """Refuse a workload that gives only a paper's cycle counts to a model that needs instructions."""
+def _numbers(x: Number) -> Number:
+    return np.asarray(x) if isinstance(x, (list, tuple)) else x
+
+
+def _check(workload: Workload, model: str, entry: Entry) -> None:
+    """Refuse impossible counts, and a workload with only a paper's cycles for a model that needs instructions."""
+    for kind, count in workload.executed().items():
+        if kind not in KINDS:
+            raise WarplensError(f"{workload.name}: unknown instruction class {kind!r}{nearest(kind, KINDS)}")
+        if np.any(np.less(count, 0)):
+            raise WarplensError(f"{workload.name}: a negative count of {kind}")
     if not workload.executed() and entry.module != "kothapalli":
         raise MissingField(model, f"workload {workload.name}", "instructions or access (it has only [given] cycles)")
 

@@ -36,8 +36,9 @@ def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None 
         return Residency(n, 1.0, n, machine.chip.sm_count, 1.0, "warps")
     sms, per_block = machine.chip.sm_count, launch.warps_per_block
     active = np.minimum(sms, launch.blocks)
-    on_sm = workload.total_warps / active
+    on_sm = np.ceil(launch.blocks / sms) * per_block  # on the busiest SM: a block is not split
     if warps_per_sm is not None:
+        warps_per_sm = np.minimum(warps_per_sm, on_sm)  # what does not exist cannot be resident
         return Residency(warps_per_sm, warps_per_sm / per_block, per_block, active, on_sm, "given")
     if launch.blocks_per_sm is not None:
         return Residency(launch.blocks_per_sm * per_block, launch.blocks_per_sm, per_block, active, on_sm, "given")
@@ -55,8 +56,11 @@ def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None 
 
 
 def _check(n: Number) -> None:
-    values = np.atleast_1d(np.asarray(n, dtype=float))
-    if not np.all(np.isfinite(values)) or np.any(values <= 0):
+    try:
+        values = np.atleast_1d(np.asarray(n, dtype=float))
+    except (TypeError, ValueError):
+        raise WarplensError(f"warps per SM must be a number or an array of numbers, not {n!r}") from None
+    if values.size == 0 or not np.all(np.isfinite(values)) or np.any(values <= 0):
         raise WarplensError("warps per SM must be finite and above zero")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplens.errors import WarplensError
 from warplens.kernel import Number, Workload
 from warplens.machine import KINDS, Machine
 from warplens.models.prediction import Prediction, Term, answer
@@ -36,8 +37,10 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
             continue
         rates[kind] = np.interp(n, table.warps_per_sm, table.ops_per_cycle_per_sm)
         times[unit] = count * machine.sm.warp_size / rates[kind]
+    if not times and left_out:
+        raise machine.missing(NAME, f"throughput.{_TABLE[left_out[0]]}")
     if not times:
-        raise machine.missing(NAME, f"throughput.{_TABLE[left_out[0]] if left_out else 'fp32'}")
+        raise WarplensError(f"{NAME} has no answer for {workload.name}: nothing in it that throughput tables cover")
     slowest, conditions = tightest(times)
     notes = [f"no measured throughput table for {unit}: left out" for unit in left_out]
     tables = [machine.throughput[kind] for kind in rates]

@@ -128,8 +128,9 @@ def reproduction(items: Sequence[Item]) -> str:
     compared = totals["digit"] + totals["near"] + totals["differs"]
     lead = (
         f'<p class="answer">{compared} printed numbers: {totals["digit"]} to the digit, {totals["near"]} within 2 %, '
-        f"{totals['differs']} disagree</p><p class='dim'>{totals['measured']} further numbers are the papers' own "
-        "measurements, shown beside the models. Disagreements carry a note.</p>"
+        f"{totals['differs']} disagree</p><p class='dim'>{totals['formula']} values of printed formulas agree as well. "
+        f"{totals['measured']} further numbers are the papers' own measurements, shown beside the models. "
+        "Disagreements carry a note.</p>"
     )
     wrong = [(it, row) for it in items for row in it.rows if row.verdict == "differs"]
     sections = []

@@ -28,13 +28,26 @@ from warplens.study import Item, ModelError, Row
 from warplens.units import number, quantity, seconds
 
 _BAR = 28
-_MARKS = {"digit": "=", "near": "≈", "differs": "≠", "measured": "", "ours": ""}
+_MARKS = {"digit": "=", "near": "≈", "differs": "≠", "formula": "=", "measured": "", "ours": ""}
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to the command line, which knows that it is no error."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the caller deal with it."""
+        raise BrokenPipeError
 
 
 def console(width: int | None = None) -> Console:
     """Return a console on standard output that neither wraps pipes narrowly nor guesses at markup."""
-    made = Console(width=width, highlight=False, emoji=False)
-    return made if made.is_terminal else Console(width=width or 110, highlight=False, emoji=False)
+    made = _Console(width=width, highlight=False, emoji=False)
+    return made if made.is_terminal else _Console(width=width or 110, highlight=False, emoji=False)
+
+
+def clean(text: str) -> str:
+    """Make a name harmless for a terminal: control characters become a replacement character."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], right: set[int] | None = None) -> Table:
@@ -43,7 +56,7 @@ def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], righ
     for i, header in enumerate(headers):
         made.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*[Text(cell) if isinstance(cell, str) else cell for cell in row])
+        made.add_row(*[Text(clean(cell)) if isinstance(cell, str) else cell for cell in row])
     return made
 
 
@@ -52,7 +65,7 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     share = float(p.warps_per_sm) / machine.sm.warps_max
     parts: list[RenderableType] = [
         Text(
-            f"{p.workload} on {machine.name}: {number(float(p.warps_per_sm))} warps per SM ({share:.0%})",
+            f"{clean(p.workload)} on {machine.name}: {number(float(p.warps_per_sm))} warps per SM ({share:.0%})",
             "bold",
         ),
         "",
@@ -100,7 +113,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     """Render all models side by side."""
     some = next(iter(c.predictions.values()), None)
     n = "" if some is None else f": {number(float(some.warps_per_sm))} warps per SM"
-    parts: list[RenderableType] = [Text(f"{c.workload} on {machine.name}{n}", "bold"), "", *_span(c)]
+    parts: list[RenderableType] = [Text(f"{clean(c.workload)} on {machine.name}{n}", "bold"), "", *_span(c)]
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
@@ -129,7 +142,7 @@ def _span(c: Comparison) -> list[RenderableType]:
 
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:
     """Render throughput against occupancy with a bar per row."""
-    parts: list[RenderableType] = [Text(f"{c.workload} on {machine.name} by {c.model}", "bold"), ""]
+    parts: list[RenderableType] = [Text(f"{clean(c.workload)} on {machine.name} by {c.model}", "bold"), ""]
     needed = ", ".join(
         f"{share}: {'never' if n is None else number(n, 3)}" for share, n in c.needed_warps_per_sm.items()
     )
@@ -150,7 +163,7 @@ def occupancy(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]
     """Render what fits on an SM."""
     limits = ", ".join(f"{resource} {blocks}" for resource, blocks in o.limits.items())
     return [
-        Text(f"{name} on {machine.name}", "bold"),
+        Text(f"{clean(name)} on {machine.name}", "bold"),
         "",
         Text(
             f"  {o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
@@ -226,6 +239,7 @@ def verdicts(totals: dict[str, int]) -> Text:
     compared = totals["digit"] + totals["near"] + totals["differs"]
     return Text(
         f"{compared} printed numbers: {totals['digit']} to the digit, {totals['near']} within 2 %, "
-        f"{totals['differs']} disagree; {totals['measured']} measurements beside the models",
+        f"{totals['differs']} disagree; {totals['formula']} values of printed formulas agree; "
+        f"{totals['measured']} measurements stand beside the models",
         "bold",
     )

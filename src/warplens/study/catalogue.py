@@ -27,9 +27,14 @@ def item_ids() -> list[str]:
     return [_dotted(name) for name in _makers()]
 
 
+# Tables that stand in an item under another name.
+_ALSO = {"volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4"}
+
+
 def reproduce(which: str | None = None) -> Iterator[Item]:
     """Make all items, those of one paper (`volkov`), or a single one (`volkov-table-3.4`)."""
     makers = {_dotted(name): function for name, function in _makers().items()}
+    which = None if which is None else _ALSO.get(which.lower(), which.lower())
     chosen = {n: f for n, f in makers.items() if which is None or n == which or n.startswith(f"{which}-")}
     if not chosen:
         hint = nearest(which or "", makers) or "; `warplens reproduce --list` shows them"

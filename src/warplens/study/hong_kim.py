@@ -213,7 +213,7 @@ def figures_5_to_8() -> Item:
             rows.append(Row(f"{case.name}: computation periods not hidden", comp, case.printed[0], "periods"))
             rows.append(Row(f"{case.name}: memory periods not hidden", mem, case.printed[1], "periods"))
         what = f"{case.name}: schedule, against Equation ({case.equation})"
-        rows.append(Row(what, total, f"{_equation(case):g}", "units"))
+        rows.append(Row(what, total, f"{_equation(case):g}", "units", formula=True))
         traces = []
         for warp, periods in enumerate(schedule(case), 1):
             x = [t for start, end, _ in periods for t in (start, end)]

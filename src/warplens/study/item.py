@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from msgspec import Struct
 
 from warplens.units import number
 
-Verdict = Literal["digit", "near", "differs", "measured", "ours"]
+Verdict = Literal["digit", "near", "differs", "formula", "measured", "ours"]
 NEAR = 0.02  # within 2 %: a paper's own rounding on the way
 
 
@@ -20,6 +20,7 @@ class Row(Struct, frozen=True):
     """One number of ours beside the one the paper prints (as it prints it, so that its digits are known).
 
     `measured` marks a number that the paper measured: the difference is then the model's error, not ours.
+    `formula` marks one that is not printed but follows from a printed formula with its printed constants.
     """
 
     what: str
@@ -28,26 +29,26 @@ class Row(Struct, frozen=True):
     unit: str = ""
     note: str = ""
     measured: bool = False
+    formula: bool = False
 
     @property
     def verdict(self) -> Verdict:
         """How the two compare.
 
-        `digit`: ours rounds to what is printed; `near`: within 2 %; `differs`: further off; `measured`: the
-        paper's is a measurement; `ours`: the paper prints nothing.
+        `digit`: ours rounds to what is printed; `near`: within 2 %; `differs`: further off; `formula`: equal
+        to a printed formula's value within 2 %; `measured`: a measurement; `ours`: the paper has no such number.
         """
         if self.paper is None:
             return "ours"
         if self.measured:
             return "measured"
         printed = parse_printed(self.paper)
-        if (
-            math.isclose(self.ours, printed, rel_tol=1e-12)
-            or abs(self.ours - printed) <= half_unit(self.paper) * 1.0000001
-        ):
+        off = abs(self.ours - printed)
+        exact = math.isclose(self.ours, printed, rel_tol=1e-12) or off <= half_unit(self.paper) * 1.0000001
+        if exact and not self.formula:
             return "digit"
-        near = abs(self.ours - printed) <= NEAR * abs(printed)
-        return "near" if near else "differs"
+        near = exact or off <= NEAR * abs(printed)
+        return ("formula" if self.formula else "near") if near else "differs"
 
     @property
     def difference(self) -> str:
@@ -114,7 +115,7 @@ def line(name: str, x: Any, y: Any, kind: Literal["line", "points", "bar", "rule
 
 def counts(items: Sequence[Item]) -> dict[str, int]:
     """Count the verdicts over items."""
-    totals: dict[str, int] = {"digit": 0, "near": 0, "differs": 0, "measured": 0, "ours": 0}
+    totals: dict[str, int] = dict.fromkeys(get_args(Verdict), 0)
     for item in items:
         for row in item.rows:
             totals[row.verdict] += 1

@@ -72,7 +72,7 @@ def figure_6_4() -> Item:
         ours = float(floats(at(alpha, kepler, "volkov-contention", n).throughput_warps_per_cycle))
         lat, c = 300 + 9 * alpha, 0.1477  # x (lat + 32 x / (c - x)) = n is a quadratic in x
         x = min(*np.roots([32 - lat, lat * c + n, -n * c]), 0.1338, 4 / (alpha + 1))
-        rows.append(Row(f"alpha = {alpha:g}, n = {n:g}: memory throughput", ours, f"{x:.4g}", "IPC/SM"))
+        rows.append(Row(f"alpha = {alpha:g}, n = {n:g}: memory throughput", ours, f"{x:.4g}", "IPC/SM", formula=True))
     plots = [curves("", kepler, alpha, OURS) for alpha in (0.0, 8.0, 32.0, 64.0, 128.0, 512.0)]
     note = "the paper's column is its printed equation, solved with its printed constants"
     return figure("6.4", "the model with memory contention on Kepler", "6.5", rows, plots, note)
@@ -131,7 +131,7 @@ def _baghsorkhi_rows(g80: Machine, alpha: float) -> list[Row]:
         x = alpha * max(4.0, 20 / n) + 4
         paper = f"{max(37.0, x, 440 - (n - 2) * x):.4g}"
         ours = 1 / float(floats(at(alpha, g80, "baghsorkhi", n).throughput_warps_per_cycle))
-        rows.append(Row(f"alpha = {alpha:g}, n = {n:g}: warp latency", ours, paper, "cycles"))
+        rows.append(Row(f"alpha = {alpha:g}, n = {n:g}: warp latency", ours, paper, "cycles", formula=True))
     return rows
 
 
@@ -236,7 +236,7 @@ def figure_7_7() -> Item:
         memory = n * 513 / min(mwp, max(1.0, cwp - 1))
         paper = max(comp, memory if cwp > mwp else memory + comp / n)
         ours = float(at(32.0, fermi, "sim2012", n).terms["T_exec"].value)
-        rows.append(Row(f"GTX 480, alpha = 32, n = {n:g}: T_exec", ours, f"{paper:.4g}", "cycles"))
+        rows.append(Row(f"GTX 480, alpha = 32, n = {n:g}: T_exec", ours, f"{paper:.4g}", "cycles", formula=True))
     return figure("7.7", "Sim et al.'s model on newer GPUs", "7.4", rows, plots, CLOSED)
 
 

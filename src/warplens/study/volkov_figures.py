@@ -112,7 +112,7 @@ def figure_3_5() -> Item:
     kepler = load_machine("gtx680")
     code = parse_listing(load_workload("volkov-listing-3.5").warps[0].listing)
     cycles = (made := schedule([code], kepler)).issue_cycles[0]
-    rows = [Row(f"{i}. {c.opcode} issues at", cycles[i - 1], None, "cycles") for i, c in enumerate(code, 1)]
+    rows = [Row(f"{i}. {c.name} issues at", cycles[i - 1], None, "cycles") for i, c in enumerate(code, 1)]
     rows += [
         Row("longest path", made.latency_cycles, "544", "cycles"),
         Row("from the exit to the next block", made.latency_cycles - cycles[-1], "201", "cycles"),
@@ -122,7 +122,7 @@ def figure_3_5() -> Item:
         line("instruction", range(1, len(code) + 1), cycles, "points"),
         line("longest path", [i + 1 for i in made.path], [cycles[i] for i in made.path]),
     ]
-    steps = ", ".join(f"{i + 1}. {code[i].opcode}" for i in made.awaited)
+    steps = ", ".join(f"{i + 1}. {code[i].name}" for i in made.awaited)
     plot = Plot("Kepler, vector add", "instruction", "issue cycle", series)
     note = f"longest path: the results of {steps} are waited for one after the other, then the exit"
     return figure("3.5", "program execution graph of the vector add", "3.8", rows, [plot], note)

@@ -36,7 +36,7 @@ def listings() -> Item:
         for warp, (code, cycles, paper) in enumerate(zip(codes, made.issue_cycles, printed, strict=True), 1):
             label = f"{name.removeprefix('volkov-')}" + (f" warp {warp}" if len(codes) > 1 else "")
             for instruction, ours, theirs in zip(code, cycles, paper, strict=True):
-                rows.append(Row(f"{label}: {instruction.opcode} issues at", ours, theirs, "cycles"))
+                rows.append(Row(f"{label}: {instruction.name} issues at", ours, theirs, "cycles"))
     workload, kepler = load_workload("volkov-listing-3.5"), load_machine("kepler")
     one = predict(workload, kepler, "volkov", warps_per_sm=1)
     full = predict(workload, kepler, "volkov", warps_per_sm=64)
@@ -143,7 +143,7 @@ def table_4_2() -> Item:
                 assert ours is not None
                 paper = 32 * alpha * min(n / (mem_lat + alu_lat * alpha), mem_thru, rate / (alpha + more))
                 what = f"{generation(machine)}, n = {n:g}, alpha = {alpha:g}"
-                rows.append(Row(what, float(ours), f"{paper:.4g}", "adds/cycle/SM"))
+                rows.append(Row(what, float(ours), f"{paper:.4g}", "adds/cycle/SM", formula=True))
     note = "the paper's column is its printed formula, evaluated with its printed (rounded) constants"
     return Item("volkov-table-4.2", "Table 4.2: the resulting solutions", f"{PAPER} §4.1", rows, notes=[note])
 

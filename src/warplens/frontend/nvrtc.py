@@ -1,0 +1,116 @@
+"""CUDA source to a cubin by NVRTC, without compiler, driver or GPU.
+
+NVRTC runs in a process of its own (`python -m warplens.frontend.nvrtc`), so that a source that crashes or
+hangs it costs one clear line. The process reads a request in JSON on standard input and answers in JSON;
+the cubin goes to the file that the request names.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from warplens.errors import WarplensError
+from warplens.frontend.toolchain import ToolError, wheel_folders
+
+_LIMIT_SECONDS = 120.0
+# Headers that device code likes to include and NVRTC does not have: what it needs of them is built in.
+_STUBS = {
+    "cstdint": "#pragma once\n#include <stdint.h>\n",
+    "stdint.h": (
+        "#pragma once\ntypedef signed char int8_t; typedef short int16_t; typedef int int32_t;\n"
+        "typedef long long int64_t;\n"
+        "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n"
+        "typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t; typedef long long intptr_t;\n"
+    ),
+    **dict.fromkeys(("cstdio", "stdio.h", "cstdlib", "stdlib.h", "math.h", "cmath", "assert.h", "cassert", "cstring",
+                     "string.h", "cstddef", "stddef.h", "climits", "limits.h", "cfloat", "float.h",
+                     "cuda_runtime.h", "cuda.h", "device_launch_parameters.h"), "#pragma once\n"),
+}  # fmt: skip
+
+
+def library() -> Path:
+    """Return NVRTC's shared library from the wheels, or name what brings it."""
+    for folder in wheel_folders():
+        found = sorted((folder / "lib").glob("libnvrtc.so.*"))
+        if found:
+            return found[0]
+    raise ToolError("NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel nvidia-cuda-nvrtc)")
+
+
+def compile_source(source: str, name: str, arch: str, options: list[str], output: Path) -> str:
+    """Compile device code to a cubin at `output`; return NVRTC's version. Its own message is the error."""
+    request = {
+        "library": str(library()),
+        "source": source,
+        "name": name,
+        "arch": arch,
+        "options": options,
+        "out": str(output),
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "warplens.frontend.nvrtc"],
+            input=json.dumps(request).encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            timeout=_LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"{name}: NVRTC did not finish within {_LIMIT_SECONDS:.0f} s") from None
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        raise ToolError(f"{name}: NVRTC broke off (exit code {done.returncode}) on this source") from None
+    if "error" in answer:
+        raise WarplensError(str(answer["error"]).strip() or f"{name}: NVRTC failed without a message")
+    return str(answer["version"])
+
+
+def _serve() -> None:
+    """Answer one request on standard input (runs in the child process)."""
+    request = json.loads(sys.stdin.buffer.read())
+    try:
+        answer = _compile(request)
+    except OSError as error:
+        answer = {"error": f"NVRTC could not be loaded: {error}"}
+    sys.stdout.write(json.dumps(answer))
+
+
+def _compile(request: dict[str, object]) -> dict[str, str]:
+    nvrtc = ctypes.CDLL(str(request["library"]))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    program = ctypes.c_void_p()
+    headers = [text.encode() for text in _STUBS.values()]
+    names = [name.encode() for name in _STUBS]
+    array = ctypes.c_char_p * len(names)
+    source = str(request["source"]).encode("utf-8", "replace").replace(b"\0", b" ")
+    nvrtc.nvrtcCreateProgram(
+        ctypes.byref(program), source, str(request["name"]).encode("utf-8", "replace").replace(b"\0", b" "),
+        len(names), array(*headers), array(*names),
+    )  # fmt: skip
+    given = request["options"]
+    assert isinstance(given, list)
+    options = [f"--gpu-architecture={request['arch']}", *map(str, given)]
+    pointers = (ctypes.c_char_p * len(options))(*[o.encode("utf-8", "replace") for o in options])
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), pointers)
+    size = ctypes.c_size_t()
+    if failed:
+        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(max(1, size.value))
+        nvrtc.nvrtcGetProgramLog(program, log)
+        return {"error": log.value.decode("utf-8", "replace")}
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    cubin = ctypes.create_string_buffer(max(1, size.value))
+    if nvrtc.nvrtcGetCUBIN(program, cubin) or not size.value:
+        return {"error": f"NVRTC made no machine code for {request['arch']}: name a real architecture such as sm_90"}
+    Path(str(request["out"])).write_bytes(cubin.raw[: size.value])
+    return {"version": f"NVRTC {major.value}.{minor.value}"}
+
+
+if __name__ == "__main__":
+    _serve()

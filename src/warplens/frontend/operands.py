@@ -1,0 +1,292 @@
+"""From an instruction's text to what it reads and writes, register by register.
+
+The disassembler names the first register of a group only; how many belong to it follows from opcode and
+modifiers. Which operands are written follows from opcode and position. Both are rules here, checked against
+`nvdisasm -plr` over a corpus of kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from warplens.files import read_toml
+from warplens.kernel.instruction import Operand, OperandKind
+
+_FILE = Path(__file__).parent / "files" / "operands.toml"
+_REGISTER = re.compile(r"(?<![A-Za-z0-9_.$])(UR|UP|SB|R|P|B)(\d+)\b")
+_KINDS: dict[str, OperandKind] = {
+    "R": "register", "UR": "uniform", "P": "predicate", "UP": "uniform predicate", "B": "barrier", "SB": "scoreboard",
+}  # fmt: skip
+_NOTHING = {"RZ": "register", "URZ": "uniform", "PT": "predicate", "UPT": "uniform predicate"}
+_DECORATED = re.compile(r"^[-~!+|]*\|?(U?RZ|U?PT|(?:UR|UP|SB|R|P|B)\d+|PR|UPR)\|?((?:\.\w+)*)\|?((?:\.\w+)*)$")
+
+_RULES = {name: frozenset(opcodes) for name, opcodes in read_toml(_FILE).items() if isinstance(opcodes, list)}
+_NO_DESTINATION, _TWO_PREDICATES = _RULES["no_destination"], _RULES["two_predicates"]
+_GLOBAL, _DATA = _RULES["global"], _RULES["data"]
+
+
+@lru_cache(maxsize=65536)
+def parse_operand(text: str) -> Operand:
+    """Parse one operand; registers are those written in it, groups not yet spelled out."""
+    simple = _DECORATED.match(text)
+    if simple:
+        name = simple.group(1)
+        if name in _NOTHING:
+            return Operand(text, _NOTHING[name])  # type: ignore[arg-type]
+        if name in ("PR", "UPR"):
+            return Operand(text, "predicate" if name == "PR" else "uniform predicate")
+        found = _REGISTER.search(name)
+        assert found is not None
+        return Operand(text, _KINDS[found.group(1)], (name,))
+    registers = tuple(a + b for a, b in _REGISTER.findall(text))
+    indirect = re.match(r"^(U?R\d+)\s", text)  # BRX R2 -0x350, RET.REL.NODEC R20 `(f)
+    if indirect:
+        return Operand(text, _KINDS[indirect.group(1).rstrip("0123456789")], (indirect.group(1),))
+    if text.startswith(("c[", "-c[", "|c[", "~c[", "-|c[", "!c[", "cx[", "-cx[", "|cx[", "c.", "ccm[")):
+        bank = re.match(r"[-~|!]*c\[0x([0-9a-f]+)\]", text)
+        return Operand(text, "constant", registers, bank=int(bank.group(1), 16) if bank else None)
+    if "[" in text:
+        head, _, rest = text.partition("[")
+        descriptor: tuple[str, ...] = ()
+        if head.endswith("desc"):
+            inside, _, address = rest.partition("][")
+            descriptor = tuple(a + b for a, b in _REGISTER.findall(inside))
+            registers = tuple(a + b for a, b in _REGISTER.findall(address))
+        return Operand(text, "memory", registers, descriptor=descriptor)
+    if text.startswith("`("):
+        return Operand(text, "label")
+    if text.startswith("SR_"):
+        return Operand(text, "special")
+    return Operand(text, "immediate" if _number(text) is not None else "other", registers, _number(text))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(int(text, 16)) if "0x" in text else float(text)
+    except ValueError:
+        return None
+
+
+def split_operands(text: str) -> list[str]:
+    """Split operands at the commas outside brackets and parentheses."""
+    if "[" not in text and "(" not in text and "{" not in text:
+        return [part.strip() for part in text.split(",")] if text else []
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        if character in "[({":
+            depth += 1
+        elif character in "])}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [*parts, text[start:].strip()]
+
+
+def group(register: str, width: int) -> tuple[str, ...]:
+    """Spell out a group of consecutive registers: R4 of width 2 is R4, R5."""
+    if width == 1:
+        return (register,)
+    match = _REGISTER.match(register)
+    assert match is not None
+    bank, first = match.group(1), int(match.group(2))
+    return tuple(f"{bank}{first + i}" for i in range(width))
+
+
+def reads_and_writes(
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], guard: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (reads, writes), each register once, in the order of the operands."""
+    written = _written(opcode, modifiers, operands)
+    widths = _widths(opcode, modifiers, operands, written)
+    reads: dict[str, None] = dict.fromkeys(_REGISTER_NAME.findall(guard)) if guard else {}
+    writes: dict[str, None] = {}
+    for i, operand in enumerate(operands):
+        if operand.kind == "memory" or (operand.kind == "constant" and operand.registers):
+            for register in _address(opcode, modifiers, operand):
+                reads[register] = None
+        elif operand.registers:
+            into = writes if i in written else reads
+            for register in operand.registers:
+                into.update(dict.fromkeys(group(register, widths[i])))
+    _special(opcode, modifiers, operands, reads, writes)
+    return tuple(reads), tuple(writes)
+
+
+_REGISTER_NAME = re.compile(r"\b(?:UP|P)\d+\b")
+
+
+def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> set[int]:
+    """Return the positions of the operands that are written."""
+    if not operands or opcode in _NO_DESTINATION:
+        return set()
+    if opcode in _TWO_PREDICATES:
+        return {0, 1}
+    kinds = [o.kind for o in operands]
+    predicates = ("predicate", "uniform predicate")
+    if kinds[0] in predicates:
+        # a predicate, then a register: SHFL PT, R0, ... ; LOP3.LUT P0, RZ, ... ; ATOMG.E.ADD PT, R5, [...]
+        if (
+            len(kinds) > 1
+            and kinds[1] in ("register", "uniform")
+            and opcode not in ("R2P", "SEL", "FSEL", "P2R", "FCHK")
+        ):
+            return {0, 1}
+        return {0}
+    written = {0}
+    for i in range(1, len(kinds)):  # IADD3 R0, P0, P1, R2, ... : carries before the first source
+        if kinds[i] not in predicates or operands[i].text.startswith("!"):
+            break
+        if all(kind in predicates for kind in kinds[i:]):
+            if opcode in ("VOTE", "VOTEU") and i == 1 and len(kinds) > 2:
+                written.add(i)
+            break
+        written.add(i)
+    return written
+
+
+def _data_width(modifiers: tuple[str, ...]) -> int:
+    if "128" in modifiers:
+        return 4
+    if "256" in modifiers:
+        return 8
+    if "64" in modifiers or "F64" in modifiers or "U64" in modifiers or "S64" in modifiers:
+        return 2
+    return 1
+
+
+def _widths(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], written: set[int]) -> list[int]:
+    """Return how many registers each operand stands for."""
+    widths = [1] * len(operands)
+    registers = [i for i, o in enumerate(operands) if o.kind in ("register", "uniform")]
+    sources = [i for i in registers if i not in written]
+    results = [i for i in registers if i in written]
+
+    def put(places: list[int], width: int) -> None:
+        for place in places:
+            widths[place] = width
+
+    if opcode in _DATA:
+        put(registers, _data_width(modifiers))
+    elif opcode in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers):
+        put(results, 2 if "WIDE" in modifiers else 1)
+        put([i for i in sources if i == len(operands) - 1 - _trailing_predicates(operands)], 2)
+    elif opcode in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"):
+        put(registers, 2)
+    elif opcode in ("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"):
+        to, of = _conversion(opcode, modifiers)
+        put(results, to)
+        put(sources, of)
+    elif opcode == "CS2R" or (opcode == "CS2UR"):
+        put(results, 1 if "32" in modifiers else 2)
+    elif opcode in ("LDSM", "STSM"):
+        put(registers, next((int(m) for m in modifiers if m in ("2", "4")), 1))
+    elif opcode in ("CALL", "RET", "BRX", "JMX", "LEPC", "BRXU", "JMXU", "ULEPC"):
+        put(registers, 2)
+    elif opcode in _MATRIX:
+        _matrix(opcode, modifiers, operands, results, sources, widths)
+    elif "64" in modifiers and opcode in ("IADD", "IADD3", "MOV", "UMOV", "UIADD3", "SEL", "USEL", "LEA", "R2UR"):
+        put(registers, 2)
+    return widths
+
+
+def _trailing_predicates(operands: tuple[Operand, ...]) -> int:
+    count = 0
+    for operand in reversed(operands):
+        if operand.kind not in ("predicate", "uniform predicate"):
+            break
+        count += 1
+    return count
+
+
+def _conversion(opcode: str, modifiers: tuple[str, ...]) -> tuple[int, int]:
+    """Return the widths of result and source of a conversion: F2F.F64.F32, F2I.S64.F64.TRUNC, I2F.F64.S64."""
+    wide_float, wide_int = "F64" in modifiers, "S64" in modifiers or "U64" in modifiers
+    if opcode == "F2F":
+        types = [m for m in modifiers if re.fullmatch(r"B?F(16|32|64).*", m)]
+        return (2 if types[:1] == ["F64"] else 1), (2 if types[1:2] == ["F64"] else 1)
+    if opcode == "F2I":
+        return (2 if wide_int else 1), (2 if wide_float else 1)
+    if opcode == "I2F":
+        return (2 if wide_float else 1), (2 if wide_int else 1)
+    if opcode == "FRND":
+        return (2, 2) if wide_float else (1, 1)
+    return 1, 1
+
+
+_MATRIX = frozenset(["HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"])
+
+
+def _matrix(
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], sources: list[int],
+    widths: list[int],
+) -> None:  # fmt: skip
+    """Fill in the group widths of a tensor-core instruction D = A B + C."""
+    shape, kinds = modifiers[0] if modifiers else "", modifiers
+    c = 4
+    if opcode == "HMMA":
+        half = "F16" in kinds[1:2]
+        a, b = {"16816": (4, 2), "1688": (2, 1), "1684": (2, 1), "884": (2, 2)}.get(shape, (4, 2))
+        if "TF32" in kinds:
+            a, b = {"1688": (4, 2), "1684": (2, 1)}.get(shape, (a, b))
+        c = 2 if half else 4
+        if shape == "884":
+            c = 4 if half else 8
+    elif opcode == "IMMA":
+        a, b = {"16832": (4, 2), "16816": (2, 1), "8816": (1, 1), "16864": (4, 2), "8832": (1, 1)}.get(shape, (4, 2))
+        c = 2 if shape.startswith("88") else 4
+    elif opcode == "BMMA":
+        a, b = {"168256": (4, 2), "168128": (2, 1), "88128": (1, 1)}.get(shape, (4, 2))
+        c = 2 if shape.startswith("88") else 4
+    elif opcode == "DMMA":
+        a, b = {"884": (2, 2), "8x8x4": (2, 2), "16x8x4": (4, 2), "16x8x8": (8, 4), "16x8x16": (16, 8)}.get(
+            shape, (2, 2)
+        )
+        c = 8 if shape.startswith("16") else 4
+    else:
+        a, b = 4, 2
+        c = 2 if "F16" in kinds[1:2] else 4
+    for i in results:
+        widths[i] = c
+    order = [i for i in range(len(operands)) if i not in results]
+    for place, width in zip(order, (a, b, c), strict=False):
+        if operands[place].kind == "register":
+            widths[place] = width
+
+
+def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand) -> list[str]:
+    """Return the registers that an address or an indexed constant reads."""
+    found: list[str] = []
+    for register in operand.descriptor:
+        found += group(register, 2)
+    text = operand.text
+    if text.startswith("gdesc"):
+        return [*found, *group(operand.registers[0], 4)] if operand.registers else found
+    for register in operand.registers:
+        width = 1
+        if operand.kind == "constant":
+            width = 2 if text.lstrip("-|~").startswith("cx[") and register.startswith("UR") else 1
+        elif re.search(rf"\b{register}\.64\b", text):
+            width = 2
+        elif opcode in _GLOBAL:
+            bare = not re.search(rf"\b{register}\.\w", text)
+            if register.startswith("UR") or (bare and "E" in modifiers and "U32" not in text):
+                width = 2
+        found += group(register, width)
+    return found
+
+
+def _special(
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    reads: dict[str, None],
+    writes: dict[str, None],
+) -> None:
+    """Handle the opcodes that touch predicates as a register (PR)."""
+    if opcode in ("P2R", "R2P") and operands:
+        mask = next((int(o.value) for o in reversed(operands) if o.value is not None), 0x7F)
+        banks = [f"P{i}" for i in range(7) if mask >> i & 1]
+        (reads if opcode == "P2R" else writes).update(dict.fromkeys(banks))

@@ -1,0 +1,71 @@
+"""One machine instruction: what it reads and writes, and the control field the compiler put into it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+OperandKind = Literal[
+    "register", "uniform", "predicate", "uniform predicate", "barrier", "scoreboard", "special", "constant",
+    "immediate", "memory", "label", "other",
+]  # fmt: skip
+
+
+class Control(Struct, frozen=True):
+    """The scheduling field of an instruction since Volta (bits 105 to 124 of its 128).
+
+    `write_scoreboard` is released when the result is there, `read_scoreboard` when the sources have been
+    read; `wait_mask` has a bit for each of the six scoreboards to wait for before issue.
+    """
+
+    stall: int
+    yields: bool
+    write_scoreboard: int | None
+    read_scoreboard: int | None
+    wait_mask: int
+    reuse: int
+
+    @property
+    def waits(self) -> tuple[int, ...]:
+        """The scoreboards that this instruction waits for."""
+        return tuple(i for i in range(6) if self.wait_mask >> i & 1)
+
+
+class Operand(Struct, frozen=True):
+    """One operand as written. A memory operand has its address registers, offset and descriptor."""
+
+    text: str
+    kind: OperandKind
+    registers: tuple[str, ...] = ()
+    value: float | None = None
+    bank: int | None = None
+    descriptor: tuple[str, ...] = ()
+
+
+class Instruction(Struct, frozen=True):
+    """One instruction. `writes` and `reads` name single registers (R4, UR6, P0, UP1, B0), groups spelled out.
+
+    `kind` is the instruction class of the machine files; `latency_cycles` and `taken` come only from
+    hand-written listings, `control` only from machine code.
+    """
+
+    text: str
+    opcode: str
+    kind: str
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    latency_cycles: float | None = None
+    taken: bool = False
+    modifiers: tuple[str, ...] = ()
+    guard: str = ""
+    operands: tuple[Operand, ...] = ()
+    offset: int = 0
+    control: Control | None = None
+    target: int | None = None
+    line: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Opcode with its modifiers, as the disassembler writes it."""
+        return ".".join((self.opcode, *self.modifiers))
