@@ -2,8 +2,9 @@
 //   nvcc -O3 -arch=sm_90 -o mix data/h200/mix.cu && ./mix > mix.json
 // Each warp runs a chain: one load (or SFU or shared-memory access), then alpha adds of zero to the loaded
 // index, so that all instructions are back to back dependent (dissertation §4.1, §5.1, §5.10). Loads stream
-// through an array that no run visits twice. One block per SM up to 32 warps, two beyond. Every repetition is
-// printed; 2N iterations against N cancel what launch, prologue and epilogue cost.
+// through an array that no run visits twice. One block per SM up to 32 warps, two beyond. Every warp runs for
+// the same number of cycles and counts its iterations, so that all warps are there all the time: throughput is
+// the sum of the warps' rates, latency the mean of their cycles per iteration. Every repetition is printed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,19 +18,29 @@ __global__ void fill(unsigned *p, size_t count, unsigned step) {
     p[i] = (unsigned)(i + step);
 }
 
+template <Kind KIND, int ALPHA, int ILP> __host__ __device__ constexpr int unrolled() {
+  int per = (ALPHA + 2) * ILP, n = 1;
+  // loops of some 500 instructions, as in §5.1, but of 8 loads at most: a trip is short against the whole run
+  while (n * 2 * per <= 640 && (KIND != LOAD || n < 8)) n *= 2;
+  return n;
+}
+
 template <Kind KIND, int ALPHA, int ILP>
-__global__ void mix(const unsigned *p, unsigned section, int iterations, float zero, unsigned long long *stamps, unsigned *sink) {
+__global__ void mix(const unsigned *p, unsigned section, int most, long long budget, float zero, unsigned long long *stamps, unsigned *sink) {
   extern __shared__ unsigned shared[];
   unsigned base = (unsigned)__cvta_generic_to_shared(shared);  // every access reads its own address there: broadcast
-  if (KIND == SHARED) { shared[0] = base; __syncthreads(); }
+  if (KIND == SHARED) shared[0] = base;
+  __syncthreads();
   unsigned x[ILP];
   for (int k = 0; k < ILP; k++)
     x[k] = KIND == LOAD ? (unsigned)(blockIdx.x * ILP + k) * section + threadIdx.x : KIND == SFU ? __float_as_uint(1.0f) : base;
-  unsigned long long t0, t1, c0 = clock64();
+  constexpr int UNROLL = unrolled<KIND, ALPHA, ILP>();
+  unsigned long long t0, t1, now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t0));
-  constexpr int UNROLL = ALPHA >= 256 ? 1 : ALPHA >= 64 ? 2 : ALPHA >= 16 ? 8 : 32;
+  unsigned long long c0 = clock64();
+  int done = 0;
 #pragma unroll 1
-  for (int i = 0; i < iterations; i += UNROLL) {
+  do {
 #pragma unroll
     for (int u = 0; u < UNROLL; u++)
 #pragma unroll
@@ -42,12 +53,13 @@ __global__ void mix(const unsigned *p, unsigned section, int iterations, float z
         for (int a = 0; a < ALPHA; a++) asm volatile("add.f32 %0, %0, %1;" : "+f"(f) : "f"(zero));
         x[k] = __float_as_uint(f);
       }
-  }
-  unsigned long long c1 = clock64();
+    done += UNROLL;
+    now = clock64();
+  } while (done + UNROLL <= most && (long long)(now - c0) < budget);
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t1));
   if (threadIdx.x % 32 == 0) {
     size_t w = (blockIdx.x * (size_t)blockDim.x + threadIdx.x) / 32;
-    stamps[4 * w] = c0; stamps[4 * w + 1] = c1; stamps[4 * w + 2] = t0; stamps[4 * w + 3] = t1;
+    stamps[4 * w] = now - c0; stamps[4 * w + 1] = done; stamps[4 * w + 2] = t0; stamps[4 * w + 3] = t1;
   }
   unsigned sum = 0;
   for (int k = 0; k < ILP; k++) sum += x[k];
@@ -64,34 +76,24 @@ template <Kind KIND, int ALPHA, int ILP> void run(const char *name, int warps) {
   size_t shared = (blocks_per_sm == 1 ? 120 : 100) * 1024;
   CHECK(cudaFuncSetAttribute(mix<KIND, ALPHA, ILP>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
   unsigned section = (unsigned)((entries - ((size_t)1 << 26)) / ((size_t)blocks * ILP)) / 32 * 32;
-  int unroll = ALPHA >= 256 ? 1 : ALPHA >= 64 ? 2 : ALPHA >= 16 ? 8 : 32;
-  int most = KIND == LOAD ? (int)(section / threads) - 1 : 65536;
-  int cap = KIND == LOAD ? 2048 : 131072 / (ALPHA * ILP + 1);
-  int full = std::max(2 * unroll, std::min(most, cap) / (2 * unroll) * (2 * unroll));
+  int most = KIND == LOAD ? (int)(section / threads) - 1 : 1 << 30;
   std::vector<unsigned long long> host(4 * (size_t)blocks * threads / 32);
-  cudaEvent_t e0, e1; cudaEventCreate(&e0); cudaEventCreate(&e1);
   for (int repetition = 0; repetition < 3; repetition++) {
-    double ms[2], cycles[2], ghz = 0, latency = 0;
-    for (int half = 0; half < 2; half++) {
-      int iterations = half ? full / 2 : full;
-      // also leaves the L2 cache full of the array's end, which no run reads
-      if (KIND == LOAD) { fill<<<8192, 256>>>(array, entries, threads); CHECK(cudaDeviceSynchronize()); }
-      CHECK(cudaEventRecord(e0));
-      mix<KIND, ALPHA, ILP><<<blocks, threads, shared>>>(array, section, iterations, 0.0f, stamps, sink);
-      CHECK(cudaEventRecord(e1)); CHECK(cudaEventSynchronize(e1));
-      float t; cudaEventElapsedTime(&t, e0, e1); ms[half] = t;
-      CHECK(cudaMemcpy(host.data(), stamps, host.size() * 8, cudaMemcpyDeviceToHost));
-      double sum = 0, ns = 0, cyc = 0, longest = 0;
-      for (size_t w = 0; w < host.size() / 4; w++) {
-        double c = (double)(host[4 * w + 1] - host[4 * w]);
-        sum += c; cyc += c; ns += (double)(host[4 * w + 3] - host[4 * w + 2]); longest = std::max(longest, c);
-      }
-      cycles[half] = longest;
-      if (!half) { ghz = cyc / ns; latency = sum / (host.size() / 4) / iterations; }
+    // also leaves the L2 cache full of the array's end, which no run reads
+    if (KIND == LOAD) { fill<<<8192, 256>>>(array, entries, threads); CHECK(cudaDeviceSynchronize()); }
+    mix<KIND, ALPHA, ILP><<<blocks, threads, shared>>>(array, section, most, KIND == LOAD ? 600000 : 4000000, 0.0f, stamps, sink);
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaMemcpy(host.data(), stamps, host.size() * 8, cudaMemcpyDeviceToHost));
+    double rate = 0, latency = 0, cycles = 0, ns = 0, slowest = 1e30, fastest = 0;
+    for (size_t w = 0; w < host.size() / 4; w++) {
+      double r = (double)host[4 * w + 1] / (double)host[4 * w];
+      rate += r; latency += 1 / r; slowest = std::min(slowest, r); fastest = std::max(fastest, r);
+      cycles += (double)host[4 * w]; ns += (double)(host[4 * w + 3] - host[4 * w + 2]);
     }
-    printf("%s\n  {\"mix\": \"%s\", \"alpha\": %d, \"ilp\": %d, \"warps_per_sm\": %d, \"iterations\": %d, \"ms\": %.6f, \"ms_half\": %.6f, "
-           "\"cycles\": %.0f, \"cycles_half\": %.0f, \"mean_warp_cycles_per_iteration\": %.4f, \"ghz\": %.4f}",
-           first ? "" : ",", name, ALPHA, ILP, warps, full, ms[0], ms[1], cycles[0], cycles[1], latency, ghz);
+    printf("%s\n  {\"mix\": \"%s\", \"alpha\": %d, \"ilp\": %d, \"warps_per_sm\": %d, \"iterations_per_cycle_per_sm\": %.8f, "
+           "\"mean_warp_cycles_per_iteration\": %.4f, \"fastest_over_slowest_warp\": %.3f, \"unroll\": %d, \"ghz\": %.4f}",
+           first ? "" : ",", name, ALPHA, ILP, warps, rate / sms, latency / (host.size() / 4), fastest / slowest,
+           unrolled<KIND, ALPHA, ILP>(), cycles / ns);
     first = 0;
   }
   fflush(stdout);
@@ -106,7 +108,7 @@ int main() {
   int driver; cudaDriverGetVersion(&driver);
   CHECK(cudaMalloc(&array, entries * 4)); CHECK(cudaMalloc(&stamps, (size_t)sms * 64 * 32)); CHECK(cudaMalloc(&sink, 4));
   printf("{\"gpu\": \"%s\", \"sms\": %d, \"driver\": %d, \"command\": \"nvcc -O3 -arch=sm_90 -o mix data/h200/mix.cu && ./mix\", \"samples\": [", d.name, sms, driver);
-  for (int warm = 0; warm < 200; warm++) mix<NONE, 256, 1><<<sms, 1024>>>(array, 0, 4096, 0.0f, stamps, sink);
+  for (int warm = 0; warm < 200; warm++) mix<NONE, 256, 1><<<sms, 1024>>>(array, 0, 1 << 30, 2000000, 0.0f, stamps, sink);
   CHECK(cudaDeviceSynchronize());
   sweep<NONE, 512>("add"); sweep<SFU, 0>("sfu"); sweep<SHARED, 0>("shared");
   sweep<LOAD, 0>("load"); sweep<LOAD, 0, 2>("load"); sweep<LOAD, 0, 4>("load");

@@ -1,4 +1,4 @@
-// Matrix transposes with and without padding; one-, two- and three-dimensional stencils.
+// Matrix transposes with and without padding; 1D, 2D and 3D stencils.
 extern "C" __global__ void transpose_naive(int w, int h, const float *in, float *out)
 {
     int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 32 + threadIdx.y;

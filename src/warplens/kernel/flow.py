@@ -158,6 +158,8 @@ def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
     bodies: dict[int, set[int]] = {}
     latches: dict[int, list[int]] = {}
     for block in blocks:
+        if block.index and dominators[block.index] is None:
+            continue  # not reached from the entry: padding behind the last exit
         for header in block.successors:
             if _dominates(header, block.index, dominators):
                 latches.setdefault(header, []).append(block.index)

@@ -1,7 +1,7 @@
 """Every model against every measurement that ships: how far off each is, in percent.
 
 Measured so far: Volkov's instruction mixes on the H200 (data/h200/mix.json.gz). The samples that gave the
-machine file its latencies and rates (one instruction alone, and two pairs at one warp) are left out.
+machine file its latencies and rates (one instruction alone) are left out; the mixed ones were used for nothing.
 Each load is preceded by one address instruction (IMAD.WIDE), which the workload counts.
 """
 
@@ -64,30 +64,31 @@ def sweeps(machine: Machine) -> list[Sweep]:
         raise WarplensError(
             f"no measurements of {machine.name} ship with warplens; there are some of: {', '.join(_FILES)}"
         )
-    best: dict[tuple[str, int, int], dict[int, float]] = defaultdict(dict)
+    best: dict[tuple[str, int, int, int], dict[int, float]] = defaultdict(dict)
     for s in _read(_FILES[machine.id])["samples"]:
         if _was_used(s):
             continue
-        found, warps = best[s["mix"], s["alpha"], s["ilp"]], s["warps_per_sm"]
-        cycles = (s["cycles"] - s["cycles_half"]) / (s["iterations"] / 2) / warps
-        found[warps] = min(cycles, found.get(warps, np.inf))
+        found, warps = best[s["mix"], s["alpha"], s["ilp"], s["unroll"]], s["warps_per_sm"]
+        found[warps] = min(1 / s["iterations_per_cycle_per_sm"], found.get(warps, np.inf))
     return [
-        Sweep(_body(other, float(alpha), float(ilp)), [float(n) for n in found], list(found.values()))
-        for (other, alpha, ilp), found in best.items()
+        Sweep(_body(other, float(alpha), float(ilp), unroll), [float(n) for n in found], list(found.values()))
+        for (other, alpha, ilp, unroll), found in best.items()
     ]
 
 
 def _was_used(sample: dict[str, Any]) -> bool:
     """Whether the machine file's latencies and rates were read from this sample (data/h200/fit.py)."""
-    alone = sample["mix"] == "add" or sample["alpha"] == 0
-    pair = sample["mix"] in ("sfu", "shared") and sample["alpha"] == 1 and sample["warps_per_sm"] == 1
-    return alone or pair
+    return bool(sample["mix"] == "add" or sample["alpha"] == 0)
 
 
-def _body(other: str, alpha: float, ilp: float) -> Workload:
-    """Return one iteration of the measured chain: the other instruction, alpha adds, for loads the address."""
+def _body(other: str, alpha: float, ilp: float, unroll: int) -> Workload:
+    """Return one iteration of the measured chain: the other instruction, alpha adds, for loads the address.
+
+    The loop costs ten instructions per trip (counted in its machine code), shared by `unroll` iterations.
+    """
     kind: InstructionClass = other
-    instructions: dict[InstructionClass, Any] = {"fp32": alpha * ilp}
+    loop = {"int": 6 / unroll, "uniform": 3 / unroll, "branch": 1 / unroll}
+    instructions: dict[InstructionClass, Any] = {"fp32": alpha * ilp, **loop}
     accesses: list[Access] = []
     links = [Link(kind, "fp32", 1.0), Link("fp32", "fp32", alpha - 1)]
     if other == "load":
@@ -100,7 +101,7 @@ def _body(other: str, alpha: float, ilp: float) -> Workload:
             accesses.append(Access(count=ilp, space="shared"))
         else:
             instructions["sfu"] = ilp
-    name = f"add and {other}, alpha {alpha:g}"
+    name = f"add/{other}, alpha {alpha:g}"
     return Workload(name=name, instructions=instructions, accesses=accesses, links=links, ilp=ilp, mlp=ilp)
 
 

@@ -1,0 +1,12 @@
+// One kernel with many live values: compiled under many register limits for the occupancy table.
+extern "C" __global__ void pressure(float *p, int n) {
+  extern __shared__ float s[];
+  float x[RANGE];
+#pragma unroll
+  for (int i = 0; i < RANGE; i++) x[i] = p[i * 1024 + threadIdx.x];
+  for (int k = 0; k < n; k++)
+#pragma unroll
+    for (int i = 0; i < RANGE; i++) x[i] = x[i] * x[(i + 7) % RANGE] + s[threadIdx.x];
+#pragma unroll
+  for (int i = 0; i < RANGE; i++) p[i * 1024 + threadIdx.x] = x[i];
+}
