@@ -9,35 +9,19 @@ from msgspec import Struct
 
 from warplens import kernel, machine, models, study
 from warplens.errors import WarplensError
+from warplens.frontend import Options, list_kernels, load_program
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
+from warplens.kernel.analysis import Analysis, analyse
+from warplens.kernel.program import Program
 from warplens.machine import Machine, Occupancy, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
 from warplens.study import Item, ModelError
 
 __all__ = [
-    "Comparison",
-    "Curve",
-    "Item",
-    "Machine",
-    "ModelError",
-    "Number",
-    "Occupancy",
-    "Prediction",
-    "Workload",
-    "compare",
-    "list_machines",
-    "list_models",
-    "list_workloads",
-    "load_machine",
-    "load_workload",
-    "mix",
-    "needed_warps",
-    "occupancy",
-    "occupancy_curve",
-    "predict",
-    "predict_all",
-    "reproduce",
-    "validate",
+    "Analysis", "Comparison", "Curve", "Item", "Machine", "ModelError", "Number", "Occupancy", "Options",
+    "Prediction", "Program", "Workload", "analyse", "compare", "list_kernels", "list_machines", "list_models",
+    "list_workloads", "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy",
+    "occupancy_curve", "predict", "predict_all", "reproduce", "validate",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"

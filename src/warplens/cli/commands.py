@@ -27,7 +27,7 @@ _MOST_WARPS = 1e6
 def run(args: argparse.Namespace) -> int:
     """Run the chosen command."""
     name = args.command + (f"_{args.verb}" if hasattr(args, "verb") else "")
-    command: Any = globals()[f"_{name}"]
+    command: Any = _show_ if name == "show" else globals()[f"_{name}"]
     return int(command(args) or 0)
 
 
@@ -95,6 +95,16 @@ def _occupancy(args: argparse.Namespace) -> None:
         parts += [] if fits is None else terminal.occupancy(fits, workload.name, m)
         parts += terminal.curve(curve, m)
     _show(args, data[0] if len(data) == 1 else data, parts)
+
+
+def _show_(args: argparse.Namespace) -> None:
+    options = api.Options(args.arch, args.defines, args.includes, args.use_fast_math, args.maxrregcount)
+    if args.list:
+        names = api.list_kernels(args.file, options)
+        return _show(args, names, [terminal.clean(name) for name in names])
+    program, machine = api.load_program(args.file, args.kernel, options), api.load_machine(args.gpu)
+    analysis = api.analyse(program, machine)
+    return _show(args, {"program": program, "analysis": analysis}, terminal.program(program, analysis, machine))
 
 
 def _models(args: argparse.Namespace) -> None:

@@ -14,8 +14,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from warplens.errors import FileError
-from warplens.frontend.disassembly import control_of
-from warplens.kernel.instruction import Control
 from warplens.kernel.program import Resources
 
 MACHINE_CUDA = 190
@@ -46,11 +44,11 @@ class Cubin(Struct, frozen=True):
         """Return the mangled names of the kernels, those that have launch information."""
         return [name.removeprefix(".nv.info.") for name in self.sections if name.startswith(".nv.info.")]
 
-    def controls(self, kernel: str) -> list[Control]:
-        """Return the control field of every instruction of a kernel's code section."""
+    def words(self, kernel: str) -> tuple[int, ...]:
+        """Return the machine code of a kernel's section, two 64-bit words per instruction, the low one first."""
         code = self._code(kernel).content
-        words = struct.unpack(f"<{len(code) // 8}Q", code[: len(code) // 16 * 16])
-        return [control_of(high) for high in words[1::2]]
+        size = len(code) // INSTRUCTION_BYTES * INSTRUCTION_BYTES
+        return struct.unpack(f"<{size // 8}Q", code[:size])
 
     def resources(self, kernel: str) -> Resources:
         """Return what a kernel needs of an SM."""

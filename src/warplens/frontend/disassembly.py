@@ -122,3 +122,22 @@ def control_of(high_word: int) -> Control:
         wait_mask=high_word >> 52 & 63,
         reuse=high_word >> 58 & 15,
     )
+
+
+def hidden_descriptor(arch: str, instruction: Instruction, low_word: int, high_word: int) -> tuple[str, ...]:
+    """Return the uniform registers that an access reads on sm_80 to sm_89 and the text does not show.
+
+    Global accesses with the uniform bit (0x800) take a memory descriptor from a pair of uniform registers;
+    from sm_90 on the disassembler writes it as desc[UR4]. 63 is URZ.
+    """
+    if (
+        not arch.startswith("sm_8")
+        or not low_word & 0x800
+        or "desc" in instruction.text
+        or instruction.kind == "shared"
+    ):
+        return ()
+    if not any(o.kind == "memory" and ".64" in o.text for o in instruction.operands):
+        return ()
+    first = (low_word >> 32 if instruction.opcode in ("LDG", "LD") else high_word) & 63
+    return () if first == 63 else (f"UR{first}", f"UR{first + 1}")

@@ -23,8 +23,8 @@ from warplens.files import read_text
 from warplens.frontend import nvrtc, toolchain
 from warplens.frontend.classes import classified
 from warplens.frontend.cubin import INSTRUCTION_BYTES, Cubin, embedded_cubins, is_cubin, is_elf, parse_cubin, read_bytes
-from warplens.frontend.disassembly import Function, parse_disassembly
-from warplens.kernel.instruction import Control, Instruction
+from warplens.frontend.disassembly import Function, control_of, hidden_descriptor, parse_disassembly
+from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program, Resources
 
 DEFAULT_ARCH = "sm_90"
@@ -177,11 +177,11 @@ def _program(binary: Binary, name: str, origin: str) -> Program:
     function = next((f for f in parse_disassembly(text) if f.name == name), None)
     if function is None:
         raise FileError(f"{origin}: nvdisasm found no code for {name!r}")
-    controls = cubin.controls(name)
-    if len(controls) < len(function.instructions):
+    words = cubin.words(name)
+    if len(words) < 2 * (function.instructions[-1].offset // INSTRUCTION_BYTES + 1):
         raise FileError(f"{origin}: {name}: machine code and disassembly do not fit together")
     tools = [*binary.tools, toolchain.version("nvdisasm")]
-    return _assembled(function, cubin.resources(name), origin, tools, controls)
+    return _assembled(function, cubin.resources(name), origin, tools, words)
 
 
 def _first_line(error: Exception) -> str:
@@ -189,13 +189,18 @@ def _first_line(error: Exception) -> str:
 
 
 def _assembled(
-    function: Function, resources: Resources, origin: str, tools: list[str], controls: list[Control] | None
+    function: Function, resources: Resources, origin: str, tools: list[str], words: tuple[int, ...] | None
 ) -> Program:
     code: list[Instruction] = []
     for instruction in function.instructions:
         at = instruction.offset // INSTRUCTION_BYTES
-        control = controls[at] if controls and at < len(controls) else None
-        code.append(replace(instruction, control=control, kind=classified(instruction.opcode, instruction.modifiers)))
+        kind = classified(instruction.opcode, instruction.modifiers)
+        if words is None:
+            code.append(replace(instruction, kind=kind))
+            continue
+        low, high = words[2 * at], words[2 * at + 1]
+        reads = tuple(dict.fromkeys((*instruction.reads, *hidden_descriptor(function.arch, instruction, low, high))))
+        code.append(replace(instruction, control=control_of(high), kind=kind, reads=reads))
     while code and code[-1].opcode == "NOP":  # padding behind the last instruction
         code.pop()
     return Program(

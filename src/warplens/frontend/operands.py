@@ -50,7 +50,7 @@ def parse_operand(text: str) -> Operand:
     if "[" in text:
         head, _, rest = text.partition("[")
         descriptor: tuple[str, ...] = ()
-        if head.endswith("desc"):
+        if head.endswith("desc") and not head.endswith("gdesc"):
             inside, _, address = rest.partition("][")
             descriptor = tuple(a + b for a, b in _REGISTER.findall(inside))
             registers = tuple(a + b for a, b in _REGISTER.findall(address))
@@ -105,7 +105,7 @@ def reads_and_writes(
     writes: dict[str, None] = {}
     for i, operand in enumerate(operands):
         if operand.kind == "memory" or (operand.kind == "constant" and operand.registers):
-            for register in _address(opcode, modifiers, operand):
+            for register in _address(opcode, modifiers, operand, i == 0):
                 reads[register] = None
         elif operand.registers:
             into = writes if i in written else reads
@@ -121,12 +121,16 @@ _REGISTER_NAME = re.compile(r"\b(?:UP|P)\d+\b")
 def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> set[int]:
     """Return the positions of the operands that are written."""
     if not operands or opcode in _NO_DESTINATION:
-        return set()
-    if opcode in _TWO_PREDICATES:
+        return {0} if opcode == "USETMAXREG" and operands and operands[0].kind == "uniform predicate" else set()
+    if opcode in _TWO_PREDICATES or opcode in _TEXTURE or (opcode in ("LDG", "LD") and "256" in modifiers):
+        return {0, 1}
+    if opcode == "B2R" and "RESULT" in modifiers:
         return {0, 1}
     kinds = [o.kind for o in operands]
     predicates = ("predicate", "uniform predicate")
     if kinds[0] in predicates:
+        if opcode == "IMNMX" and len(kinds) > 2:  # IMNMX.S64 PT, PT, R12, ...
+            return {0, 1, 2}
         # a predicate, then a register: SHFL PT, R0, ... ; LOP3.LUT P0, RZ, ... ; ATOMG.E.ADD PT, R5, [...]
         if (
             len(kinds) > 1
@@ -147,14 +151,13 @@ def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, .
     return written
 
 
+_WIDE = frozenset(("64", "F64", "U64", "S64", "F32x2"))
+
+
 def _data_width(modifiers: tuple[str, ...]) -> int:
-    if "128" in modifiers:
+    if "128" in modifiers or "F32x4" in modifiers:
         return 4
-    if "256" in modifiers:
-        return 8
-    if "64" in modifiers or "F64" in modifiers or "U64" in modifiers or "S64" in modifiers:
-        return 2
-    return 1
+    return 2 if _WIDE & set(modifiers) else 1
 
 
 def _widths(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], written: set[int]) -> list[int]:
@@ -169,12 +172,25 @@ def _widths(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ..
             widths[place] = width
 
     if opcode in _DATA:
-        put(registers, _data_width(modifiers))
+        put(registers, 4 if "256" in modifiers else _data_width(modifiers))  # 256 bits are two groups of four
     elif opcode in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers):
         put(results, 2 if "WIDE" in modifiers else 1)
         put([i for i in sources if i == len(operands) - 1 - _trailing_predicates(operands)], 2)
     elif opcode in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"):
-        put(registers, 2)
+        put([i for i in registers if not operands[i].text.endswith(".F32")], 2)  # a scalar for both halves
+    elif opcode in ("ISETP", "IMNMX", "MATCH", "UISETP", "UIMNMX") and ("S64" in modifiers or "U64" in modifiers):
+        put(sources if opcode == "MATCH" else registers, 2)
+    elif opcode == "MOVM" and "U4TO8" in modifiers:
+        put(results, 2)
+    elif opcode.endswith("GMMA"):
+        _group_matrix(modifiers, operands, results, sources, widths)
+    elif opcode == "SYNCS":
+        put([i for i in sources if operands[i].kind == "uniform"], 2 if "64" in modifiers else 1)
+        put(results, 2 if "TRANS64" in modifiers else 1)
+    elif opcode in _TEXTURE:
+        _texture(opcode, modifiers, operands, sources, widths)
+    elif opcode in ("SULD", "SUST"):
+        put([i for i in registers if operands[i].kind == "register"], _data_width(modifiers))
     elif opcode in ("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"):
         to, of = _conversion(opcode, modifiers)
         put(results, to)
@@ -190,6 +206,36 @@ def _widths(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ..
     elif "64" in modifiers and opcode in ("IADD", "IADD3", "MOV", "UMOV", "UIADD3", "SEL", "USEL", "LEA", "R2UR"):
         put(registers, 2)
     return widths
+
+
+_TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
+_DIMENSIONS = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_3D": 4, "ARRAY_CUBE": 4}
+
+
+def _dimensions(operands: tuple[Operand, ...], modifiers: tuple[str, ...]) -> int:
+    words = [*(o.text for o in operands), *modifiers]
+    return next((_DIMENSIONS[word] for word in words if word in _DIMENSIONS), 1)
+
+
+def _texture(
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], sources: list[int], widths: list[int]
+) -> None:
+    """Fill in the widths of a texture access: two results by the component mask, coordinates, a handle pair."""
+    mask = next((int(o.value) for o in reversed(operands) if o.value is not None), 1)
+    parts = (mask & 15).bit_count()
+    widths[0], widths[1] = max(1, parts - 2), min(2, max(1, parts))
+    dimensions = 1 if opcode == "TXQ" else _dimensions(operands, modifiers)
+    registers = [i for i in sources if operands[i].kind == "register"]
+    for i in sources:
+        if operands[i].kind == "uniform":
+            widths[i] = 2
+    if "SCR" in modifiers and len(registers) == 2:  # coordinates and level scattered over two groups
+        total = dimensions + ("LL" in modifiers)
+        widths[registers[0]], widths[registers[1]] = -(-total // 2), max(1, total // 2)
+    elif registers:
+        widths[registers[0]] = dimensions
+        if opcode == "TXD" and len(registers) > 1:
+            widths[registers[1]] = 2 * dimensions
 
 
 def _trailing_predicates(operands: tuple[Operand, ...]) -> int:
@@ -224,7 +270,9 @@ def _matrix(
     widths: list[int],
 ) -> None:  # fmt: skip
     """Fill in the group widths of a tensor-core instruction D = A B + C."""
-    shape, kinds = modifiers[0] if modifiers else "", modifiers
+    sparse = modifiers[:1] == ("SP",)
+    kinds = modifiers[1:] if sparse else modifiers
+    shape = kinds[0] if kinds else ""
     c = 4
     if opcode == "HMMA":
         half = "F16" in kinds[1:2]
@@ -248,6 +296,8 @@ def _matrix(
     else:
         a, b = 4, 2
         c = 2 if "F16" in kinds[1:2] else 4
+    if sparse:
+        a, b = {"16832": (4, 4), "16816": (2, 2), "16864": (4, 4), "168128": (4, 4), "1688": (2, 2)}.get(shape, (4, 4))
     for i in results:
         widths[i] = c
     order = [i for i in range(len(operands)) if i not in results]
@@ -256,14 +306,47 @@ def _matrix(
             widths[place] = width
 
 
-def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand) -> list[str]:
+def _group_matrix(
+    modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], sources: list[int], widths: list[int]
+) -> None:
+    """Fill in the widths of a warp-group instruction such as HGMMA.64x16x16.F32: 64 x N over 128 threads."""
+    columns = int(modifiers[0].split("x")[1]) if modifiers and modifiers[0].count("x") == 2 else 8
+    accumulator = columns // 4 if "F16" in modifiers[1:2] else columns // 2
+    for i in results:
+        widths[i] = accumulator
+    registers = [i for i in sources if operands[i].kind == "register"]
+    for i in registers:
+        widths[i] = 4
+    if registers:
+        widths[registers[-1]] = accumulator
+
+
+_BULK = frozenset(("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL"))
+
+
+def _bulk_width(opcode: str, modifiers: tuple[str, ...], first: bool) -> int:
+    """Return the uniform registers of a bulk copy's address: tensor coordinates, barrier, 64-bit pointer."""
+    if opcode == "UTMACCTL" or (opcode.startswith("UTMA") and not first):
+        return 2
+    if opcode.startswith("UTMA"):
+        dimensions = next((int(m[0]) for m in modifiers if re.fullmatch(r"[1-5]D", m)), 1)
+        return dimensions + (2 if opcode == "UTMALDG" else 1)
+    into_shared = modifiers[:1] == ("S",)  # UBLKCP.S.G: destination and barrier, then a global pointer
+    return 2 if first or into_shared else 1
+
+
+def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: bool) -> list[str]:
     """Return the registers that an address or an indexed constant reads."""
     found: list[str] = []
     for register in operand.descriptor:
         found += group(register, 2)
     text = operand.text
-    if text.startswith("gdesc"):
+    if text.startswith(("gdesc", "idesc", "tmem")):
         return [*found, *group(operand.registers[0], 4)] if operand.registers else found
+    if opcode in ("SULD", "SUST", "SURED", "SUATOM") and operand.registers:
+        return [*found, *group(operand.registers[0], _dimensions((), modifiers))]
+    if opcode in _BULK:
+        return [*found, *(r for x in operand.registers for r in group(x, _bulk_width(opcode, modifiers, first)))]
     for register in operand.registers:
         width = 1
         if operand.kind == "constant":
@@ -271,8 +354,9 @@ def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand) -> list[
         elif re.search(rf"\b{register}\.64\b", text):
             width = 2
         elif opcode in _GLOBAL:
-            bare = not re.search(rf"\b{register}\.\w", text)
-            if register.startswith("UR") or (bare and "E" in modifiers and "U32" not in text):
+            bare = not re.search(rf"\b{register}\.\w", text) and "U32" not in text
+            into_shared = opcode == "LDGSTS" and first
+            if register.startswith("UR") or (bare and "E" in modifiers and not into_shared):
                 width = 2
         found += group(register, width)
     return found

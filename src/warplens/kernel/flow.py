@@ -10,7 +10,7 @@ from warplens.kernel.program import Program
 # An unguarded one of these is not followed by the next instruction.
 _LEAVES = frozenset(("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU", "BRA", "JMP", "RTT"))
 _BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
-_ENDS = _LEAVES | {"CALL"}
+_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC"))  # name a place where threads meet again: a block begins there
 
 
 class Block(Struct, frozen=True):
@@ -69,14 +69,14 @@ def _blocks(program: Program) -> list[Block]:
     index = {instruction.offset: i for i, instruction in enumerate(code)}
     leaders = {0}
     for i, instruction in enumerate(code):
-        if instruction.target in index:
+        if (_jumps(instruction) or instruction.opcode in _MARKS) and instruction.target in index:
             leaders.add(index[instruction.target])
         for target in program.jump_targets.get(instruction.offset, ()):
             leaders.add(index[target])
-        if instruction.opcode in _ENDS and i + 1 < len(code):
+        if _ends(instruction) and i + 1 < len(code):
             leaders.add(i + 1)
-    for offset in program.labels.values():
-        if offset in index:
+    for label, offset in program.labels.items():
+        if offset in index and not label.startswith(".L_"):  # a function's entry; others are leaders only as targets
             leaders.add(index[offset])
     starts = sorted(leaders)
     number = {start: n for n, start in enumerate(starts)}
@@ -91,12 +91,24 @@ def _successors(
     program: Program, last: Instruction, at: int, index: dict[int, int], number: dict[int, int]
 ) -> tuple[int, ...]:
     found: list[int] = []
-    if last.opcode in _BRANCHES and last.target in index:
+    if _jumps(last) and last.target in index:
         found.append(number[index[last.target]])
     found += [number[index[t]] for t in program.jump_targets.get(last.offset, ()) if t in index]
-    if (last.opcode not in _LEAVES or _conditional(last)) and at + 1 in number:
+    leaves = last.opcode in _LEAVES or (last.opcode == "CALL" and _jumps(last))
+    if (not leaves or _conditional(last)) and at + 1 in number:
         found.append(number[at + 1])
     return tuple(dict.fromkeys(found))
+
+
+def _jumps(instruction: Instruction) -> bool:
+    """Whether the instruction may go to its label: a branch, or a call to a place inside the function."""
+    return instruction.opcode in _BRANCHES or (instruction.opcode == "CALL" and "`(.L_" in instruction.text)
+
+
+def _ends(instruction: Instruction) -> bool:
+    """Whether a block ends here: at branches, exits and calls to a known place (not at indirect calls)."""
+    indirect = any(o.kind in ("register", "uniform") for o in instruction.operands)
+    return instruction.opcode in _LEAVES or (instruction.opcode == "CALL" and not indirect)
 
 
 def _conditional(instruction: Instruction) -> bool:

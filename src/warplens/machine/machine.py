@@ -170,6 +170,7 @@ class InstructionTiming(_Section, frozen=True):
     peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
     needed_warps_per_scheduler: Warps | None = None
     ilp_latency_cycles: Cycles | None = None
+    read_cycles: Cycles | None = None
     issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
     fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
 

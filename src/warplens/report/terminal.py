@@ -21,7 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from warplens.api import Comparison
-from warplens.kernel import Workload
+from warplens.kernel import Instruction, Workload
+from warplens.kernel.analysis import Analysis, LoopFacts
+from warplens.kernel.program import Program
 from warplens.machine import Machine, Occupancy
 from warplens.models import Curve, Prediction
 from warplens.study import Item, ModelError, Row
@@ -232,6 +234,70 @@ def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
     ]  # fmt: skip
     headers = ["model", "points", "mean error", "median", "worst", "at", "unphysical"]
     return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 4, 6})]
+
+
+def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
+    """Render an annotated listing: what one warp alone does, cycle by cycle, loops drawn in the margin.
+
+    cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards
+    for the result and for the sources read. live: general registers in use. Under each loop, its steady state.
+    """
+    r = p.resources
+    parts: list[RenderableType] = [
+        Text(f"{clean(p.demangled)}   {p.arch}, {len(p.instructions)} instructions", "bold"),
+        Text(
+            f"  {r.registers} registers, {r.static_shared_bytes} B shared memory, {r.barriers} barriers, "
+            f"{r.frame_bytes} B stack\n  by {', '.join(p.tools) or 'no tool known'}; latencies of {machine.name}"
+        ),
+    ]
+    strange = sorted({i.opcode for i in p.instructions if i.kind == "other"})
+    if strange:
+        parts.append(Text(f"  unknown opcodes, taken as plain integer instructions: {', '.join(strange)}", "yellow"))
+    parts += ["", Text("offset  loop  cyc st wait   w r class    live  line  instruction", "bold")]
+    depth = _depths(p, a)
+    starts = {b.first for b in a.flow.blocks}
+    ends = {a.flow.blocks[max(loop.blocks)].last: n for n, loop in enumerate(a.flow.loops)}
+    for i, x in enumerate(p.instructions):
+        if i in starts and i:
+            parts.append(Text("        " + "|" * min(4, depth[i])))
+        parts.append(Text(_line(x, a, i, depth[i])[:120]))
+        if i in ends:
+            parts.append(Text(_loop_line(a.loops[ends[i]]), "cyan"))
+    return parts
+
+
+def _depths(p: Program, a: Analysis) -> list[int]:
+    depth = [0] * len(p.instructions)
+    for loop in a.flow.loops:
+        for b in loop.blocks:
+            block = a.flow.blocks[b]
+            for i in range(block.first, block.last + 1):
+                depth[i] = max(depth[i], loop.depth)
+    return depth
+
+
+def _line(x: Instruction, a: Analysis, i: int, depth: int) -> str:
+    c = x.control
+    codes = "              "
+    if c is not None:
+        waits = "".join(str(w) if w in c.waits else "-" for w in range(6))
+        write = "-" if c.write_scoreboard is None else str(c.write_scoreboard)
+        read = "-" if c.read_scoreboard is None else str(c.read_scoreboard)
+        codes = f"{c.stall:2d} {waits} {write} {read}"
+    line = "" if x.line is None else str(x.line)
+    cycle = number(a.issue_cycles[i])
+    text = clean(f"{x.guard + ' ' if x.guard else ''}{x.text.removeprefix(x.guard).strip()}")
+    place = f"{x.offset:05x}   {'|' * min(4, depth):<4} {cycle:>5}"
+    return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}  {text}"
+
+
+def _loop_line(f: LoopFacts) -> str:
+    cycles = (
+        "several paths" if f.cycles_per_iteration is None else f"{number(f.cycles_per_iteration)} cycles per iteration"
+    )
+    mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1])[:6])
+    shape = f"loop of {f.instructions} instructions: {cycles} of a lone warp, ILP {f.ilp:.1f}, MLP {f.mlp:.1f}"
+    return f"        {shape}; {mix}"
 
 
 def verdicts(totals: dict[str, int]) -> Text:

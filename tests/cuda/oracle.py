@@ -1,0 +1,81 @@
+"""What nvdisasm itself says about a cubin: definitions and uses (-plr), blocks and edges (-bbcfg)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from warplens.frontend import toolchain
+from warplens.frontend.disassembly import Function
+
+_BANKS = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+Marks = dict[tuple[str, int], tuple[set[str], set[str]]]
+
+
+def definitions_and_uses(cubin: Path) -> Marks:
+    """Return (definitions, uses) by (function, offset): ^ defines, v uses, x does both."""
+    found: Marks = {}
+    section, columns, header = "", None, list[str]()
+    for row in toolchain.run("nvdisasm", "-c", "-plr", "-lrm", "narrow", cubin).splitlines():
+        start = re.match(r'^\s*\.section\s+"?\.text\.(.+?)"?,"', row)
+        if start:
+            section, columns, header = start.group(1), None, []
+            continue
+        code, mark, notes = row.rpartition("// ")
+        if not mark:
+            continue
+        if notes.startswith("+---"):
+            if header:
+                columns, header = _columns(header), []
+        elif columns is None:
+            if notes.startswith("|"):
+                header.append(notes)
+        elif (at := re.match(r"^\s*/\*([0-9a-f]{4,})\*/", code)) and notes.startswith("|"):
+            marks = {register: notes[i] for i, register in columns.items() if i < len(notes)}
+            defined = {register for register, sign in marks.items() if sign in "^x"}
+            used = {register for register, sign in marks.items() if sign in "vx"}
+            found[section, int(at.group(1), 16)] = (defined, used)
+    return found
+
+
+def _columns(header: list[str]) -> dict[int, str]:
+    """Return the register of each column: bank names in the first line, digits from top to bottom below."""
+    names, digits = header[0], header[1:]
+    bars = [i for i, c in enumerate(names) if c == "|"]
+    columns = {}
+    for left, right in zip(bars, bars[1:], strict=False):
+        bank = _BANKS.get(names[left + 1 : right].strip())
+        for i in range(left + 1, right):
+            text = "".join(line[i] for line in digits if i < len(line)).strip()
+            if bank and text.isdigit():
+                columns[i] = f"{bank}{int(text)}"
+    return columns
+
+
+def blocks_and_edges(
+    cubin: Path, functions: list[Function]
+) -> dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]]:
+    """Return, by code section, the blocks (first and last offset) and the edges (first offsets)."""
+    text = toolchain.run("nvdisasm", "-c", "-bbcfg", "-poff", cubin)
+    by_name = {f.name: f for f in functions}
+    found: dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]] = defaultdict(lambda: (set(), set()))
+    section = ""
+    quoted = r'"((?:[^"\\]|\\.)*)"'
+    for cluster in re.finditer(r'subgraph "cluster_(.*?)" \{(.*?)\n\}\n', text, re.S):
+        name, body = cluster.groups()
+        if name in by_name:
+            section = name
+        elif not (section and name in by_name[section].labels):
+            section = next((f.name for f in functions if name in f.labels), section)
+        nodes = {}
+        for node, label in re.findall(rf"\n{quoted}\n\[label={quoted}\]", body):
+            offsets = [int(x, 16) for x in re.findall(r"(?:\\l|>|\|<exit\d+>)([0-9a-f]{4,}):\\ ", label)]
+            if offsets:
+                nodes[node] = (min(offsets), max(offsets))
+        blocks, edges = found[section]
+        blocks.update(nodes.values())
+        for a, b in re.findall(rf"\n{quoted}:\w+:\w+ -> {quoted}", body):
+            if a in nodes and b in nodes:
+                edges.add((nodes[a][0], nodes[b][0]))
+    return found
