@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 from warplens.frontend import toolchain
 from warplens.frontend.disassembly import Function
 
 _BANKS = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
+Graph = tuple[set[tuple[int, int]], set[tuple[int, int]]]
 Marks = dict[tuple[str, int], tuple[set[str], set[str]]]
 
 
-def definitions_and_uses(cubin: Path) -> Marks:
+def live_ranges(cubin: Path) -> str:
+    """Return the disassembly with nvdisasm's columns of live ranges behind each instruction."""
+    return toolchain.run("nvdisasm", "-c", "-plr", "-lrm", "narrow", cubin)
+
+
+def definitions_and_uses(text: str) -> Marks:
     """Return (definitions, uses) by (function, offset): ^ defines, v uses, x does both."""
     found: Marks = {}
     section, columns, header = "", None, list[str]()
-    for row in toolchain.run("nvdisasm", "-c", "-plr", "-lrm", "narrow", cubin).splitlines():
+    for row in text.splitlines():
         start = re.match(r'^\s*\.section\s+"?\.text\.(.+?)"?,"', row)
         if start:
             section, columns, header = start.group(1), None, []
@@ -44,7 +51,7 @@ def _columns(header: list[str]) -> dict[int, str]:
     names, digits = header[0], header[1:]
     bars = [i for i, c in enumerate(names) if c == "|"]
     columns = {}
-    for left, right in zip(bars, bars[1:], strict=False):
+    for left, right in pairwise(bars):
         bank = _BANKS.get(names[left + 1 : right].strip())
         for i in range(left + 1, right):
             text = "".join(line[i] for line in digits if i < len(line)).strip()
@@ -53,13 +60,11 @@ def _columns(header: list[str]) -> dict[int, str]:
     return columns
 
 
-def blocks_and_edges(
-    cubin: Path, functions: list[Function]
-) -> dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]]:
+def blocks_and_edges(cubin: Path, functions: list[Function]) -> dict[str, Graph]:
     """Return, by code section, the blocks (first and last offset) and the edges (first offsets)."""
     text = toolchain.run("nvdisasm", "-c", "-bbcfg", "-poff", cubin)
     by_name = {f.name: f for f in functions}
-    found: dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]] = defaultdict(lambda: (set(), set()))
+    found: dict[str, Graph] = defaultdict(lambda: (set(), set()))
     section = ""
     quoted = r'"((?:[^"\\]|\\.)*)"'
     for cluster in re.finditer(r'subgraph "cluster_(.*?)" \{(.*?)\n\}\n', text, re.S):

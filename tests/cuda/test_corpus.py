@@ -15,7 +15,7 @@ from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program, Resources
 
-from .oracle import blocks_and_edges, definitions_and_uses
+from .oracle import blocks_and_edges, definitions_and_uses, live_ranges
 
 pytestmark = pytest.mark.cuda
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.cu"))
@@ -42,8 +42,8 @@ def _explained(instruction: Instruction, wrong: set[str]) -> str:
         return "it marks what a callee may clobber by the ABI; we mark what the call itself reads"
     if instruction.opcode in ("P2R", "R2P"):
         return "it does not track predicates moved as one register"
-    if wrong == {"UR63"}:
-        return "it takes UR63 for the zero register, which it is no more on sm_100"
+    if all(r.startswith("UR") and int(r[2:]) >= 63 for r in wrong):
+        return "it knows no uniform register beyond UR62; sm_100 has more"
     if instruction.opcode == "LDGSTS" and all(r.startswith("P") for r in wrong):
         return "it marks the zero-fill predicate as written; a copy only reads it"
     if instruction.opcode == "TLD" and wrong == {"UR5"}:
@@ -57,8 +57,9 @@ def test_operands_flow_and_scoreboards(source: Path, arch: str, tmp_path: Path) 
     includes = [f"-I{folder}" for folder in toolchain.include_folders()] if source.stem.endswith("_hdr") else []
     nvrtc.compile_source(source.read_text(), source.name, arch, includes, file)
     cubin = parse_cubin(file.read_bytes(), source.name)
-    functions = parse_disassembly(toolchain.run("nvdisasm", "-c", file))
-    marks, graph = definitions_and_uses(file), blocks_and_edges(file, functions)
+    text = live_ranges(file)
+    functions = parse_disassembly(text)
+    marks, graph = definitions_and_uses(text), blocks_and_edges(file, functions)
     assert functions
     for function in functions:
         program = _assembled(function, Resources(), source.name, [], cubin.words(function.name))
@@ -92,19 +93,22 @@ def _check_flow(program: Program, blocks: set[tuple[int, int]], edges: set[tuple
 
 def unguarded(code: list[Instruction]) -> list[Instruction]:
     """Return the instructions that read a register whose scoreboard they, in straight line, never waited for."""
-    pending: dict[str, int] = {}
+    pending: dict[str, set[int]] = {}
     wrong = []
     for instruction in code:
         control = instruction.control
         assert control is not None
-        pending = {r: board for r, board in pending.items() if board not in control.waits}
+        pending = {r: boards for r, boards in pending.items() if not boards & set(control.waits)}
         if any(r in pending for r in instruction.reads) and instruction.kind != "shared":
             wrong.append(instruction)
-        if control.write_scoreboard is not None:
-            pending |= dict.fromkeys(instruction.writes, control.write_scoreboard)
-        else:
-            for register in instruction.writes:
-                pending.pop(register, None)
+        for register in instruction.writes:
+            pending.pop(register, None)
+            if control.write_scoreboard is not None:
+                # the predicate of an ATOM says what memory it is and comes with the sources read
+                early = (
+                    {control.read_scoreboard} if register[0] == "P" and control.read_scoreboard is not None else set()
+                )
+                pending[register] = {control.write_scoreboard, *early}
         if instruction.opcode in ("BRA", "EXIT", "RET", "CALL", "BRX", "BSYNC", "DEPBAR", "WARPSYNC"):
             pending.clear()  # another path may come in, or the wait is elsewhere
     return wrong

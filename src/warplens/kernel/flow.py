@@ -10,7 +10,7 @@ from warplens.kernel.program import Program
 # An unguarded one of these is not followed by the next instruction.
 _LEAVES = frozenset(("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU", "BRA", "JMP", "RTT"))
 _BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
-_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC"))  # name a place where threads meet again: a block begins there
+_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC", "LEPC"))  # name a place where threads meet again or a call returns
 
 
 class Block(Struct, frozen=True):
@@ -76,7 +76,8 @@ def _blocks(program: Program) -> list[Block]:
         if _ends(instruction) and i + 1 < len(code):
             leaders.add(i + 1)
     for label, offset in program.labels.items():
-        if offset in index and not label.startswith(".L_"):  # a function's entry; others are leaders only as targets
+        # a function's entry, or an indirect branch that others share; other labels count only as targets
+        if offset in index and (not label.startswith(".L_") or code[index[offset]].opcode in ("BRX", "BRXU")):
             leaders.add(index[offset])
     starts = sorted(leaders)
     number = {start: n for n, start in enumerate(starts)}
@@ -113,7 +114,9 @@ def _ends(instruction: Instruction) -> bool:
 
 def _conditional(instruction: Instruction) -> bool:
     """Whether a branch or exit may not be taken: a guard, or a predicate among the operands of a BRA."""
-    if instruction.guard and not instruction.guard.endswith(("PT", "@PT")):
+    if instruction.guard and not instruction.guard.endswith("PT"):
+        return True
+    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:  # taken where the warp is (not) together
         return True
     return any(o.kind in ("predicate", "uniform predicate") and o.registers for o in instruction.operands)
 
