@@ -63,13 +63,18 @@ class Cubin(Struct, frozen=True):
         required = own.get(_REQUIRED_THREADS, b"")
         return Resources(
             registers=common.get(_REGISTERS, 0),
-            static_shared_bytes=shared.size if shared else 0,
+            static_shared_bytes=max(0, shared.size - self._reserved_bytes()) if shared else 0,
             barriers=_short(own.get(_BARRIERS)),
             frame_bytes=common.get(_MIN_STACK, 0),
             threads_max=_product(own.get(_MAX_THREADS, b"")),
             threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
         )
+
+    def _reserved_bytes(self) -> int:
+        """Return what the system reserves at the start of each block's shared memory (1 KiB from sm_90 on)."""
+        reserved = self.sections.get(".nv.shared.reserved.0")
+        return 1024 if reserved is not None else 0
 
     def producer(self) -> str:
         """Return the compiler that the cubin names, such as `ptxas 13.0.88`, or an empty string."""

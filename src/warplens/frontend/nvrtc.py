@@ -65,6 +65,8 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
         answer = json.loads(done.stdout)
     except ValueError:
         raise ToolError(f"{name}: NVRTC broke off (exit code {done.returncode}) on this source") from None
+    if "gpu-architecture" in str(answer.get("error", "")):
+        raise WarplensError(f"this NVRTC does not compile for {arch}; it knows sm_75 and later ones, such as sm_90")
     if "error" in answer:
         raise WarplensError(str(answer["error"]).strip() or f"{name}: NVRTC failed without a message")
     return str(answer["version"])

@@ -95,7 +95,8 @@ def _successors(
     if _jumps(last) and last.target in index:
         found.append(number[index[last.target]])
     found += [number[index[t]] for t in program.jump_targets.get(last.offset, ()) if t in index]
-    leaves = last.opcode in _LEAVES or (last.opcode == "CALL" and _jumps(last))
+    trap = last.opcode == "BPT" and "TRAP" in last.modifiers
+    leaves = last.opcode in _LEAVES or trap or (last.opcode == "CALL" and _jumps(last))
     if (not leaves or _conditional(last)) and at + 1 in number:
         found.append(number[at + 1])
     return tuple(dict.fromkeys(found))
