@@ -7,6 +7,8 @@ READY  := $(VENV)/.ready
 .PHONY: demo test lint types layers pytest bench clean
 
 demo: $(READY)
+	@$(BIN)/warplens show examples/saxpy.cu
+	@echo
 	@$(BIN)/warplens predict saxpy --gpu h200
 	@echo
 	@mkdir -p build

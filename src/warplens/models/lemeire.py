@@ -27,7 +27,7 @@ def latencies(kind: str, machine: Machine) -> tuple[float, float]:
     own = machine.lemeire.get(_OPERATION.get(kind, ""))
     if own is not None:
         return own.issue_cycles, own.completion_cycles
-    if kind in ("branch", "exit", "barrier"):
+    if KINDS[kind] == "issue":
         return 1 / machine.issue_ipc(), machine.sm.ilp_latency_cycles or machine.sm.issue_interval_cycles
     completion = machine.latency_cycles(kind, model=NAME)
     if kind in ("load", "store"):

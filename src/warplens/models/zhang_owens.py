@@ -37,7 +37,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
             continue
         rates[kind] = np.interp(n, table.warps_per_sm, table.ops_per_cycle_per_sm)
         times[unit] = count * machine.sm.warp_size / rates[kind]
-    if not times and left_out:
+    left_out += sorted({KINDS[k] for k in workload.executed()} - {*_TABLE, "issue"})
+    if not times and left_out and left_out[0] in _TABLE:
         raise machine.missing(NAME, f"throughput.{_TABLE[left_out[0]]}")
     if not times:
         raise WarplensError(f"{NAME} has no answer for {workload.name}: nothing in it that throughput tables cover")
