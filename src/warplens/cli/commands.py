@@ -34,8 +34,10 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -> None:
     if args.json:
         print(to_json(data))
-    else:
-        terminal.console().print(*parts, sep="\n")
+        return
+    console = terminal.console()
+    for part in parts:  # plain text goes out as it is: no markup, no wrapping
+        console.out(part, highlight=False) if isinstance(part, str) else console.print(part)
 
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:

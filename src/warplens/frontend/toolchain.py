@@ -5,6 +5,8 @@ Nothing is run through a shell, and every run has a time limit.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -84,6 +86,9 @@ def run(
 
 @cache
 def version(name: str) -> str:
-    """Return a tool's version, such as `nvdisasm 13.4.92`."""
+    """Return a tool's version, such as `nvdisasm 13.4.92`; a wheel's own version saves running the tool."""
+    if any(tool(name).is_relative_to(folder) for folder in wheel_folders()):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{name} {importlib.metadata.version(_WHEEL[name])}"
     found = re.search(r"V(\d+(?:\.\d+)+)", run(name, "--version"))
     return f"{name} {found.group(1)}" if found else name

@@ -257,12 +257,14 @@ def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
     depth = _depths(p, a)
     starts = {b.first for b in a.flow.blocks}
     ends = {a.flow.blocks[max(loop.blocks)].last: n for n, loop in enumerate(a.flow.loops)}
+    listing = []
     for i, x in enumerate(p.instructions):
         if i in starts and i:
-            parts.append(Text("        " + "|" * min(4, depth[i])))
-        parts.append(Text(_line(x, a, i, depth[i])[:120]))
+            listing.append("        " + "|" * min(4, depth[i]))
+        listing.append(_line(x, a, i, depth[i])[:120])
         if i in ends:
-            parts.append(Text(_loop_line(a.loops[ends[i]]), "cyan"))
+            listing.append(_loop_line(a.loops[ends[i]])[:120])
+    parts.append("\n".join(listing))
     return parts
 
 
