@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import WarplensError
 from warplens.frontend import nvrtc, toolchain
 from warplens.frontend.cubin import parse_cubin
 from warplens.frontend.disassembly import control_of, parse_disassembly
@@ -25,15 +24,6 @@ CASES = [
     for source in CORPUS
     for arch in (("sm_90a",) if "sm90a" in source.stem else ARCHITECTURES)
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _tools() -> None:
-    try:
-        nvrtc.library()
-        toolchain.tool("nvdisasm")
-    except WarplensError as error:
-        pytest.skip(str(error))
 
 
 def _explained(instruction: Instruction, wrong: set[str]) -> str:

@@ -28,15 +28,6 @@ extern "C" __global__ void __launch_bounds__(128) plain(float *p) { p[threadIdx.
 """
 
 
-@pytest.fixture(autouse=True)
-def _tools() -> None:
-    try:
-        nvrtc.library()
-        toolchain.tool("nvdisasm")
-    except WarplensError as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     path = tmp_path / "two.cu"

@@ -50,17 +50,7 @@ def parser() -> argparse.ArgumentParser:
     occupancy = _workload_command(commands, "occupancy", "what fits on an SM, and throughput against occupancy")
     occupancy.add_argument("--model", default="volkov", help="the model for the curve (default: volkov)")
 
-    show = commands.add_parser("show", help="the annotated machine code of a kernel (.cu, .ptx, .cubin, programs)")
-    show.add_argument("file", help="CUDA source, PTX, a cubin, a program or library, or a disassembly (.sass)")
-    show.add_argument("--kernel", help="which kernel, by name or a part of it")
-    show.add_argument("--list", action="store_true", help="only list the kernels")
-    show.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
-    show.add_argument("--gpu", default="h200", metavar="NAME", help="machine whose latencies count (default: h200)")
-    show.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
-    show.add_argument("-I", dest="includes", action="append", default=[], metavar="FOLDER", help="include folder")
-    show.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
-    show.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler")
-    _json(show)
+    _show_command(commands)
     models = commands.add_parser("models", help="list the models")
     _json(models)
     machine = commands.add_parser("machine", help="list, show or check machine files")
@@ -92,6 +82,20 @@ def parser() -> argparse.ArgumentParser:
     validate.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
     _json(validate)
     return top
+
+
+def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    show = commands.add_parser("show", help="the annotated machine code of a kernel (.cu, .ptx, .cubin, programs)")
+    show.add_argument("file", help="CUDA source, PTX, a cubin, a program or library, or a disassembly (.sass)")
+    show.add_argument("--kernel", help="which kernel, by name or a part of it")
+    show.add_argument("--list", action="store_true", help="only list the kernels")
+    show.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
+    show.add_argument("--gpu", default="h200", metavar="NAME", help="machine whose latencies count (default: h200)")
+    show.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
+    show.add_argument("-I", dest="includes", action="append", default=[], metavar="FOLDER", help="include folder")
+    show.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
+    show.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler")
+    _json(show)
 
 
 def _json(command: argparse.ArgumentParser) -> None:

@@ -53,112 +53,163 @@ def parameters(machine: Machine, model: str) -> Parameters:
     return Parameters(fp_lat, memory_latency(machine, model), delta, False, 0.0, _GAMMA, simd, sfu, bandwidth)
 
 
+class Counts(Struct, frozen=True):
+    """What one warp executes, and how many warps an SM does."""
+
+    insts: Number
+    sfu_insts: Number
+    mem_insts: Number
+    extra: Number
+    n: Number
+    warps: Number
+    avg_dram_lat: Number
+
+
+class Computation(Struct, frozen=True):
+    """Equations (2) to (10)."""
+
+    itilp_max: Number
+    itilp: Number
+    w_parallel: Number
+    o_sync: Number
+    o_sfu: Number
+    o_cfdiv: Number
+    o_bank: Number
+    w_serial: Number
+    t_comp: Number
+
+
+class MemoryCost(Struct, frozen=True):
+    """Equations (11) to (15) and Appendix A."""
+
+    amat: Number
+    cwp: Number
+    bw_per_warp: Number
+    mwp_peak_bw: Number
+    cap: Number
+    mwp: Number
+    mwp_cp: Number
+    itmlp: Number
+    t_mem: Number
+
+
+def computation(workload: Workload, p: Parameters, k: Counts, size: float) -> Computation:
+    """Return the computation cost: parallel work and what is serialised."""
+    itilp_max = p.fp_lat / (size / p.simd_width)  # (5)
+    itilp = np.minimum(workload.ilp * k.n, itilp_max)  # (4)
+    w_parallel = (k.insts - k.extra) * k.warps * p.fp_lat / itilp  # (3)
+    f_sync = p.gamma * k.avg_dram_lat * k.mem_insts / k.insts  # (8)
+    o_sync = workload.barriers * workload.iterations * k.warps * f_sync  # (7)
+    f_sfu = np.clip(k.sfu_insts / k.insts - p.sfu_width / p.simd_width, 0.0, 1.0)  # (10)
+    o_sfu = k.sfu_insts * k.warps * size / p.sfu_width * f_sfu  # (9)
+    o_cfdiv = k.extra * k.warps * p.fp_lat / itilp
+    o_bank = _bank_cycles(workload) * k.warps * size / p.simd_width
+    w_serial = o_sync + o_sfu + o_cfdiv + o_bank  # (6)
+    return Computation(itilp_max, itilp, w_parallel, o_sync, o_sfu, o_cfdiv, o_bank, w_serial, w_parallel + w_serial)
+
+
+def memory_cost(
+    workload: Workload, machine: Machine, p: Parameters, k: Counts, itilp: Number, active_sms: Number, departure: bool
+) -> MemoryCost:
+    """Return the memory cost: requests over how many of them overlap."""
+    amat = k.avg_dram_lat * _miss_ratio(workload) + p.hit_lat  # (12)
+    mem_cycles = k.mem_insts * amat / workload.mlp  # (A.4)
+    comp_cycles = k.insts * p.fp_lat / itilp  # (A.3)
+    cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, k.n)  # (A.1), (A.2)
+    bw_per_warp = machine.chip.clock_hz * _request_bytes(workload) / k.avg_dram_lat  # (A.7)
+    mwp_peak_bw = p.bandwidth / (bw_per_warp * active_sms)  # (A.6)
+    cap = k.avg_dram_lat / p.delta if departure and p.capped and p.delta else np.inf
+    mwp = np.minimum(np.minimum(cap, mwp_peak_bw), k.n)  # (A.5)
+    mwp_cp = np.minimum(np.maximum(1.0, cwp - 1), mwp)  # (15)
+    itmlp = np.minimum(workload.mlp * mwp_cp, mwp_peak_bw)  # (14)
+    t_mem = k.mem_insts * k.warps / itmlp * amat  # (11)
+    return MemoryCost(amat, cwp, bw_per_warp, mwp_peak_bw, cap, mwp, mwp_cp, itmlp, t_mem)
+
+
 def predict(workload: Workload, machine: Machine, residency: Residency, *, departure: bool = True) -> Prediction:
     """Predict T_exec and the benefits; `departure=False` drops the cap that Delta puts on MWP."""
     model = "sim2012" if departure else "sim2012-no-departure"
     p = parameters(machine, model)
-    size, n = machine.sm.warp_size, residency.warps_per_sm
     counts = workload.executed()
     sfu_insts = counts.get("sfu", 0.0)
-    insts = sum(counts.values(), start=0.0) - sfu_insts
-    mem_insts = workload.memory_instructions()
-    warps = n if workload.steady else residency.warps_on_sm  # #total_warps / #active_SMs
-
-    avg_dram_lat = p.dram_lat + (_transactions(workload) - 1) * p.delta  # (13)
-    f_sync = p.gamma * avg_dram_lat * mem_insts / insts  # (8)
-    o_sync = workload.barriers * workload.iterations * warps * f_sync  # (7)
-    itilp_max = p.fp_lat / (size / p.simd_width)  # (5)
-    itilp = np.minimum(workload.ilp * n, itilp_max)  # (4)
-    extra = sum(workload.divergent.values(), start=0.0) * workload.iterations
-    w_parallel = (insts - extra) * warps * p.fp_lat / itilp  # (3)
-    f_sfu = np.clip(sfu_insts / insts - p.sfu_width / p.simd_width, 0.0, 1.0)  # (10)
-    o_sfu = sfu_insts * warps * size / p.sfu_width * f_sfu  # (9)
-    o_cfdiv = extra * warps * p.fp_lat / itilp
-    o_bank = _bank_cycles(workload) * warps * size / p.simd_width
-    w_serial = o_sync + o_sfu + o_cfdiv + o_bank  # (6)
-    t_comp = w_parallel + w_serial  # (2)
-
-    amat = avg_dram_lat * _miss_ratio(workload) + p.hit_lat  # (12)
-    mem_cycles = mem_insts * amat / workload.mlp  # (A.4)
-    comp_cycles = insts * p.fp_lat / itilp  # (A.3)
-    cwp = np.minimum((mem_cycles + comp_cycles) / comp_cycles, n)  # (A.1), (A.2)
-    bw_per_warp = machine.chip.clock_hz * _request_bytes(workload) / avg_dram_lat  # (A.7)
-    mwp_peak_bw = p.bandwidth / (bw_per_warp * residency.active_sms)  # (A.6)
-    cap = avg_dram_lat / p.delta if departure and p.capped and p.delta else np.inf
-    mwp = np.minimum(np.minimum(cap, mwp_peak_bw), n)  # (A.5)
-    mwp_cp = np.minimum(np.maximum(1.0, cwp - 1), mwp)  # (15)
-    itmlp = np.minimum(workload.mlp * mwp_cp, mwp_peak_bw)  # (14)
-    t_mem = mem_insts * warps / itmlp * amat  # (11)
-
-    zeta = np.where(cwp <= mwp, 1.0, 0.0)  # (17)
-    t_overlap = np.minimum(t_comp * (n - zeta) / n, t_mem)  # (16), (17)
-    t_exec = t_comp + t_mem - t_overlap  # (1)
-    terms = {
-        "N": Term(n, "warps", "(4)"),
-        "ITILP_max": Term(itilp_max, "", "(5)"),
-        "ITILP": Term(itilp, "", "(4)"),
-        "W_parallel": Term(w_parallel, "cycles", "(3)"),
-        "O_sync": Term(o_sync, "cycles", "(7), (8)"),
-        "O_SFU": Term(o_sfu, "cycles", "(9), (10)"),
-        "O_CFdiv": Term(o_cfdiv, "cycles", "(6)"),
-        "O_bank": Term(o_bank, "cycles", "(6)"),
-        "W_serial": Term(w_serial, "cycles", "(6)"),
-        "T_comp": Term(t_comp, "cycles", "(2)"),
-        "avg_DRAM_lat": Term(avg_dram_lat, "cycles", "(13)"),
-        "AMAT": Term(amat, "cycles", "(12)"),
-        "CWP": Term(cwp, "warps", "(A.1)"),
-        "BW_per_warp": Term(bw_per_warp, "B/s", "(A.7)"),
-        "MWP_peak_bw": Term(mwp_peak_bw, "warps", "(A.6)"),
-        "avg_DRAM_lat / Delta": Term(cap, "warps", "(A.5)"),
-        "MWP": Term(mwp, "warps", "(A.5)"),
-        "MWP_cp": Term(mwp_cp, "warps", "(15)"),
-        "ITMLP": Term(itmlp, "", "(14)"),
-        "T_mem": Term(t_mem, "cycles", "(11)"),
-        "T_overlap": Term(t_overlap, "cycles", "(16), (17)"),
-        "T_exec": Term(t_exec, "cycles", "(1)"),
-        **_benefits(workload, p, insts, warps, itilp, itilp_max, w_parallel, w_serial, t_comp, t_mem, t_overlap,
-                    avg_dram_lat, mwp_peak_bw, residency),
-    }  # fmt: skip
+    k = Counts(
+        insts=sum(counts.values(), start=0.0) - sfu_insts,
+        sfu_insts=sfu_insts,
+        mem_insts=workload.memory_instructions(),
+        extra=sum(workload.divergent.values(), start=0.0) * workload.iterations,
+        n=residency.warps_per_sm,
+        warps=residency.warps_per_sm if workload.steady else residency.warps_on_sm,  # #total_warps / #active_SMs
+        avg_dram_lat=p.dram_lat + (_transactions(workload) - 1) * p.delta,  # (13)
+    )
+    c = computation(workload, p, k, machine.sm.warp_size)
+    m = memory_cost(workload, machine, p, k, c.itilp, residency.active_sms, departure)
+    zeta = np.where(m.cwp <= m.mwp, 1.0, 0.0)  # (17)
+    t_overlap = np.minimum(c.t_comp * (k.n - zeta) / k.n, m.t_mem)  # (16), (17)
+    t_exec = c.t_comp + m.t_mem - t_overlap  # (1)
+    per_warp = residency.warps_on_sm / k.warps
     return answer(
         model,
         workload,
         machine,
         residency,
-        cycles=t_exec / warps * residency.warps_on_sm,
-        bounds={"memory": t_mem > t_comp, "serialization": w_serial > w_parallel, "computation": True},
-        limits={
-            "computation": t_comp / warps * residency.warps_on_sm,
-            "memory": t_mem / warps * residency.warps_on_sm,
+        cycles=t_exec * per_warp,
+        bounds={"memory": m.t_mem > c.t_comp, "serialization": c.w_serial > c.w_parallel, "computation": True},
+        limits={"computation": c.t_comp * per_warp, "memory": m.t_mem * per_warp},
+        terms={
+            **_terms(k, c, m),
+            "T_overlap": Term(t_overlap, "cycles", "(16), (17)"),
+            "T_exec": Term(t_exec, "cycles", "(1)"),
+            **_benefits(workload, p, k, c, m, t_overlap),
         },
-        terms=terms,
     )
 
 
+def _terms(k: Counts, c: Computation, m: MemoryCost) -> dict[str, Term]:
+    return {
+        "N": Term(k.n, "warps", "(4)"),
+        "ITILP_max": Term(c.itilp_max, "", "(5)"),
+        "ITILP": Term(c.itilp, "", "(4)"),
+        "W_parallel": Term(c.w_parallel, "cycles", "(3)"),
+        "O_sync": Term(c.o_sync, "cycles", "(7), (8)"),
+        "O_SFU": Term(c.o_sfu, "cycles", "(9), (10)"),
+        "O_CFdiv": Term(c.o_cfdiv, "cycles", "(6)"),
+        "O_bank": Term(c.o_bank, "cycles", "(6)"),
+        "W_serial": Term(c.w_serial, "cycles", "(6)"),
+        "T_comp": Term(c.t_comp, "cycles", "(2)"),
+        "avg_DRAM_lat": Term(k.avg_dram_lat, "cycles", "(13)"),
+        "AMAT": Term(m.amat, "cycles", "(12)"),
+        "CWP": Term(m.cwp, "warps", "(A.1)"),
+        "BW_per_warp": Term(m.bw_per_warp, "B/s", "(A.7)"),
+        "MWP_peak_bw": Term(m.mwp_peak_bw, "warps", "(A.6)"),
+        "avg_DRAM_lat / Delta": Term(m.cap, "warps", "(A.5)"),
+        "MWP": Term(m.mwp, "warps", "(A.5)"),
+        "MWP_cp": Term(m.mwp_cp, "warps", "(15)"),
+        "ITMLP": Term(m.itmlp, "", "(14)"),
+        "T_mem": Term(m.t_mem, "cycles", "(11)"),
+    }
+
+
 def _benefits(
-    workload: Workload, p: Parameters, insts: Number, warps: Number, itilp: Number, itilp_max: Number,
-    w_parallel: Number, w_serial: Number, t_comp: Number, t_mem: Number, t_overlap: Number,
-    avg_dram_lat: Number, mwp_peak_bw: Number, residency: Residency,
-) -> dict[str, Term]:  # fmt: skip
+    workload: Workload, p: Parameters, k: Counts, c: Computation, m: MemoryCost, t_overlap: Number
+) -> dict[str, Term]:
     """Return the ideal costs and the four potential benefits, Equations (18) to (23)."""
-    essential = workload.essential
-    counts = workload.executed()
+    essential, counts = workload.essential, workload.executed()
     fp = counts.get("fp32", 0.0) + counts.get("fp64", 0.0)
     if essential.fp_instructions is not None:
         fp = essential.fp_instructions
-    t_fp = fp * warps * p.fp_lat / itilp  # (18)
-    per_warp = workload.dram_bytes() if essential.data_bytes is None else (
-        essential.data_bytes / workload.total_warps
-    )  # fmt: skip
-    requests = per_warp / 128.0 * warps  # the data in requests of a warp, per SM
-    t_mem_min = requests * avg_dram_lat / mwp_peak_bw  # (19)
-    b_itilp = w_parallel * (1 - itilp / itilp_max)  # (20): the same instructions at ITILP_max
-    b_fp = t_comp - t_fp - b_itilp - w_serial  # (22)
-    b_memlp = np.maximum(t_mem - t_overlap - t_mem_min, 0.0)  # (23)
+    t_fp = fp * k.warps * p.fp_lat / c.itilp  # (18)
+    per_warp = workload.dram_bytes()
+    if essential.data_bytes is not None:
+        per_warp = essential.data_bytes / workload.total_warps
+    t_mem_min = per_warp / 128.0 * k.warps * k.avg_dram_lat / m.mwp_peak_bw  # (19), the data in requests of 128 B
+    b_itilp = c.w_parallel * (1 - c.itilp / c.itilp_max)  # (20): the same instructions at ITILP_max
+    b_fp = c.t_comp - t_fp - b_itilp - c.w_serial  # (22)
+    b_memlp = np.maximum(m.t_mem - t_overlap - t_mem_min, 0.0)  # (23)
     return {
         "T_fp": Term(t_fp, "cycles", "(18)"),
         "T_mem_min": Term(t_mem_min, "cycles", "(19)"),
         "B_itilp": Term(b_itilp, "cycles", "(20)"),
-        "B_serial": Term(w_serial, "cycles", "(21)"),
+        "B_serial": Term(c.w_serial, "cycles", "(21)"),
         "B_fp": Term(b_fp, "cycles", "(22)"),
         "B_memlp": Term(b_memlp, "cycles", "(23)"),
     }

@@ -1,0 +1,17 @@
+"""These tests need the CUDA wheels (NVRTC, nvdisasm), and no GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplens.errors import WarplensError
+from warplens.frontend import nvrtc, toolchain
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tools() -> None:
+    try:
+        nvrtc.library()
+        toolchain.tool("nvdisasm")
+    except WarplensError as error:
+        pytest.skip(str(error))
