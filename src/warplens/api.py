@@ -21,7 +21,7 @@ __all__ = [
     "Analysis", "Comparison", "Curve", "Item", "Machine", "ModelError", "Number", "Occupancy", "Options",
     "Prediction", "Program", "Workload", "analyse", "compare", "list_kernels", "list_machines", "list_models",
     "list_workloads", "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy",
-    "occupancy_curve", "predict", "predict_all", "reproduce", "validate",
+    "occupancy_curve", "occupancy_table", "predict", "predict_all", "reproduce", "validate",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -108,6 +108,28 @@ def occupancy(workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU)
         registers_per_thread=launch.registers_per_thread,
         shared_bytes_per_block=launch.shared_bytes_per_block,
     )
+
+
+def occupancy_table(
+    program: Program, gpu: Machine | str = DEFAULT_GPU, *, dynamic_shared_bytes: int = 0
+) -> dict[int, Occupancy]:
+    """Return what fits on an SM for each block size that the kernel and the machine allow."""
+    m, needs = _machine(gpu), program.resources
+    most = min(int(m.sm.threads_per_block_max or 1024), needs.threads_max or 1024)
+    found = {}
+    for threads in range(32, most + 1, 32):
+        try:
+            found[threads] = machine.occupancy(
+                m,
+                threads_per_block=threads,
+                registers_per_thread=needs.registers,
+                shared_bytes_per_block=needs.static_shared_bytes + dynamic_shared_bytes,
+            )
+        except WarplensError:
+            continue  # not even one block of this size
+    if not found:
+        raise WarplensError(f"no block of {program.demangled} fits on an SM of {m.name}")
+    return found
 
 
 def reproduce(which: str | None = None) -> Iterator[Item]:

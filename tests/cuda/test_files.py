@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import subprocess
@@ -147,3 +148,14 @@ def test_show_fits_the_screen_and_is_quick(source: Path) -> None:
     done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert "loop of" in done.stdout and "cycles per iteration" in done.stdout
+
+
+def test_occupancy_of_a_compiled_kernel(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cubin = tmp_path / "k.cubin"
+    nvrtc.compile_source(SOURCE, "two.cu", "sm_90", ["-DFACTOR=1"], cubin)
+    assert main(["occupancy", str(cubin), "--kernel", "plain", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert list(rows) == ["32", "64", "96", "128"]  # __launch_bounds__(128)
+    assert rows["64"]["warps_per_sm"] == 64 and rows["32"]["limiter"] == "blocks"
+    assert main(["occupancy", str(source), "--gpu", "gtx980"]) == 2
+    assert "compilers of today make no code for GeForce GTX 980" in capsys.readouterr().err

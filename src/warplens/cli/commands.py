@@ -88,6 +88,8 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _occupancy(args: argparse.Namespace) -> None:
+    if Path(args.workload).suffix in (".cu", ".ptx", ".cubin"):
+        return _occupancy_of_file(args)
     workload, machines = _given(args)
     data, parts = [], []
     for m in machines:
@@ -96,7 +98,24 @@ def _occupancy(args: argparse.Namespace) -> None:
         data.append({"occupancy": fits, "curve": curve})
         parts += [] if fits is None else terminal.occupancy(fits, workload.name, m)
         parts += terminal.curve(curve, m)
-    _show(args, data[0] if len(data) == 1 else data, parts)
+    return _show(args, data[0] if len(data) == 1 else data, parts)
+
+
+def _occupancy_of_file(args: argparse.Namespace) -> None:
+    """What fits on an SM of a compiled kernel, by block size."""
+    machine = api.load_machine(args.gpu)
+    options = api.Options() if args.workload.endswith(".cubin") else api.Options(arch=_arch(machine))
+    program = api.load_program(args.workload, args.kernel, options)
+    table = api.occupancy_table(program, machine, dynamic_shared_bytes=args.dynamic_shared)
+    _show(args, {"kernel": program.demangled, "rows": table}, terminal.occupancy_table(table, program, machine))
+
+
+def _arch(machine: Machine) -> str:
+    """The architecture to compile for, which must be one that compilers still know."""
+    capability = machine.compute_capability or ""
+    if not capability or float(capability) < 7.5:
+        raise WarplensError(f"compilers of today make no code for {machine.name}; name a GPU from cc 7.5 on")
+    return f"sm_{capability.replace('.', '')}"
 
 
 def _show_(args: argparse.Namespace) -> None:

@@ -49,6 +49,10 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
     occupancy = _workload_command(commands, "occupancy", "what fits on an SM, and throughput against occupancy")
     occupancy.add_argument("--model", default="volkov", help="the model for the curve (default: volkov)")
+    occupancy.add_argument("--kernel", help="for a .cu, .ptx or .cubin: which kernel")
+    occupancy.add_argument(
+        "--dynamic-shared", type=int, default=0, metavar="BYTES", help="shared memory asked at launch"
+    )
 
     _show_command(commands)
     models = commands.add_parser("models", help="list the models")

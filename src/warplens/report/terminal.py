@@ -175,6 +175,24 @@ def occupancy(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]
     ]
 
 
+def occupancy_table(rows: dict[int, Occupancy], p: Program, machine: Machine) -> list[RenderableType]:
+    """Render occupancy over block sizes, with a bar and what limits each."""
+    best = max(o.warps_per_sm for o in rows.values())
+    sizes = [str(threads) for threads, o in rows.items() if o.warps_per_sm == best]
+    cells: list[list[RenderableType]] = [
+        [str(threads), str(o.blocks_per_sm), str(o.warps_per_sm), f"{o.fraction:.0%}", o.limiter,
+         Text("█" * round(_BAR * o.fraction), "cyan")]
+        for threads, o in rows.items()
+    ]  # fmt: skip
+    needs = f"{p.resources.registers} registers per thread, {p.resources.static_shared_bytes} B static shared memory"
+    return [
+        Text(f"{clean(p.demangled)} on {machine.name}: at most {best} warps per SM", "bold"),
+        Text(f"  with blocks of {', '.join(sizes)} threads; {needs}"),
+        "",
+        table(["block", "blocks/SM", "warps/SM", "occupancy", "limited by", ""], cells, {0, 1, 2, 3}),
+    ]
+
+
 def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     """Render the list of machines."""
     rows = []
