@@ -24,7 +24,7 @@ class LoneWarp(Struct, frozen=True):
 def issue_alone(code: list[Instruction], machine: Machine, *, taken: set[int] | None = None) -> LoneWarp:
     """Issue instructions in order for one warp; `taken` has the positions of branches that are taken."""
     now, next_barrier = 0.0, 0.0
-    released = [0.0] * 6
+    released = [0.0] * 8  # six scoreboards; a damaged field may name another
     cycles: list[float] = []
     waited: list[int | None] = []
     for i, instruction in enumerate(code):
