@@ -28,6 +28,7 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program, Resources
 
 DEFAULT_ARCH = "sm_90"
+_DISASSEMBLY_SECONDS = 20.0  # a kernel of 10,000 instructions takes two; a damaged one may hang it
 
 
 class Options(Struct, frozen=True):
@@ -169,7 +170,7 @@ def _program(binary: Binary, name: str, origin: str) -> Program:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.elf)
         try:
-            text = toolchain.run("nvdisasm", "-c", "-g", file)
+            text = toolchain.run("nvdisasm", "-c", "-g", file, limit_seconds=_DISASSEMBLY_SECONDS)
         except toolchain.ToolError as error:
             if "is not installed" in str(error) or "within" in str(error):
                 raise
