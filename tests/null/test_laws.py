@@ -128,8 +128,7 @@ def test_more_blocks_never_take_less_time(
         return
     assert seconds(grid + more) >= seconds(grid) * (1 - 1e-9)
     full = sms * 24 * 16
-    if model != "hong-kim-as-printed":
-        assert seconds(2 * full) == pytest.approx(2 * seconds(full), rel=0.02)
+    assert seconds(2 * full) == pytest.approx(2 * seconds(full), rel=0.02)
 
 
 @given(workloads(), machines, st.integers(1, 5000), st.integers(1, 8))
