@@ -7,12 +7,12 @@ READY  := $(VENV)/.ready
 .PHONY: demo test lint types layers pytest bench clean
 
 demo: $(READY)
-	@$(BIN)/warplens show examples/saxpy.cu
-	@echo
 	@$(BIN)/warplens predict saxpy --gpu h200
 	@echo
 	@mkdir -p build
 	@$(BIN)/warplens compare saxpy --gpu h200 --html build/saxpy.html
+	@echo
+	@$(BIN)/warplens show examples/saxpy.cu
 
 test: lint types layers pytest
 
