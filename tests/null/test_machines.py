@@ -4,24 +4,68 @@ from __future__ import annotations
 
 import random
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from warplens.api import compare, list_models
 from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines, load_machine, occupancy
 from warplens.machine.loader import FOLDER, parse
 
-IDS = ["8800gt", "8800gtx", "c2050", "fx5600", "gtx1060", "gtx280", "gtx480", "gtx680", "gtx980", "h200",
-       "hong-kim-example", "huang-synthetic", "volkov-table-3.3"]  # fmt: skip
+IDS = ["8800gt", "8800gtx", "a100", "a40", "b200", "c2050", "fx5600", "gtx1060", "gtx280", "gtx480", "gtx680", "gtx980",
+       "h200", "hong-kim-example", "huang-synthetic", "rtx3090", "rtx4090", "rtx5090", "t4",
+       "volkov-table-3.3"]  # fmt: skip
+RECENT = ["t4", "a100", "a40", "rtx3090", "rtx4090", "b200", "rtx5090"]  # of the architectures that compilers know
 
 
-def test_all_machines_of_the_papers_are_there() -> None:
+def test_all_machines_are_there() -> None:
     assert sorted(m.id for m in list_machines()) == IDS
     for alias, name in {"g80": "8800gtx", "gt200": "gtx280", "fermi": "gtx480", "kepler": "gtx680", "maxwell": "gtx980",
-                        "pascal": "gtx1060", "hopper": "h200", "GTX980": "gtx980"}.items():  # fmt: skip
+                        "pascal": "gtx1060", "hopper": "h200", "GTX980": "gtx980", "turing": "t4", "ampere": "a100",
+                        "ada": "rtx4090", "blackwell": "b200", "sm_86": "rtx3090", "sm_120": "rtx5090",
+                        }.items():  # fmt: skip
         assert load_machine(alias).id == name
+
+
+def test_no_two_machines_share_a_name() -> None:
+    names = [name for m in list_machines() for name in (m.id, *m.aliases)]
+    assert len(names) == len(set(names)) and all(name == name.lower() for name in names)
+
+
+@pytest.mark.parametrize("name", RECENT)
+def test_vendor_facts_agree_with_one_another(name: str) -> None:
+    m = load_machine(name)
+    cores, flops = m.sm.cuda_cores or 0, m.chip.peak_flops_per_second
+    assert m.chip.processing_elements == m.chip.sm_count * cores
+    assert flops == pytest.approx(m.chip.processing_elements * 2 * m.chip.clock_hz, rel=0.01)  # the data sheet's
+    assert m.peak_ipc("fp32") == cores / 32 and m.issue_ipc() == 4
+    assert m.peak_ipc("fp64") == (m.sm.fp64_units or 0) / 32 and m.peak_ipc("sfu") == (m.sm.sfu_units or 0) / 32
+    assert m.sm.warps_max == 4 * (m.sm.warps_per_scheduler_max or 0)
+    largest = (m.sm.shared_per_block_max_bytes or 0) + (m.sm.shared_reserved_bytes or 0)
+    assert largest == m.sm.shared_bytes  # one block may take all of it
+    assert all(source.source != "measured" for source in m.sources.values())  # we measured none of these
+
+
+@pytest.mark.parametrize("name", RECENT)
+def test_models_name_what_a_machine_without_measurements_lacks(name: str) -> None:
+    """No model crashes on a machine with few latencies: it answers, or it says which key it needs."""
+    machine = load_machine(name)
+    for workload in ("saxpy", "volkov-add-load", "volkov-add-sfu", "volkov-add-shared", "kothapalli-matmul"):
+        c = compare(workload, machine)
+        assert set(c.predictions) | set(c.silent) == set(list_models())
+        assert c.possible or workload != "saxpy"
+        for model, why in c.silent.items():
+            assert " needs " in why or " has no " in why or why.startswith(model), (model, why)
+    load = compare("saxpy", machine)
+    if machine.instructions.get("load") is None:
+        assert list(load.possible) == ["roofline"]
+        assert "needs instructions.load.latency_cycles" in load.silent["volkov"]
+    else:
+        assert "volkov" in load.possible
+    assert "needs instructions.sfu.latency_cycles" in compare("volkov-add-sfu", machine).silent["volkov"]
 
 
 @pytest.mark.parametrize("machine", list_machines(), ids=lambda m: m.id)
@@ -30,6 +74,43 @@ def test_every_number_has_a_source(machine: Machine) -> None:
     for key, source in machine.sources.items():
         assert source.ref and source.source in ("measured", "vendor", "paper", "derived"), key
         assert source.source != "measured" or source.date
+
+
+CHAINS = {
+    "fp32": ("FFMA", "float", "a = __fmaf_rn(a, b, b);"),
+    "int": ("IADD3", "int", 'asm volatile("add.s32 %0, %0, %1;" : "+r"(a) : "r"(b));'),
+    "imul": ("IMAD", "int", "a = a * b + c;"),
+    "half": ("HFMA2", "int", 'asm volatile("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(a) : "r"(b), "r"(c));'),
+}
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", RECENT)
+def test_fixed_latencies_are_the_compilers_stall_counts(name: str, tmp_path: Path) -> None:
+    from warplens.frontend import Options, load_program, nvrtc
+
+    try:
+        nvrtc.library()
+    except WarplensError as error:
+        pytest.skip(str(error))
+    machine = load_machine(name)
+    for kind, (opcode, number, statement) in CHAINS.items():
+        file = tmp_path / f"{kind}.cu"
+        file.write_text(f"""extern "C" __global__ void k({number} *p) {{
+            {number} a = p[0], b = p[1], c = p[2];
+            #pragma unroll
+            for (int i = 0; i < 16; i++) {{ {statement} }}
+            p[threadIdx.x] = a + c; }}""")
+        arch = f"sm_{str(machine.compute_capability).replace('.', '')}"
+        code = load_program(file, options=Options(arch=arch)).instructions
+        stalls = {
+            x.control.stall
+            for x, y in pairwise(code)
+            if x.control and x.opcode == y.opcode == opcode and set(x.writes) & set(y.reads)
+        }
+        own = machine.instructions[kind].latency_cycles
+        assert stalls == ({own} if own is not None else stalls) and stalls, (kind, stalls)
+        assert own is not None or len(stalls) > 1  # left out where the compiler uses several
 
 
 def _file(name: str = "gtx680") -> str:

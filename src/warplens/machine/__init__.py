@@ -2,6 +2,19 @@
 
 from warplens.machine.loader import list_machines, load_machine
 from warplens.machine.machine import KINDS, Machine, Source
-from warplens.machine.occupancy import Occupancy, occupancy
+from warplens.machine.occupancy import Occupancy, Step, occupancy
+from warplens.machine.occupancy_table import Needs, OccupancyTable, occupancy_table
 
-__all__ = ["KINDS", "Machine", "Occupancy", "Source", "list_machines", "load_machine", "occupancy"]
+__all__ = [
+    "KINDS",
+    "Machine",
+    "Needs",
+    "Occupancy",
+    "OccupancyTable",
+    "Source",
+    "Step",
+    "list_machines",
+    "load_machine",
+    "occupancy",
+    "occupancy_table",
+]

@@ -144,6 +144,7 @@ class Sm(_Section, frozen=True):
     shared_per_block_max_bytes: Bytes | None = None
     shared_unit_bytes: Bytes | None = None
     shared_reserved_bytes: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    barriers: Count | None = None
     cuda_cores: Count | None = None
     sfu_units: Count | None = None
     fp64_units: Count | None = None
@@ -319,9 +320,8 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         for path, value in values.items():
             keys = path.split("__")
             machine = _replaced(machine, keys, value)
-            dotted = ".".join(keys)
             source = Source(unit="", source="derived", ref="what-if: replaced by the caller")
-            machine = msgspec.structs.replace(machine, sources={**machine.sources, dotted: source})
+            machine = msgspec.structs.replace(machine, sources={**machine.sources, ".".join(keys): source})
         if all(isinstance(value, (int, float)) for value in values.values()):
             plain = msgspec.to_builtins(machine)
             convert({**plain, "sources": {}}, Machine, f"{self.id}, what if")  # ranges hold for a what-if too
