@@ -1,0 +1,236 @@
+"""Launch files: how a kernel is called, with its grid, block, arguments and what its arrays hold.
+
+    file = "saxpy.cu"
+    kernel = "saxpy"
+    grid = [4096, 1, 1]
+    block = [256, 1, 1]
+    [[arg]]
+    name = "n"
+    type = "i32"
+    value = 1048576
+    [[arg]]
+    name = "x"
+    type = "f32*"
+    count = 1048576
+    fill = "random"
+    [variant.small]              # the same call with some keys replaced
+    grid = 4
+    arg.n = 1024                 # an argument by its name
+    arg.x.count = 1024
+
+Nothing in a launch file is evaluated as code; `fill` is one of the functions of `warplens.kernel.contents`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from warplens.errors import FileError, WarplensError, nearest
+from warplens.files import convert, read_toml
+
+SCALAR_BYTES = {
+    "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8,
+    "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
+}  # fmt: skip
+_INTEGERS = {name: (name[0] == "i", 8 * size) for name, size in SCALAR_BYTES.items() if name[0] in "iu"}
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
+
+Extent = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Shape = Extent | Annotated[list[Extent], Meta(min_length=1, max_length=3)]
+
+
+class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a launch file: an unknown key is refused."""
+
+
+class Argument(_Part, frozen=True):
+    """A kernel argument: a scalar with its `value`, a pointer (`f32*`) to `count` elements, or raw `bytes` in hex."""
+
+    type: str
+    name: str = ""
+    value: float | int | str | None = None
+    count: Annotated[int, Meta(ge=0, le=1 << 44)] | None = None
+    fill: str = "zeros"
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether the argument points to an array."""
+        return self.type.endswith("*")
+
+    @property
+    def element(self) -> str:
+        """The scalar type, of the elements for a pointer."""
+        return self.type.rstrip("*")
+
+    @property
+    def size_bytes(self) -> int:
+        """What the argument occupies among the kernel's parameters."""
+        if self.is_pointer:
+            return 8
+        return len(str(self.value)) // 2 if self.type == "bytes" else SCALAR_BYTES[self.type]
+
+
+class Assumption(_Part, frozen=True):
+    """What to believe of a branch on a source line that depends on unknown values."""
+
+    line: Annotated[int, Meta(ge=1)]
+    taken_fraction: Annotated[float, Meta(ge=0, le=1)] | None = None
+    trips: Annotated[float, Meta(ge=0)] | None = None
+
+
+class KernelCall(_Part, frozen=True, kw_only=True):
+    """One call of a kernel. Paths in it are relative to `folder`, where its file lies."""
+
+    format: Literal[1] = 1
+    kernel: str | None = None
+    grid: Shape
+    block: Shape
+    dynamic_shared_bytes: Annotated[int, Meta(ge=0, le=1 << 24)] = 0
+    l2: Literal["warm", "cold"] = "warm"
+    file: str | None = None
+    defines: list[str] = []
+    fast_math: bool = False
+    register_limit: Annotated[int, Meta(ge=16, le=255)] | None = None
+    source: str = ""
+    notes: list[str] = []
+    arguments: list[Argument] = field(default_factory=list, name="arg")
+    assumptions: list[Assumption] = field(default_factory=list, name="assume")
+    folder: str = "."
+    variant: str = ""
+
+    @property
+    def grid_shape(self) -> tuple[int, int, int]:
+        """Blocks in x, y and z."""
+        return _three(self.grid)
+
+    @property
+    def block_shape(self) -> tuple[int, int, int]:
+        """Threads of a block in x, y and z."""
+        return _three(self.block)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the whole grid."""
+        return math.prod(self.grid_shape)
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads of one block."""
+        return math.prod(self.block_shape)
+
+
+def load_launch(path: str | Path, variant: str = "") -> KernelCall:
+    """Read a launch file. `variant` names variants of it to apply, separated by commas, in this order."""
+    path = Path(path)
+    return parse_launch(read_toml(path), str(path), variant, folder=str(path.parent))
+
+
+def list_variants(path: str | Path) -> list[str]:
+    """Return the names of the variants in a launch file."""
+    table = read_toml(Path(path)).get("variant", {})
+    return list(table) if isinstance(table, dict) else []
+
+
+def parse_launch(tree: dict[str, Any], file: str, variant: str = "", folder: str = ".") -> KernelCall:
+    """Turn the tree of a launch file into a call; `file` is for messages."""
+    tree = dict(tree)
+    variants = tree.pop("variant", {})
+    if not isinstance(variants, dict):
+        raise FileError(f"{file}: variant: must be tables, as in [variant.small]")
+    for key in ("folder", "variant"):
+        if key in tree:
+            raise FileError(f"{file}: {key}: unknown key")
+    for name in [part.strip() for part in variant.split(",") if part.strip()]:
+        if name not in variants:
+            there = f"; there are: {', '.join(variants)}" if variants else "; it has none"
+            raise FileError(f"{file}: no variant {name!r}{nearest(name, variants) or there}")
+        tree = _overlaid(tree, variants[name], f"{file}: variant.{name}")
+    call = convert({**tree, "folder": folder, "variant": variant}, KernelCall, file)
+    _check(call, file)
+    return call
+
+
+def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
+    """Return the tree with the keys of a variant replaced; arguments are replaced by name."""
+    if not isinstance(changes, dict):
+        raise FileError(f"{where}: must be a table")
+    made = {**tree, **{key: value for key, value in changes.items() if key != "arg"}}
+    by_name = changes.get("arg", {})
+    if not isinstance(by_name, dict):
+        raise FileError(f"{where}.arg: must be a table of arguments by name, as in arg.n = 1024")
+    arguments = [dict(a) if isinstance(a, dict) else a for a in tree.get("arg", [])]
+    names = [a.get("name") if isinstance(a, dict) else None for a in arguments]
+    for name, change in by_name.items():
+        if name not in names:
+            raise FileError(f"{where}.arg.{name}: no such argument{nearest(name, [n for n in names if n])}")
+        arguments[names.index(name)].update(change if isinstance(change, dict) else {"value": change})
+    return {**made, "arg": arguments} if arguments else made
+
+
+def _check(call: KernelCall, file: str) -> None:
+    """Check what the types cannot say."""
+    if call.threads_per_block > 1024:
+        raise FileError(f"{file}: block: {call.threads_per_block} threads; a block has at most 1024")
+    for extent, most, axis in zip(call.grid_shape, _LARGEST_GRID, "xyz", strict=True):
+        if extent > most:
+            raise FileError(f"{file}: grid: {extent} blocks in {axis}; a grid has at most {most} there")
+    for i, argument in enumerate(call.arguments):
+        _check_argument(argument, f"{file}: arg.{argument.name or i}")
+
+
+def _check_argument(argument: Argument, where: str) -> None:
+    kind = argument.element
+    if kind not in SCALAR_BYTES and argument.type != "bytes":
+        known = (*SCALAR_BYTES, *(f"{k}*" for k in SCALAR_BYTES), "bytes")
+        raise FileError(f"{where}.type: unknown type {argument.type!r}{nearest(argument.type, known)}")
+    if argument.is_pointer:
+        if (argument.count is None) == (argument.value is None):
+            raise FileError(f"{where}: a pointer needs the `count` of its elements (or `value = 0`, a null pointer)")
+        if argument.value not in (None, 0):
+            raise FileError(f"{where}.value: a pointer can only be 0; give its array by `count` and `fill`")
+        return
+    if argument.count is not None:
+        raise FileError(f"{where}.count: only a pointer has elements; did you mean {argument.type!r} with a *?")
+    if argument.value is None:
+        raise FileError(f"{where}: missing `value`")
+    if argument.type == "bytes":
+        if not isinstance(argument.value, str) or not re.fullmatch(r"([0-9a-fA-F]{2})+", argument.value):
+            raise FileError(f'{where}.value: bytes are written in hex, as in "0000803f"')
+    elif isinstance(argument.value, str):
+        raise FileError(f"{where}.value: must be a number, not text")
+    elif kind in _INTEGERS:
+        _check_integer(argument.value, kind, where)
+
+
+def _check_integer(value: float | int, kind: str, where: str) -> None:
+    signed, bits = _INTEGERS[kind]
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if value != int(value) or not low <= value <= high:
+        raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
+
+
+def check_parameters(call: KernelCall, parameter_bytes: int, kernel: str) -> list[int]:
+    """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit."""
+    at, offsets = 0, []
+    for argument in call.arguments:
+        align = 8 if argument.is_pointer else SCALAR_BYTES.get(argument.type, 8)
+        at = -(-at // align) * align
+        offsets.append(at)
+        at += argument.size_bytes
+    if at != parameter_bytes:
+        raise WarplensError(
+            f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
+            f"({len(call.arguments)} arguments: {', '.join(a.type for a in call.arguments) or 'none'})"
+        )
+    return offsets
+
+
+def _three(shape: int | list[int]) -> tuple[int, int, int]:
+    values = [shape] if isinstance(shape, int) else [*shape]
+    x, y, z = [*values, 1, 1][:3]
+    return x, y, z
