@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint types layers pytest bench clean
+.PHONY: demo test lint types layers pytest bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/warplens predict saxpy --gpu h200
@@ -28,6 +28,9 @@ layers: $(READY)
 
 pytest: $(READY)
 	$(BIN)/pytest -n 2
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz.run --count 10000 --seed 1 --jobs 2
 
 bench: $(READY)
 	$(BIN)/python bench/speed.py

@@ -72,3 +72,16 @@ KERNEL(loop_mufu) { FLOATS BEGIN
 #pragma unroll 1
   for (int z = 0; z < 100; z++) { MUFU(a) FADD(a, b) } END }
 KERNEL(branch_not_taken) { FLOATS BEGIN R16(if (i == 0x7fffffff) { FMUL(a, b) i = __shfl_sync(-1, i, 3); } FADD(a, b)) END }
+KERNEL(branch_over) { FLOATS BEGIN R16(if (gridDim.x == 7) { FMUL(a, b) i = __shfl_sync(-1, i, 3); } FADD(a, b)) END }
+KERNEL(branch_over_fadd4) { FLOATS BEGIN R16(if (gridDim.x == 7) { FMUL(a, b) i = __shfl_sync(-1, i, 3); } R4(FADD(a, b))) END }
+KERNEL(region_entered) { FLOATS BEGIN R16(if (i != 0x7fffffff) { FMUL(a, b) i = __shfl_sync(-1, i, 3); } FADD(a, b)) END }
+KERNEL(region_skipped_fadd4) { FLOATS BEGIN R16(if (i == 0x7fffffff) { FMUL(a, b) i = __shfl_sync(-1, i, 3); } R4(FADD(a, b))) END }
+KERNEL(loop_ffma16) { FLOATS BEGIN
+#pragma unroll 1
+  for (int z = 0; z < 100; z++) { R4(FFMA(a, g, h) FFMA(b, g, h) FFMA(c, g, h) FFMA(d, g, h)) } END }
+KERNEL(loop_ffma64) { FLOATS BEGIN
+#pragma unroll 1
+  for (int z = 0; z < 100; z++) { R16(FFMA(a, g, h) FFMA(b, g, h) FFMA(c, g, h) FFMA(d, g, h)) } END }
+KERNEL(loop_iadd) { FLOATS BEGIN
+#pragma unroll 1
+  for (int z = 0; z < 100; z++) { R8(IADD(i, j)) } END }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,16 +13,16 @@ from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_program
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
-from warplens.kernel.program import Program
-from warplens.machine import Machine, Occupancy, list_machines, load_machine
+from warplens.kernel.program import Program, Resources
+from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
 from warplens.study import Item, ModelError
 
 __all__ = [
-    "Analysis", "Comparison", "Curve", "Item", "Machine", "ModelError", "Number", "Occupancy", "Options",
-    "Prediction", "Program", "Workload", "analyse", "compare", "list_kernels", "list_machines", "list_models",
-    "list_workloads", "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy",
-    "occupancy_curve", "occupancy_table", "predict", "predict_all", "reproduce", "validate",
+    "Analysis", "Comparison", "Curve", "Item", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable",
+    "Options", "Prediction", "Program", "Workload", "analyse", "compare", "list_kernels", "list_machines",
+    "list_models", "list_workloads", "load_machine", "load_program", "load_workload", "mix", "needed_warps",
+    "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "reproduce", "validate",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -111,25 +112,29 @@ def occupancy(workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU)
 
 
 def occupancy_table(
-    program: Program, gpu: Machine | str = DEFAULT_GPU, *, dynamic_shared_bytes: int = 0
-) -> dict[int, Occupancy]:
-    """Return what fits on an SM for each block size that the kernel and the machine allow."""
-    m, needs = _machine(gpu), program.resources
-    most = min(int(m.sm.threads_per_block_max or 1024), needs.threads_max or 1024)
-    found = {}
-    for threads in range(32, most + 1, 32):
-        try:
-            found[threads] = machine.occupancy(
-                m,
-                threads_per_block=threads,
-                registers_per_thread=needs.registers,
-                shared_bytes_per_block=needs.static_shared_bytes + dynamic_shared_bytes,
-            )
-        except WarplensError:
-            continue  # not even one block of this size
-    if not found:
-        raise WarplensError(f"no block of {program.demangled} fits on an SM of {m.name}")
-    return found
+    program: Program | None,
+    gpu: Machine | str = DEFAULT_GPU,
+    *,
+    block: int | None = None,
+    registers: int | None = None,
+    shared_bytes: int | None = None,
+    dynamic_shared_bytes: int = 0,
+) -> OccupancyTable:
+    """Return what fits on an SM for one block size, and for all others that the kernel and the machine allow.
+
+    `registers` per thread and static `shared_bytes` per block replace the kernel's; they do without a program.
+    """
+    used = Resources() if program is None else program.resources
+    static = used.static_shared_bytes if shared_bytes is None else shared_bytes
+    needs = machine.Needs(
+        registers_per_thread=used.registers if registers is None else registers,
+        shared_bytes_per_block=static + dynamic_shared_bytes,
+        barriers_per_block=used.barriers,
+        threads_max=used.threads_max,
+        threads_required=math.prod(used.threads_required) if used.threads_required else None,
+    )
+    name, arch = ("", "") if program is None else (program.demangled, program.arch)
+    return machine.occupancy_table(_machine(gpu), needs, kernel=name, arch=arch, block=block)
 
 
 def reproduce(which: str | None = None) -> Iterator[Item]:

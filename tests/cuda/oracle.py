@@ -16,14 +16,14 @@ Marks = dict[tuple[str, int], tuple[set[str], set[str]]]
 
 
 def live_ranges(cubin: Path) -> str:
-    """Return the disassembly with nvdisasm's columns of live ranges behind each instruction."""
-    return toolchain.run("nvdisasm", "-c", "-plr", "-lrm", "narrow", cubin)
+    """Return the disassembly with machine words, and nvdisasm's columns of live ranges behind the second one."""
+    return toolchain.run("nvdisasm", "-c", "-hex", "-plr", "-lrm", "narrow", cubin)
 
 
 def definitions_and_uses(text: str) -> Marks:
     """Return (definitions, uses) by (function, offset): ^ defines, v uses, x does both."""
     found: Marks = {}
-    section, columns, header = "", None, list[str]()
+    section, columns, header, offset = "", None, list[str](), 0
     for row in text.splitlines():
         start = re.match(r'^\s*\.section\s+"?\.text\.(.+?)"?,"', row)
         if start:
@@ -38,11 +38,13 @@ def definitions_and_uses(text: str) -> Marks:
         elif columns is None:
             if notes.startswith("|"):
                 header.append(notes)
-        elif (at := re.match(r"^\s*/\*([0-9a-f]{4,})\*/", code)) and notes.startswith("|"):
+        elif at := re.match(r"^\s*/\*([0-9a-f]{4,})\*/", code):
+            offset = int(at.group(1), 16)
+        elif "/* 0x" in code and notes.startswith("|"):
             marks = {register: notes[i] for i, register in columns.items() if i < len(notes)}
             defined = {register for register, sign in marks.items() if sign in "^x"}
             used = {register for register, sign in marks.items() if sign in "vx"}
-            found[section, int(at.group(1), 16)] = (defined, used)
+            found[section, offset] = (defined, used)
     return found
 
 

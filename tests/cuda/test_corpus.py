@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from warplens.frontend import nvrtc, toolchain
-from warplens.frontend.cubin import parse_cubin
 from warplens.frontend.disassembly import control_of, parse_disassembly
 from warplens.frontend.load import _assembled
 from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.program import Program, Resources
+from warplens.kernel.program import Program
 
 from .oracle import blocks_and_edges, definitions_and_uses, live_ranges
 
@@ -46,13 +46,12 @@ def test_operands_flow_and_scoreboards(source: Path, arch: str, tmp_path: Path) 
     file = tmp_path / "kernel.cubin"
     includes = [f"-I{folder}" for folder in toolchain.include_folders()] if source.stem.endswith("_hdr") else []
     nvrtc.compile_source(source.read_text(), source.name, arch, includes, file)
-    cubin = parse_cubin(file.read_bytes(), source.name)
     text = live_ranges(file)
     functions = parse_disassembly(text)
     marks, graph = definitions_and_uses(text), blocks_and_edges(file, functions)
     assert functions
     for function in functions:
-        program = _assembled(function, Resources(), source.name, [], cubin.words(function.name))
+        program = _assembled(function, source.name)
         _check_operands(program, marks)
         _check_flow(program, *graph[function.name])
         assert not unguarded(program.instructions), program.name
@@ -110,10 +109,8 @@ def test_a_control_field_read_one_bit_off_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "kernel.cubin"
     source = next(s for s in CORPUS if s.stem == "stream")
     nvrtc.compile_source(source.read_text(), source.name, "sm_90", [], file)
-    cubin = parse_cubin(file.read_bytes(), source.name)
-    function = parse_disassembly(toolchain.run("nvdisasm", "-c", file))[0]
-    words = cubin.words(function.name)
-    right = _assembled(function, Resources(), "x", [], words).instructions
-    shifted = _assembled(function, Resources(), "x", [], tuple(w >> 1 if i % 2 else w for i, w in enumerate(words)))
-    assert not unguarded(right) and unguarded(shifted.instructions)
+    function = parse_disassembly(toolchain.run("nvdisasm", "-c", "-hex", file))[0]
+    shifted = {offset: (low, high >> 1) for offset, (low, high) in function.words.items()}
+    assert not unguarded(_assembled(function, "x").instructions)
+    assert unguarded(_assembled(replace(function, words=shifted), "x").instructions)
     assert control_of(0x000FE20000000800).stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex

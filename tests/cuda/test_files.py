@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,8 @@ import pytest
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_program, nvrtc, toolchain
-from warplens.kernel.analysis import analyse
-from warplens.machine import load_machine
+from warplens.frontend.names import demangled
+from warplens.kernel.flow import flow_graph
 
 pytestmark = pytest.mark.cuda
 SOURCE = """
@@ -111,41 +113,164 @@ def _message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
+def _cubin(path: Path, arch: str = "sm_90", source: str = SOURCE) -> Path:
+    nvrtc.compile_source(source, "two.cu", arch, ["-DFACTOR=1", "-lineinfo"], path)
+    return path
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_listings_of_the_tools_say_what_the_cubin_says(arch: str, tmp_path: Path) -> None:
+    cubin = _cubin(tmp_path / "k.cubin", arch)
+    whole = load_program(cubin, "scale")
+    for tool, arguments in (("nvdisasm", ["-c", "-g", "-hex"]), ("cuobjdump", ["-sass"])):
+        listing = tmp_path / f"{tool}.sass"
+        listing.write_text(toolchain.run(tool, *arguments, cubin))
+        assert sorted(list_kernels(listing)) == ["plain", "void scale<3>(float*, int)"]
+        program = load_program(listing, "scale<3>")
+        assert program.has_control and program.arch == arch
+        for ours, theirs in zip(program.instructions, whole.instructions, strict=True):
+            same = ("offset", "opcode", "modifiers", "guard", "kind", "reads", "writes", "target", "control")
+            assert [getattr(ours, f) for f in same] == [getattr(theirs, f) for f in same]
+        assert flow_graph(program).loops == flow_graph(whole).loops != []
+
+
+def _fat_files(folder: Path) -> Iterator[Path]:
+    """Yield fat binaries for two architectures, compressed and not; an object, a library, a program if nvcc can."""
+    cubins = {arch: _cubin(folder / f"{arch}.cubin", arch) for arch in ("sm_80", "sm_90")}
+    images = [f"--image3=kind=elf,sm={arch[3:]},file={path}" for arch, path in cubins.items()]
+    for mode in ("none", "speed", "size"):
+        path = folder / f"{mode}.fatbin"
+        toolchain.run("fatbinary", "-64", f"--create={path}", "-compress-all", f"-compress-mode={mode}", *images)
+        yield path
+    (folder / "host.cu").write_text(f"#define FACTOR 1\n{SOURCE}\nint main() {{ plain<<<1, 1>>>(nullptr); }}\n")
+    code = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90)]
+    for name, how in (("k.o", "-c"), ("k.so", "-shared"), ("program", "-compress-mode=size")):
+        if shutil.which("gcc"):
+            toolchain.run("nvcc", how, *code, "-Xcompiler", "-fPIC", "-o", folder / name, folder / "host.cu")
+            yield folder / name
+
+
+def test_fat_binaries_objects_libraries_and_programs(tmp_path: Path) -> None:
+    for path in _fat_files(tmp_path):
+        assert sorted(list_kernels(path)) == ["plain", "void scale<3>(float*, int)"], path
+        assert load_program(path, "plain").arch == "sm_90"  # the default, as it is there
+        assert load_program(path, "plain", Options(arch="sm_80")).arch == "sm_80"
+        with pytest.raises(WarplensError, match=r"plain is there for sm_80, sm_90, not for sm_86; choose one"):
+            load_program(path, "plain", Options(arch="sm_86"))
+
+
+def test_one_architecture_needs_no_choice_and_ptx_is_assembled(tmp_path: Path) -> None:
+    cubin, ptx = _cubin(tmp_path / "k.cubin", "sm_80"), tmp_path / "k.ptx"
+    ptx.write_text(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n")
+    for kind, file, kernel, arch in (("elf", cubin, "plain", "sm_80"), ("ptx", ptx, "k", "sm_90")):
+        path = tmp_path / f"{kind}.fatbin"
+        image = f"--image3=kind={kind},sm=80,file={file}"
+        toolchain.run("fatbinary", "-64", f"--create={path}", "-compress-all", "-compress-mode=size", image)
+        assert load_program(path, kernel).arch == arch
+    images = [f"--image3=kind=elf,sm={a[3:]},file={_cubin(tmp_path / a, a)}" for a in ("sm_90", "sm_90a", "sm_100a")]
+    toolchain.run("fatbinary", "-64", f"--create={tmp_path / 'variants.fatbin'}", *images)
+    for asked, arch in (("sm_90", "sm_90"), ("sm_90a", "sm_90a"), ("sm_100", "sm_100a")):
+        assert load_program(tmp_path / "variants.fatbin", "plain", Options(arch=asked)).arch == arch
+
+
+EVIL = [
+    b'"><script>alert(1)</script>', b"x\ny\nz", b"\x1b[31mred\x1b]0;title\x07", b"$(touch HACK)`touch HACK`;|&", b" ",
+    b"\xff\xfe\xc3(bad", b"a,\"b\",'c'\\", b"\xe2\x80\xa8line\xc2\x85nel", b"/*0000*/ EXIT ;", b"../../x", b"%s%n{0}",
+    b"\r\x08\x08over", "ünïcode".encode(), b"_Z1fPfX\x1b[2J", b"[bold]",
+]  # fmt: skip
+
+
 def test_kernel_names_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cubin = tmp_path / "k.cubin"
-    nvrtc.compile_source(SOURCE, "two.cu", "sm_90", ["-DFACTOR=1"], cubin)
-    evil = cubin.read_bytes().replace(b"plain", b'<"\n>x')
-    (tmp_path / "evil.cubin").write_bytes(evil)
-    main(["show", str(tmp_path / "evil.cubin"), "--list"])
-    out, _ = capsys.readouterr()
-    assert '<"\ufffd>' in out
+    """Cubins whose names hold quotes, markup, escapes, new lines, bad UTF-8: harmless wherever they are shown."""
+    names = [evil.ljust(29, b"~") + b"~%02d" % i for i, evil in enumerate(EVIL)]
+    usual = [b"k" * 30 + b"%02d" % i for i in range(len(EVIL))]
+    source = "".join(f'extern "C" __global__ void {k.decode()}(float *p) {{ *p += 1; }}\n' for k in usual)
+    data = _cubin(tmp_path / "k.cubin", source=source).read_bytes()
+    for before, after in zip(usual, names, strict=True):
+        data = data.replace(before, after)
+    file = tmp_path / "evil.cubin"
+    file.write_bytes(data)
+    assert len(list_kernels(file)) == len(EVIL)
+    shown = [["show", f"--kernel=~{i:02}"] for i in range(len(EVIL))]
+    for command, code in (
+        *((command, 0) for command in shown), (["show", "--list"], 0), (["occupancy", "--kernel=~02"], 0),
+        (["show"], 2), (["show", "--kernel=\x1b[1m"], 2), (["show", "--kernel=~0"], 2), (["occupancy"], 2),
+    ):  # fmt: skip
+        assert main([command[0], str(file), *command[1:]]) == code
+        out, err = capsys.readouterr()
+        assert err.count("\n") == (code == 2) and (out + err).replace("\n", "").isprintable(), (command, out, err)
+    for i in (1, 2, 5):
+        assert main(["show", str(file), f"--kernel=~{i:02}", "--json"]) == 0
+        program = json.loads(capsys.readouterr().out)["program"]
+        assert program["name"] == names[i].decode("utf-8", "replace") and program["resources"]["registers"] > 4
 
 
-def test_injured_files_are_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fuzz: cubins, PTX, source and listings, truncated, bit-flipped or random."""
-    cubin = tmp_path / "k.cubin"
-    nvrtc.compile_source(SOURCE, "two.cu", "sm_90", ["-DFACTOR=1"], cubin)
-    whole, chance, refused = cubin.read_bytes(), random.Random(3), 0
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="nvcc needs a host compiler")
+def test_no_name_reaches_the_shell_that_nvcc_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "$(touch HACK1)`touch HACK2`"
+    folder.mkdir()
+    (folder / "x.h").write_text("#define VALUE FACTOR\n")
+    path = folder / "$(touch HACK3);touch HACK4;.cu"
+    path.write_text('#include <vector>\n#include "x.h"\n__global__ void k(int *p) { *p = VALUE; }\nint main() {}\n')
+    options = Options(defines=["FACTOR=1", "X=$(touch HACK5)"], includes=["$(touch HACK6)"])
+    program = load_program(path, options=options)
+    assert program.demangled == "k(int*)" and program.source_file.endswith(path.name)
+    path.write_text("int main() { k<<<1, 1>>>(); }\n")
+    with pytest.raises(WarplensError, match=re.escape(path.name)):
+        load_program(path, options=options)
+    assert not [p for p in tmp_path.rglob("*HACK*") if "touch" not in p.name]
+
+
+def _with_grandchild(note: Path) -> list[str]:
+    """Return a program that starts another, notes its number, and waits for it."""
+    code = (
+        "import subprocess as s, sys; p = s.Popen(['sleep', '60']); open(sys.argv[1], 'w').write(str(p.pid)); p.wait()"
+    )
+    return [sys.executable, "-c", code, str(note)]
+
+
+def _gone(process: int) -> bool:
+    for _ in range(50):
+        state = Path(f"/proc/{process}/stat")
+        if not state.exists() or ") Z " in state.read_text():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_what_takes_too_much_goes_with_its_children(tmp_path: Path) -> None:
+    start = time.monotonic()
+    assert toolchain.execute([sys.executable, "-c", "while True: pass"], 1.0)[0] == toolchain.TOO_LONG
+    assert toolchain.execute(_with_grandchild(tmp_path / "pid"), 1.5)[0] == toolchain.TOO_LONG
+    assert toolchain.execute([sys.executable, "-c", "bytearray(3 << 30)"], 5.0, 1 << 30)[0] == 1  # MemoryError
+    assert time.monotonic() - start < 50 and _gone(int((tmp_path / "pid").read_text()))
+
+
+def test_an_interrupt_leaves_neither_process_nor_folder(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    program = (
+        "import sys, tempfile; from warplens.frontend import toolchain\n"
+        "with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:\n"
+        f"    toolchain.execute({_with_grandchild(pid)!r}, 60, folder=folder)\n"
+    )
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    for n in range(40):
-        data = bytearray(whole)
-        if n % 4 == 0:
-            data = data[: chance.randrange(len(data))]
-        elif n % 4 == 1:
-            data = bytearray(chance.randbytes(2000))
-        else:
-            for _ in range(chance.choice((1, 4, 64))):
-                data[chance.randrange(len(data) if n % 2 else 4096)] ^= 1 << chance.randrange(8)
-        file = tmp_path / f"{n}.cubin"
-        file.write_bytes(data)
-        try:
-            analyse(load_program(file, "plain"), load_machine("h200"))
-        except WarplensError:
-            refused += 1
-    assert refused > 10
-    assert not list(scratch.iterdir())  # nothing is left behind
+    with subprocess.Popen([sys.executable, "-c", program, str(scratch)], stderr=subprocess.DEVNULL) as process:
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+    assert _gone(int(pid.read_text())) and not list(scratch.iterdir())
+
+
+def test_a_name_that_stands_for_gigabytes_stays_mangled() -> None:
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    bomb = "_Z1f1pI1AS0_E" + "".join(f"S_IS{digits[i + 1]}_S{digits[i + 1]}_E" for i in range(30))
+    long = "_Z1f1aIiE" + "S_" * 50
+    assert demangled([bomb, long, "_Z1gi", "plain"]) == {
+        bomb: bomb, long: f"f(a<int>{', a' * 50})", "_Z1gi": "g(int)", "plain": "plain",
+    }  # fmt: skip
 
 
 def test_show_fits_the_screen_and_is_quick(source: Path) -> None:

@@ -15,13 +15,13 @@ from warplens.machine import load_machine
 pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data" / "h200"
 MEASURED = json.loads((DATA / "lone_warp.json").read_text())["cycles"]
-# BSYNC after a skipped region costs more than its control code says: see docs/mispredictions.md.
-UNEXPLAINED = {"branch_not_taken": 0.25, "loop_ffma32": 0.025}
+# A loop that issues every cycle loses one more at its branch: see docs/mispredictions.md.
+UNEXPLAINED = {"loop_ffma16": 0.035, "loop_ffma32": 0.025, "loop_ffma64": 0.014, "region_skipped_fadd4": 0.004}
 TRIPS = 100
 
 
 def _timed(kernel: str) -> tuple[list[Instruction], set[int]]:
-    """Return what runs between the two clock reads: loops of 100 trips, skipped branches taken."""
+    """Return what runs between the two clock reads: loops of 100 trips, regions skipped or entered."""
     code = load_program(DATA / "lone_warp.cubin", kernel).instructions
     clocks = [i for i, x in enumerate(code) if "SR_CLOCKLO" in x.text]
     index = {x.offset: i for i, x in enumerate(code)}
@@ -31,9 +31,11 @@ def _timed(kernel: str) -> tuple[list[Instruction], set[int]]:
         trace.append(x)
         if at == clocks[-1]:
             return trace, taken
-        target = index[x.target] if x.opcode == "BRA" and x.target is not None else None
+        jumps = x.opcode == "BRA" and "DIV" not in x.modifiers  # the warp is never divided here
+        target = index[x.target] if jumps and x.target is not None else None
         trips += target is not None and target <= at
-        if target is not None and (target > at or trips < TRIPS):
+        ahead = kernel != "region_entered"
+        if target is not None and (ahead if target > at else trips < TRIPS):
             taken.add(len(trace) - 1)
             at = target
         else:

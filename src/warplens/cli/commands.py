@@ -18,7 +18,7 @@ from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.models import Prediction
-from warplens.report import html, terminal
+from warplens.report import html, listing, occupancy, terminal
 from warplens.report.data import to_json
 
 _MOST_WARPS = 1e6
@@ -41,13 +41,17 @@ def _show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) 
 
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
-    workload = api.load_workload(args.workload, alpha=args.alpha)
+    workload, machines = api.load_workload(args.workload, alpha=args.alpha), _machines(args)
+    if args.warps is not None and args.warps > _MOST_WARPS:
+        raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
+    return workload, machines
+
+
+def _machines(args: argparse.Namespace) -> list[Machine]:
     names = [name.strip() for name in args.gpu.split(",") if name.strip()]
     if not names:
         raise WarplensError("--gpu names no machine; `warplens machine list` shows them")
-    if args.warps is not None and args.warps > _MOST_WARPS:
-        raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
-    return workload, [api.load_machine(name) for name in names]
+    return [api.load_machine(name) for name in names]
 
 
 def _predict(args: argparse.Namespace) -> None:
@@ -88,26 +92,51 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _occupancy(args: argparse.Namespace) -> None:
-    if Path(args.workload).suffix in (".cu", ".ptx", ".cubin"):
+    if args.workload is None or Path(args.workload).suffix in (".cu", ".ptx", ".cubin"):
         return _occupancy_of_file(args)
+    for option in ("block", "registers", "shared", "html"):
+        if getattr(args, option) is not None:
+            raise WarplensError(f"--{option} is for a .cu, .ptx or .cubin, or for no file at all")
     workload, machines = _given(args)
     data, parts = [], []
     for m in machines:
         fits = api.occupancy(workload, m) if args.warps is None else None
         curve = api.occupancy_curve(workload, m, args.model, warps_per_sm=args.warps)
         data.append({"occupancy": fits, "curve": curve})
-        parts += [] if fits is None else terminal.occupancy(fits, workload.name, m)
+        parts += [] if fits is None else occupancy.of_workload(fits, workload.name, m)
         parts += terminal.curve(curve, m)
     return _show(args, data[0] if len(data) == 1 else data, parts)
 
 
 def _occupancy_of_file(args: argparse.Namespace) -> None:
-    """What fits on an SM of a compiled kernel, by block size."""
-    machine = api.load_machine(args.gpu)
-    options = api.Options() if args.workload.endswith(".cubin") else api.Options(arch=_arch(machine))
-    program = api.load_program(args.workload, args.kernel, options)
-    table = api.occupancy_table(program, machine, dynamic_shared_bytes=args.dynamic_shared)
-    _show(args, {"kernel": program.demangled, "rows": table}, terminal.occupancy_table(table, program, machine))
+    """What fits on an SM of a compiled kernel, or of one that --registers and --shared describe."""
+    if args.workload is None and args.registers is None:
+        raise WarplensError("name a workload or a .cu, .ptx or .cubin, or give --registers")
+    machines, tables = _machines(args), []
+    if args.html and len(machines) > 1:
+        raise WarplensError("--html takes one GPU")
+    parts: list[RenderableType] = []
+    for m in machines:
+        program = None
+        if args.workload is not None:
+            options = api.Options() if args.workload.endswith(".cubin") else api.Options(arch=_arch(m))
+            program = api.load_program(args.workload, args.kernel, options)
+        tables.append(
+            api.occupancy_table(
+                program,
+                m,
+                block=args.block,
+                registers=args.registers,
+                shared_bytes=args.shared,
+                dynamic_shared_bytes=args.dynamic_shared,
+            )
+        )
+        parts += [*([""] if parts else []), *occupancy.of_kernel(tables[-1], m)]
+    if args.html:
+        write_whole(Path(args.html), occupancy.page(tables[0], machines[0]))
+    _show(args, tables[0] if len(tables) == 1 else tables, parts)
+    if args.html and not args.json:
+        print(f"report: {args.html}")
 
 
 def _arch(machine: Machine) -> str:
@@ -125,7 +154,7 @@ def _show_(args: argparse.Namespace) -> None:
         return _show(args, names, [terminal.clean(name) for name in names])
     program, machine = api.load_program(args.file, args.kernel, options), api.load_machine(args.gpu)
     analysis = api.analyse(program, machine)
-    return _show(args, {"program": program, "analysis": analysis}, terminal.program(program, analysis, machine))
+    return _show(args, {"program": program, "analysis": analysis}, listing.program(program, analysis, machine))
 
 
 def _models(args: argparse.Namespace) -> None:

@@ -47,12 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     compare = _workload_command(commands, "compare", "all models side by side, on one or several GPUs")
     compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
-    occupancy = _workload_command(commands, "occupancy", "what fits on an SM, and throughput against occupancy")
-    occupancy.add_argument("--model", default="volkov", help="the model for the curve (default: volkov)")
-    occupancy.add_argument("--kernel", help="for a .cu, .ptx or .cubin: which kernel")
-    occupancy.add_argument(
-        "--dynamic-shared", type=int, default=0, metavar="BYTES", help="shared memory asked at launch"
-    )
+    _occupancy_command(commands)
 
     _show_command(commands)
     models = commands.add_parser("models", help="list the models")
@@ -88,6 +83,19 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "what fits on an SM, what to change for more, and throughput against occupancy"
+    command = _workload_command(commands, "occupancy", text, optional=True)
+    command.add_argument("--model", default="volkov", help="for a workload: the model for the curve (default: volkov)")
+    kernel = command.add_argument_group("a kernel's .cu, .ptx or .cubin, or --registers alone")
+    kernel.add_argument("--kernel", help="which kernel, by name or a part of it")
+    kernel.add_argument("--block", type=int, metavar="N", help="threads per block (default: the launch bound, or 256)")
+    kernel.add_argument("--registers", type=int, metavar="N", help="registers per thread, instead of the compiler's")
+    kernel.add_argument("--shared", type=int, metavar="BYTES", help="static shared memory, instead of the compiler's")
+    kernel.add_argument("--dynamic-shared", type=int, default=0, metavar="BYTES", help="shared memory asked at launch")
+    kernel.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
+
+
 def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     show = commands.add_parser("show", help="the annotated machine code of a kernel (.cu, .ptx, .cubin, programs)")
     show.add_argument("file", help="CUDA source, PTX, a cubin, a program or library, or a disassembly (.sass)")
@@ -106,9 +114,15 @@ def _json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def _workload_command(commands: argparse._SubParsersAction[_Parser], name: str, text: str) -> argparse.ArgumentParser:
+def _workload_command(
+    commands: argparse._SubParsersAction[_Parser], name: str, text: str, *, optional: bool = False
+) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
-    command.add_argument("workload", help="a workload's name (`warplens workload list`), or a .toml or .json file")
+    which = "a workload's name (`warplens workload list`), or a .toml or .json file"
+    if optional:
+        command.add_argument("workload", nargs="?", help=f"{which}, or a kernel's .cu, .ptx or .cubin")
+    else:
+        command.add_argument("workload", help=which)
     command.add_argument(
         "--gpu", default="h200", metavar="NAME[,NAME]", help="machine id, alias or file (default: h200)"
     )

@@ -1,5 +1,7 @@
 """Files to programs: compile, disassemble, decode."""
 
-from warplens.frontend.load import Options, demangle, list_kernels, load_program
+from warplens.frontend.compile import Options
+from warplens.frontend.load import list_kernels, load_program
+from warplens.frontend.names import demangle
 
 __all__ = ["Options", "demangle", "list_kernels", "load_program"]

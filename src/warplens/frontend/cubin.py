@@ -1,4 +1,4 @@
-"""Cubins: ELF files of CUDA machine code. Sections, kernels, resources, and the control codes.
+"""Cubins: ELF files of CUDA machine code. Sections, kernels, resources.
 
 Only what is needed is read, and every offset is checked: a truncated or injured file is refused with one
 line, it is never trusted.
@@ -16,20 +16,19 @@ from msgspec import Struct
 from warplens.errors import FileError
 from warplens.kernel.program import Resources
 
-MACHINE_CUDA = 190
+_CUDA = bytes((190, 0))  # the machine of an ELF file
+_NO_BITS, _STRINGS = 8, 3  # kinds of sections
 _LARGEST_BYTES = 1 << 30
-INSTRUCTION_BYTES = 16
+_MOST_THREADS = 1024  # of a block
+_PLAIN = bytes(c if c == 0 or (c < 128 and (chr(c).isalnum() or chr(c) in ".$_")) else ord("_") for c in range(256))
 
 
 class Section(Struct, frozen=True):
-    """One ELF section."""
+    """One ELF section: its place in the section table and in the file."""
 
-    name: str
+    index: int
     kind: int
-    flags: int
-    info: int
-    link: int
-    content: bytes
+    start: int
     size: int
 
 
@@ -40,24 +39,55 @@ class Cubin(Struct, frozen=True):
     sections: dict[str, Section]
     elf: bytes
 
-    def kernels(self) -> list[str]:
-        """Return the mangled names of the kernels, those that have launch information."""
-        return [name.removeprefix(".nv.info.") for name in self.sections if name.startswith(".nv.info.")]
+    @property
+    def arch(self) -> str:
+        """The architecture that it is for, such as `sm_90`, or `sm_90a` where the compiler noted it."""
+        flags = struct.unpack_from("<I", self.elf, 48)[0]
+        name = f"sm_{flags >> 8 & 0xFF if self.elf[8] >= 8 else flags & 0xFF}"  # byte 8: version of the ABI
+        noted = re.search(rf"-arch ({name}[af])\b", self._note())
+        return noted.group(1) if noted else name
 
-    def words(self, kernel: str) -> tuple[int, ...]:
-        """Return the machine code of a kernel's section, two 64-bit words per instruction, the low one first."""
-        code = self._code(kernel).content
-        size = len(code) // INSTRUCTION_BYTES * INSTRUCTION_BYTES
-        return struct.unpack(f"<{size // 8}Q", code[:size])
+    def content(self, name: str) -> bytes:
+        """Return what a section holds; nothing for one that is not there or has no bits, such as shared memory."""
+        section = self.sections.get(name)
+        if section is None or section.kind == _NO_BITS:
+            return b""
+        return self.elf[section.start : section.start + section.size]
+
+    def kernels(self) -> list[str]:
+        """Return the mangled names of the kernels: functions with launch information, and an entry if any is one."""
+        named = [n.removeprefix(".nv.info.") for n in self.sections if n.startswith(".nv.info.")]
+        code = {name: self.sections[f".text.{name}"] for name in named if f".text.{name}" in self.sections}
+        entries = self._entries()
+        return [name for name in code if code[name].index in entries] or list(code)
+
+    def symbol(self, kernel: str) -> int | None:
+        """Return the index of a kernel's symbol."""
+        return self._entries().get(self._code(kernel).index)
+
+    def _entries(self) -> dict[int, int]:
+        """Return the symbol of each section that is a kernel's code."""
+        table = self.content(".symtab")
+        symbols = struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24])
+        found = ((place, i) for i, (_, kind, other, place, _, _) in enumerate(symbols) if kind & 15 == 2 and other & 16)
+        return dict(found)
+
+    def with_plain_names(self) -> bytes:
+        """Return the file with names that text can hold: all but letters, digits, and .$_ become an underline."""
+        data = bytearray(self.elf)
+        for section in self.sections.values():
+            if section.kind == _STRINGS:
+                place = slice(section.start, section.start + section.size)
+                data[place] = data[place].translate(_PLAIN)
+        return bytes(data)
 
     def resources(self, kernel: str) -> Resources:
         """Return what a kernel needs of an SM."""
-        self._code(kernel)
+        symbol = self.symbol(kernel)
         shared = self.sections.get(f".nv.shared.{kernel}")
-        own = dict(_attributes(self.sections.get(f".nv.info.{kernel}")))
-        symbol = _symbol_index(self.sections, kernel)
+        own = dict(_attributes(self.content(f".nv.info.{kernel}")))
         common: dict[int, int] = {}
-        for code, value in _attributes(self.sections.get(".nv.info")):
+        for code, value in _attributes(self.content(".nv.info")):
             if len(value) >= 8 and struct.unpack_from("<I", value)[0] == symbol:
                 common[code] = struct.unpack_from("<I", value, 4)[0]
         required = own.get(_REQUIRED_THREADS, b"")
@@ -69,20 +99,31 @@ class Cubin(Struct, frozen=True):
             threads_max=_product(own.get(_MAX_THREADS, b"")),
             threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
+            parameter_offset=_parameter_offset(own.get(_PARAMETER_BANK, b"")),
+            spills=_spills(own.get(_ANNOTATIONS, b"")),
         )
+
+    def constants(self, kernel: str) -> dict[int, bytes]:
+        """Return the constant banks that the compiler filled, by number: the kernel's own and the module's."""
+        found: dict[int, bytes] = {}
+        for name in self.sections:
+            match = re.fullmatch(r"\.nv\.constant(\d+)(?:\.(.*))?", name, re.DOTALL)
+            if match and match.group(2) in (None, kernel):
+                found.setdefault(int(match.group(1)), self.content(name))
+        return found
 
     def _reserved_bytes(self) -> int:
         """Return what the system reserves at the start of each block's shared memory (1 KiB from sm_90 on)."""
-        reserved = self.sections.get(".nv.shared.reserved.0")
-        return 1024 if reserved is not None else 0
+        return 1024 if ".nv.shared.reserved.0" in self.sections else 0
 
     def producer(self) -> str:
         """Return the compiler that the cubin names, such as `ptxas 13.0.88`, or an empty string."""
-        note = self.sections.get(".note.nv.tkinfo")
-        text = note.content.decode("utf-8", "replace") if note else ""
-        version = re.search(r"V(\d+\.\d+\.\d+)", text)
-        maker = re.search(r"\b(ptxas|nvlink|fatbinary)\b", text)
+        version = re.search(r"V(\d+\.\d+\.\d+)", self._note())
+        maker = re.search(r"\b(ptxas|nvlink|fatbinary)\b", self._note())
         return f"{maker.group(1) if maker else 'ptxas'} {version.group(1)}" if version else ""
+
+    def _note(self) -> str:
+        return self.content(".note.nv.tkinfo").decode("utf-8", "replace")
 
     def _code(self, kernel: str) -> Section:
         section = self.sections.get(f".text.{kernel}")
@@ -92,66 +133,65 @@ class Cubin(Struct, frozen=True):
 
 
 # Codes of the attributes in .nv.info sections.
-_MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES, _REGISTERS, _BARRIERS = (
-    0x05,
-    0x10,
-    0x12,
-    0x19,
-    0x2F,
-    0x4C,
-)
+_ANNOTATIONS, _SPILL, _PARAMETER_BANK = 0x55, 1, 0x0A
+_MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x12, 0x19
+_REGISTERS, _BARRIERS = 0x2F, 0x4C
 
 
-def is_elf(data: bytes) -> bool:
-    """Whether the bytes begin like an ELF file."""
-    return data[:4] == b"\x7fELF"
+def plain(name: str) -> str:
+    """Return a name as `with_plain_names` writes it."""
+    return name.encode("utf-8", "replace").translate(_PLAIN).decode()
 
 
-def is_cubin(data: bytes) -> bool:
-    """Whether the bytes begin like a cubin: an ELF file for CUDA."""
-    return is_elf(data) and len(data) >= 64 and struct.unpack_from("<H", data, 18)[0] == MACHINE_CUDA
+def is_cubin(data: bytes, at: int = 0) -> bool:
+    """Whether a cubin begins there: a 64-bit ELF file for CUDA, low bytes first."""
+    return data[at : at + 6] == b"\x7fELF\x02\x01" and data[at + 18 : at + 20] == _CUDA and len(data) >= at + 64
 
 
 def read_bytes(path: Path) -> bytes:
     """Read a binary file; what goes wrong is one line that names it."""
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise FileError(f"{path}: larger than {_LARGEST_BYTES >> 30} GiB")
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(_LARGEST_BYTES + 1)
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > _LARGEST_BYTES:
+        raise FileError(f"{path}: larger than {_LARGEST_BYTES >> 30} GiB")
+    return data
 
 
 def parse_cubin(data: bytes, name: str) -> Cubin:
-    """Read the sections of a cubin."""
+    """Read the section table of a cubin."""
     if not is_cubin(data):
         raise FileError(f"{name}: not a cubin (an ELF file for CUDA)")
     try:
-        offset = struct.unpack_from("<Q", data, 40)[0]
-        size, count, names_at = struct.unpack_from("<HHH", data, 58)
-        headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + i * size) for i in range(count)]
-        names = _content(data, headers[names_at])
+        headers = list(_headers(data, 0))
+        _, _, _, _, names_at, names_size, *_ = headers[struct.unpack_from("<H", data, 62)[0]]
+        names = data[names_at : names_at + names_size]
         sections: dict[str, Section] = {}
-        for header in headers:
-            end = names.index(b"\0", header[0])
-            text = names[header[0] : end].decode("utf-8", "replace")
-            content = b"" if header[1] == 8 else _content(data, header)  # 8: no bits, such as shared memory
-            sections.setdefault(text, Section(text, header[1], header[2], header[7], header[6], content, header[5]))
-    except (struct.error, ValueError, IndexError, OverflowError, MemoryError):
+        left = 8 * len(names) + 4096  # characters in all names: a damaged table may give the same long one often
+        for i, (at, kind, _, _, start, size, *_) in enumerate(headers):
+            end = names.index(b"\0", at, at + left)
+            left -= end - at
+            if kind != _NO_BITS and start + size > len(data):
+                raise ValueError("outside the file")
+            sections.setdefault(names[at:end].decode("utf-8", "replace"), Section(i, kind, start, size))
+    except (struct.error, ValueError, IndexError, OverflowError):
         raise FileError(f"{name}: a damaged cubin: its section table points outside the file") from None
     return Cubin(name, sections, data)
 
 
-def _content(data: bytes, header: tuple[int, ...]) -> bytes:
-    start, size = header[4], header[5]
-    if start + size > len(data):
-        raise ValueError("outside the file")
-    return data[start : start + size]
+def _headers(data: bytes, base: int) -> Iterator[tuple[int, ...]]:
+    """Yield the section headers (name, kind, flags, address, start, size, ...) of an ELF file."""
+    offset = struct.unpack_from("<Q", data, base + 40)[0]
+    size, count = struct.unpack_from("<HH", data, base + 58)
+    for i in range(count):
+        yield struct.unpack_from("<IIQQQQIIQQ", data, base + offset + i * size)
 
 
-def _attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield (code, value) of an .nv.info section: format byte, code byte, then a value or a size and bytes."""
-    data, at = section.content if section else b"", 0
+    at = 0
     while at + 4 <= len(data):
         form, code = data[at], data[at + 1]
         if form == 4:
@@ -163,52 +203,49 @@ def _attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
             at += 4
 
 
-def _symbol_index(sections: dict[str, Section], kernel: str) -> int | None:
-    table, strings = sections.get(".symtab"), sections.get(".strtab")
-    if table is None or strings is None:
-        return None
-    wanted = kernel.encode()
-    for i in range(len(table.content) // 24):
-        at = struct.unpack_from("<I", table.content, i * 24)[0]
-        kind = table.content[i * 24 + 4] & 15
-        if kind == 2 and strings.content[at : at + len(wanted) + 1] == wanted + b"\0":
-            return i
-    return None
-
-
 def _short(data: bytes | None) -> int:
     return int(struct.unpack_from("<H", data)[0]) if data and len(data) >= 2 else 0
+
+
+def _parameter_offset(data: bytes) -> int:
+    """Return where the arguments begin in constant bank 0; the attribute is symbol (4 bytes), offset, size."""
+    return int(struct.unpack_from("<H", data, 4)[0]) if len(data) >= 8 else 0x210
+
+
+def _spills(data: bytes) -> tuple[int, ...]:
+    """Return the offsets of the instructions that the compiler marked as spilling: pairs of (kind, offset)."""
+    size = len(data) // 8 * 8
+    return tuple(offset for kind, offset in struct.iter_unpack("<II", data[:size]) if kind == _SPILL)
 
 
 def _product(data: bytes) -> int | None:
     if len(data) < 12:
         return None
     x, y, z = struct.unpack_from("<3I", data)
-    return int(x * y * z)
+    return int(x * y * z) if 0 < x * y * z <= _MOST_THREADS else None
 
 
 def embedded_cubins(data: bytes) -> Iterator[bytes]:
     """Yield the uncompressed cubins inside an executable, library or fat binary."""
-    at = data.find(b"\x7fELF", 1)
-    while at >= 0:
-        piece = data[at:]
-        if is_cubin(piece[:64]):
-            size = _elf_size(piece)
-            if size is not None and size <= len(piece):
-                yield piece[:size]
+    at, left = data.find(b"\x7fELF"), 1 << 20  # section headers to look at in all: damaged ones may claim many
+    while at >= 0 and left > 0:
+        size = None
+        if is_cubin(data, at):
+            left -= 1 + struct.unpack_from("<H", data, at + 60)[0]
+            size = _elf_size(data, at)
+        if size is not None and at + size <= len(data):
+            yield data[at : at + size]
+            at += size - 4
         at = data.find(b"\x7fELF", at + 4)
 
 
-def _elf_size(data: bytes) -> int | None:
+def _elf_size(data: bytes, base: int) -> int | None:
     """Return where an ELF file ends: behind its section table, its program table and all sections."""
     try:
-        programs, offset = struct.unpack_from("<QQ", data, 32)
-        program_size, program_count, size, count = struct.unpack_from("<HHHH", data, 54)
-        ends = [offset + size * count, programs + program_size * program_count]
-        for i in range(count):
-            header = struct.unpack_from("<IIQQQQ", data, offset + i * size)
-            if header[1] != 8:
-                ends.append(header[4] + header[5])
+        programs, offset = struct.unpack_from("<QQ", data, base + 32)
+        program_size, program_count, size, count = struct.unpack_from("<HHHH", data, base + 54)
+        ends: list[int] = [64, offset + size * count, programs + program_size * program_count]
+        ends += [start + size for _, kind, _, _, start, size, *_ in _headers(data, base) if kind != _NO_BITS]
     except (struct.error, OverflowError):
         return None
-    return int(max(ends))
+    return max(ends)

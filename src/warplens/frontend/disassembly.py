@@ -1,28 +1,49 @@
-"""Disassembly text to instructions: the output of nvdisasm or cuobjdump, or a hand-written listing.
+"""The text of a disassembler, or of a paper, to instructions, labels and branch targets.
 
-Control codes are not in the text; they are read from the machine code (`warplens.frontend.cubin`).
+nvdisasm        /*0010*/  @P0 BRA `(.L_x_1) ;        /* 0x... */      sections, labels, source lines
+cuobjdump       /*0010*/  @P0 BRA 0x60 ;             /* 0x... */      `Function : name`, addresses
+a paper         loop: FADD R1, R1, R2;  @P0 BRA loop                  with or without offsets
+
+Behind an instruction may stand its two words of machine code, the upper one in the next row; the control field
+is in it. Text without them has no control codes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct
 
-from warplens.frontend.operands import parse_operand, reads_and_writes, split_operands
+from warplens.errors import FileError
+from warplens.frontend.operands import parse_operand, reads_and_writes
+from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Control, Instruction, Operand
+from warplens.kernel.listing import INSTRUCTION, split_operands
 
-_INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
-_LABEL = re.compile(r"^([^\s/].*?):(?:\s|$)")
-_SECTION = re.compile(r'^\s*\.section\s+"?\.text\.(.+?)"?,"')
-_LINE = re.compile(r'^\s*//## File "(.*?)", line (\d+)')
-_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
-_GUARDED = re.compile(r"^(@!?U?P\w+)\s+")
+_OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
+_WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
+_LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
+_SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
+_LINE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
+_TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
+_COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
+_BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
+_MOST_OPERANDS = 32
+_WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
+# Their last operand is a place in the code.
+_GO = frozenset((
+    "BRA", "BRX", "BRXU", "BSSY", "CAL", "CALL", "JCAL", "JMP", "JMX", "JMXU", "LEPC", "PBK", "PCNT", "PRET", "SSY",
+    "WARPSYNC",
+))  # fmt: skip
 
 
 class Function(Struct, frozen=True):
-    """The instructions of one code section, with its labels and the targets of its branches."""
+    """The instructions of one code section, with its labels and the targets of its branches.
+
+    `words` has the machine code by offset, as (low, high), where the text gives it.
+    """
 
     name: str
     arch: str
@@ -30,85 +51,154 @@ class Function(Struct, frozen=True):
     labels: dict[str, int]
     jump_targets: dict[int, tuple[int, ...]]
     files: dict[int, str]
+    words: dict[int, tuple[int, int]]
 
 
 @lru_cache(maxsize=131072)
 def decode_text(text: str) -> tuple[str, str, tuple[str, ...], tuple[Operand, ...], tuple[str, ...], tuple[str, ...]]:
     """Return (guard, opcode, modifiers, operands, reads, writes) of an instruction's text."""
-    guard = ""
-    match = _GUARDED.match(text)
-    if match:
-        guard, text = match.group(1), text[match.end() :]
-    head, _, rest = text.partition(" ")
-    opcode, *modifiers = head.split(".")
-    rest = rest.partition("(*")[0].strip()
-    operands = tuple(parse_operand(part) for part in split_operands(rest) if part)
-    mods = tuple(modifiers)
-    reads, writes = reads_and_writes(opcode, mods, operands, guard)
-    return guard, opcode, mods, operands, reads, writes
+    match = INSTRUCTION.fullmatch(text)
+    if match is None:
+        return "", "", (), (), (), ()
+    guard, opcode, dotted, rest = match.groups()
+    guard = f"@{guard}" if guard else ""
+    parts = split_operands((rest or "").partition("(*")[0].strip())[:_MOST_OPERANDS]
+    operands = tuple(parse_operand(part) for part in parts if part)
+    modifiers = tuple(dotted.split(".")[1:])
+    return guard, opcode, modifiers, operands, *reads_and_writes(opcode, modifiers, operands, guard)
 
 
 def parse_disassembly(text: str) -> list[Function]:
-    """Parse the output of `nvdisasm -c` (with or without -g) into functions, one per code section."""
-    arch = ""
-    functions: list[Function] = []
-    rows: list[tuple[int, str, int | None]] = []
-    labels: dict[str, int] = {}
-    pending: list[str] = []
-    files: dict[int, str] = {}
-    name: str | None = None
-    line: int | None = None
+    """Parse the text of a disassembler into functions, one per code section."""
+    found: list[_Reader] = [_Reader("listing", "")]
     for row in text.splitlines():
-        found = _INSTRUCTION.match(row)
-        if found:
-            offset = int(found.group(1), 16)
-            labels.update(dict.fromkeys(pending, offset))
-            pending.clear()
-            rows.append((offset, found.group(2), line))
+        reader = found[-1]
+        if reader.read(row):
             continue
-        if row.startswith("\t.target") or row.lstrip().startswith(".target"):
-            arch = row.split()[1].rstrip(",")
-            continue
-        where = _LINE.match(row)
-        if where:
-            line = int(where.group(2))
-            files[line] = where.group(1)
-            continue
-        section = _SECTION.match(row)
-        if section:
-            if name is not None and rows:
-                functions.append(_function(name, arch, rows, labels, files))
-            name, rows, labels, pending, files, line = section.group(1), [], {}, [], {}, None
-            continue
-        label = _LABEL.match(row)
+        section, target = _SECTION.match(row), _TARGET.match(row)
+        if section or target:
+            name = (section.group(1) or section.group(2)) if section else "listing"
+            found.append(_Reader(name, target.group(1) if target else reader.arch))
+    functions = [reader.function() for reader in found]
+    return [function for function in functions if function.instructions]
+
+
+def parse_bare(text: str, file: str) -> Function:
+    """Parse a paper's listing, one or more instructions a row, labels, no offsets; an error names the row."""
+    reader = _Reader("listing", "")
+    for number, row in enumerate(text.splitlines(), 1):
+        for part in _statements(row):
+            label = _LABEL.match(part)
+            if label:
+                reader.pending.append(label.group(1))
+                part = part[label.end() :].strip()
+            if INSTRUCTION.fullmatch(part):
+                reader.add(len(reader.rows) * _BARE_BYTES, part)
+            elif part:
+                raise FileError(f"{file}: line {number}: not an instruction: {part[:60]!r}; {HINT}")
+    made = reader.function()
+    if not any(classified(i.opcode, i.modifiers) != "other" for i in made.instructions):
+        raise FileError(f"{file}: no instructions found; {HINT}")
+    return made
+
+
+HINT = "a listing has lines like `/*0010*/ FADD R1, R1, R2 ;` or `FADD R1, R1, R2`"
+
+
+def _statements(row: str) -> Iterator[str]:
+    """Yield the instructions of a row; what stands behind one in lower case is a mark, and left out."""
+    parts = [part.strip(" \t{}") for part in _COMMENT.sub("", row).split(";")]
+    yield parts[0]
+    yield from (part for part in parts[1:] if INSTRUCTION.fullmatch(part))
+
+
+class _Reader:
+    """One code section while it is read, row by row."""
+
+    def __init__(self, name: str, arch: str) -> None:
+        self.name, self.arch = name, arch
+        self.rows: list[tuple[int, str, int | None]] = []
+        self.labels: dict[str, int] = {}
+        self.pending: list[str] = []
+        self.files: dict[int, str] = {}
+        self.words: dict[int, tuple[int, int]] = {}
+        self._line: int | None = None
+        self._low: int | None = None
+
+    def read(self, row: str) -> bool:
+        """Take in a row; return whether it belongs to the section."""
+        found, label = _OFFSET.match(row), None
+        if not found:
+            label = _LABEL.match(row)
         if label:
-            pending.append(label.group(1))
-    if rows:
-        functions.append(_function(name or "listing", arch, rows, labels, files))
-    return functions
+            self.pending.append(label.group(1))
+            found = _OFFSET.match(row, label.end())
+        if found:
+            self._instruction(int(found.group(1), 16), row[found.end() :])
+            return True
+        word, where = _WORD.search(row), _LINE.match(row)
+        if word and self._low is not None:
+            self.words[self.rows[-1][0]] = self._low, int(word.group(1), 16)
+            self._low = None
+        elif where:
+            self._line = int(where.group(2)[:9])
+            self.files[self._line] = where.group(1)
+        return bool(label or word or where)
 
+    def _instruction(self, offset: int, row: str) -> None:
+        code, ended, behind = row.partition(";")
+        if not ended:  # the second of two that issue together
+            code, _, behind = row.partition("/*")
+            code, behind = code.rstrip().removesuffix("}"), "/*" + behind
+        self._low = None
+        if not self.rows or offset > self.rows[-1][0]:
+            self.add(offset, code.strip().removeprefix("{").strip())
+            word = _WORD.search(behind)
+            if word and offset % _WORDS_BYTES == 0:
+                self._low = int(word.group(1), 16)
 
-def _function(
-    name: str, arch: str, rows: list[tuple[int, str, int | None]], labels: dict[str, int], files: dict[int, str]
-) -> Function:
-    instructions, jumps = [], {}
-    for offset, text, line in rows:
-        guard, opcode, modifiers, operands, reads, writes = decode_text(text)
-        target = None
+    def add(self, offset: int, text: str) -> None:
+        """Take in an instruction, and let the labels before it stand for it."""
+        if self.pending:
+            self.labels.update(dict.fromkeys(self.pending, offset))
+            self.pending.clear()
+        self.rows.append((offset, text, self._line))
+
+    def function(self) -> Function:
+        """Decode what was read."""
+        instructions: list[Instruction] = []
+        jumps: dict[int, tuple[int, ...]] = {}
+        offsets = {offset for offset, _, _ in self.rows}
+        for offset, text, line in self.rows:
+            guard, opcode, modifiers, operands, reads, writes = decode_text(text)
+            if not opcode:
+                continue
+            if "BRANCH_TARGETS" in text:
+                jumps[offset] = self._branch_targets(text)
+            instructions.append(
+                Instruction(
+                    text=text, opcode=opcode, kind=classified(opcode, modifiers), writes=writes, reads=reads,
+                    modifiers=modifiers, guard=guard, operands=operands, offset=offset,
+                    target=self._target(opcode, text, operands, offsets) if opcode in _GO else None, line=line,
+                )
+            )  # fmt: skip
+        return Function(self.name, self.arch, instructions, self.labels, jumps, self.files, self.words)
+
+    def _target(self, opcode: str, text: str, operands: tuple[Operand, ...], offsets: set[int]) -> int | None:
+        """Return the place that an instruction names: a label, or an address with an instruction at it."""
         if "`(" in text:
-            label = text[text.rindex("`(") + 2 :].split(")")[0]
-            target = labels.get(label)
-        elif "BRANCH_TARGETS" in text:
-            found = _TARGETS.search(text)
-            if found:
-                jumps[offset] = tuple(labels[t.strip()] for t in found.group(1).split(",") if t.strip() in labels)
-        instructions.append(
-            Instruction(
-                text=text, opcode=opcode, kind="", writes=writes, reads=reads, modifiers=modifiers, guard=guard,
-                operands=operands, offset=offset, target=target, line=line,
-            )
-        )  # fmt: skip
-    return Function(name, arch, instructions, dict(labels), jumps, dict(files))
+            return self.labels.get(text[text.rindex("`(") + 2 :].split(")")[0])
+        if not operands or (opcode == "WARPSYNC" and len(operands) < 2):
+            return None  # WARPSYNC with one operand has a mask
+        last = operands[-1]
+        if last.value is not None and last.text.startswith("0x"):
+            return int(last.value) if last.value in offsets else None
+        return self.labels.get(last.text)
+
+    def _branch_targets(self, text: str) -> tuple[int, ...]:
+        found = _BRANCH_TARGETS.search(text)
+        names = [name.strip() for name in found.group(1).split(",")] if found else []
+        return tuple(self.labels[name] for name in names if name in self.labels)
 
 
 def control_of(high_word: int) -> Control:

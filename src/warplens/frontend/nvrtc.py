@@ -1,22 +1,20 @@
 """CUDA source to a cubin by NVRTC, without compiler, driver or GPU.
 
-NVRTC runs in a process of its own (`python -m warplens.frontend.nvrtc`), so that a source that crashes or
-hangs it costs one clear line. The process reads a request in JSON on standard input and answers in JSON;
-the cubin goes to the file that the request names.
+NVRTC runs in a process of its own, so that a source that crashes or hangs it costs one clear line. The process
+reads a request in JSON on standard input and answers in JSON; the cubin goes to the file that the request names.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 from warplens.errors import WarplensError
-from warplens.frontend.toolchain import ToolError, wheel_folders
+from warplens.frontend import toolchain
+from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, ToolError, one_line, wheel_folders
 
-_LIMIT_SECONDS = 120.0
 # Headers that device code likes to include and NVRTC does not have: what it needs of them is built in.
 _STUBS = {
     "cstdint": "#pragma once\n#include <stdint.h>\n",
@@ -51,28 +49,21 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
         "options": options,
         "out": str(output),
     }
+    code, out = toolchain.serve("nvrtc", json.dumps(request).encode(), COMPILER_SECONDS)
+    if code == TOO_LONG:
+        raise ToolError(f"{name}: NVRTC did not finish within {COMPILER_SECONDS:.0f} s")
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "warplens.frontend.nvrtc"],
-            input=json.dumps(request).encode("utf-8", "surrogateescape"),
-            capture_output=True,
-            timeout=_LIMIT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ToolError(f"{name}: NVRTC did not finish within {_LIMIT_SECONDS:.0f} s") from None
-    try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(out)
     except ValueError:
-        raise ToolError(f"{name}: NVRTC broke off (exit code {done.returncode}) on this source") from None
+        raise ToolError(f"{name}: NVRTC broke off (exit code {code}) on this source") from None
     if "gpu-architecture" in str(answer.get("error", "")):
         raise WarplensError(f"this NVRTC does not compile for {arch}; it knows sm_75 and later ones, such as sm_90")
     if "error" in answer:
-        raise WarplensError(str(answer["error"]).strip() or f"{name}: NVRTC failed without a message")
+        raise WarplensError(one_line(str(answer["error"])) or f"{name}: NVRTC failed without a message")
     return str(answer["version"])
 
 
-def _serve() -> None:
+def serve() -> None:
     """Answer one request on standard input (runs in the child process)."""
     request = json.loads(sys.stdin.buffer.read())
     try:
@@ -92,13 +83,13 @@ def _compile(request: dict[str, object]) -> dict[str, str]:
     array = ctypes.c_char_p * len(names)
     source = str(request["source"]).encode("utf-8", "replace").replace(b"\0", b" ")
     nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), source, str(request["name"]).encode("utf-8", "replace").replace(b"\0", b" "),
+        ctypes.byref(program), source, str(request["name"]).encode("utf-8", "surrogateescape"),
         len(names), array(*headers), array(*names),
     )  # fmt: skip
     given = request["options"]
     assert isinstance(given, list)
     options = [f"--gpu-architecture={request['arch']}", *map(str, given)]
-    pointers = (ctypes.c_char_p * len(options))(*[o.encode("utf-8", "replace") for o in options])
+    pointers = (ctypes.c_char_p * len(options))(*[o.encode("utf-8", "surrogateescape") for o in options])
     failed = nvrtc.nvrtcCompileProgram(program, len(options), pointers)
     size = ctypes.c_size_t()
     if failed:
@@ -112,7 +103,3 @@ def _compile(request: dict[str, object]) -> dict[str, str]:
         return {"error": f"NVRTC made no machine code for {request['arch']}: name a real architecture such as sm_90"}
     Path(str(request["out"])).write_bytes(cubin.raw[: size.value])
     return {"version": f"NVRTC {major.value}.{minor.value}"}
-
-
-if __name__ == "__main__":
-    _serve()

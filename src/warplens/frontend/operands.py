@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 
 from warplens.files import read_toml
 from warplens.kernel.instruction import Operand, OperandKind
 
 _FILE = Path(__file__).parent / "files" / "operands.toml"
-_REGISTER = re.compile(r"(?<![A-Za-z0-9_.$])(UR|UP|SB|R|P|B)(\d+)\b")
+_REGISTER = re.compile(r"(?<![A-Za-z0-9_.$])(UR|UP|SB|R|P|B)([0-9]{1,4})\b")
 _KINDS: dict[str, OperandKind] = {
     "R": "register", "UR": "uniform", "P": "predicate", "UP": "uniform predicate", "B": "barrier", "SB": "scoreboard",
 }  # fmt: skip
 _NOTHING = {"RZ": "register", "URZ": "uniform", "PT": "predicate", "UPT": "uniform predicate"}
-_DECORATED = re.compile(r"^[-~!+|]*\|?(U?RZ|U?PT|(?:UR|UP|SB|R|P|B)\d+|PR|UPR)\|?((?:\.\w+)*)\|?((?:\.\w+)*)$")
+_DECORATED = re.compile(r"[-~!+|]*(U?RZ|U?PT|(?:UR|UP|SB|R|P|B)[0-9]{1,4}|PR|UPR)\|?(?:\.\w+)*(?:\|(?:\.\w+)*)?")
+
+_MOST_REGISTERS = 8  # written in one operand
 
 _RULES = {name: frozenset(opcodes) for name, opcodes in read_toml(_FILE).items() if isinstance(opcodes, list)}
 _NO_DESTINATION, _TWO_PREDICATES = _RULES["no_destination"], _RULES["two_predicates"]
@@ -30,7 +33,7 @@ _GLOBAL, _DATA = _RULES["global"], _RULES["data"]
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Operand:
     """Parse one operand; registers are those written in it, groups not yet spelled out."""
-    simple = _DECORATED.match(text)
+    simple = _DECORATED.fullmatch(text)
     if simple:
         name = simple.group(1)
         if name in _NOTHING:
@@ -40,8 +43,8 @@ def parse_operand(text: str) -> Operand:
         found = _REGISTER.search(name)
         assert found is not None
         return Operand(text, _KINDS[found.group(1)], (name,))
-    registers = tuple(a + b for a, b in _REGISTER.findall(text))
-    indirect = re.match(r"^(U?R\d+)\s", text)  # BRX R2 -0x350, RET.REL.NODEC R20 `(f)
+    registers = _registers(text)
+    indirect = re.match(r"^(U?R[0-9]{1,4})\s", text)  # BRX R2 -0x350, RET.REL.NODEC R20 `(f)
     if indirect:
         return Operand(text, _KINDS[indirect.group(1).rstrip("0123456789")], (indirect.group(1),))
     if text.startswith(("c[", "-c[", "|c[", "~c[", "-|c[", "!c[", "cx[", "-cx[", "|cx[", "c.", "ccm[")):
@@ -52,8 +55,7 @@ def parse_operand(text: str) -> Operand:
         descriptor: tuple[str, ...] = ()
         if head.endswith("desc") and not head.endswith("gdesc"):
             inside, _, address = rest.partition("][")
-            descriptor = tuple(a + b for a, b in _REGISTER.findall(inside))
-            registers = tuple(a + b for a, b in _REGISTER.findall(address))
+            descriptor, registers = _registers(inside), _registers(address)
         return Operand(text, "memory", registers, descriptor=descriptor)
     if text.startswith("`("):
         return Operand(text, "label")
@@ -62,27 +64,21 @@ def parse_operand(text: str) -> Operand:
     return Operand(text, "immediate" if _number(text) is not None else "other", registers, _number(text))
 
 
+def _registers(text: str) -> tuple[str, ...]:
+    return tuple(a + b for a, b in _REGISTER.findall(text)[:_MOST_REGISTERS])
+
+
 def _number(text: str) -> float | None:
     try:
         return float(int(text, 16)) if "0x" in text else float(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
-def split_operands(text: str) -> list[str]:
-    """Split operands at the commas outside brackets and parentheses."""
-    if "[" not in text and "(" not in text and "{" not in text:
-        return [part.strip() for part in text.split(",")] if text else []
-    parts, depth, start = [], 0, 0
-    for i, character in enumerate(text):
-        if character in "[({":
-            depth += 1
-        elif character in "])}":
-            depth -= 1
-        elif character == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    return [*parts, text[start:].strip()]
+def _mask(operands: tuple[Operand, ...], otherwise: int) -> int:
+    """Return the last immediate, which is a mask."""
+    found = next((o.value for o in reversed(operands) if o.value is not None), otherwise)
+    return int(found) if isfinite(found) else otherwise
 
 
 def group(register: str, width: int) -> tuple[str, ...]:
@@ -122,12 +118,14 @@ def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, .
     """Return the positions of the operands that are written."""
     if not operands or opcode in _NO_DESTINATION:
         return {0} if opcode == "USETMAXREG" and operands and operands[0].kind == "uniform predicate" else set()
-    if opcode in _TWO_PREDICATES or opcode in _TEXTURE or (opcode in ("LDG", "LD") and "256" in modifiers):
-        return {0, 1}
-    if opcode == "B2R" and "RESULT" in modifiers:
-        return {0, 1}
     kinds = [o.kind for o in operands]
     predicates = ("predicate", "uniform predicate")
+    if opcode in _TWO_PREDICATES:  # one in the papers' listings
+        return {0, 1} if len(kinds) > 1 and kinds[1] in predicates else {0}
+    if opcode in _TEXTURE:  # two groups of results before the coordinates; one before Volta
+        return {0, 1} if kinds[1:3] == ["register", "register"] else {0}
+    if (opcode in ("LDG", "LD") and "256" in modifiers) or (opcode == "B2R" and "RESULT" in modifiers):
+        return {0, 1}
     if kinds[0] in predicates:
         if opcode == "IMNMX" and len(kinds) > 2:  # IMNMX.S64 PT, PT, R12, ...
             return {0, 1, 2}
@@ -162,6 +160,8 @@ def _data_width(modifiers: tuple[str, ...]) -> int:
 
 def _widths(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], written: set[int]) -> list[int]:
     """Return how many registers each operand stands for."""
+    if not operands:
+        return []
     widths = [1] * len(operands)
     registers = [i for i, o in enumerate(operands) if o.kind in ("register", "uniform")]
     sources = [i for i in registers if i not in written]
@@ -221,9 +221,11 @@ def _texture(
     opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], sources: list[int], widths: list[int]
 ) -> None:
     """Fill in the widths of a texture access: two results by the component mask, coordinates, a handle pair."""
-    mask = next((int(o.value) for o in reversed(operands) if o.value is not None), 1)
-    parts = (mask & 15).bit_count()
-    widths[0], widths[1] = max(1, parts - 2), min(2, max(1, parts))
+    parts = max(1, (_mask(operands, 1) & 15).bit_count())
+    if 1 in sources or len(operands) == 1:
+        widths[0] = parts
+    else:
+        widths[0], widths[1] = max(1, parts - 2), min(2, parts)
     dimensions = 1 if opcode == "TXQ" else _dimensions(operands, modifiers)
     registers = [i for i in sources if operands[i].kind == "register"]
     for i in sources:
@@ -310,7 +312,8 @@ def _group_matrix(
     modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], sources: list[int], widths: list[int]
 ) -> None:
     """Fill in the widths of a warp-group instruction such as HGMMA.64x16x16.F32: 64 x N over 128 threads."""
-    columns = int(modifiers[0].split("x")[1]) if modifiers and modifiers[0].count("x") == 2 else 8
+    shape = re.match(r"[0-9]+x([0-9]{1,3})x", modifiers[0]) if modifiers else None
+    columns = int(shape.group(1)) if shape else 8
     accumulator = columns // 4 if "F16" in modifiers[1:2] else columns // 2
     for i in results:
         widths[i] = accumulator
@@ -371,6 +374,6 @@ def _special(
 ) -> None:
     """Handle the opcodes that touch predicates as a register (PR)."""
     if opcode in ("P2R", "R2P") and operands:
-        mask = next((int(o.value) for o in reversed(operands) if o.value is not None), 0x7F)
+        mask = _mask(operands, 0x7F)
         banks = [f"P{i}" for i in range(7) if mask >> i & 1]
         (reads if opcode == "P2R" else writes).update(dict.fromkeys(banks))

@@ -1,6 +1,6 @@
 """Where the CUDA tools are: the pip wheels of the extra warplens[cuda], or what is on the PATH.
 
-Nothing is run through a shell, and every run has a time limit.
+Nothing is run through a shell. Every run has a limit, and what runs past it goes with all that it started.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,9 +25,12 @@ _WHEEL = {
     "cuobjdump": "nvidia-cuda-cuobjdump",
     "ptxas": "nvidia-cuda-nvcc",
     "nvcc": "nvidia-cuda-nvcc",
-    "cu++filt": "nvidia-cuda-cuxxfilt",
 }
-TIME_LIMIT_SECONDS = 60.0
+TOOL_SECONDS, COMPILER_SECONDS = 3.0, 120.0  # processor time; a large source takes long
+TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
+TOO_LONG = -24  # the exit code of a program that SIGXCPU ends, past its limit
+_BUSY = 4  # a machine that does other things too: the clock may run this much faster than the processor's time
+_LONGEST_MESSAGE = 1000
 
 
 class ToolError(WarplensError):
@@ -61,27 +67,83 @@ def include_folders() -> list[Path]:
     return [place for place in places if place.is_dir()]
 
 
+def one_line(text: str) -> str:
+    """Make a message one line of harmless characters, and not too long."""
+    flat = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+    return flat if len(flat) <= _LONGEST_MESSAGE else flat[: _LONGEST_MESSAGE - 4] + " ..."
+
+
+def execute(
+    command: Sequence[str],
+    limit_seconds: float,
+    limit_bytes: int | None = None,
+    *,
+    folder: str | Path | None = None,
+    given: bytes = b"",
+) -> tuple[int, bytes, bytes]:
+    """Run a program and return its exit code, output and errors; past its time, the code is TOO_LONG.
+
+    Time is that of the processor, so that a busy machine does not matter; a limit of memory may be set too. The
+    program works in `folder` and leaves its own temporary files there. When it takes too long or we are
+    interrupted, its process group goes.
+    """
+    surroundings = {**os.environ, "TMPDIR": str(folder)} if folder else None
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=surroundings, start_new_session=True
+    ) as process:
+        try:
+            _limit(process.pid, limit_seconds, limit_bytes)
+            out, err = process.communicate(given, timeout=_BUSY * limit_seconds)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return TOO_LONG, b"", b""
+            raise
+    return process.returncode, out, err
+
+
+def _limit(process: int, seconds: float, size: int | None) -> None:
+    """Limit a process's time on the processor and its memory, where the system can."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        whole = int(-(-seconds // 1))
+        resource.prlimit(process, resource.RLIMIT_CPU, (whole, whole + 1))
+        if size is not None:
+            resource.prlimit(process, resource.RLIMIT_AS, (size, size))
+
+
+def serve(module: str, given: bytes, limit_seconds: float) -> tuple[int, bytes]:
+    """Let `serve` of a module of this package answer in a process of its own; return exit code and output.
+
+    The module comes from where this one is, never from the current folder.
+    """
+    home = str(Path(__file__).resolve().parents[2])
+    program = f"import sys; sys.path.append({home!r}); from warplens.frontend import {module}; {module}.serve()"
+    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, given=given)
+    return code, out
+
+
 def run(
-    name: str, *arguments: str | Path, folder: str | Path | None = None, limit_seconds: float = TIME_LIMIT_SECONDS
+    name: str,
+    *arguments: str | Path,
+    folder: str | Path | None = None,
+    limit_seconds: float = COMPILER_SECONDS,
+    limit_bytes: int | None = None,
 ) -> str:
     """Run a tool (in `folder`) and return its standard output; its own message becomes the error."""
     try:
-        done = subprocess.run(
-            [str(tool(name)), *map(str, arguments)],
-            capture_output=True,
-            timeout=limit_seconds,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ToolError(f"{name} did not finish within {limit_seconds:.0f} s") from None
+        code, out, err = execute([str(tool(name)), *map(str, arguments)], limit_seconds, limit_bytes, folder=folder)
     except OSError as error:
         raise ToolError(f"{name} could not be run: {error.strerror or error}") from None
-    if done.returncode != 0:
-        text = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
-        raise ToolError(f"{name}: {text or f'failed with code {done.returncode}'}")
-    return done.stdout.decode("utf-8", "replace")
+    if code == TOO_LONG:
+        raise ToolError(f"{name} did not finish within {limit_seconds:.0f} s")
+    if code != 0:
+        text = one_line((err or out).decode("utf-8", "replace"))
+        raise ToolError(f"{name}: {text or (f'crashed by signal {-code}' if code < 0 else f'failed with code {code}')}")
+    return out.decode("utf-8", "replace")
 
 
 @cache

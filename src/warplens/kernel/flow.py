@@ -196,6 +196,11 @@ def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
     return loops
 
 
+def back_edges(flow: Flow) -> set[tuple[int, int]]:
+    """Return the edges that close a natural loop, as (latch, header)."""
+    return {(latch, loop.header) for loop in flow.loops for latch in loop.latches}
+
+
 def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
     at: int | None = b
     while at is not None:

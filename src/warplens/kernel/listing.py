@@ -14,24 +14,16 @@ class, `taken` marks a branch that is taken. `#` and `//` start a comment, `name
 from __future__ import annotations
 
 import re
-from functools import cache
-from pathlib import Path
 
 from warplens.errors import FileError, nearest
-from warplens.files import read_toml
+from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Instruction
 from warplens.machine import KINDS
 
 _REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
 _WRITES_NOTHING = {"store", "branch", "barrier", "exit"}
-_OPCODES = Path(__file__).parent / "files" / "opcodes.toml"
-
-
-@cache
-def opcode_classes() -> dict[str, str]:
-    """Return the instruction class of each opcode (data: files/opcodes.toml)."""
-    tree = read_toml(_OPCODES)
-    return {opcode: kind for kind, opcodes in tree["classes"].items() for opcode in opcodes}
+# guard, opcode, modifiers, operands
+INSTRUCTION = re.compile(r"(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w?]+)*)(?:\s+(.*))?")
 
 
 def parse_listing(text: str, file: str = "listing") -> list[Instruction]:
@@ -51,11 +43,13 @@ def parse_listing(text: str, file: str = "listing") -> list[Instruction]:
 
 
 def _instruction(code: str, marks: str, where: str) -> Instruction:
-    match = re.fullmatch(r"(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.\w+)*)(?:\s+(.*))?", code)
+    match = INSTRUCTION.fullmatch(code)
     if not match:
-        raise FileError(f"{where}: not an instruction: {code!r}")
-    guard, base, modifiers, operands = match.groups()
-    kind = opcode_classes().get(base)
+        raise FileError(f"{where}: not an instruction: {code[:80]!r}")
+    guard, base, dotted, operands = match.groups()
+    modifiers = tuple(dotted.split(".")[1:])
+    known = classified(base, modifiers)
+    kind = None if known == "other" else known
     latency: float | None = None
     taken = False
     for mark in marks.split():
@@ -77,7 +71,7 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
             raise FileError(f"{where}: unknown mark {mark!r} (latency=, class=, taken, not-taken)")
     if kind is None:
         raise FileError(f"{where}: unknown opcode {base!r}; give its class behind it, as in `{base} ... ; class=int`")
-    parts = [part.strip() for part in re.split(r",(?![^\[]*\])", operands or "") if part.strip()]
+    parts = [part for part in split_operands(operands or "") if part]
     stores = kind in _WRITES_NOTHING or base.startswith(("ST", "RED"))
     written = [] if stores else parts[:1]
     writes = tuple(_REGISTER.findall(written[0])) if written else ()
@@ -85,7 +79,7 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
     return Instruction(
         text=code,
         opcode=base,
-        modifiers=tuple(modifiers.split(".")[1:]),
+        modifiers=modifiers,
         guard=f"@{guard}" if guard else "",
         kind=kind,
         writes=writes,
@@ -93,3 +87,19 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
         latency_cycles=latency,
         taken=taken,
     )
+
+
+def split_operands(text: str) -> list[str]:
+    """Split operands at the commas outside brackets and parentheses."""
+    if "[" not in text and "(" not in text and "{" not in text:
+        return [part.strip() for part in text.split(",")] if text else []
+    parts, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        if character in "[({":
+            depth += 1
+        elif character in "])}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [*parts, text[start:].strip()]

@@ -1,55 +1,94 @@
-"""When a warp alone on an SM issues each instruction, read from the control codes the compiler wrote.
+"""When a warp alone on an SM issues each instruction, and which chain of instructions decides when it ends.
 
-An instruction issues its predecessor's stall count later, and not before the scoreboards it waits for are
-released. Fixed latencies are in the stall counts; what releases a scoreboard takes the machine's latency of
-the instruction's class. A branch that is taken costs the time to fetch from elsewhere.
+With control codes: an instruction issues its predecessor's stall count later, and not before the scoreboards
+it waits for are released. Fixed latencies are in the stall counts; what releases a scoreboard takes the
+machine's latency of the instruction's class. A branch that is taken costs the time to fetch from elsewhere, and
+BSYNC, where threads meet again, costs more than its stall count even if all of them are there.
+
+Without control codes (a listing): as Volkov's latency bound (`warplens.kernel.schedule`), from the latencies
+of the machine file and the registers that instructions share.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
+from warplens.kernel.schedule import schedule
 from warplens.machine import Machine
 
 
 class LoneWarp(Struct, frozen=True):
-    """Issue cycles of a run of instructions, and which scoreboard (or None) each one had to wait for."""
+    """Issue cycles of a run of instructions, which scoreboard (or None) each one had to wait for, the end.
+
+    `decided_by` has, for each instruction, the earlier one (by position) that decided when it issued.
+    """
 
     issue_cycles: list[float]
     waited_for: list[int | None]
+    decided_by: list[int | None]
     end_cycle: float
+
+    def path(self) -> list[int]:
+        """Return the longest path: the chain of decisions that leads to the last instruction, in order."""
+        found: list[int] = []
+        at: int | None = len(self.issue_cycles) - 1
+        while at is not None and at >= 0:
+            found.append(at)
+            at = self.decided_by[at]
+        return found[::-1]
 
 
 def issue_alone(code: list[Instruction], machine: Machine, *, taken: set[int] | None = None) -> LoneWarp:
     """Issue instructions in order for one warp; `taken` has the positions of branches that are taken."""
+    if code and all(x.control is None for x in code):
+        return _by_dependences(code, machine, taken or set())
     now, next_barrier = 0.0, 0.0
-    released = [0.0] * 8  # six scoreboards; a damaged field may name another
+    released: list[tuple[float, int | None]] = [(0.0, None)] * 8  # six scoreboards; a damaged field may name another
     cycles: list[float] = []
     waited: list[int | None] = []
+    decided: list[int | None] = []
     for i, instruction in enumerate(code):
         control = instruction.control
         issue, why = max(now, next_barrier) if instruction.opcode == "BAR" else now, None
+        by: int | None = i - 1 if i else None
         if control is not None:
             for board in control.waits:
-                if released[board] > issue:
-                    issue, why = released[board], board
+                if released[board][0] > issue:
+                    (issue, by), why = released[board], board
             if control.write_scoreboard is not None:
-                done = issue + _result_cycles(instruction, machine)
-                released[control.write_scoreboard] = max(released[control.write_scoreboard], done)
+                done = issue + (machine.timing(instruction.kind).latency_cycles or 0.0)
+                released[control.write_scoreboard] = max(released[control.write_scoreboard], (done, i), key=_when)
             if control.read_scoreboard is not None:
                 done = issue + (machine.timing(instruction.kind).read_cycles or 0.0)
-                released[control.read_scoreboard] = max(released[control.read_scoreboard], done)
+                released[control.read_scoreboard] = max(released[control.read_scoreboard], (done, i), key=_when)
         cycles.append(issue)
         waited.append(why)
+        decided.append(by)
         now = issue + max(1, control.stall if control is not None else 1)
         if instruction.opcode == "BAR":
             next_barrier = issue + (machine.sm.barrier_cycles or 0.0)
+        if instruction.opcode == "BSYNC":
+            now = max(now, issue + (machine.sm.reconverge_cycles or 0.0))
         if taken and i in taken:
             now = max(now, issue + (machine.sm.branch_taken_cycles or 0.0))
-    return LoneWarp(cycles, waited, now)
+    return LoneWarp(cycles, waited, decided, now)
 
 
-def _result_cycles(instruction: Instruction, machine: Machine) -> float:
-    """Return the cycles until the result releases its scoreboard; 0 where the machine does not know."""
-    return machine.timing(instruction.kind).latency_cycles or 0.0
+def _when(release: tuple[float, int | None]) -> float:
+    return release[0]
+
+
+def _by_dependences(code: list[Instruction], machine: Machine, taken: set[int]) -> LoneWarp:
+    """Issue a listing; a latency that the machine does not know counts as none."""
+    known = [
+        replace(x, taken=i in taken, latency_cycles=x.latency_cycles if _timed(x, machine) else 0.0)
+        for i, x in enumerate(code)
+    ]
+    run = schedule([known], machine, replacement=False)
+    return LoneWarp(run.issue_cycles[0], [None] * len(code), run.decided_by, run.end_cycle)
+
+
+def _timed(instruction: Instruction, machine: Machine) -> bool:
+    return instruction.latency_cycles is not None or machine.timing(instruction.kind).latency_cycles is not None

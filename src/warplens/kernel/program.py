@@ -8,7 +8,7 @@ from warplens.kernel.instruction import Instruction
 
 
 class Resources(Struct, frozen=True):
-    """What a kernel occupies, as the compiler recorded it."""
+    """What a kernel occupies, as the compiler recorded it; `spills` has the offsets of spilling instructions."""
 
     registers: int = 0
     static_shared_bytes: int = 0
@@ -17,6 +17,8 @@ class Resources(Struct, frozen=True):
     threads_max: int | None = None
     threads_required: tuple[int, int, int] | None = None
     parameter_bytes: int = 0
+    parameter_offset: int = 0x210
+    spills: tuple[int, ...] = ()
 
 
 class Program(Struct, frozen=True):
@@ -32,6 +34,7 @@ class Program(Struct, frozen=True):
     source_file: str = ""
     origin: str = ""
     tools: list[str] = []
+    constants: dict[int, bytes] = {}
 
     @property
     def has_control(self) -> bool:

@@ -24,6 +24,8 @@ class Schedule(Struct, frozen=True):
     latency_cycles: float
     path: list[int]  # instructions of the longest path of the last warp to finish
     awaited: list[int]  # those of them whose result the next one on the path waits for
+    decided_by: list[int | None]  # for each of its instructions, the one that decided when it issued
+    end_cycle: float  # when that warp could issue one more
 
 
 def schedule(warps: list[list[Instruction]], machine: Machine, *, replacement: bool = True) -> Schedule:
@@ -37,7 +39,16 @@ def schedule(warps: list[list[Instruction]], machine: Machine, *, replacement: b
                 run.floor(left)
     tail = (machine.sm.block_replacement_cycles or 0.0) if replacement else 0.0
     last = max(runs, key=lambda run: run.issued[-1])
-    return Schedule([r.issued for r in runs], [r.dual for r in runs], last.issued[-1] + tail, *last.path())
+    path, awaited = last.path()
+    return Schedule(
+        issue_cycles=[r.issued for r in runs],
+        dual_issued=[r.dual for r in runs],
+        latency_cycles=last.issued[-1] + tail,
+        path=path,
+        awaited=awaited,
+        decided_by=last.decided_by,
+        end_cycle=last.earliest,
+    )
 
 
 def period(code: list[Instruction], machine: Machine) -> float:
@@ -56,14 +67,14 @@ class _Run:
         self.dual: list[bool] = []
         self._before: list[tuple[int, bool]] = []  # what decided each issue cycle: instruction, by its result?
         self._ready: dict[str, int] = {}  # register -> instruction that writes it
-        self._earliest = 0.0
+        self.earliest = 0.0
 
     @property
     def done(self) -> bool:
         return len(self.issued) == len(self.code)
 
     def floor(self, cycle: float) -> None:
-        self._earliest = max(self._earliest, cycle)
+        self.earliest = max(self.earliest, cycle)
 
     def advance(self) -> bool:
         """Issue up to the next barrier, inclusively; return whether one was reached."""
@@ -71,7 +82,7 @@ class _Run:
             i = len(self.issued)
             instruction = self.code[i]
             pair = self._pairs(i)
-            cycle, before = (self.issued[-1] if pair else self._earliest), (i - 1, False)
+            cycle, before = (self.issued[-1] if pair else self.earliest), (i - 1, False)
             for register in instruction.reads:
                 if (producer := self._ready.get(register)) is not None:
                     ready = self.issued[producer] + self._latency(producer, instruction)
@@ -82,10 +93,14 @@ class _Run:
             self._before.append(before)
             for register in instruction.writes:
                 self._ready[register] = i
-            self._earliest = cycle + self._to_next(instruction)
+            self.earliest = cycle + self._to_next(instruction)
             if instruction.kind == "barrier":
                 return True
         return False
+
+    @property
+    def decided_by(self) -> list[int | None]:
+        return [before if before >= 0 else None for before, _ in self._before]
 
     def path(self) -> tuple[list[int], list[int]]:
         at, path, awaited = len(self.code) - 1, [], []

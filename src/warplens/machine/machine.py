@@ -153,6 +153,7 @@ class Sm(_Section, frozen=True):
     branch_taken_cycles: Cycles | None = None
     branch_not_taken_cycles: Cycles | None = None
     barrier_cycles: Cycles | None = None
+    reconverge_cycles: Cycles | None = None
 
 
 class SharedMemory(_Section, frozen=True):

@@ -21,10 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from warplens.api import Comparison
-from warplens.kernel import Instruction, Workload
-from warplens.kernel.analysis import Analysis, LoopFacts
-from warplens.kernel.program import Program
-from warplens.machine import Machine, Occupancy
+from warplens.kernel import Workload
+from warplens.machine import Machine
 from warplens.models import Curve, Prediction
 from warplens.study import Item, ModelError, Row
 from warplens.units import number, quantity, seconds
@@ -161,38 +159,6 @@ def curve(c: Curve, machine: Machine) -> list[RenderableType]:
     return parts
 
 
-def occupancy(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]:
-    """Render what fits on an SM."""
-    limits = ", ".join(f"{resource} {blocks}" for resource, blocks in o.limits.items())
-    return [
-        Text(f"{clean(name)} on {machine.name}", "bold"),
-        "",
-        Text(
-            f"  {o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
-        ),
-        Text(f"  limited by: {o.limiter}   (blocks that each resource alone would allow: {limits})"),
-        "",
-    ]
-
-
-def occupancy_table(rows: dict[int, Occupancy], p: Program, machine: Machine) -> list[RenderableType]:
-    """Render occupancy over block sizes, with a bar and what limits each."""
-    best = max(o.warps_per_sm for o in rows.values())
-    sizes = [str(threads) for threads, o in rows.items() if o.warps_per_sm == best]
-    cells: list[list[RenderableType]] = [
-        [str(threads), str(o.blocks_per_sm), str(o.warps_per_sm), f"{o.fraction:.0%}", o.limiter,
-         Text("█" * round(_BAR * o.fraction), "cyan")]
-        for threads, o in rows.items()
-    ]  # fmt: skip
-    needs = f"{p.resources.registers} registers per thread, {p.resources.static_shared_bytes} B static shared memory"
-    return [
-        Text(f"{clean(p.demangled)} on {machine.name}: at most {best} warps per SM", "bold"),
-        Text(f"  with blocks of {', '.join(sizes)} threads; {needs}"),
-        "",
-        table(["block", "blocks/SM", "warps/SM", "occupancy", "limited by", ""], cells, {0, 1, 2, 3}),
-    ]
-
-
 def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     """Render the list of machines."""
     rows = []
@@ -252,72 +218,6 @@ def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
     ]  # fmt: skip
     headers = ["model", "points", "mean error", "median", "worst", "at", "unphysical"]
     return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 4, 6})]
-
-
-def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
-    """Render an annotated listing: what one warp alone does, cycle by cycle, loops drawn in the margin.
-
-    cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards
-    for the result and for the sources read. live: general registers in use. Under each loop, its steady state.
-    """
-    r = p.resources
-    parts: list[RenderableType] = [
-        Text(f"{clean(p.demangled)}   {p.arch}, {len(p.instructions)} instructions", "bold"),
-        Text(
-            f"  {r.registers} registers, {r.static_shared_bytes} B shared memory, {r.barriers} barriers, "
-            f"{r.frame_bytes} B stack\n  by {', '.join(p.tools) or 'no tool known'}; latencies of {machine.name}"
-        ),
-    ]
-    strange = sorted({i.opcode for i in p.instructions if i.kind == "other"})
-    if strange:
-        parts.append(Text(f"  unknown opcodes, taken as plain integer instructions: {', '.join(strange)}", "yellow"))
-    parts += ["", Text("offset  loop  cyc st wait   w r class    live  line  instruction", "bold")]
-    depth = _depths(p, a)
-    starts = {b.first for b in a.flow.blocks}
-    ends = {a.flow.blocks[max(loop.blocks)].last: n for n, loop in enumerate(a.flow.loops)}
-    listing = []
-    for i, x in enumerate(p.instructions):
-        if i in starts and i:
-            listing.append("        " + "|" * min(4, depth[i]))
-        listing.append(_line(x, a, i, depth[i])[:120])
-        if i in ends:
-            listing.append(_loop_line(a.loops[ends[i]])[:120])
-    parts.append("\n".join(listing))
-    return parts
-
-
-def _depths(p: Program, a: Analysis) -> list[int]:
-    depth = [0] * len(p.instructions)
-    for loop in a.flow.loops:
-        for b in loop.blocks:
-            block = a.flow.blocks[b]
-            for i in range(block.first, block.last + 1):
-                depth[i] = max(depth[i], loop.depth)
-    return depth
-
-
-def _line(x: Instruction, a: Analysis, i: int, depth: int) -> str:
-    c = x.control
-    codes = "              "
-    if c is not None:
-        waits = "".join(str(w) if w in c.waits else "-" for w in range(6))
-        write = "-" if c.write_scoreboard is None else str(c.write_scoreboard)
-        read = "-" if c.read_scoreboard is None else str(c.read_scoreboard)
-        codes = f"{c.stall:2d} {waits} {write} {read}"
-    line = "" if x.line is None else str(x.line)
-    cycle = number(a.issue_cycles[i])
-    text = clean(f"{x.guard + ' ' if x.guard else ''}{x.text.removeprefix(x.guard).strip()}")
-    place = f"{x.offset:05x}   {'|' * min(4, depth):<4} {cycle:>5}"
-    return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}  {text}"
-
-
-def _loop_line(f: LoopFacts) -> str:
-    cycles = (
-        "several paths" if f.cycles_per_iteration is None else f"{number(f.cycles_per_iteration)} cycles per iteration"
-    )
-    mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1])[:6])
-    shape = f"loop of {f.instructions} instructions: {cycles} of a lone warp, ILP {f.ilp:.1f}, MLP {f.mlp:.1f}"
-    return f"        {shape}; {mix}"
 
 
 def verdicts(totals: dict[str, int]) -> Text:

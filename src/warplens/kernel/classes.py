@@ -1,4 +1,4 @@
-"""Opcodes to instruction classes: a table (files/classes.toml). An unknown opcode is kept and can be reported."""
+"""Opcodes to instruction classes: one table (files/classes.toml) for machine code and hand-written listings."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ _FILE = Path(__file__).parent / "files" / "classes.toml"
 
 @cache
 def _table() -> dict[str, str]:
-    tree = read_toml(_FILE)
-    return {opcode: kind for kind, opcodes in tree["classes"].items() for opcode in opcodes}
+    return {opcode: kind for kind, opcodes in read_toml(_FILE)["classes"].items() for opcode in opcodes}
 
 
 @cache
 def classified(opcode: str, modifiers: tuple[str, ...] = ()) -> str:
     """Return the class of an opcode, `other` where the table has none."""
     table = _table()
-    if modifiers and f"{opcode}.{modifiers[0]}" in table:
-        return table[f"{opcode}.{modifiers[0]}"]
-    return table.get(opcode, "other")
+    return table.get(f"{opcode}.{modifiers[0]}" if modifiers else opcode) or table.get(opcode, "other")
 
 
 def unknown(instructions: list[Instruction]) -> dict[str, int]:
     """Return the opcodes that the table does not have, each with how often it occurs."""
-    return dict(Counter(i.opcode for i in instructions if i.opcode not in _table()))
+    return dict(Counter(i.opcode for i in instructions if classified(i.opcode, i.modifiers) == "other"))

@@ -1,0 +1,201 @@
+"""The dependence graph: which instruction needs which, inside an iteration and around a loop.
+
+Everything an instruction uses or changes is a resource: a register, a predicate, a scoreboard, the order of
+accesses to a memory space. Definitions that reach a use along the flow graph are its producers. Kinds of edges:
+
+data        a general or uniform register
+predicate   a predicate register, also as a guard
+scoreboard  a wait for what an instruction released: its result, or its sources read
+memory      loads and stores of one space in program order (a load does not wait for a load); addresses are not compared
+barrier     what a barrier keeps apart: accesses before it and after it
+
+An edge is `carried` by a loop when the definition reaches the use only by going around that loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from warplens.kernel.flow import Block, Flow, back_edges
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.program import Program
+
+EdgeKind = Literal["data", "predicate", "scoreboard", "memory", "barrier"]
+_SPACES = ("global", "shared", "local")
+_BARRIERS = frozenset(("BAR", "BARRIER", "MEMBAR", "WARPSYNC"))
+_STORING = frozenset(
+    ("ST", "STG", "STS", "STL", "RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS", "STSM", "LDGSTS", "UBLKCP")
+)
+_SPACE_OF = {
+    "LDG": ("global",), "STG": ("global",), "RED": ("global",), "REDG": ("global",), "ATOMG": ("global",),
+    "LDS": ("shared",), "STS": ("shared",), "ATOMS": ("shared",), "REDS": ("shared",), "LDSM": ("shared",),
+    "STSM": ("shared",), "LDL": ("local",), "STL": ("local",), "LDGSTS": ("global", "shared"),
+    "LD": _SPACES, "ST": _SPACES, "ATOM": ("global", "shared"), "UBLKCP": ("global", "shared"),
+}  # fmt: skip
+
+
+class Edge(Struct, frozen=True):
+    """`consumer` needs `producer` (indices of instructions) for `what`; around which loop (index), if around one."""
+
+    producer: int
+    consumer: int
+    kind: EdgeKind
+    what: str
+    carried: int | None = None
+
+
+class _Effects(Struct, frozen=True):
+    """What an instruction uses, what it makes void, and what it defines."""
+
+    uses: tuple[str, ...]
+    kills: tuple[str, ...]
+    defines: tuple[str, ...]
+
+
+def dependences(program: Program, flow: Flow) -> list[Edge]:
+    """Return all edges of a program, by consumer."""
+    return list(_Reaching(program.instructions, flow).edges())
+
+
+def _effects(x: Instruction) -> _Effects:
+    uses, defines = list(x.reads), list(x.writes)
+    kills = [] if x.guard else list(x.writes)  # a guarded write may leave the old value
+    if x.control is not None:
+        waits = [f"SB{board}" for board in x.control.waits]
+        uses += waits
+        kills += waits
+        boards = {x.control.write_scoreboard, x.control.read_scoreboard} - {None}
+        defines += [f"SB{board}" for board in sorted(b for b in boards if b is not None)]
+    if x.opcode == "DEPBAR":  # waits until so many are left: the scoreboard stays in use
+        uses += [o.text for o in x.operands if o.kind == "scoreboard"]
+    if x.opcode in _BARRIERS:
+        order = [f"{what} {space}" for what in ("load", "store") for space in _SPACES]
+        return _Effects((*uses, *order), (*kills, *order), (*defines, *order))
+    for space in _SPACE_OF.get(x.opcode, ()):
+        uses.append(f"store {space}")
+        if x.opcode in _STORING:
+            uses.append(f"load {space}")
+            kills += [] if x.guard else [f"store {space}", f"load {space}"]
+            defines.append(f"store {space}")
+        else:
+            defines.append(f"load {space}")
+    return _Effects(tuple(uses), tuple(kills), tuple(defines))
+
+
+class _Reaching:
+    """Reaching definitions: sets of definitions as the bits of a whole number, one pass per block to a fixed point."""
+
+    def __init__(self, code: list[Instruction], flow: Flow) -> None:
+        self.code, self.flow = code, flow
+        self.effects = [_effects(x) for x in code]
+        self.definitions = [(i, what) for i, e in enumerate(self.effects) for what in e.defines]
+        self.of: dict[str, int] = {}  # resource -> its definitions
+        self.first: list[int] = []  # instruction -> number of its first definition
+        for number, (_, what) in enumerate(self.definitions):
+            self.of[what] = self.of.get(what, 0) | 1 << number
+        total = 0
+        for e in self.effects:
+            self.first.append(total)
+            total += len(e.defines)
+        self.inner = _innermost(flow, len(code))
+
+    def edges(self) -> Iterator[Edge]:
+        blocks = self.flow.blocks
+        made = [self._through(block, 0) for block in blocks]
+        kept = [self._through(block, -1) for block in blocks]  # which of all definitions pass through the block
+        back = back_edges(self.flow)
+        forward = self._solve(made, kept, lambda a, b: (a, b) not in back, {})
+        whole = self._solve(made, kept, lambda a, b: True, {})
+        around: dict[int, int] = {}
+        for a, b in back:
+            around[b] = around.get(b, 0) | made[a] | whole[a] & kept[a]
+        nothing = [0] * len(blocks)
+        carried = self._solve(nothing, kept, lambda a, b: (a, b) not in back, around)
+        for block in blocks:
+            yield from self._in_block(block, forward[block.index], carried[block.index])
+
+    def _through(self, block: Block, reaching: int) -> int:
+        """Return what reaches the end of a block when this reaches its start (-1: everything)."""
+        for i in range(block.first, block.last + 1):
+            reaching = self._after(i, reaching) if reaching >= 0 else self._killed(i, reaching)
+        return reaching
+
+    def _killed(self, i: int, reaching: int) -> int:
+        for what in self.effects[i].kills:
+            reaching &= ~self.of.get(what, 0)
+        return reaching
+
+    def _after(self, i: int, reaching: int) -> int:
+        count = len(self.effects[i].defines)
+        return self._killed(i, reaching) | ((1 << count) - 1) << self.first[i]
+
+    def _solve(
+        self, made: list[int], kept: list[int], follow: Callable[[int, int], bool], entering: dict[int, int]
+    ) -> list[int]:
+        """Return what reaches the start of every block along the edges to follow."""
+        blocks = self.flow.blocks
+        at = [entering.get(b.index, 0) for b in blocks]
+        changed = True
+        while changed:
+            changed = False
+            for block in blocks:
+                out = made[block.index] | at[block.index] & kept[block.index]
+                for successor in block.successors:
+                    if follow(block.index, successor) and out & ~at[successor]:
+                        at[successor] |= out
+                        changed = True
+        return at
+
+    def _in_block(self, block: Block, forward: int, carried: int) -> Iterator[Edge]:
+        for i in range(block.first, block.last + 1):
+            for what in dict.fromkeys(self.effects[i].uses):
+                here = self.of.get(what, 0)
+                if not here:
+                    continue
+                for producer in self._instructions(forward & here):
+                    yield self._edge(producer, i, what, None)
+                for producer in self._instructions(carried & here):
+                    loop = self._loop_around(producer, i)
+                    if loop is not None:
+                        yield self._edge(producer, i, what, loop)
+            forward, carried = self._after(i, forward), self._killed(i, carried)
+
+    def _instructions(self, bits: int) -> Iterator[int]:
+        while bits:
+            lowest = bits & -bits
+            yield self.definitions[lowest.bit_length() - 1][0]
+            bits ^= lowest
+
+    def _edge(self, producer: int, consumer: int, what: str, loop: int | None) -> Edge:
+        kind: EdgeKind = "predicate" if what[0] == "P" or what[:2] == "UP" else "data"
+        if what.startswith("SB"):
+            kind = "scoreboard"
+        elif " " in what:
+            ordered = self.code[producer].opcode in _BARRIERS or self.code[consumer].opcode in _BARRIERS
+            kind = "barrier" if ordered else "memory"
+        return Edge(producer, consumer, kind, what, loop)
+
+    def _loop_around(self, a: int, b: int) -> int | None:
+        """Return the innermost loop that holds both instructions."""
+        loops, at = self.flow.loops, self.inner[a]
+        around_b = set()
+        other = self.inner[b]
+        while other is not None:
+            around_b.add(other)
+            other = loops[other].parent
+        while at is not None and at not in around_b:
+            at = loops[at].parent
+        return at
+
+
+def _innermost(flow: Flow, size: int) -> list[int | None]:
+    """Return the innermost loop of every instruction."""
+    inner: list[int | None] = [None] * size
+    for n, loop in enumerate(flow.loops):  # outer loops come first
+        for b in loop.blocks:
+            block = flow.blocks[b]
+            inner[block.first : block.last + 1] = [n] * (block.last - block.first + 1)
+    return inner

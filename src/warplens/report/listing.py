@@ -1,0 +1,161 @@
+"""The annotated listing of `warplens show`: what one warp alone does, cycle by cycle.
+
+    offset  loop  cyc st wait   w r class    live  line  instruction
+    00130   |       13  1 --2--- - - fp32       9     6  FFMA R11, R11, UR6, R15
+
+cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards for the
+result and for the sources read. live: general registers in use. Above: the way through the kernel; under each
+loop: its steady state, its critical path (where the cycles go) and the recurrence that no schedule can beat.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from warplens.kernel import Instruction
+from warplens.kernel.analysis import Analysis, LoopFacts, Way
+from warplens.kernel.program import Program
+from warplens.machine import Machine
+from warplens.report.terminal import clean
+from warplens.units import number
+
+WIDTH = 120
+
+
+def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
+    """Render a program with its analysis."""
+    parts: list[RenderableType] = [
+        Text(f"{clean(p.demangled)}   {p.arch}, {len(p.instructions)} instructions", "bold"),
+        Text(f"  {_resources(p)}\n  by {', '.join(p.tools) or 'no tool known'}; latencies of {machine.name}"),
+    ]
+    for way in a.ways:
+        which = ("shortest way: " if way is a.ways[0] else "longest way: ") if len(a.ways) > 1 else ""
+        loops = ", every loop once" if a.loops else ""
+        head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}"
+        parts.append(_fitted(f"{head}: {_spent(way, p)}"))
+    parts += [Text(f"  {warning}", "yellow") for warning in warnings(p, a, machine)]
+    parts += ["", Text("offset  loop  cyc st wait   w r class    live  line  instruction", "bold")]
+    parts.append("\n".join(_listing(p, a)))
+    return parts
+
+
+def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
+    """Return what makes the cycles of this listing less sure, one line each."""
+    found = []
+    unknown = Counter(x.opcode for x in p.instructions if x.kind == "other")
+    if unknown:
+        share = 100 * unknown.total() / len(p.instructions)
+        names = ", ".join(f"{clean(name)} x{count}" for name, count in unknown.most_common(6))
+        more = f" and {len(unknown) - 6} more" if len(unknown) > 6 else ""
+        late = sum(
+            x.control is None or x.control.write_scoreboard is not None for x in p.instructions if x.kind == "other"
+        )
+        cost = f"{late} of them with a result of unknown latency: what waits for it comes out too early"
+        sure = "their stall counts are known, so the cycles hold"
+        found.append(
+            f"unknown opcodes ({share:.2g} % of the code), taken as integer: {names}{more}; {cost if late else sure}"
+        )
+    if not p.has_control:
+        found.append("no control codes: cycles from the machine file's latencies and the registers shared")
+    if a.without_latency:
+        known = ", ".join(a.without_latency)
+        found.append(f"{machine.id} has no latency of {known}: taken as 0, the cycles are too few")
+    if p.resources.spills:
+        stores = sum(x.opcode == "STL" and x.offset in p.resources.spills for x in p.instructions)
+        loads = sum(x.opcode == "LDL" and x.offset in p.resources.spills for x in p.instructions)
+        found.append(f"registers spilled to local memory: {stores} stores and {loads} loads, marked S")
+    return found
+
+
+def _resources(p: Program) -> str:
+    r = p.resources
+    parts = [f"{r.registers} registers", f"{r.static_shared_bytes} B shared memory", f"{r.barriers} barriers"]
+    parts.append(f"{r.frame_bytes} B local memory per thread" if r.frame_bytes else "no local memory")
+    if r.threads_required:
+        parts.append(f"block of {'x'.join(map(str, r.threads_required))} required")
+    elif r.threads_max:
+        parts.append(f"at most {r.threads_max} threads per block")
+    return ", ".join(parts)
+
+
+def _listing(p: Program, a: Analysis) -> list[str]:
+    depth = _depths(p, a)
+    starts = {b.first for b in a.flow.blocks}
+    ends: dict[int, list[int]] = {}
+    for n, loop in enumerate(a.flow.loops):
+        ends.setdefault(a.flow.blocks[max(loop.blocks)].last, []).insert(0, n)  # inner ones first
+    spills = set(p.resources.spills)
+    lines = []
+    for i, x in enumerate(p.instructions):
+        if i in starts and i:
+            lines.append("        " + "|" * min(4, depth[i]))
+        lines.append(_fitted(_line(x, a, i, depth[i], x.offset in spills)))
+        for n in ends.get(i, ()):
+            lines += [_fitted(line) for line in _loop_lines(a.loops[n], p)]
+    return lines
+
+
+def _fitted(line: str) -> str:
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+
+
+def _depths(p: Program, a: Analysis) -> list[int]:
+    depth = [0] * len(p.instructions)
+    for loop in a.flow.loops:
+        for b in loop.blocks:
+            block = a.flow.blocks[b]
+            for i in range(block.first, block.last + 1):
+                depth[i] = max(depth[i], loop.depth)
+    return depth
+
+
+def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool) -> str:
+    c = x.control
+    codes = "              "
+    if c is not None:
+        waits = "".join(str(w) if w in c.waits else "-" for w in range(6))
+        write = "-" if c.write_scoreboard is None else str(c.write_scoreboard)
+        read = "-" if c.read_scoreboard is None else str(c.read_scoreboard)
+        codes = f"{c.stall:2d} {waits} {write} {read}"
+    line = "" if x.line is None else str(x.line)
+    bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()  # without the disassembler's remarks
+    text = clean(f"{x.guard} {bare}" if x.guard else bare)
+    place = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
+    return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}  {text}"
+
+
+def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
+    """Render a loop: its cost, its mix, where the cycles go on each way, its recurrence."""
+    indent = " " * 8
+    mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1])[:6])
+    cycles = " to ".join(dict.fromkeys(number(w.cycles) for w in f.ways)) or "an unknown number of"
+    shape = f"loop of {f.instructions} instructions: {cycles} cycles per iteration of a lone warp"
+    lines = [f"{indent}{shape}, ILP {f.ilp:.1f}, MLP {f.mlp:.1f}; {mix}"]
+    for n, way in enumerate(f.ways):
+        which = ("", ("on the shortest way, ", "on the longest way, ")[n])[len(f.ways) > 1]
+        lines.append(f"{indent}  {which}critical path: {_spent(way, p)}")
+    if f.recurrence:
+        chain = " > ".join(dict.fromkeys(p.instructions[i].opcode for i in f.recurrence))
+        at = f"{p.instructions[f.recurrence[0]].offset:05x}"
+        count = f"{len(f.recurrence)} instructions" if len(f.recurrence) > 1 else "one instruction"
+        lines.append(f"{indent}  recurrence: {number(f.recurrence_cycles)} cycles around {count} from {at}: {chain}")
+    return lines
+
+
+def _spent(way: Way, p: Program) -> str:
+    """Say where the cycles of a critical path go: the longest waits by opcode, the rest is issue."""
+    waits: dict[str, list[float]] = {}
+    issue = 0.0
+    for step in way.critical_path:
+        if step.cycles <= 1:
+            issue += step.cycles
+        else:
+            waits.setdefault(p.instructions[step.instruction].opcode, []).append(step.cycles)
+    ranked = sorted(waits.items(), key=lambda kv: -sum(kv[1]))
+    named = [f"{number(sum(c))} behind {len(c)} {name}" if len(c) > 1 else f"{number(sum(c))} behind {name}"
+             for name, c in ranked[:5]]  # fmt: skip
+    rest = sum(sum(c) for _, c in ranked[5:])
+    return ", ".join([*named, *([f"{number(rest)} behind others"] if rest else []), f"{number(issue)} issue"])

@@ -1,0 +1,43 @@
+"""The dependence graph of real machine code: equal to a walk along all paths, and respected by the compiler."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.null.test_dependence import producers_by_walking
+from warplens.frontend import Options, list_kernels, load_program
+from warplens.kernel.analysis import analyse
+from warplens.machine import load_machine
+
+pytestmark = pytest.mark.cuda
+CORPUS = Path(__file__).parents[1] / "corpus"
+# cycles from a result of fixed latency to its use on sm_90 (shared/TOOLCHAIN, data/h200/lone_warp.json); IMAD.WIDE and
+# IADD3 pass the lower word of a 64-bit sum on after 3
+LEAST = {("fp32", "fp32"): 4, ("int", "int"): 4, ("imul", "imul"): 4, ("imul", "int"): 3, ("fp64", "fp64"): 8}
+
+
+@pytest.mark.parametrize("source", ["integer.cu", "math.cu", "gemm.cu", "atomics.cu"])
+def test_no_result_is_used_before_it_is_there(source: str) -> None:
+    machine, nearest = load_machine("h200"), defaultdict[tuple[str, str], float](lambda: 1e9)
+    checked = 0
+    for kernel in list_kernels(CORPUS / source, Options(arch="sm_90"))[:6]:
+        program = load_program(CORPUS / source, kernel, Options(arch="sm_90"))
+        a, code = analyse(program, machine), program.instructions
+        for e in a.edges:
+            x, y = code[e.producer], code[e.consumer]
+            assert x.control is not None
+            here = a.flow.block_of(e.producer) == a.flow.block_of(e.consumer)
+            if here and e.carried is None and e.kind == "data" and x.control.write_scoreboard is None:
+                gap = a.issue_cycles[e.consumer] - a.issue_cycles[e.producer]
+                nearest[x.kind, y.kind] = min(nearest[x.kind, y.kind], gap)
+                checked += 1
+        for i, x in enumerate(code[:400]):
+            for register in x.reads[:3]:
+                ours = {e.producer for e in a.edges if e.consumer == i and e.what == register}
+                assert ours == producers_by_walking(code, a.flow, i, register), f"{x.offset:04x} {x.text}: {register}"
+    assert checked > 200
+    for pair, least in LEAST.items():
+        assert nearest[pair] >= least, pair
