@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint types layers pytest bench fuzz clean
+.PHONY: demo test test-all lint types layers pytest bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/warplens predict saxpy --gpu h200
@@ -27,10 +27,14 @@ layers: $(READY)
 	$(BIN)/lint-imports
 
 pytest: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz.run --count 10000 --seed 1 --jobs 2
+
+# The whole corpus and every launch, not only those that `make test` takes.
+test-all: $(READY)
+	$(BIN)/pytest -n 2 --dist loadgroup -m "slow or not slow"
 
 bench: $(READY)
 	$(BIN)/python bench/speed.py

@@ -19,8 +19,11 @@ from .oracle import blocks_and_edges, definitions_and_uses, live_ranges
 pytestmark = pytest.mark.cuda
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.cu"))
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+# A hundred kernels of each kind on every architecture; the others with `make test-all`.
+ALWAYS = {"async_copy", "atomics", "control", "convert", "gemm", "half_hdr", "large", "math", "tensor", "warp"}
+ALWAYS |= {"wgmma_sm90a"}
 CASES = [
-    pytest.param(source, arch, id=f"{source.stem}-{arch}")
+    pytest.param(source, arch, id=f"{source.stem}-{arch}", marks=[] if source.stem in ALWAYS else [pytest.mark.slow])
     for source in CORPUS
     for arch in (("sm_90a",) if "sm90a" in source.stem else ARCHITECTURES)
 ]

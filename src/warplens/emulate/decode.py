@@ -1,0 +1,257 @@
+"""Machine instructions to rows of the emulator's code table.
+
+Registers become rows of a table per warp (general ones first, then uniform ones), immediates and constants rows of a
+pool behind them, predicates bits. What no rule here knows becomes UNKNOWN: its results are unknown values, and the
+analysis goes on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from warplens.emulate import ops
+from warplens.kernel.instruction import Instruction, Operand
+from warplens.kernel.program import Program
+
+_ALL = 0xFFFFFFFF
+_SIGN = 0x80000000
+PREDICATES = ("predicate", "uniform predicate")
+
+Key = tuple[str, int, int]  # ("bits", value, 0) or ("bank", bank, offset)
+
+
+class Code(Struct, frozen=True):
+    """A decoded program: the table, what the pool holds, how many rows a warp needs, rows and predicates by name."""
+
+    table: npt.NDArray[np.int64]
+    pool: list[Key]
+    rows: dict[str, int]
+    row_count: int
+    reads: list[tuple[int, ...]]
+    writes: list[tuple[int, ...]]
+    unknown: dict[str, int]
+
+
+class CannotDecode(Exception):
+    """An instruction that no rule knows."""
+
+
+def decode(program: Program) -> Code:
+    """Decode a program."""
+    for part in ("integer", "float", "memory", "control"):
+        importlib.import_module(f"warplens.emulate.decode_{part}")  # fills the table of rules
+    return _Decoder(program).code()
+
+
+def predicate_row(name: str) -> int:
+    """Return the number of a predicate: P0 to P6, PT (7), UP0 to UP6 (8 on), UPT (15)."""
+    base = 8 if name.startswith("U") else 0
+    return base + (7 if name.endswith("PT") else int(name.lstrip("UP")))
+
+
+class _Decoder:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        names = {r for x in program.instructions for r in (*x.reads, *x.writes)}
+        general = max((int(n[1:]) for n in names if re.fullmatch(r"R\d+", n)), default=0)
+        uniform = max((int(n[2:]) for n in names if re.fullmatch(r"UR\d+", n)), default=-1)
+        self.rows = {f"R{i}": i for i in range(general + 4)}
+        start = len(self.rows)
+        self.rows.update({f"UR{i}": start + i for i in range(uniform + 4)})
+        self.sink = len(self.rows)  # four rows that take what is written to RZ
+        self.count = self.sink + 4
+        self.pool: list[Key] = [("bits", 0, 0)] * 4  # RZ, as wide as a group of four
+        self.pool_at: dict[tuple[Key, ...], int] = {}
+        self.index = {x.offset: i for i, x in enumerate(program.instructions)}
+
+    def code(self) -> Code:
+        table = np.zeros((len(self.program.instructions), ops.COLUMNS), np.int64)
+        unknown: dict[str, int] = {}
+        reads, writes = [], []
+        for i, x in enumerate(self.program.instructions):
+            line = Line(self, x)
+            try:
+                line.decode()
+            except (CannotDecode, ValueError, IndexError, KeyError):
+                line = Line(self, x)
+                line.set(GROUP=ops.UNKNOWN)
+                unknown[x.name] = unknown.get(x.name, 0) + 1
+            table[i] = line.fields
+            reads.append(tuple(self._numbers(x.reads)))
+            writes.append(tuple(self._numbers(x.writes)))
+        return Code(table, self.pool, self.rows, self.count, reads, writes, unknown)
+
+    def _numbers(self, names: tuple[str, ...]) -> list[int]:
+        """Rows of registers; predicates behind the rows."""
+        found = []
+        for name in names:
+            if name in self.rows:
+                found.append(self.rows[name])
+            elif re.fullmatch(r"U?P\d", name):
+                found.append(-1 - predicate_row(name))  # counted from the end: behind all rows
+        return found
+
+    def pooled(self, *keys: Key) -> int:
+        """Return the row of constants, next to each other."""
+        if keys not in self.pool_at:
+            self.pool_at[keys] = len(self.pool)
+            self.pool += [*keys, *([("bits", 0, 0)] if len(keys) == 1 else [])]
+        return self.count + self.pool_at[keys]
+
+    @property
+    def zero(self) -> int:
+        return self.count
+
+
+class Line:
+    """One instruction on its way to a row of the table."""
+
+    def __init__(self, decoder: _Decoder, x: Instruction) -> None:
+        self.d, self.x = decoder, x
+        self.mods = set(x.modifiers)
+        self.fields = np.zeros(ops.COLUMNS, np.int64)
+        for name in ("A_AND", "B_AND", "C_AND"):
+            self.fields[getattr(ops, name)] = _ALL
+        for name in ("A", "B", "C"):
+            self.fields[getattr(ops, name)] = decoder.zero
+        self.set(D=decoder.sink, PD=-1, PD2=-1, PS=7, PS2=7, GUARD=7, TARGET=-1)
+        if x.guard:
+            self.set(GUARD=predicate_row(x.guard.lstrip("@!")), GUARD_NOT=int("!" in x.guard))
+
+    def set(self, **values: int) -> None:
+        """Set columns by name."""
+        for name, value in values.items():
+            self.fields[getattr(ops, name)] = value
+
+    def decode(self) -> None:
+        """Apply the rule of the opcode."""
+        rule = RULES.get(self.x.opcode)
+        if rule is None:
+            raise CannotDecode
+        rule(self)
+
+    # ---- operands
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands as written."""
+        return self.x.operands
+
+    def to(self, operand: Operand) -> None:
+        """Name the destination register."""
+        name = _bare(operand.text)
+        self.set(D=self.d.sink if name in ("RZ", "URZ") else self.d.rows[name])
+
+    def register(self, text: str) -> int:
+        """Return the row of a register."""
+        name = _bare(text)
+        return self.d.zero if name in ("RZ", "URZ") else self.d.rows[name]
+
+    def source(self, which: str, operand: Operand, kind: str = "int", width: int = 1) -> None:
+        """Set source A, B or C: its row and what turns it into its negative, complement or absolute value."""
+        text = operand.text.replace(".reuse", "")
+        negative, inverted = text.startswith("-"), text.startswith("~")
+        absolute = "|" in text
+        if operand.kind in ("register", "uniform"):
+            at = self.register(text)
+        elif operand.kind == "constant":
+            match = re.search(r"c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]", text)
+            if not match:
+                raise CannotDecode
+            bank, offset = int(match.group(1), 16), int(match.group(2), 16)
+            at = self.d.pooled(*(("bank", bank, offset + 4 * k) for k in range(width)))
+        else:
+            at = self.d.pooled(*(("bits", b, 0) for b in _immediate(text, kind, width)))
+            negative = absolute = inverted = False
+        self.set(**{which: at})
+        if kind == "int":
+            if negative:
+                self.set(**{f"{which}_XOR": _ALL, f"{which}_ADD": 1})
+            elif inverted:
+                self.set(**{f"{which}_XOR": _ALL})
+            return
+        sign = 0x8000 if kind == "half" else _SIGN
+        if absolute:
+            self.set(**{f"{which}_AND": _ALL ^ sign})
+        if negative:
+            self.set(**{f"{which}_XOR": sign})
+
+    def predicate(self, operand: Operand, first: bool = True) -> None:
+        """Set a predicate source."""
+        text = operand.text
+        name = text.lstrip("!")
+        values = {"PS" if first else "PS2": predicate_row(name), ("PS" if first else "PS2") + "_NOT": int("!" in text)}
+        self.set(**values)
+
+    def into(self, operand: Operand, first: bool = True) -> None:
+        """Name a destination predicate; what goes to PT is dropped."""
+        row = predicate_row(operand.text)
+        self.set(**{"PD" if first else "PD2": -1 if row % 8 == 7 else row})
+
+    def split(self) -> tuple[list[Operand], list[Operand], list[Operand]]:
+        """Return destination (register, then predicates), sources, and predicates behind them."""
+        given = list(self.operands)
+        written = [given.pop(0)]
+        if written[0].kind in PREDICATES and given and given[0].kind in ("register", "uniform"):
+            written = [given.pop(0), written[0]]  # LOP3.LUT P0, R2, ...
+        while given and given[0].kind in PREDICATES and any(o.kind not in PREDICATES for o in given):
+            written.append(given.pop(0))
+        behind: list[Operand] = []
+        while given and given[-1].kind in PREDICATES:
+            behind.insert(0, given.pop())
+        return written, given, behind
+
+    def rounding(self) -> int:
+        """Return rounding and flags of a floating-point instruction."""
+        found = [ops.ROUND[m] for m in self.x.modifiers if m in ops.ROUND]
+        mode = found[0] if found else 0
+        for name, flag in (("FTZ", ops.FTZ), ("SAT", ops.SATURATE), ("NAN", ops.NAN_WINS), ("XORSIGN", ops.XOR_SIGN),
+                           ("RELU", ops.RELU), ("BF16_V2", ops.BF16), ("BF16", ops.BF16)):  # fmt: skip
+            if name in self.mods:
+                mode |= flag
+        return mode
+
+
+def _bare(text: str) -> str:
+    match = re.search(r"(U?R(?:\d+|Z))", text)
+    if not match:
+        raise CannotDecode
+    return match.group(1)
+
+
+def _immediate(text: str, kind: str, width: int) -> list[int]:
+    """Return the words of an immediate: whole numbers as they are, floats by their bits."""
+    text = text.strip()
+    if text.startswith(("0x", "-0x")):
+        value = int(text, 16)
+        return [(value >> 32 * k) & _ALL for k in range(width)]
+    if kind == "int":
+        value = int(float(text)) if "." in text or "e" in text else int(text)
+        return [(value >> 32 * k) & _ALL for k in range(width)]
+    special = {"+INF": float("inf"), "-INF": float("-inf"), "+QNAN": float("nan"), "-QNAN": float("nan")}
+    number = special[text] if text in special else float(text)
+    if kind == "f64":
+        bits = struct.unpack("<Q", struct.pack("<d", number))[0]
+        return [bits & _ALL, bits >> 32] if width == 2 else [bits >> 32]
+    if number != number:
+        return [0x7FFFFFFF]
+    return [int(np.float32(number).view(np.uint32))]
+
+
+RULES: dict[str, Callable[[Line], None]] = {}
+
+
+def rule(*opcodes: str) -> Callable[[Callable[[Line], None]], Callable[[Line], None]]:
+    """Say how these opcodes are decoded."""
+
+    def keep(function: Callable[[Line], None]) -> Callable[[Line], None]:
+        RULES.update(dict.fromkeys(opcodes, function))
+        return function
+
+    return keep

@@ -1,0 +1,31 @@
+"""Where things stand in the tables of the emulator: columns and places, as plain numbers for compiled code."""
+
+from __future__ import annotations
+
+# What is counted per instruction.
+(EXECUTED, THREADS, REQUESTS, USEFUL_BYTES, SECTORS, LINES, WAVEFRONTS, QUEUE, L1_HITS, L2_SECTORS, L2_HITS,
+ DRAM_SECTORS) = range(12)  # fmt: skip
+STATISTICS = 12
+
+# Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
+# the addresses lie, and for each bank of shared memory its first word and how many different ones it has to serve.
+ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, SCRATCH = 0, 32, 64, 96, 104, 105, 106, 138, 170
+SCATTERED, CONTIGUOUS, SAME = range(3)
+
+# Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that
+# have not ended; groups and instructions so far; what a barrier's reduction gave; then lanes that meet at B0 to B15,
+# and the groups: place, lanes, state, what it waits for.
+PLACE, SM, WARP, NUMBER, SLOT, LIVE, GROUPS, WORK, RESULT = 0, 3, 4, 5, 6, 7, 8, 9, 10
+SYNC, PC, MASK, STATE, DATA = 12, 28, 61, 94, 127
+WARP_COLUMNS = 160
+# Columns of the table of blocks: threads that have not ended, count, and, or of a barrier's predicate; threads at each
+# of sixteen barriers, threads that it waits for (0: all).
+ALIVE, REDUCED, ARRIVED, EXPECTED = 0, 1, 4, 20
+BLOCK_COLUMNS = 36
+# Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values.
+SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN = range(4)
+# The state of a group.
+READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER = 1, 2, 3, 4
+# How an instruction went.
+FINE, OUT_OF_RANGE, MISALIGNED, NO_PAGES, SHARED_RANGE, LOCAL_RANGE = range(6)
+TRAPPED, UNKNOWN_BRANCH, UNKNOWN_ADDRESS, BAD_TARGET = 20, 21, 22, 23

@@ -1,0 +1,65 @@
+"""The operations of the emulator and the columns of its code table. Plain whole numbers: compiled code reads them."""
+
+from __future__ import annotations
+
+# Columns of the code table, one row per instruction.
+(GROUP, OP, GUARD, GUARD_NOT, D, A, B, C, A_AND, A_XOR, A_ADD, B_AND, B_XOR, B_ADD, C_AND, C_XOR, C_ADD,
+ PD, PD2, PS, PS_NOT, PS2, PS2_NOT, X, Y, Z, TARGET, MODE) = range(28)  # fmt: skip
+COLUMNS = 28
+
+# Groups of operations: which function runs them.
+NOTHING, INTEGER, SINGLE, DOUBLE, HALF, CONVERT, LANES, MEMORY, CONTROL, UNKNOWN = range(10)
+
+# INTEGER
+(MOV, MOV2, IADD3, IMAD, IMAD_WIDE, IMAD_HI, LOP3, PLOP3, SHF, LEA, LEA_HI, ISETP, SEL, MINMAX, MINMAX3, ADDMINMAX,
+ IABS, POPC, FLO, BREV, BMSK, SGXT, PRMT, IDP4, IDP2, P2R, R2P, S2R, ABSDIFF, ABSDIFF4, LOAD_CONSTANT, UIADD64,
+ MINMAX64) = range(33)  # fmt: skip
+# SINGLE
+FADD, FMUL, FFMA, FMNMX, FSETP, FSET, FCHK, MUFU, FSWZ = range(9)
+# DOUBLE
+DADD, DMUL, DFMA, DSETP, DMUFU, DMNMX = range(6)
+# HALF
+HADD2, HMUL2, HFMA2, HSETP2, HSET2, HMNMX2, HADD2_F32 = range(7)
+# CONVERT
+F2I, I2F, F2F, FRND, F2FP, I2I, I2IP = range(7)
+# LANES
+SHFL, VOTE, MATCH, REDUX, R2UR, ELECT = range(6)
+# MEMORY
+LOAD, STORE, ATOMIC, REDUCTION, COPY, LOAD_MATRIX, STORE_MATRIX, SPACE_QUERY = range(8)
+# CONTROL
+(BRA, BRX, BSSY, BSYNC, BREAK, BMOV_TO_R, BMOV_FROM_R, CALL, RET, EXIT, WARPSYNC, YIELD, BAR, TRAP, B2R, CALL_ABS,
+ BRA_DIV) = range(17)  # fmt: skip
+
+# Comparisons: the low two bits say which of less and equal hold; see compare() in lanes.py.
+COMPARE = {"F": 0, "LT": 1, "EQ": 2, "LE": 3, "GT": 4, "NE": 5, "GE": 6, "NUM": 7,
+           "NAN": 8, "LTU": 9, "EQU": 10, "LEU": 11, "GTU": 12, "NEU": 13, "GEU": 14, "T": 15}  # fmt: skip
+AND, OR, XOR = 0, 1, 2
+NEAREST, ZERO, DOWN, UP = 0, 1, 2, 3
+ROUND = {"RN": NEAREST, "RZ": ZERO, "RM": DOWN, "RP": UP, "TRUNC": ZERO, "FLOOR": DOWN, "CEIL": UP}
+RCP, RSQ, EX2, LG2, SIN, COS, SQRT, TANH, RCP64H, RSQ64H, EX2_F16, TANH_F16 = range(12)
+SPECIAL_FUNCTIONS = {"RCP": RCP, "RSQ": RSQ, "EX2": EX2, "LG2": LG2, "SIN": SIN, "COS": COS, "SQRT": SQRT,
+                     "TANH": TANH, "RCP64H": RCP64H, "RSQ64H": RSQ64H}  # fmt: skip
+# Flags in MODE, above the two bits of rounding.
+FTZ, SATURATE, NAN_WINS, XOR_SIGN, RELU, SIGNED, EXTENDED, BF16 = 4, 8, 16, 32, 64, 128, 256, 512
+
+# Special registers.
+(SR_TID_X, SR_TID_Y, SR_TID_Z, SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z, SR_LANE, SR_ZERO, SR_CLOCK, SR_LANE_EQ, SR_LANE_LT,
+ SR_LANE_LE, SR_LANE_GT, SR_LANE_GE, SR_SMID, SR_WARPID, SR_CGA_CTAID, SR_TID) = range(18)  # fmt: skip
+SPECIAL = {
+    "SR_TID.X": SR_TID_X, "SR_TID.Y": SR_TID_Y, "SR_TID.Z": SR_TID_Z, "SR_CTAID.X": SR_CTAID_X,
+    "SR_CTAID.Y": SR_CTAID_Y, "SR_CTAID.Z": SR_CTAID_Z, "SR_LANEID": SR_LANE, "SRZ": SR_ZERO,
+    "SR_CLOCKLO": SR_CLOCK, "SR_CLOCKHI": SR_ZERO, "SR_EQMASK": SR_LANE_EQ, "SR_LTMASK": SR_LANE_LT,
+    "SR_LEMASK": SR_LANE_LE, "SR_GTMASK": SR_LANE_GT, "SR_GEMASK": SR_LANE_GE, "SR_VIRTUALSMID": SR_SMID,
+    "SR_SMID": SR_SMID, "SR_WARPID": SR_WARPID, "SR_VIRTID": SR_WARPID, "SR_CgaCtaId": SR_CGA_CTAID,
+    "SR_SWINHI": SR_ZERO, "SR_TID": SR_TID, "SR_GLOBALTIMERLO": SR_CLOCK, "SR_GLOBALTIMERHI": SR_ZERO,
+}  # fmt: skip
+
+# Memory spaces.
+GLOBAL, SHARED, LOCAL, GENERIC, CONSTANT = range(5)
+# Atomic operations.
+(ADD_TO, MIN_OF, MAX_OF, INCREMENT, DECREMENT, AND_WITH, OR_WITH, XOR_WITH, EXCHANGE, COMPARE_AND_SWAP) = range(10)
+ATOMICS = {"ADD": ADD_TO, "MIN": MIN_OF, "MAX": MAX_OF, "INC": INCREMENT, "DEC": DECREMENT, "AND": AND_WITH,
+           "OR": OR_WITH, "XOR": XOR_WITH, "EXCH": EXCHANGE, "CAS": COMPARE_AND_SWAP,
+           "CAST": COMPARE_AND_SWAP}  # fmt: skip
+# What an atomic operation works on.
+T_U32, T_S32, T_U64, T_S64, T_F32, T_F64, T_F16X2, T_BF16X2 = range(8)

@@ -1,0 +1,163 @@
+"""Global memory made when touched: pages of 4 KiB, filled by lines of 128 bytes from the launch file's functions.
+
+The same functions as `warplens.kernel.contents`, for compiled code; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warplens.emulate.bits import bits_of, bits_of_double, compiled
+from warplens.emulate.half import to_half
+
+PAGE_WORDS = 1024
+PAGE_BYTES = 4 * PAGE_WORDS
+LINE_WORDS = 32
+ZEROS, ONES, IOTA, LINEAR, RANDOM, RANDOM_INT, HASH_MOD, PERMUTATION, CYCLE, GIVEN = range(10)
+KINDS = {"zeros": ZEROS, "ones": ONES, "iota": IOTA, "linear": LINEAR, "random": RANDOM, "random_int": RANDOM_INT,
+         "hash_mod": HASH_MOD, "permutation": PERMUTATION, "cycle": CYCLE, "file": GIVEN}  # fmt: skip
+# Columns of the table of arrays.
+BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT = range(12)
+
+
+FILLED = PAGE_WORDS  # behind the words of a page: which of its lines are filled, a bit each
+
+
+class Pages(NamedTuple):
+    """Arrays (a row each, see the columns), their page table (the last entry counts the pages in use), the pages."""
+
+    arrays: Any
+    numbers: Any  # start and step of linear() as floats
+    table: Any
+    words: Any
+    given: Any  # bytes of arrays read from files
+
+
+@compiled
+def _mixed(index: Any, seed: int) -> Any:
+    z = np.uint64(index) + np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def _permuted(index: Any, count: int, seed: int) -> Any:
+    half = np.int64(1)
+    while (np.int64(1) << (2 * half)) < max(np.int64(2), np.int64(count)):
+        half += 1
+    mask = (np.int64(1) << half) - 1
+    value = np.int64(index)
+    while True:
+        left, right = value >> half, value & mask
+        for turn in range(4):
+            left, right = right, left ^ (np.int64(_mixed(right, seed * 4 + turn + 1)) & mask)
+        value = (left << half) | right
+        if value < count or count == 0:
+            return value
+
+
+@compiled
+def _element(a: Any, numbers: Any, index: Any) -> Any:
+    """Return the bits of one element."""
+    kind, size, seed = a[KIND], a[SIZE], a[SEED]
+    whole, real, is_real = np.int64(0), 0.0, False
+    if kind == ONES:
+        whole = np.int64(1)
+    elif kind == IOTA:
+        whole = np.int64(index)
+    elif kind == LINEAR:
+        if a[START] or a[STEP] or (numbers[0] == 0.0 and numbers[1] == 0.0):
+            whole = a[START] + a[STEP] * np.int64(index)
+        else:
+            real, is_real = numbers[0] + numbers[1] * np.float64(index), True
+    elif kind == PERMUTATION:
+        whole = _permuted(index, a[COUNT], seed)
+    elif kind == CYCLE:
+        whole = (np.int64(index) * 1664525 + 1013904223) & max(np.int64(0), a[COUNT] - 1)
+    elif kind == RANDOM:
+        bits = _mixed(index, seed)
+        if not a[IS_FLOAT]:
+            return bits
+        real, is_real = np.float64(bits >> np.uint64(40)) * 2.0**-24, True
+    elif kind != ZEROS:
+        whole = np.int64(_mixed(index, seed) % np.uint64(a[STEP])) + a[START]
+    if not a[IS_FLOAT]:
+        return np.uint64(np.int64(real)) if is_real else np.uint64(whole)
+    if size == 4:
+        return np.uint64(bits_of(np.float32(real)) if is_real else bits_of(np.float32(whole)))
+    value = real if is_real else np.float64(whole)
+    if size == 8:
+        return bits_of_double(value)
+    return np.uint64(to_half(np.float64(np.float32(value)) if a[IS_BF16] else value, a[IS_BF16], 0))
+
+
+@compiled
+def _fill_line(pages: Any, array: int, page: int, line: int, offset: Any) -> None:
+    """Fill one line; `offset` is where it starts in the array, in bytes."""
+    a, numbers = pages.arrays[array], pages.numbers[array]
+    words = pages.words[page]
+    at = line * LINE_WORDS
+    if a[KIND] == GIVEN:
+        for w in range(LINE_WORDS):
+            value = np.uint32(0)
+            for k in range(4):
+                place = offset + 4 * w + k
+                if place < a[BYTES]:
+                    value |= np.uint32(pages.given[a[GIVEN_AT] + place]) << np.uint32(8 * k)
+            words[at + w] = value
+        return
+    size = a[SIZE]
+    first = offset // size
+    if size == 8:
+        for e in range(LINE_WORDS // 2):
+            bits = _element(a, numbers, first + e)
+            words[at + 2 * e] = np.uint32(bits & np.uint64(0xFFFFFFFF))
+            words[at + 2 * e + 1] = np.uint32(bits >> np.uint64(32))
+        return
+    per_word = 4 // size
+    keep = np.uint64(0xFFFFFFFF) >> np.uint64(32 - 8 * size)
+    for w in range(LINE_WORDS):
+        value = np.uint64(0)
+        for k in range(per_word):
+            value |= (_element(a, numbers, first + w * per_word + k) & keep) << np.uint64(8 * size * k)
+        words[at + w] = np.uint32(value)
+
+
+@compiled
+def find_array(pages: Any, address: Any) -> int:
+    """Return the array that holds an address, or -1."""
+    arrays = pages.arrays
+    for i in range(arrays.shape[0]):
+        offset = address - arrays[i, BASE]
+        if 0 <= offset < arrays[i, BYTES]:
+            return i
+    return -1
+
+
+@compiled
+def locate(pages: Any, address: Any, hint: int) -> Any:
+    """Return (page, word in it, array) of an address; page -1: no array there, -2: no pages left."""
+    arrays = pages.arrays
+    array = hint
+    offset = address - arrays[array, BASE]
+    if not 0 <= offset < arrays[array, BYTES]:
+        array = find_array(pages, address)
+        if array < 0:
+            return np.int64(-1), np.int64(0), hint
+        offset = address - arrays[array, BASE]
+    slot = arrays[array, FIRST_PAGE] + (offset >> 12)
+    page = np.int64(pages.table[slot])
+    if page < 0:
+        page = np.int64(pages.table[-1])
+        if page >= pages.words.shape[0]:
+            return np.int64(-2), np.int64(0), array
+        pages.table[-1] = page + 1
+        pages.table[slot] = page
+    line = (offset >> 7) & 31
+    if not pages.words[page, FILLED] >> np.uint32(line) & np.uint32(1):
+        _fill_line(pages, array, page, line, (offset >> 7) << 7)
+        pages.words[page, FILLED] |= np.uint32(1) << np.uint32(line)
+    return page, (offset >> 2) & 1023, array
