@@ -92,7 +92,7 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _occupancy(args: argparse.Namespace) -> None:
-    if args.workload is None or Path(args.workload).suffix in (".cu", ".ptx", ".cubin"):
+    if args.workload is None or _is_code(args.workload):
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
         if getattr(args, option) is not None:
@@ -108,6 +108,14 @@ def _occupancy(args: argparse.Namespace) -> None:
     return _show(args, data[0] if len(data) == 1 else data, parts)
 
 
+def _is_code(name: str) -> bool:
+    """Whether a name is a file with a kernel in it rather than a workload."""
+    path = Path(name)
+    if path.suffix in (".toml", ".json") or name in api.list_workloads():
+        return False
+    return path.suffix in (".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".so", ".o", ".sass") or path.is_file()
+
+
 def _occupancy_of_file(args: argparse.Namespace) -> None:
     """What fits on an SM of a compiled kernel, or of one that --registers and --shared describe."""
     if args.workload is None and args.registers is None:
@@ -119,7 +127,8 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
     for m in machines:
         program = None
         if args.workload is not None:
-            options = api.Options() if args.workload.endswith(".cubin") else api.Options(arch=_arch(m))
+            compiles = Path(args.workload).suffix in (".cu", ".cuh", ".ptx")
+            options = api.Options(arch=_arch(m)) if compiles else api.Options()
             program = api.load_program(args.workload, args.kernel, options)
         tables.append(
             api.occupancy_table(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -140,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show becomes a question mark
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     try:
         top = parser()
         args, rest = top.parse_known_args(arguments)
@@ -155,7 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except WarplensError as error:
-        print(f"warplens: {' '.join(str(error).split())}", file=sys.stderr)
+        line = " ".join(str(error).split())
+        print("warplens: " + "".join(c if c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("warplens: interrupted", file=sys.stderr)

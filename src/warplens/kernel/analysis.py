@@ -8,6 +8,7 @@ cycle of data dependences around it, which no schedule can beat.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,7 +22,7 @@ from warplens.kernel.paths import run_along, ways_through_loop, ways_through_pro
 from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 
-_TRIPS = 8
+_TRIPS, _TRIP_INSTRUCTIONS = 8, 1024  # a long body settles in fewer trips
 _NEEDS_NO_LATENCY = frozenset(("branch", "barrier", "exit", "store", "other"))
 
 
@@ -128,14 +129,15 @@ def _parallelism(code: list[Instruction]) -> tuple[float, float]:
             groups += 1
             written = set()
         written.update(instruction.writes)
-    local = []
     memory = [i for i, x in enumerate(code) if KINDS[x.kind] == "memory system"]
-    for i in memory:
-        results = set(code[i].writes)
-        if not results:
-            continue
-        use = next((j for j in range(i + 1, len(code)) if not results.isdisjoint(code[j].reads)), len(code))
-        local.append(sum(1 for j in memory if i <= j < use))
+    local, next_read, at = list[int](), dict[str, int](), len(memory)
+    for i in range(len(code) - 1, -1, -1):
+        if at and memory[at - 1] == i:
+            at -= 1
+            if code[i].writes:
+                use = min(next_read.get(r, len(code)) for r in code[i].writes)
+                local.append(bisect_left(memory, use) - at)
+        next_read.update(dict.fromkeys(code[i].reads, i))
     return len(code) / groups, sum(local) / len(local) if local else 1.0
 
 
@@ -173,12 +175,13 @@ def _once(way: list[int], flow: Flow, code: list[Instruction], machine: Machine)
 def _around(way: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> Way:
     """Run a way many times, less half as many: the steady state of a loop, and one turn of its critical path."""
     once, inside = run_along(flow, code, way)
-    run = once * (2 * _TRIPS)
     size = len(once)
-    taken = {t + size * k for t in inside for k in range(2 * _TRIPS)} | {size * (k + 1) - 1 for k in range(2 * _TRIPS)}
+    trips = max(2, min(_TRIPS, _TRIP_INSTRUCTIONS // size))
+    run = once * (2 * trips)
+    taken = {t + size * k for t in inside for k in range(2 * trips)} | {size * (k + 1) - 1 for k in range(2 * trips)}
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
-    half = size * _TRIPS
-    cycles = (alone.end_cycle - alone.issue_cycles[half]) / _TRIPS
+    half = size * trips
+    cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
     path = [at for at in alone.path() if half <= at]
     # one turn: from the first step in some trip to the step at the same place of a later one
     first = path[0] if path else 0

@@ -72,7 +72,8 @@ def _blocks(program: Program) -> list[Block]:
         if (_jumps(instruction) or instruction.opcode in _MARKS) and instruction.target in index:
             leaders.add(index[instruction.target])
         for target in program.jump_targets.get(instruction.offset, ()):
-            leaders.add(index[target])
+            if target in index:
+                leaders.add(index[target])
         if _ends(instruction) and i + 1 < len(code):
             leaders.add(i + 1)
     for label, offset in program.labels.items():

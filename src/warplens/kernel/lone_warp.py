@@ -82,13 +82,14 @@ def _when(release: tuple[float, int | None]) -> float:
 
 def _by_dependences(code: list[Instruction], machine: Machine, taken: set[int]) -> LoneWarp:
     """Issue a listing; a latency that the machine does not know counts as none."""
+    untimed = {kind for kind in {x.kind for x in code} if machine.timing(kind).latency_cycles is None}
     known = [
-        replace(x, taken=i in taken, latency_cycles=x.latency_cycles if _timed(x, machine) else 0.0)
+        replace(
+            x,
+            taken=i in taken,
+            latency_cycles=0.0 if x.latency_cycles is None and x.kind in untimed else x.latency_cycles,
+        )
         for i, x in enumerate(code)
     ]
     run = schedule([known], machine, replacement=False)
     return LoneWarp(run.issue_cycles[0], [None] * len(code), run.decided_by, run.end_cycle)
-
-
-def _timed(instruction: Instruction, machine: Machine) -> bool:
-    return instruction.latency_cycles is not None or machine.timing(instruction.kind).latency_cycles is not None

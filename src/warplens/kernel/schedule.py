@@ -68,6 +68,8 @@ class _Run:
         self._before: list[tuple[int, bool]] = []  # what decided each issue cycle: instruction, by its result?
         self._ready: dict[str, int] = {}  # register -> instruction that writes it
         self.earliest = 0.0
+        self._latencies: dict[tuple[str, str], float] = {}
+        self._intervals = {kind: _ilp(machine, kind) for kind in {x.kind for x in code}}
 
     @property
     def done(self) -> bool:
@@ -115,7 +117,10 @@ class _Run:
         instruction = self.code[producer]
         if instruction.latency_cycles is not None:
             return instruction.latency_cycles
-        return self.machine.latency_cycles(instruction.kind, consumer.kind, model="the latency bound")
+        pair = (instruction.kind, consumer.kind)
+        if pair not in self._latencies:
+            self._latencies[pair] = self.machine.latency_cycles(*pair, model="the latency bound")
+        return self._latencies[pair]
 
     def _to_next(self, instruction: Instruction) -> float:
         sm = self.machine.sm
@@ -123,7 +128,7 @@ class _Run:
             cycles = sm.branch_taken_cycles if instruction.taken else sm.branch_not_taken_cycles
             if cycles is not None:
                 return cycles
-        return _ilp(self.machine, instruction.kind)
+        return self._intervals[instruction.kind]
 
     def _pairs(self, i: int) -> bool:
         """Whether instruction i issues together with the one before it (§3.8: no two memory accesses)."""

@@ -334,7 +334,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if kind not in _TAKEN_LIKE:
             return own
         other = self.timing(_TAKEN_LIKE[kind])
-        names = [f.name for f in msgspec.structs.fields(own) if getattr(own, f.name) in (None, {})]
+        names = [name for name in own.__struct_fields__ if getattr(own, name) in (None, {})]
         return msgspec.structs.replace(own, **{name: getattr(other, name) for name in names})
 
     def latency_cycles(self, producer: str, consumer: str | None = None, *, model: str = "the model") -> float:

@@ -28,7 +28,7 @@ WIDTH = 120
 def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
     """Render a program with its analysis."""
     parts: list[RenderableType] = [
-        Text(f"{clean(p.demangled)}   {p.arch}, {len(p.instructions)} instructions", "bold"),
+        Text(f"{clean(p.demangled)}   {p.arch or 'no architecture named'}, {len(p.instructions)} instructions", "bold"),
         Text(f"  {_resources(p)}\n  by {', '.join(p.tools) or 'no tool known'}; latencies of {machine.name}"),
     ]
     for way in a.ways:
