@@ -23,6 +23,7 @@ from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 
 _TRIPS, _TRIP_INSTRUCTIONS = 8, 1024  # a long body settles in fewer trips
+_RECURRENCE_STEPS = 1_000_000
 _NEEDS_NO_LATENCY = frozenset(("branch", "barrier", "exit", "store", "other"))
 
 
@@ -198,7 +199,10 @@ def _steps(alone: LoneWarp, path: list[int], run: list[int]) -> list[Step]:
 def _recurrence(
     n: int, loop: Loop, flow: Flow, code: list[Instruction], edges: list[Edge], machine: Machine
 ) -> tuple[float, list[int]]:
-    """Return the longest cycle of data dependences that goes once around a loop, and its instructions."""
+    """Return the longest cycle of data dependences that goes once around a loop, and its instructions.
+
+    In a loop of ten thousand instructions only some of the values that go around are followed.
+    """
     inside = {i for b in loop.blocks for i in range(flow.blocks[b].first, flow.blocks[b].last + 1)}
     forward: dict[int, list[tuple[int, float]]] = {}
     closing: set[tuple[int, int]] = set()
@@ -208,25 +212,34 @@ def _recurrence(
                 closing.add((e.producer, e.consumer))
             elif e.carried is None and e.producer < e.consumer:
                 forward.setdefault(e.producer, []).append((e.consumer, _latency(code, e, machine)))
-    best: tuple[float, list[int]] = (0.0, [])
+    ends: dict[int, list[int]] = {}
     for producer, consumer in closing:
+        ends.setdefault(consumer, []).append(producer)
+    best: tuple[float, list[int]] = (0.0, [])
+    affordable = max(8, _RECURRENCE_STEPS // (1 + sum(map(len, forward.values()))))
+    for consumer in sorted(ends)[:affordable]:
         length: dict[int, tuple[float, int | None]] = {consumer: (0.0, None)}
-        for i in range(consumer, producer + 1):
+        for i in range(consumer, max(ends[consumer]) + 1):
             if i in length:
                 for to, cycles in forward.get(i, ()):
                     if to not in length or length[i][0] + cycles > length[to][0]:
                         length[to] = (length[i][0] + cycles, i)
-        if producer in length:
-            edge = Edge(producer, consumer, "data", "")
-            total = length[producer][0] + _latency(code, edge, machine)
-            if total > best[0]:
-                chain: list[int] = []
-                at: int | None = producer
-                while at is not None:
-                    chain.append(at)
-                    at = length[at][1]
-                best = (total, chain[::-1])
+        for producer in ends[consumer]:
+            if producer in length:
+                total = length[producer][0] + _latency(code, Edge(producer, consumer, "data", ""), machine)
+                if total > best[0]:
+                    best = (total, _chain(length, producer))
     return best
+
+
+def _chain(length: dict[int, tuple[float, int | None]], end: int) -> list[int]:
+    """Return the instructions of a longest path, from its start to this end."""
+    chain: list[int] = []
+    at: int | None = end
+    while at is not None:
+        chain.append(at)
+        at = length[at][1]
+    return chain[::-1]
 
 
 def _latency(code: list[Instruction], edge: Edge, machine: Machine) -> float:

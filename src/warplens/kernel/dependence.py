@@ -9,7 +9,9 @@ scoreboard  a wait for what an instruction released: its result, or its sources 
 memory      loads and stores of one space in program order (a load does not wait for a load); addresses are not compared
 barrier     what a barrier keeps apart: accesses before it and after it
 
-An edge is `carried` by a loop when the definition reaches the use only by going around that loop.
+Memory and barrier edges are those inside a block, and around a loop from a block to itself: between blocks the order
+is that of the flow. An edge is `carried` by a loop when the definition reaches the use only by going around that loop.
+A use has at most its 64 nearest producers: code with a thousand conditional writes to a register stays linear.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from warplens.kernel.program import Program
 
 EdgeKind = Literal["data", "predicate", "scoreboard", "memory", "barrier"]
 _SPACES = ("global", "shared", "local")
+_MOST_PRODUCERS = 64
 _BARRIERS = frozenset(("BAR", "BARRIER", "MEMBAR", "WARPSYNC"))
 _STORING = frozenset(
     ("ST", "STG", "STS", "STL", "RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS", "STSM", "LDGSTS", "UBLKCP")
@@ -101,6 +104,10 @@ class _Reaching:
             self.first.append(total)
             total += len(e.defines)
         self.inner = _innermost(flow, len(code))
+        self.memory = 0  # all definitions of a memory order
+        for what, bits in self.of.items():
+            if " " in what:
+                self.memory |= bits
 
     def edges(self) -> Iterator[Edge]:
         blocks = self.flow.blocks
@@ -115,7 +122,10 @@ class _Reaching:
         nothing = [0] * len(blocks)
         carried = self._solve(nothing, kept, lambda a, b: (a, b) not in back, around)
         for block in blocks:
-            yield from self._in_block(block, forward[block.index], carried[block.index])
+            start, end = self.first[block.first], self.first[block.last] + len(self.effects[block.last].defines)
+            own = (1 << end) - (1 << start)  # the definitions in this block
+            at = block.index
+            yield from self._in_block(block, forward[at] & ~self.memory, carried[at] & (own | ~self.memory))
 
     def _through(self, block: Block, reaching: int) -> int:
         """Return what reaches the end of a block when this reaches its start (-1: everything)."""
@@ -164,10 +174,12 @@ class _Reaching:
             forward, carried = self._after(i, forward), self._killed(i, carried)
 
     def _instructions(self, bits: int) -> Iterator[int]:
-        while bits:
-            lowest = bits & -bits
-            yield self.definitions[lowest.bit_length() - 1][0]
-            bits ^= lowest
+        for _ in range(_MOST_PRODUCERS):
+            if not bits:
+                return
+            number = bits.bit_length() - 1  # the nearest first
+            yield self.definitions[number][0]
+            bits ^= 1 << number
 
     def _edge(self, producer: int, consumer: int, what: str, loop: int | None) -> Edge:
         kind: EdgeKind = "predicate" if what[0] == "P" or what[:2] == "UP" else "data"
