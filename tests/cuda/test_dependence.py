@@ -39,5 +39,6 @@ def test_no_result_is_used_before_it_is_there(source: str) -> None:
                 ours = {e.producer for e in a.edges if e.consumer == i and e.what == register}
                 assert ours == producers_by_walking(code, a.flow, i, register), f"{x.offset:04x} {x.text}: {register}"
     assert checked > 200
+    assert ("int", "int") in nearest  # and so the bounds below say something
     for pair, least in LEAST.items():
         assert nearest[pair] >= least, pair

@@ -102,6 +102,32 @@ def test_two_ways_around_a_loop_of_several_blocks(tmp_path: Path) -> None:
     assert a.ways[0].cycles < a.ways[-1].cycles
 
 
+def test_a_value_is_carried_by_the_loop_whose_back_edge_it_takes(tmp_path: Path) -> None:
+    text = """
+        /*0000*/ MOV R5, RZ ;
+.L_x_1:
+        /*0010*/ MOV R6, RZ ;
+.L_x_2:
+        /*0020*/ MUFU.RCP R5, R0 ;
+        /*0030*/ MUFU.RCP R0, R5 ;
+        /*0040*/ @P0 BRA `(.L_x_3) ;
+        /*0050*/ MOV R0, R8 ;
+        /*0060*/ BRA `(.L_x_2) ;
+.L_x_3:
+        /*0070*/ @P1 BRA `(.L_x_1) ;
+        /*0080*/ EXIT ;
+"""
+    _, a = _analysed(text, tmp_path, "h200")
+    outer, inner = a.flow.loops
+    assert outer.depth < inner.depth
+    carried = {(e.producer, e.consumer, e.carried) for e in a.edges if e.what == "R0" and e.carried is not None}
+    assert carried == {(3, 2, 0), (5, 2, 1)}  # the inner loop overwrites R0 before it goes around
+    assert a.loops[1].recurrence_cycles == 0
+    for loop in a.loops:
+        for way in loop.ways:
+            assert sum(step.cycles for step in way.critical_path) == pytest.approx(way.cycles)
+
+
 def test_memory_edges_keep_loads_apart_from_stores_only(tmp_path: Path) -> None:
     text = """
         /*0000*/ LDG.E R0, [R2.64] ;

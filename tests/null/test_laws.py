@@ -126,9 +126,22 @@ def test_more_blocks_never_take_less_time(
 
     if "bandwidth" in model:  # negative times are this model's own (§7.7)
         return
+    if model == "sim2012":  # its own too: see the test below
+        return
     assert seconds(grid + more) >= seconds(grid) * (1 - 1e-9)
     full = sms * 24 * 16
     assert seconds(2 * full) == pytest.approx(2 * seconds(full), rel=0.02)
+
+
+def test_sim2012_may_take_less_time_for_more_blocks() -> None:
+    """MWP_cp = min(max(1, CWP - 1), MWP) makes T_mem proportional to N / (N - 1): 3/2 with 3 warps, 4/3 with 4."""
+    w = Workload(name="w", instructions={"fp32": 1.0}, accesses=[Access(count=1.0, coalesced=False)])
+    machine = load_machine("8800gtx")
+    times = [
+        float(predict(w.with_values(launch=Launch(float(16 * n), 32.0)), machine, "sim2012").terms["T_mem"].value)
+        for n in (3, 4)
+    ]
+    assert times[1] / times[0] == pytest.approx((4 / 3) / (3 / 2))
 
 
 @given(workloads(), machines, st.integers(1, 5000), st.integers(1, 8))

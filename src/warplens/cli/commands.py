@@ -116,6 +116,16 @@ def _is_code(name: str) -> bool:
     return path.suffix in (".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".so", ".o", ".sass") or path.is_file()
 
 
+def _options(args: argparse.Namespace, arch: str) -> api.Options:
+    """How to compile, from the command line."""
+    limit, missing = args.maxrregcount, [f for f in args.includes if not Path(f).is_dir()]
+    if limit is not None and not 16 <= limit <= 255:
+        raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
+    if missing:
+        raise WarplensError(f"-I {missing[0]}: no such folder")
+    return api.Options(arch, args.defines, args.includes, args.use_fast_math, limit)
+
+
 def _occupancy_of_file(args: argparse.Namespace) -> None:
     """What fits on an SM of a compiled kernel, or of one that --registers and --shared describe."""
     if args.workload is None and args.registers is None:
@@ -128,7 +138,7 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         program = None
         if args.workload is not None:
             compiles = Path(args.workload).suffix in (".cu", ".cuh", ".ptx")
-            options = api.Options(arch=_arch(m)) if compiles else api.Options()
+            options = _options(args, _arch(m)) if compiles else api.Options()
             program = api.load_program(args.workload, args.kernel, options)
         tables.append(
             api.occupancy_table(
@@ -157,7 +167,7 @@ def _arch(machine: Machine) -> str:
 
 
 def _show_(args: argparse.Namespace) -> None:
-    options = api.Options(args.arch, args.defines, args.includes, args.use_fast_math, args.maxrregcount)
+    options = _options(args, args.arch)
     if args.list:
         names = api.list_kernels(args.file, options)
         return _show(args, names, [terminal.clean(name) for name in names])

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from warplens.errors import WarplensError
 from warplens.version import __version__
@@ -96,6 +96,7 @@ def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     kernel.add_argument("--shared", type=int, metavar="BYTES", help="static shared memory, instead of the compiler's")
     kernel.add_argument("--dynamic-shared", type=int, default=0, metavar="BYTES", help="shared memory asked at launch")
     kernel.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
+    _compiler_options(command)
 
 
 def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -105,11 +106,16 @@ def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     show.add_argument("--list", action="store_true", help="only list the kernels")
     show.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
     show.add_argument("--gpu", default="h200", metavar="NAME", help="machine whose latencies count (default: h200)")
-    show.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
-    show.add_argument("-I", dest="includes", action="append", default=[], metavar="FOLDER", help="include folder")
-    show.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
-    show.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler")
+    _compiler_options(show)
     _json(show)
+
+
+def _compiler_options(command: argparse.ArgumentParser) -> None:
+    more: dict[str, Any] = {"action": "append", "default": []}
+    command.add_argument("-D", dest="defines", metavar="NAME[=VALUE]", help="define a macro", **more)
+    command.add_argument("-I", dest="includes", metavar="FOLDER", help="include folder", **more)
+    command.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
+    command.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler: 16 to 255")
 
 
 def _json(command: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 Issue cycles are those of one warp alone, counted from the start of each basic block with nothing pending.
 A loop's cycles per iteration are its steady state: many trips along its shortest and its longest way, less half
 as many. Its critical path is the chain of instructions that decides these cycles. Its recurrence is the longest
-cycle of data dependences around it, which no schedule can beat.
+cycle of data dependences around it: a way that runs through all of it cannot take less.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _once(way: list[int], flow: Flow, code: list[Instruction], machine: Machine)
 
 
 def _around(way: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> Way:
-    """Run a way many times, less half as many: the steady state of a loop, and one turn of its critical path."""
+    """Run a way many times, less half as many: the steady state of a loop, and an average turn of its critical path."""
     once, inside = run_along(flow, code, way)
     size = len(once)
     trips = max(2, min(_TRIPS, _TRIP_INSTRUCTIONS // size))
@@ -184,10 +184,10 @@ def _around(way: list[int], flow: Flow, code: list[Instruction], machine: Machin
     half = size * trips
     cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
     path = [at for at in alone.path() if half <= at]
-    # one turn: from the first step in some trip to the step at the same place of a later one
-    first = path[0] if path else 0
-    turn = next((k for k, at in enumerate(path) if k and (at - first) % size == 0), len(path))
-    return Way(way, cycles, _steps(alone, path[: turn + 1], run)[:turn])
+    spent: dict[int, float] = {}
+    for step in _steps(alone, path, run):  # an average turn: what the second half of the trips waited for
+        spent[step.instruction] = spent.get(step.instruction, 0.0) + step.cycles / trips
+    return Way(way, cycles, [Step(instruction, c) for instruction, c in sorted(spent.items())])
 
 
 def _steps(alone: LoneWarp, path: list[int], run: list[int]) -> list[Step]:

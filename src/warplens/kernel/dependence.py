@@ -21,7 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from warplens.kernel.flow import Block, Flow, back_edges
+from warplens.kernel.flow import Block, Flow, Loop, back_edges
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program
 
@@ -103,7 +103,6 @@ class _Reaching:
         for e in self.effects:
             self.first.append(total)
             total += len(e.defines)
-        self.inner = _innermost(flow, len(code))
         self.memory = 0  # all definitions of a memory order
         for what, bits in self.of.items():
             if " " in what:
@@ -116,16 +115,41 @@ class _Reaching:
         back = back_edges(self.flow)
         forward = self._solve(made, kept, lambda a, b: (a, b) not in back, {})
         whole = self._solve(made, kept, lambda a, b: True, {})
-        around: dict[int, int] = {}
-        for a, b in back:
-            around[b] = around.get(b, 0) | made[a] | whole[a] & kept[a]
-        nothing = [0] * len(blocks)
-        carried = self._solve(nothing, kept, lambda a, b: (a, b) not in back, around)
+        out = [made[b.index] | whole[b.index] & kept[b.index] for b in blocks]
+        carried = [self._around(loop, out, kept, back) for loop in self.flow.loops]
         for block in blocks:
             start, end = self.first[block.first], self.first[block.last] + len(self.effects[block.last].defines)
             own = (1 << end) - (1 << start)  # the definitions in this block
             at = block.index
-            yield from self._in_block(block, forward[at] & ~self.memory, carried[at] & (own | ~self.memory))
+            loops = {n: c[at] & (own | ~self.memory) for n, c in enumerate(carried) if c.get(at)}
+            yield from self._in_block(block, forward[at] & ~self.memory, loops)
+
+    def _around(self, loop: Loop, out: list[int], kept: list[int], back: set[tuple[int, int]]) -> dict[int, int]:
+        """Return what reaches the start of each block of a loop by going around that loop."""
+        inside = set(loop.blocks)
+        at = {loop.header: 0}
+        for latch in loop.latches:
+            at[loop.header] |= out[latch]
+        changed = True
+        while changed:
+            changed = False
+            for b in loop.blocks:
+                passing = at.get(b, 0) & kept[b]
+                for s in self.flow.blocks[b].successors if passing else ():
+                    if s in inside and (b, s) not in back and passing & ~at.get(s, 0):
+                        at[s] = at.get(s, 0) | passing
+                        changed = True
+        defined = self._defined_in(loop)
+        return {b: bits & defined for b, bits in at.items()}
+
+    def _defined_in(self, loop: Loop) -> int:
+        """Return the definitions inside a loop: what comes from outside is not carried by it."""
+        bits = 0
+        for b in loop.blocks:
+            block = self.flow.blocks[b]
+            end = self.first[block.last] + len(self.effects[block.last].defines)
+            bits |= (1 << end) - (1 << self.first[block.first])
+        return bits
 
     def _through(self, block: Block, reaching: int) -> int:
         """Return what reaches the end of a block when this reaches its start (-1: everything)."""
@@ -159,7 +183,7 @@ class _Reaching:
                         changed = True
         return at
 
-    def _in_block(self, block: Block, forward: int, carried: int) -> Iterator[Edge]:
+    def _in_block(self, block: Block, forward: int, carried: dict[int, int]) -> Iterator[Edge]:
         for i in range(block.first, block.last + 1):
             for what in dict.fromkeys(self.effects[i].uses):
                 here = self.of.get(what, 0)
@@ -167,11 +191,11 @@ class _Reaching:
                     continue
                 for producer in self._instructions(forward & here):
                     yield self._edge(producer, i, what, None)
-                for producer in self._instructions(carried & here):
-                    loop = self._loop_around(producer, i)
-                    if loop is not None:
+                for loop, bits in carried.items():
+                    for producer in self._instructions(bits & here):
                         yield self._edge(producer, i, what, loop)
-            forward, carried = self._after(i, forward), self._killed(i, carried)
+            forward = self._after(i, forward)
+            carried = {loop: left for loop, bits in carried.items() if (left := self._killed(i, bits))}
 
     def _instructions(self, bits: int) -> Iterator[int]:
         for _ in range(_MOST_PRODUCERS):
@@ -189,25 +213,3 @@ class _Reaching:
             ordered = self.code[producer].opcode in _BARRIERS or self.code[consumer].opcode in _BARRIERS
             kind = "barrier" if ordered else "memory"
         return Edge(producer, consumer, kind, what, loop)
-
-    def _loop_around(self, a: int, b: int) -> int | None:
-        """Return the innermost loop that holds both instructions."""
-        loops, at = self.flow.loops, self.inner[a]
-        around_b = set()
-        other = self.inner[b]
-        while other is not None:
-            around_b.add(other)
-            other = loops[other].parent
-        while at is not None and at not in around_b:
-            at = loops[at].parent
-        return at
-
-
-def _innermost(flow: Flow, size: int) -> list[int | None]:
-    """Return the innermost loop of every instruction."""
-    inner: list[int | None] = [None] * size
-    for n, loop in enumerate(flow.loops):  # outer loops come first
-        for b in loop.blocks:
-            block = flow.blocks[b]
-            inner[block.first : block.last + 1] = [n] * (block.last - block.first + 1)
-    return inner

@@ -10,6 +10,8 @@ loop: its steady state, its critical path (where the cycles go) and the recurren
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections import Counter
 
 from rich.console import RenderableType
@@ -34,9 +36,10 @@ def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
     for way in a.ways:
         which = ("shortest way: " if way is a.ways[0] else "longest way: ") if len(a.ways) > 1 else ""
         loops = ", every loop once" if a.loops else ""
-        head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}"
-        parts.append(_fitted(f"{head}: {_spent(way, p)}"))
-    parts += [Text(f"  {warning}", "yellow") for warning in warnings(p, a, machine)]
+        early = ", leaving at no early EXIT" if any(x.opcode == "EXIT" and x.guard for x in p.instructions) else ""
+        head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}{early}"
+        parts.append("\n".join(_wrapped(f"{head}: {_spent(way, p)}", 4)))
+    parts += [Text("\n".join(_wrapped(f"  {warning}", 4, 108)), "yellow") for warning in warnings(p, a, machine)]
     parts += ["", Text("offset  loop  cyc st wait   w r class    live  line  instruction", "bold")]
     parts.append("\n".join(_listing(p, a)))
     return parts
@@ -58,6 +61,16 @@ def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
         found.append(
             f"unknown opcodes ({share:.2g} % of the code), taken as integer: {names}{more}; {cost if late else sure}"
         )
+    capability = (machine.compute_capability or "").replace(".", "")
+    if p.arch and capability and not re.fullmatch(rf"sm_{capability}[af]?", p.arch):
+        found.append(f"code for {p.arch}, latencies of {machine.name} (sm_{capability}): name the GPU with --gpu")
+    calls = sum(x.opcode in ("CALL", "CAL") for x in p.instructions)
+    if calls:
+        found.append(f"{calls} calls: what the functions take is in their own lines, not in the ways and loops shown")
+    guessed = Counter(x.opcode for x in p.instructions if _guessed(x, machine))
+    if guessed:
+        names = ", ".join(clean(name) for name, _ in guessed.most_common(6))
+        found.append(f"no latency measured for the results of {names}: taken as of plain arithmetic")
     if not p.has_control:
         found.append("no control codes: cycles from the machine file's latencies and the registers shared")
     if a.without_latency:
@@ -70,8 +83,17 @@ def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
     return found
 
 
+def _guessed(x: Instruction, machine: Machine) -> bool:
+    """Whether a result that is waited for has its latency only from another class."""
+    waited = x.control is not None and x.control.write_scoreboard is not None
+    own = machine.instructions.get(x.kind)
+    return waited and x.kind in ("int", "uniform", "constant") and (own is None or own.latency_cycles is None)
+
+
 def _resources(p: Program) -> str:
     r = p.resources
+    if not r.registers:
+        return "a listing: registers and memory not recorded"
     parts = [f"{r.registers} registers", f"{r.static_shared_bytes} B shared memory", f"{r.barriers} barriers"]
     parts.append(f"{r.frame_bytes} B local memory per thread" if r.frame_bytes else "no local memory")
     if r.threads_required:
@@ -94,8 +116,12 @@ def _listing(p: Program, a: Analysis) -> list[str]:
             lines.append("        " + "|" * min(4, depth[i]))
         lines.append(_fitted(_line(x, a, i, depth[i], x.offset in spills)))
         for n in ends.get(i, ()):
-            lines += [_fitted(line) for line in _loop_lines(a.loops[n], p)]
+            lines += [part for line in _loop_lines(a.loops[n], p) for part in _wrapped(line, 12)]
     return lines
+
+
+def _wrapped(line: str, indent: int, width: int = WIDTH) -> list[str]:
+    return textwrap.wrap(line, width, subsequent_indent=" " * indent, drop_whitespace=True) or [line]
 
 
 def _fitted(line: str) -> str:
@@ -114,7 +140,7 @@ def _depths(p: Program, a: Analysis) -> list[int]:
 
 def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool) -> str:
     c = x.control
-    codes = "              "
+    codes = " " * 13
     if c is not None:
         waits = "".join(str(w) if w in c.waits else "-" for w in range(6))
         write = "-" if c.write_scoreboard is None else str(c.write_scoreboard)
@@ -130,7 +156,7 @@ def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool) -> str
 def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
     """Render a loop: its cost, its mix, where the cycles go on each way, its recurrence."""
     indent = " " * 8
-    mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1])[:6])
+    mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1]))
     cycles = " to ".join(dict.fromkeys(number(w.cycles) for w in f.ways)) or "an unknown number of"
     shape = f"loop of {f.instructions} instructions: {cycles} cycles per iteration of a lone warp"
     lines = [f"{indent}{shape}, ILP {f.ilp:.1f}, MLP {f.mlp:.1f}; {mix}"]
@@ -141,7 +167,8 @@ def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
         chain = " > ".join(dict.fromkeys(p.instructions[i].opcode for i in f.recurrence))
         at = f"{p.instructions[f.recurrence[0]].offset:05x}"
         count = f"{len(f.recurrence)} instructions" if len(f.recurrence) > 1 else "one instruction"
-        lines.append(f"{indent}  recurrence: {number(f.recurrence_cycles)} cycles around {count} from {at}: {chain}")
+        cycles = number(f.recurrence_cycles)
+        lines.append(f"{indent}  longest recurrence: {cycles} cycles around {count} from {at}: {chain}")
     return lines
 
 
