@@ -22,10 +22,16 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
 # A hundred kernels of each kind on every architecture; the others with `make test-all`.
 ALWAYS = {"async_copy", "atomics", "control", "convert", "gemm", "half_hdr", "large", "math", "tensor", "warp"}
 ALWAYS |= {"wgmma_sm90a"}
+
+
+def _always(stem: str, arch: str) -> bool:
+    return stem in ALWAYS and (stem != "large" or arch in ("sm_75", "sm_90", "sm_120"))
+
+
+_ALL = [(s, arch) for s in CORPUS for arch in (("sm_90a",) if "sm90a" in s.stem else ARCHITECTURES)]
 CASES = [
-    pytest.param(source, arch, id=f"{source.stem}-{arch}", marks=[] if source.stem in ALWAYS else [pytest.mark.slow])
-    for source in CORPUS
-    for arch in (("sm_90a",) if "sm90a" in source.stem else ARCHITECTURES)
+    pytest.param(source, arch, id=f"{source.stem}-{arch}", marks=() if _always(source.stem, arch) else pytest.mark.slow)
+    for source, arch in _ALL
 ]
 
 
