@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from warplens.frontend import load_program
 from warplens.kernel.instruction import Instruction
@@ -40,6 +41,17 @@ def _timed(kernel: str) -> tuple[list[Instruction], set[int]]:
             at = target
         else:
             at += 1
+
+
+WITHOUT_BSYNC = json.loads((DATA / "lone_warp_without_bsync.json").read_text())["cycles"]
+
+
+@pytest.mark.parametrize("kernel", sorted(WITHOUT_BSYNC))
+def test_with_nop_in_the_place_of_bsync_all_is_in_the_control_codes(kernel: str) -> None:
+    trace, taken = _timed(kernel)
+    plain = [replace(x, opcode="NOP") if x.opcode == "BSYNC" else x for x in trace]
+    assert issue_alone(plain, load_machine("h200"), taken=taken).issue_cycles[-1] == min(WITHOUT_BSYNC[kernel])
+    assert issue_alone(trace, load_machine("h200"), taken=taken).issue_cycles[-1] > min(WITHOUT_BSYNC[kernel])
 
 
 @pytest.mark.parametrize("kernel", sorted(MEASURED))

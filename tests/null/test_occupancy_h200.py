@@ -6,8 +6,6 @@ import gzip
 import json
 from pathlib import Path
 
-import pytest
-
 from warplens.errors import WarplensError
 from warplens.machine import load_machine, occupancy
 
@@ -28,20 +26,13 @@ def test_occupancy_equals_the_drivers() -> None:
         assert ours == blocks, (registers, threads, shared)
 
 
-# Blocks resident at a time on each of the 132 SMs, counted by the blocks themselves, of kernels with 1 to 16 named
-# barriers and 14 registers per thread; the driver's answer was the same each time. H200, driver 580.159.04, 2026-11-15.
-COUNTED = {
-    32: [32, 32, 21, 16, 12, 10, 9, 8, 7, 6, 5, 5, 4, 4, 4, 4],
-    64: [32, 32, 21, 16, 12, 10, 9, 8, 7, 6, 5, 5, 4, 4, 4, 4],
-    128: [16, 16, 16, 16, 12, 10, 9, 8, 7, 6, 5, 5, 4, 4, 4, 4],
-    1024: [2] * 16,
-}
-
-
-@pytest.mark.parametrize("threads", COUNTED)
-def test_barriers_limit_as_counted(threads: int) -> None:
+def test_barriers_limit_as_counted() -> None:
+    """Driver's answer and blocks counted at a time, for kernels with 1 to 16 named barriers."""
+    rows = json.loads((Path(__file__).parents[2] / "data" / "h200" / "occupancy_barriers.json").read_text())["rows"]
     h200 = load_machine("h200")
-    for barriers, blocks in enumerate(COUNTED[threads], start=1):
-        fits = occupancy(h200, threads_per_block=threads, registers_per_thread=14, barriers_per_block=barriers)
-        assert fits.blocks_per_sm == blocks, barriers
-        assert (fits.limiter == "barriers") == (blocks < occupancy(h200, threads_per_block=threads).blocks_per_sm)
+    assert len(rows) == 64
+    for barriers, threads, registers, *counted in rows:
+        fits = occupancy(h200, threads_per_block=threads, registers_per_thread=registers, barriers_per_block=barriers)
+        assert counted == [fits.blocks_per_sm] * 3, (barriers, threads)
+        without = occupancy(h200, threads_per_block=threads).blocks_per_sm
+        assert (fits.limiter == "barriers") == (fits.blocks_per_sm < without)
