@@ -1,0 +1,122 @@
+"""A profile: what a kernel call did, instruction by instruction, counted by the emulator or by a profiler.
+
+Counts are of the whole grid (estimated where only a part of it was emulated, with the error of doing so). A path is
+the way of one warp through the program: straight runs of instructions, and how often a sequence of runs came in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+# Per instruction: executions by a warp; threads that took part; accesses to memory; bytes that the threads asked for;
+# 32-byte sectors and 128-byte lines touched; wavefronts of shared memory; the longest queues of threads at one
+# address (atomics); sectors found in L1; sectors asked of L2, found there.
+COLUMNS = (
+    "executed", "threads", "requests", "useful_bytes", "sectors", "lines", "wavefronts", "queue",
+    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors",
+)  # fmt: skip
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a profile: an unknown key is refused, defaults are not written."""
+
+
+class Segment(_Part, frozen=True, array_like=True):
+    """A sequence of straight runs (first instruction, one behind the last), `times` in a row."""
+
+    runs: list[tuple[int, int]]
+    times: int
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of the whole segment."""
+        return self.times * sum(stop - first for first, stop in self.runs)
+
+
+class Path(_Part, frozen=True):
+    """The way of a warp, and how many of the emulated warps went it."""
+
+    segments: list[Segment]
+    warps: int = 1
+
+    @property
+    def instructions(self) -> int:
+        """Instructions from start to end."""
+        return sum(segment.instructions for segment in self.segments)
+
+    def walk(self) -> Iterator[int]:
+        """Yield the numbers of the instructions in order."""
+        for segment in self.segments:
+            for _ in range(segment.times):
+                for first, stop in segment.runs:
+                    yield from range(first, stop)
+
+
+class Traffic(_Part, frozen=True, kw_only=True):
+    """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file."""
+
+    name: str
+    read_footprint_bytes: float = 0
+    written_footprint_bytes: float = 0
+    l2_read_bytes: float = 0
+    l2_written_bytes: float = 0
+    dram_read_bytes: float = 0
+    dram_written_bytes: float = 0
+
+
+class Profile(_Part, frozen=True, kw_only=True):
+    """What a kernel call did.
+
+    `counts` has a list per column, with a number per instruction, for the whole grid. `blocks` has, for each
+    emulated block whose paths were kept, the path of each of its warps. `error` is the relative standard error of the
+    instructions executed, from the spread between the sampled blocks; `largest_error` that of the worst instruction
+    that matters (over 1 % of all).
+    """
+
+    grid_blocks: int
+    warps_per_block: int
+    emulated_blocks: int
+    exact: bool
+    error: float = 0
+    largest_error: float = 0
+    known_instructions: Share = 1
+    known_addresses: Share = 1
+    counts: dict[str, list[float]]
+    paths: list[Path] = []
+    blocks: list[list[int]] = []
+    block_instructions: list[float] = []
+    traffic: list[Traffic] = []
+    l2: str = "warm"
+    l1_bytes: float = 0
+    notes: list[str] = []
+
+    def total(self, column: str) -> float:
+        """Sum a column over all instructions."""
+        return sum(self.counts[column])
+
+    @property
+    def dram_read_bytes(self) -> float:
+        """Bytes that the grid reads from DRAM."""
+        return sum(t.dram_read_bytes for t in self.traffic)
+
+    @property
+    def dram_written_bytes(self) -> float:
+        """Bytes that the grid writes to DRAM."""
+        return sum(t.dram_written_bytes for t in self.traffic)
+
+    @property
+    def l1_hit_share(self) -> float:
+        """Share of sectors of global and local accesses found in L1."""
+        sectors = self.total("sectors")
+        return self.total("l1_hit_sectors") / sectors if sectors else 0.0
+
+    @property
+    def l2_hit_share(self) -> float:
+        """Share of sectors asked of L2 and found there."""
+        sectors = self.total("l2_sectors")
+        return self.total("l2_hit_sectors") / sectors if sectors else 0.0
