@@ -50,8 +50,10 @@ class Memory(NamedTuple):
     banks: Any  # constant banks: words, one row per bank
     stats: Any
     scratch: Any
-    l1: Any  # caches, see cache.py
+    l1: Any  # caches, and the map of touched sectors: see cache.py
     l2: Any
+    touched: Any
+    trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
 
 
 @compiled

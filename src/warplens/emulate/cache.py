@@ -2,7 +2,8 @@
 
 A cache is a table of ways per set: tag, which of its four 32-byte sectors are there, which are dirty, when it was last
 used. L1 belongs to an SM, writes through and does not keep what it writes unless the line is there; L2 is one for the
-chip, keeps what is written and writes it back when the line is replaced.
+chip, keeps what is written and writes it back when the line is replaced. What passes L1 is also marked in a map of
+sectors per page, read and written apart: the footprint of what has run.
 """
 
 from __future__ import annotations
@@ -13,23 +14,36 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.emulate.bits import compiled
-
-# the columns of statistics that this file counts (see access.py)
-_L1_HITS, _L2_SECTORS, _L2_HITS, _DRAM_SECTORS = 8, 9, 10, 11
-_LINE, _LINE_SECTORS = 32, 64  # and the places of its scratch array
-
+from warplens.emulate.layout import (
+    ARRAY,
+    L1_HITS,
+    L2_HITS,
+    L2_SECTORS,
+    LAST_LINE,
+    LINE,
+    LINE_SECTORS,
+    LOOKUPS,
+    REGULAR,
+    STRIDE,
+    STRIDES,
+)
+from warplens.emulate.pages import BASE, FIRST_PAGE, find_array
 
 # Planes of a cache: tags, sectors present, sectors dirty, time of last use; the way behind the last one counts.
 TAG, PRESENT, DIRTY, USED = range(4)
-# Counters in the first place of the last plane's extra way: time, sectors read from below, sectors written back.
-TIME, READ_BELOW, WRITTEN_BACK = range(3)
+# Counters in the last plane's extra way: time, sectors written back.
+TIME, WRITTEN_BACK = range(2)
+# Kinds of access.
+LOAD, STORE, ATOMIC = range(3)
+# Words of the map per page: sectors read, sectors written.
+READ, WRITTEN, MAP_WORDS = 0, 4, 8
 
 Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
 
 def new_cache(count: int, size_bytes: int, ways: int) -> Cache:
     """Make `count` empty caches of this size with 128-byte lines."""
-    sets = max(3, size_bytes // (128 * ways))
+    sets = max(2, size_bytes // (128 * ways))
     made = np.zeros((4, count, sets, ways + 1), np.int64)
     made[TAG] = -1
     return made
@@ -50,7 +64,17 @@ def _bits(mask: Any) -> int:
 
 
 @compiled
-def read_sectors(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
+def _probe(cache: Any, which: int, line: Any, wanted: Any) -> int:
+    """Return which sectors of a line are there; nothing changes."""
+    at = _index(line, cache.shape[2])
+    for k in range(cache.shape[3] - 1):
+        if cache[TAG, which, at, k] == line:
+            return cache[PRESENT, which, at, k] & wanted
+    return 0
+
+
+@compiled
+def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
     """Ask a cache for sectors of a line, keep them; return which of them were there."""
     ways = cache.shape[3] - 1
     counters = cache[USED, which]
@@ -78,21 +102,61 @@ def read_sectors(cache: Any, which: int, line: Any, wanted: Any, write: bool) ->
 
 
 @compiled
-def lookup(l1: Any, l2: Any, stats: Any, pc: int, scratch: Any, count: int, writes: int, sm: int, local: bool) -> None:
-    """Send the lines of one access through the caches. writes: 0 a load, 1 a store, 2 an atomic (done in L2)."""
+def _mark(memory: Any, pc: int, line: Any, sectors: Any, kind: int) -> None:
+    """Mark sectors in the map of their page."""
+    arrays = memory.pages.arrays
+    array = find_array(memory.pages, line << 7)
+    if array < 0:
+        return
+    memory.stats[pc, ARRAY] = array + 1
+    page = memory.pages.table[arrays[array, FIRST_PAGE] + (((line << 7) - arrays[array, BASE]) >> 12)]
+    if page < 0 or page >= memory.touched.shape[0]:
+        return
+    word, bits = (line & 31) >> 3, np.uint32(sectors) << np.uint32(4 * (line & 7))
+    if kind != STORE:
+        memory.touched[page, READ + word] |= bits
+    if kind != LOAD:
+        memory.touched[page, WRITTEN + word] |= bits
+
+
+@compiled
+def _follow_stride(stats: Any, pc: int, line: Any) -> None:
+    """Count an access, and whether it is as far from the last one of this instruction as one shortly before was."""
+    step = line - stats[pc, LAST_LINE]
+    stats[pc, LAST_LINE] = line
+    stats[pc, LOOKUPS] += 1
+    for k in range(STRIDES):
+        if stats[pc, STRIDE + k] == step:
+            stats[pc, REGULAR] += 1
+            return
+    stats[pc, STRIDE + stats[pc, LOOKUPS] % STRIDES] = step
+
+
+@compiled
+def lookup(memory: Any, pc: int, count: int, kind: int, sm: int, local: bool) -> None:
+    """Send the lines of one access (in the scratch array) through the caches; atomics are done in L2."""
+    l1, l2, stats = memory.l1, memory.l2, memory.stats
+    if count > 0 and not local:
+        _follow_stride(stats, pc, memory.scratch[LINE])
     for i in range(count):
-        line, wanted = scratch[_LINE + i], scratch[_LINE_SECTORS + i]
+        line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
-        if l1.shape[1] > 0 and (writes == 0 or (writes == 1 and local)):
-            hits = read_sectors(l1, sm % l1.shape[1], line, wanted, False)
-            stats[pc, _L1_HITS] += _bits(hits)
-            missing = wanted & ~hits if writes == 0 else wanted
-        if missing == 0 or l2.shape[1] == 0:
+        if l1.shape[1] > 0 and kind != ATOMIC:
+            if kind == LOAD or local:
+                hits = _keep(l1, sm % l1.shape[1], line, wanted, False)
+            else:
+                hits = _probe(l1, sm % l1.shape[1], line, wanted)
+            stats[pc, L1_HITS] += _bits(hits)
+            missing = wanted & ~hits if kind == LOAD else wanted
+        if missing == 0:
             continue
-        stats[pc, _L2_SECTORS] += _bits(missing)
-        hits = read_sectors(l2, 0, line, missing, writes > 0)
-        stats[pc, _L2_HITS] += _bits(hits)
-        if writes != 1:  # a full sector that is written needs not be read
-            below = _bits(missing & ~hits)
-            stats[pc, _DRAM_SECTORS] += below
-            l2[USED, 0, READ_BELOW, l2.shape[3] - 1] += below
+        stats[pc, L2_SECTORS] += _bits(missing)
+        if not local:
+            _mark(memory, pc, line, missing, kind)
+        if l2.shape[1] > 0:
+            hits = _keep(l2, 0, line, missing, kind != LOAD)
+            if kind == STORE:  # a sector that is written needs not be read
+                hits = missing
+            elif hits != missing:  # DRAM gives two sectors at a time
+                _keep(l2, 0, line, missing | (missing & 5) << 1 | (missing & 10) >> 1, False)
+            stats[pc, L2_HITS] += _bits(hits)

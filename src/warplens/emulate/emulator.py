@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from warplens.emulate import engine, layout, pages
 from warplens.emulate.access import Memory
-from warplens.emulate.cache import Cache, new_cache
+from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of
@@ -48,6 +48,9 @@ class Emulator:
         self.names = self._names()
         self.stats = np.zeros((len(program.instructions), layout.STATISTICS), np.int64)
         self.caches = caches or (new_cache(0, 0, 1), new_cache(0, 0, 1))
+        self.touched = np.zeros((len(self.pages.words), MAP_WORDS), np.uint32)  # sectors by page: see cache.py
+        self.trace = np.zeros((0, 3), np.int32)  # give it rows to have the runs of the next call to `run`
+        self.traced = 0
         self.executed = self.unknown_executed = 0
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
 
@@ -98,6 +101,14 @@ class Emulator:
         if 2 * more * pages.PAGE_BYTES > 1 << 31:
             raise WarplensError("the kernel touches more than 2 GiB of memory in the emulated blocks: emulate fewer")
         self.pages = p._replace(words=np.concatenate([p.words, np.zeros_like(p.words)]))
+        self.touched = np.concatenate([self.touched, np.zeros_like(self.touched)])
+
+    def forget(self) -> None:
+        """Let all arrays have their first contents again."""
+        self.pages.table[:] = -1
+        self.pages.table[-1] = 0
+        self.pages.words[:, pages.FILLED] = 0
+        self.touched[:] = 0
 
     def array(self, name: str | int) -> npt.NDArray[Any]:
         """Return the contents of a pointer argument (by name or position) as they are now."""
@@ -162,12 +173,27 @@ class Emulator:
 
     # ---- running
 
-    def run(self, blocks: Sequence[int], sms: Sequence[int] | None = None, budget: int = _BUDGET) -> None:
-        """Run these blocks (numbers in the grid) at the same time, on these SMs (for L1)."""
+    def run(
+        self,
+        blocks: Sequence[int],
+        sms: Sequence[int] | None = None,
+        budget: int = _BUDGET,
+        delays: Sequence[int] | None = None,
+    ) -> None:
+        """Run these blocks (numbers in the grid) side by side, on these SMs (for L1).
+
+        `delays`: instructions by which each block starts late.
+        """
         state = self._state(blocks, sms or [0] * len(blocks))
+        if delays is not None:
+            per_block = len(state.warps) // len(blocks)
+            state.warps[:, layout.DELAY] = np.repeat(np.asarray(delays) // engine.TURN, per_block)
+        self.traced = 0
         while True:
             memory = self._memory(len(blocks), state)
+            memory.scratch[layout.TRACED] = self.traced
             status = engine.run(self.code.table, self.names, state, memory, budget)
+            self.traced = int(memory.scratch[layout.TRACED])
             if status != engine.GROW:
                 break
             self._shared, self._local = memory.shared, memory.local
@@ -192,6 +218,7 @@ class Emulator:
         return Memory(
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
+            touched=self.touched, trace=self.trace,
         )  # fmt: skip
 
     def _state(self, blocks: Sequence[int], sms: Sequence[int]) -> engine.State:

@@ -30,6 +30,7 @@ from warplens.emulate.integer import integer
 from warplens.emulate.integer_parts import lane_bit, predicate
 from warplens.emulate.layout import (
     BAD_TARGET,
+    DELAY,
     ERROR,
     EXECUTED,
     EXECUTED_ALL,
@@ -47,6 +48,7 @@ from warplens.emulate.layout import (
     STATE,
     STORED_UNKNOWN,
     THREADS,
+    TRACED,
     UNKNOWN_ADDRESS,
     UNKNOWN_BRANCH,
     WORK,
@@ -161,10 +163,21 @@ def _compute(ins: Any, R: Any, P: Any, active: Any) -> None:
 
 
 @compiled
+def _trace(memory: Any, w: int, first: int, stop: int) -> None:
+    """Note a straight run of a warp, as long as there is room."""
+    at = memory.scratch[TRACED]
+    if stop > first:
+        if at < memory.trace.shape[0]:
+            memory.trace[at, 0], memory.trace[at, 1], memory.trace[at, 2] = w, first, stop
+        memory.scratch[TRACED] = at + 1
+
+
+@compiled
 def _turn(table: Any, names: Any, s: Any, memory: Any, w: int, g: int, turn: int) -> Any:
     """Run one group until it waits, ends, splits, or its turn is over; return (status, place, what is left)."""
     R, P, stats, pages = s.registers[w], s.predicates[w], memory.stats, memory.pages
     pc = s.warps[w, PC + g]
+    first = pc
     mask = np.uint32(s.warps[w, MASK + g])
     while turn > 0:
         if pc >= table.shape[0]:
@@ -179,6 +192,7 @@ def _turn(table: Any, names: Any, s: Any, memory: Any, w: int, g: int, turn: int
         if group == ops.MEMORY:
             if pages.table[-1] + 64 > pages.words.shape[0]:
                 s.warps[w, PC + g] = pc
+                _trace(memory, w, first, pc)
                 return NO_PAGES, pc, turn
             status = access(ins, pc, R, P, active, memory, w, s.warps[w, SLOT], s.warps[w, SM], s.warps[w, NUMBER])
             if status != FINE:
@@ -199,12 +213,17 @@ def _turn(table: Any, names: Any, s: Any, memory: Any, w: int, g: int, turn: int
             if status != FINE:
                 return status, pc, turn
             if s.warps[w, GROUPS] != groups or s.warps[w, STATE + g] != READY:
+                _trace(memory, w, first, pc + 1)
                 return FINE, pc, turn
+            if s.warps[w, PC + g] != pc + 1:
+                _trace(memory, w, first, pc + 1)
+                first = s.warps[w, PC + g]
             pc = s.warps[w, PC + g]
             mask = np.uint32(s.warps[w, MASK + g])
         else:
             pc += 1
     s.warps[w, PC + g] = pc
+    _trace(memory, w, first, pc)
     return FINE, pc, turn
 
 
@@ -215,7 +234,8 @@ def run(table: Any, names: Any, s: Any, memory: Any, budget: int) -> int:
     pages = Pages(bare_i64(p.arrays), bare_f64(p.numbers), bare_i32(p.table), bare_u32(p.words), bare_u8(p.given))
     bare_memory = Memory(
         pages, bare_u32(memory.shared), bare_u32(memory.local), bare_u32(memory.banks), bare_i64(memory.stats),
-        bare_i64(memory.scratch), bare_i64(memory.l1), bare_i64(memory.l2),
+        bare_i64(memory.scratch), bare_i64(memory.l1), bare_i64(memory.l2), bare_u32(memory.touched),
+        bare_i32(memory.trace),
     )  # fmt: skip
     bare_state = State(
         bare_u32(s.registers), bare_u32(s.predicates), bare_i64(s.threads), bare_i64(s.warps), bare_i64(s.blocks),
@@ -233,6 +253,10 @@ def _run(table: Any, names: Any, s: Any, memory: Any, budget: int) -> int:
     while True:
         moved, alive = False, False
         for w in range(s.warps.shape[0]):
+            if s.warps[w, DELAY] > 0:
+                s.warps[w, DELAY] -= 1
+                moved = alive = True
+                continue
             turn = np.int64(TURN)
             g = np.int64(0)
             while turn > 0 and g < s.warps[w, GROUPS]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-# What is counted per instruction.
+# What is counted per instruction. Of what passes L1: accesses, and those that keep a stride seen before; then the
+# number of the array touched last, and one; the line of the last one, and its last strides.
 (EXECUTED, THREADS, REQUESTS, USEFUL_BYTES, SECTORS, LINES, WAVEFRONTS, QUEUE, L1_HITS, L2_SECTORS, L2_HITS,
- DRAM_SECTORS) = range(12)  # fmt: skip
-STATISTICS = 12
+ LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(16)  # fmt: skip
+STRIDES = 4
+STATISTICS = STRIDE + STRIDES
 
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
 # the addresses lie, and for each bank of shared memory its first word and how many different ones it has to serve.
-ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, SCRATCH = 0, 32, 64, 96, 104, 105, 106, 138, 170
+# The last place counts the rows of the trace.
+ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, TRACED = 0, 32, 64, 96, 104, 105, 106, 138, 170
+SCRATCH = 171
 SCATTERED, CONTIGUOUS, SAME = range(3)
 
 # Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that
@@ -17,7 +21,8 @@ SCATTERED, CONTIGUOUS, SAME = range(3)
 # and the groups: place, lanes, state, what it waits for.
 PLACE, SM, WARP, NUMBER, SLOT, LIVE, GROUPS, WORK, RESULT = 0, 3, 4, 5, 6, 7, 8, 9, 10
 SYNC, PC, MASK, STATE, DATA = 12, 28, 61, 94, 127
-WARP_COLUMNS = 160
+DELAY = 160  # turns to wait before the first instruction
+WARP_COLUMNS = 161
 # Columns of the table of blocks: threads that have not ended, count, and, or of a barrier's predicate; threads at each
 # of sixteen barriers, threads that it waits for (0: all).
 ALIVE, REDUCED, ARRIVED, EXPECTED = 0, 1, 4, 20

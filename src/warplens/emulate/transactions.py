@@ -148,8 +148,8 @@ def _count_access(
     stats[pc, REQUESTS] += 1
     stats[pc, SECTORS] += sectors
     stats[pc, LINES] += lines
-    if memory.l1.shape[1] + memory.l2.shape[1] > 0:
-        lookup(memory.l1, memory.l2, stats, pc, memory.scratch, lines, writes, sm, local)
+    if memory.l1.shape[1] > 0:
+        lookup(memory, pc, lines, writes, sm, local)
 
 
 @compiled

@@ -65,6 +65,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     written_footprint_bytes: float = 0
     l2_read_bytes: float = 0
     l2_written_bytes: float = 0
+    l2_missed_bytes: float = 0
     dram_read_bytes: float = 0
     dram_written_bytes: float = 0
 

@@ -122,6 +122,9 @@ class Cache(_Section, frozen=True):
     l1_bytes: Bytes | None = None
     l1_latency_cycles: Cycles | None = None
     l2_bytes: Bytes | None = None
+    l2_partitions: Count | None = None
+    l2_dirty_bytes: Bytes | None = None
+    dram_bytes: Bytes | None = None
     l2_latency_cycles: Cycles | None = None
 
 
@@ -144,6 +147,7 @@ class Sm(_Section, frozen=True):
     shared_per_block_max_bytes: Bytes | None = None
     shared_unit_bytes: Bytes | None = None
     shared_reserved_bytes: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    shared_steps_bytes: list[Annotated[float, Meta(ge=0, le=1e7)]] | None = None
     barriers: Count | None = None
     cuda_cores: Count | None = None
     sfu_units: Count | None = None

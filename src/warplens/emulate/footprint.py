@@ -1,0 +1,204 @@
+"""What a grid touches beyond L1, from the footprints of a few of its blocks: what L2 and DRAM have to move.
+
+A block's footprint in an array is the set of sectors that passed its L1. Beside those of its neighbours in x, y and z
+it says how much is new from one block to the next; the union over the grid follows, and never exceeds the array.
+Whether L2 still has what a later block asks for again depends on what is touched in between: nothing where the two
+run at the same time, else what so many blocks touch, against the size of L2. An L2 in parts keeps a line in the part
+where it belongs and a copy in each other part that reads it: docs/emulator.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from warplens.emulate import pages
+from warplens.emulate.cache import READ, WRITTEN
+
+SECTOR_BYTES = 32
+Map = npt.NDArray[np.uint32]
+
+
+class Footprint(Struct, frozen=True):
+    """Sectors of one array, as a map per page: [pages of the array that were touched, 4 words]."""
+
+    pages: npt.NDArray[np.int64]
+    bits: Map
+
+    @property
+    def sectors(self) -> int:
+        """How many sectors."""
+        return int(np.bitwise_count(self.bits).sum())
+
+    def widened(self, sectors: int) -> Footprint:
+        """Return the footprint in aligned groups of one, two or four sectors: what DRAM gives."""
+        if sectors == 1:
+            return self
+        first = {2: 0x55555555, 4: 0x11111111}[sectors]
+        any_of, bits = self.bits, np.zeros_like(self.bits)
+        for shift in range(1, sectors):
+            any_of = any_of | self.bits >> np.uint32(shift)
+        for shift in range(sectors):
+            bits |= (any_of & np.uint32(first)) << np.uint32(shift)
+        return Footprint(self.pages, bits)
+
+    def shared_with(self, other: Footprint) -> int:
+        """Return how many sectors are in both."""
+        _, mine, theirs = np.intersect1d(self.pages, other.pages, assume_unique=True, return_indices=True)
+        return int(np.bitwise_count(self.bits[mine] & other.bits[theirs]).sum())
+
+
+def footprints(memory: pages.Pages, touched: Map, which: int) -> list[Footprint]:
+    """Return the footprint in each array of what has run since the map was cleared; `which`: READ or WRITTEN."""
+    made = []
+    for row in memory.arrays:
+        first = int(row[pages.FIRST_PAGE])
+        table = memory.table[first : first + -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)]
+        numbers = np.flatnonzero(table >= 0)
+        bits = touched[table[numbers], which : which + 4]
+        used = bits.any(axis=1)
+        made.append(Footprint(numbers[used], bits[used]))
+    return made
+
+
+class How(Struct, frozen=True):
+    """Which footprint: what is read or what is written, in groups of so many sectors."""
+
+    writes: bool
+    group: int = 1
+
+
+class Block(Struct, frozen=True):
+    """The footprints of one block, by array."""
+
+    read: list[Footprint]
+    written: list[Footprint]
+
+    def of(self, array: int, how: How) -> Footprint:
+        """Return the footprint in one array."""
+        return (self.written if how.writes else self.read)[array].widened(how.group)
+
+
+class Weighted(Struct, frozen=True):
+    """A block that stands for so many."""
+
+    block: Block
+    weight: float
+
+
+def of_block(memory: pages.Pages, touched: Map) -> Block:
+    """Return the footprints of the block that has just run, and clear the map."""
+    made = Block(footprints(memory, touched, READ), footprints(memory, touched, WRITTEN))
+    touched[:] = 0
+    return made
+
+
+class Grid(Struct, frozen=True):
+    """Where blocks lie: blocks in x, y, z, and how many are in flight at once."""
+
+    shape: tuple[int, int, int]
+    in_flight: int
+
+    @property
+    def generation(self) -> Grid:
+        """The blocks that are in flight at once, as a grid."""
+        left, made = self.in_flight, []
+        for extent in self.shape:
+            made.append(min(extent, max(1, left)))
+            left = -(-left // extent)
+        return Grid((made[0], made[1], made[2]), self.in_flight)
+
+
+class L2(Struct, frozen=True):
+    """The second-level cache: size, parts, how much of it may wait to be written, sectors that DRAM gives at once."""
+
+    size_bytes: float
+    parts: float = 1
+    dirty_bytes: float | None = None
+    group: int = 1
+
+    @property
+    def single_copy_bytes(self) -> float:
+        """What it holds of data that one SM reads: in the part where it belongs, and where the SM is."""
+        return self.size_bytes / (2 - 1 / self.parts)
+
+    def kept(self, between_bytes: float) -> float:
+        """Return the share that is still there after so many bytes (copies counted) have passed: all, falling to none.
+
+        Measured on an H200 by reading again what was read (data/h200/l2.json.gz): all up to 0.9 of the size, half at
+        1.1, nothing at 1.3.
+        """
+        if not self.size_bytes:
+            return 0.0
+        return min(1.0, max(0.0, (1.3 - between_bytes / self.size_bytes) / 0.4))
+
+
+class Reuse(Struct, frozen=True):
+    """How one array is touched: sectors per block, and the share that is new from a block to its neighbour."""
+
+    sectors: float
+    fresh: tuple[float, float, float]
+    array_sectors: int
+    scattered: bool = False  # by addresses without a stride
+
+    @property
+    def shared(self) -> bool:
+        """Whether blocks on different SMs read the same."""
+        return self.scattered or min(self.fresh) < 0.9
+
+    def union(self, grid: Grid) -> float:
+        """Sectors that a grid touches."""
+        made = self.sectors
+        for extent, fresh in zip(grid.shape, self.fresh, strict=True):
+            made *= 1 + (extent - 1) * fresh
+        return min(made, self.array_sectors)
+
+    def room(self, grid: Grid, l2: L2) -> float:
+        """Bytes of L2 that a grid takes, copies in its parts counted."""
+        copies = l2.parts if self.shared else 2 - 1 / l2.parts
+        return SECTOR_BYTES * self.union(grid) * copies
+
+    def moved(self, grid: Grid, room: float, between: float, share: float, l2: L2) -> float:
+        """Sectors that pass between L2 and DRAM, where L2 starts empty.
+
+        `room` is what all arrays take of L2 in the whole grid, `between` what they take in a generation of blocks;
+        `share` is this array's part of what is asked of L2. Blocks of one generation that touch the same meet in L2;
+        a later one finds what is left of it.
+        """
+        made, before = self.sectors, 1
+        for extent, fresh in zip(grid.shape, self.fresh, strict=True):
+            generations = min(extent, max(1.0, before * extent / grid.in_flight))
+            again = (generations - 1) * (1 - fresh) * (1 - l2.kept(between))
+            made *= 1 + (extent - 1) * fresh + again
+            before *= extent
+        once = min(made, self.array_sectors)
+        if made <= _NEARLY_ONCE * self.array_sectors or l2.kept(room) == 1:
+            return once
+        has = l2.kept(room)
+        if self.scattered:  # touched again at any time: L2 has the part of the array that fits beside the others
+            own = SECTOR_BYTES * self.array_sectors * l2.parts
+            has = max(has, min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / own))
+        return once + (made - once) * (1 - has) if not self.scattered else max(once, made * (1 - has))
+
+
+# Footprints of neighbours meet in the middle of a line; a union that exceeds the array by less than this is the array.
+_NEARLY_ONCE = 1.3
+# Of a cache that is asked at random for single sectors: lines are kept whole, but only what was asked for is in them.
+# data/h200/l2.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.
+_SCATTERED_KEPT = 0.8
+
+
+def reuse_of(
+    blocks: list[Weighted], neighbours: Sequence[Block | None], array: int, size: int, how: How, scattered: bool
+) -> Reuse:
+    """Join what blocks (the first one has the neighbours) touch in one array."""
+    own = blocks[0].block.of(array, how)
+    fresh: list[float] = []
+    for neighbour in neighbours:
+        there = None if neighbour is None else neighbour.of(array, how)
+        fresh.append(1 - there.shared_with(own) / there.sectors if there is not None and there.sectors else 1.0)
+    mean = sum(b.weight * b.block.of(array, how).sectors for b in blocks) / sum(b.weight for b in blocks)
+    return Reuse(mean, (fresh[0], fresh[1], fresh[2]), -(-size // SECTOR_BYTES), scattered)

@@ -1,0 +1,307 @@
+"""Profile a kernel call: emulate enough blocks to know what the whole grid does.
+
+First a block inside the grid, alone: its cost says what can be afforded. Then one of every place (corners, edges,
+inside), and the neighbours of the first block, whose footprints tell how blocks share data. Then the blocks that are
+resident on one SM, together, with its L1. Blocks that differ are followed by more, at random, until the counts are
+known well enough. A grid that costs little is run whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.emulate import layout
+from warplens.emulate.cache import new_cache
+from warplens.emulate.emulator import Emulator
+from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted, of_block
+from warplens.emulate.sample import Counts, Sample, estimate, number, place, strata
+from warplens.emulate.trace import paths_of
+from warplens.emulate.traffic import Seen, spread_hits, traffic_of
+from warplens.kernel.launch import SCALAR_BYTES, KernelCall
+from warplens.kernel.profile import COLUMNS, Path, Profile
+from warplens.kernel.program import Program
+from warplens.machine import Machine, occupancy
+
+# Budgets, in warp instructions: a grid that is run whole, the blocks of an SM, one block of each place, more of them.
+_WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 6_000_000
+_LEAST_MORE, _MOST_MORE = 8, 400
+_GOOD_ERROR = 0.005  # of all instructions: no more blocks then
+_L1_WAYS = _L2_WAYS = 16
+_TRACE_ROWS = 2_000_000
+
+Progress = Callable[[str], None]
+
+
+class _Resident(Struct, frozen=True):
+    """The blocks of one SM, run together: counts with L1, paths, and the path of each warp by block."""
+
+    counts: Counts
+    blocks: list[int]
+    paths: list[Path]
+    ways: list[list[int]]
+    work: list[float]
+    l1_bytes: float
+
+
+def profile(
+    program: Program, call: KernelCall, machine: Machine, *, exact: bool = False, progress: Progress | None = None
+) -> Profile:
+    """Emulate a call, a part of its grid or (`exact`, or where that is cheap) all of it, as on this machine."""
+    return _Profiler(program, call, machine, progress or (lambda text: None)).run(exact)
+
+
+class _Profiler:
+    def __init__(self, program: Program, call: KernelCall, machine: Machine, progress: Progress) -> None:
+        self.program, self.call, self.machine, self.progress = program, call, machine, progress
+        self.shape = call.grid_shape
+        fits = occupancy(
+            machine,
+            threads_per_block=call.threads_per_block,
+            registers_per_thread=program.resources.registers,
+            shared_bytes_per_block=program.resources.static_shared_bytes + call.dynamic_shared_bytes,
+            barriers_per_block=program.resources.barriers,
+        )
+        self.sms = int(machine.chip.sm_count)
+        self.resident = min(fits.blocks_per_sm, -(-call.blocks // self.sms))
+        self.l1_bytes = l1_bytes(machine, fits.blocks_per_sm, program.resources.static_shared_bytes, call)
+        self.emulator = Emulator(program, call, (new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)))
+        self.samples = [Sample(stratum, {}) for stratum in strata(self.shape)]
+        self.footprints: dict[int, Block] = {}
+        self.together: Block | None = None
+        self.in_flight = min(call.blocks, self.sms * self.resident)
+        cache = machine.cache
+        group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
+        self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
+        self.random = np.random.default_rng(1)
+
+    # ---- running blocks
+
+    def run(self, exact: bool) -> Profile:
+        first = self._first()
+        self.progress("the first block")
+        cost = max(1.0, float(self._alone(first)[:, layout.EXECUTED].sum()))
+        if exact or cost * self.call.blocks <= _WHOLE:
+            return self._made(self._whole(), exact=True, first=first)
+        neighbours = [n for n in self._neighbours(first) if n is not None]
+        places = [number(s.stratum.middle, self.shape) for s in self.samples]
+        affordable = max(1, int(_PLACES / cost))
+        for block in [*neighbours, *places][: max(affordable, len(neighbours))]:
+            self.progress("a block of every place")
+            self._alone(block)
+        resident = self._together(self._on_one_sm(first, cost))
+        self._more(resident)
+        return self._made(resident, exact=False, first=first)
+
+    def _first(self) -> int:
+        """The block inside the grid that stands for most: in the middle wave."""
+        return number(self.samples[0].stratum.middle, self.shape)
+
+    def _alone(self, block: int) -> Counts:
+        """Run a block by itself (once), with an L1 of its own."""
+        sample = self._sample(block)
+        if block not in sample.singles:
+            self._fresh_l1(1.0)
+            self.emulator.forget()
+            sample.singles[block] = self._counted([block])
+            self.footprints[block] = of_block(self.emulator.pages, self.emulator.touched)
+        return sample.singles[block]
+
+    def _counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:
+        self.emulator.stats[:] = 0
+        self.emulator.run(blocks, sms)
+        return self.emulator.stats.astype(np.float64)
+
+    def _fresh_l1(self, share: float, count: int = 1) -> None:
+        size = max(16 << 10, int(self.l1_bytes * share))
+        self.emulator.caches = new_cache(count, size, _L1_WAYS), self.emulator.caches[1]
+
+    def _sample(self, block: int) -> Sample:
+        where = place(block, self.shape)
+        return next(s for s in self.samples if s.stratum.holds(where))
+
+    def _neighbours(self, block: int) -> list[int | None]:
+        """The next block in x, y and z; None where the grid has but one there."""
+        where = place(block, self.shape)
+        made: list[int | None] = []
+        for axis, extent in enumerate(self.shape):
+            there = list(where)
+            there[axis] += 1 if where[axis] + 1 < extent else -1
+            made.append(number((there[0], there[1], there[2]), self.shape) if extent > 1 else None)
+        return made
+
+    def _on_one_sm(self, first: int, cost: float) -> list[int]:
+        """The blocks that share an SM with this one.
+
+        The first wave deals blocks out in turn; later an SM takes the next block when one of its own ends, so that the
+        distances are random, with the same mean (data/h200/l2.json.gz: the blocks of each SM).
+        """
+        wave = self.sms * self.resident
+        if self.call.blocks <= wave:
+            blocks = list(range(first % self.sms, self.call.blocks, self.sms))
+        else:
+            gaps = self.random.geometric(1 / self.sms, 2 * self.resident)
+            start = max(0, first - int(gaps[: self.resident // 2].sum()))
+            places = start + np.concatenate([[0], np.cumsum(gaps)])
+            blocks = [int(b) for b in places[: self.resident] if b < self.call.blocks]
+        return blocks[: max(1, int(_RESIDENT / cost))]
+
+    def _together(self, blocks: list[int]) -> _Resident:
+        """Run the blocks of an SM with its L1; beyond the first wave they do not start at the same time."""
+        self.progress("the blocks of one SM")
+        self._fresh_l1(len(blocks) / self.resident)
+        self.emulator.forget()
+        self.emulator.trace = np.zeros((_TRACE_ROWS, 3), np.int32)
+        self.emulator.work.clear()
+        delays = None
+        if self.call.blocks > self.sms * self.resident:
+            longest = max(c[:, layout.EXECUTED].sum() for c in self.samples[0].singles.values())
+            per_warp = longest / -(-self.call.threads_per_block // 32)
+            delays = [int(d) for d in self.random.random(len(blocks)) * per_warp]
+        l2_bytes = self.l2.single_copy_bytes * len(blocks) / self.in_flight
+        self.emulator.caches = self.emulator.caches[0], new_cache(1, int(l2_bytes), _L2_WAYS)
+        self.emulator.stats[:] = 0
+        self.emulator.run(blocks, delays=delays)
+        self.emulator.caches = self.emulator.caches[0], new_cache(0, 0, 1)
+        counts = self.emulator.stats.astype(np.float64)
+        self.together = of_block(self.emulator.pages, self.emulator.touched)
+        paths, ways, work = self._ways(blocks)
+        self.emulator.trace = np.zeros((0, 3), np.int32)
+        inner = self.samples[0]
+        if all(inner.stratum.holds(place(b, self.shape)) for b in blocks):
+            inner.together, inner.together_blocks = counts, blocks
+        return _Resident(counts, blocks, paths, ways, work, self.l1_bytes)
+
+    def _ways(self, blocks: list[int]) -> tuple[list[Path], list[list[int]], list[float]]:
+        per_block = -(-self.call.threads_per_block // 32)
+        work = [float(sum(w for b, w in self.emulator.work if b == block)) for block in blocks]
+        if self.emulator.traced > len(self.emulator.trace):
+            return [], [], work
+        paths, of_warp = paths_of(self.emulator.trace[: self.emulator.traced], per_block * len(blocks))
+        whole = len(of_warp) // per_block
+        return paths, [of_warp[i * per_block : (i + 1) * per_block] for i in range(whole)], work
+
+    def _more(self, resident: _Resident) -> None:
+        """Run more blocks at random where those seen differ, until all instructions are known well enough."""
+        seen = [c[:, layout.EXECUTED] for c in self.samples[0].singles.values()]
+        alike = len(set(resident.work)) == 1 and all((c == seen[0]).all() for c in seen)
+        if alike and len(resident.blocks) * seen[0].sum() == resident.counts[:, layout.EXECUTED].sum():
+            return
+        spent = 0.0
+        for turn in range(_MOST_MORE):
+            total, error = estimate(self.samples)
+            enough = error[:, layout.EXECUTED].sum() <= _GOOD_ERROR * total[:, layout.EXECUTED].sum()
+            needy = max(self.samples, key=Sample.need)
+            if spent > _MORE or needy.need() == 0 or (enough and turn >= _LEAST_MORE):
+                return
+            self.progress("more blocks, as they differ")
+            block = number(needy.stratum.any(self.random), self.shape)
+            if block not in needy.singles:
+                spent += float(self._alone(block)[:, layout.EXECUTED].sum())
+
+    def _whole(self) -> _Resident:
+        """Run the whole grid, wave after wave, every SM with its L1."""
+        count = self.call.blocks
+        self._fresh_l1(1.0, min(self.sms, count))
+        self.emulator.forget()
+        self.emulator.work.clear()
+        per_block = -(-self.call.threads_per_block // 32)
+        row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
+        wave = max(1, min(self.sms * self.resident, (256 << 20) // row_bytes))
+        total: Counts = np.zeros(self.emulator.stats.shape)
+        paths: list[Path] = []
+        ways: list[list[int]] = []
+        for start in range(0, count, wave):
+            self.progress(f"blocks {start:,} of {count:,}")
+            blocks = list(range(start, min(start + wave, count)))
+            self.emulator.trace = np.zeros((0 if start else _TRACE_ROWS, 3), np.int32)
+            counts = self._counted(blocks, [b % self.sms for b in blocks])
+            total[:, : layout.ARRAY] += counts[:, : layout.ARRAY]
+            total[:, layout.ARRAY] = np.maximum(total[:, layout.ARRAY], counts[:, layout.ARRAY])
+            if not start:
+                paths, ways, _ = self._ways(blocks)
+        by_block: dict[int, float] = {}
+        for block, work in self.emulator.work:
+            by_block[block] = by_block.get(block, 0.0) + work
+        return _Resident(total, list(range(count)), paths, ways, list(by_block.values()), self.l1_bytes)
+
+    # ---- the result
+
+    def _made(self, resident: _Resident, exact: bool, first: int) -> Profile:
+        total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
+        total = np.array(total)
+        executed = total[:, layout.EXECUTED]
+        _spread_l1(total, resident.counts)
+        total[:, layout.ARRAY] = np.max([resident.counts[:, layout.ARRAY], *self._arrays()], axis=0)
+        pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
+        traffic = traffic_of(
+            self.program,
+            [a.name or str(i) for i, a in pointers],
+            [(a.count or 0) * SCALAR_BYTES[a.element] for _, a in pointers],
+            self._seen(total, resident.counts, exact, first),
+            self.l2,
+            self.call.l2 == "cold",
+        )
+        spread_hits(self.program, total, traffic)
+        matter = executed > 0.01 * executed.sum()
+        known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
+        return Profile(
+            grid_blocks=self.call.blocks,
+            warps_per_block=-(-self.call.threads_per_block // 32),
+            emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
+            exact=exact,
+            error=float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum())),
+            largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
+            known_instructions=known,
+            counts={name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)},
+            paths=resident.paths,
+            blocks=resident.ways,
+            block_instructions=resident.work,
+            traffic=traffic,
+            l2=self.call.l2,
+            l1_bytes=resident.l1_bytes,
+        )
+
+    def _arrays(self) -> list[Counts]:
+        return [c[:, layout.ARRAY] for s in self.samples for c in s.singles.values()]
+
+    def _seen(self, total: Counts, resident: Counts, exact: bool, first: int) -> Seen:
+        """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
+        if exact:
+            whole = Weighted(of_block(self.emulator.pages, self.emulator.touched), 1)
+            return Seen(total, resident, [whole], [None] * 3, None, Grid((1, 1, 1), self.call.blocks))
+        neighbours = [None if n is None else self.footprints.get(n) for n in self._neighbours(first)]
+        grid = Grid(self.shape, self.in_flight)
+        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid)
+
+    def _weighted(self, first: int) -> list[Weighted]:
+        """The footprints of all blocks that ran alone, each with the blocks it stands for; that of `first` leads."""
+        made = [Weighted(self.footprints[first], 0)]
+        for sample in self.samples:
+            weight = sample.stratum.size / max(1, len(sample.singles))
+            made += [Weighted(self.footprints[block], weight) for block in sample.singles]
+        return made
+
+
+def _spread_l1(total: Counts, resident: Counts) -> None:
+    """Give each instruction the L1 hits and L2 requests per sector that it has among the resident blocks."""
+    sectors = resident[:, layout.SECTORS]
+    seen = sectors > 0
+    for column in (layout.L1_HITS, layout.L2_SECTORS):
+        share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
+        total[seen, column] = share[seen] * total[seen, layout.SECTORS]
+
+
+def l1_bytes(machine: Machine, blocks_per_sm: int, static_shared_bytes: int, call: KernelCall) -> int:
+    """Return what is left of an SM's memory for L1 when its blocks have their shared memory."""
+    whole = machine.cache.l1_bytes
+    if whole is None:
+        return 0
+    per_block = static_shared_bytes + call.dynamic_shared_bytes
+    if not per_block and not machine.sm.shared_reserved_bytes:
+        return int(whole)
+    need = blocks_per_sm * (per_block + (machine.sm.shared_reserved_bytes or 0)) if per_block else 0
+    steps = machine.sm.shared_steps_bytes or [machine.sm.shared_bytes or 0]
+    return int(whole - next((s for s in sorted(steps) if s >= need), max(steps)))

@@ -1,0 +1,109 @@
+"""What each array costs L2 and DRAM, from the counts of the grid and the footprints of the blocks that ran."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from warplens.emulate import layout
+from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, reuse_of
+from warplens.emulate.sample import Counts
+from warplens.kernel.profile import Traffic
+from warplens.kernel.program import Program
+
+_STORES = ("STG", "ST", "STL")
+_ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
+_SCATTERED = 0.5  # of the accesses follow no stride
+
+
+class Seen(Struct, frozen=True):
+    """What was seen: counts of the grid and of the blocks resident together, and footprints of blocks.
+
+    The first of `alone` has the `neighbours`, in x, y and z; `together` is the footprint of the resident blocks.
+    """
+
+    total: Counts
+    resident: Counts
+    alone: list[Weighted]
+    neighbours: list[Block | None]
+    together: Block | None
+    grid: Grid
+
+
+class _Array(Struct, frozen=True):
+    """One array: how it is read (as DRAM gives it, and by sectors) and written, and what is asked of L2 (sectors)."""
+
+    reads: Reuse
+    sectors_read: float
+    writes: Reuse
+    asked_reads: float
+    asked_writes: float
+    refetched: float
+
+
+def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen, l2: L2, cold: bool) -> list[Traffic]:
+    """Return the traffic of each array (their names and sizes in bytes)."""
+    kinds = np.array([x.opcode for x in program.instructions])
+    arrays = [_array(kinds, seen, k, size, l2) for k, size in enumerate(sizes)]
+    both = [a.reads if a.reads.sectors >= a.writes.sectors else a.writes for a in arrays]
+    room, between = (sum(r.room(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
+    asked = max(1.0, sum(a.asked_reads + a.asked_writes for a in arrays))
+    left = min(1.0, l2.size_bytes / max(1.0, room))  # share of what was touched that is in L2 at the end
+    dirty = SECTOR_BYTES * left * sum(a.writes.union(seen.grid) for a in arrays)
+    left *= min(1.0, (l2.dirty_bytes or l2.size_bytes) / max(1.0, dirty))
+    made = []
+    for name, a in zip(names, arrays, strict=True):
+        share = (a.asked_reads + a.asked_writes) / asked
+        fetched = a.reads.moved(seen.grid, room, between, share, l2) * a.refetched
+        written = a.writes.moved(seen.grid, room, between, share, l2)
+        if cold:  # what is left in L2 at the end is not written yet
+            written = max(0.0, written - left * a.writes.union(seen.grid))
+        else:  # L2 has what the same call left there before
+            fetched, written = fetched * (1 - l2.kept(room)), written * (1 - l2.kept(room))
+        missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
+        made.append(_traffic(name, a, seen.grid, fetched, missed, written))
+    return made
+
+
+def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -> _Array:
+    total, resident = seen.total, seen.resident
+    here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, _STORES), np.isin(kinds, _ATOMICS)
+    asked = total[:, layout.L2_SECTORS]
+    loose = bool(total[here, layout.REGULAR].sum() < _SCATTERED * total[here, layout.LOOKUPS].sum())
+    reads, plain, writes = (
+        reuse_of(seen.alone, seen.neighbours, k, size, how, loose)
+        for how in (How(False, l2.group), How(False), How(True))
+    )
+    refetched = 1.0
+    if seen.together is not None and not reads.shared:
+        loads = (resident[:, layout.ARRAY] == k + 1) & ~stores
+        missed = float((resident[loads, layout.L2_SECTORS] - resident[loads, layout.L2_HITS]).sum())
+        refetched = max(1.0, missed / max(1, seen.together.of(k, How(False)).sectors))
+    return _Array(
+        reads, plain.sectors, writes,
+        float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()), refetched,
+    )  # fmt: skip
+
+
+def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, written: float) -> Traffic:
+    return Traffic(
+        name=name,
+        read_footprint_bytes=float(a.reads.union(grid) * SECTOR_BYTES),
+        written_footprint_bytes=float(a.writes.union(grid) * SECTOR_BYTES),
+        l2_read_bytes=float(a.asked_reads * SECTOR_BYTES),
+        l2_written_bytes=float(a.asked_writes * SECTOR_BYTES),
+        l2_missed_bytes=float(missed * SECTOR_BYTES),
+        dram_read_bytes=float(fetched * SECTOR_BYTES),
+        dram_written_bytes=float(written * SECTOR_BYTES),
+    )
+
+
+def spread_hits(program: Program, total: Counts, traffic: list[Traffic]) -> None:
+    """Give each instruction the L2 hits of the array that it touches; what is written always hits."""
+    stores = np.array([x.opcode in _STORES for x in program.instructions])
+    asked = total[:, layout.L2_SECTORS]
+    total[:, layout.L2_HITS] = asked
+    for k, t in enumerate(traffic):
+        here = (total[:, layout.ARRAY] == k + 1) & ~stores
+        total[here, layout.L2_HITS] = asked[here] * (1 - t.l2_missed_bytes / max(t.l2_read_bytes, 1.0))
