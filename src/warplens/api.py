@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,16 +13,20 @@ from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_program
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
+from warplens.kernel.counted import workload_of
+from warplens.kernel.launch import KernelCall, load_launch
+from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
 from warplens.study import Item, ModelError
 
 __all__ = [
-    "Analysis", "Comparison", "Curve", "Item", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable",
-    "Options", "Prediction", "Program", "Workload", "analyse", "compare", "list_kernels", "list_machines",
-    "list_models", "list_workloads", "load_machine", "load_program", "load_workload", "mix", "needed_warps",
-    "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "reproduce", "validate",
+    "Analysis", "Comparison", "Curve", "Item", "KernelCall", "Machine", "ModelError", "Number", "Occupancy",
+    "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Workload", "analyse", "analyze", "architecture",
+    "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
+    "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
+    "predict", "predict_all", "profile", "program_of", "reproduce", "validate",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -53,6 +57,75 @@ class Comparison(Struct, frozen=True):
 def list_models() -> dict[str, str]:
     """Return the models' names, each with what it is in one line."""
     return {name: entry.about for name, entry in models.MODELS.items()}
+
+
+def analyze(
+    file: str | Path | None = None,
+    launch: KernelCall | str | Path = "",
+    machine: Machine | str = DEFAULT_GPU,
+    *,
+    variant: str = "",
+    kernel: str | None = None,
+    options: Options | None = None,
+    exact: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Workload:
+    """Compile a kernel, emulate its call on a part of the grid (`exact`: on all of it), and count it as a workload.
+
+    The file, the kernel and what it is compiled with may be left to the launch file.
+    """
+    gpu = _machine(machine)
+    call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
+    program = program_of(call, gpu, file, kernel, options)
+    return workload_of(program, call, profile(program, call, gpu, exact=exact, progress=progress),
+                       analyse(program, gpu), gpu)  # fmt: skip
+
+
+def program_of(
+    call: KernelCall,
+    gpu: Machine | str = DEFAULT_GPU,
+    file: str | Path | None = None,
+    kernel: str | None = None,
+    options: Options | None = None,
+) -> Program:
+    """Load the kernel that a launch file calls, compiled for a GPU as the launch file says, or as `options` do."""
+    if file is None and call.file is None:
+        raise WarplensError("the launch file names no `file`: name the kernel's file")
+    path = Path(file) if file is not None else Path(call.folder) / str(call.file)
+    given = options or Options()
+    made = Options(
+        arch=architecture(_machine(gpu)),
+        defines=[*call.defines, *given.defines],
+        includes=given.includes,
+        fast_math=call.fast_math or given.fast_math,
+        register_limit=given.register_limit or call.register_limit,
+    )
+    compiles = path.suffix in (".cu", ".cuh", ".ptx")
+    return load_program(path, kernel or call.kernel, made if compiles else Options())
+
+
+def architecture(gpu: Machine) -> str:
+    """Return the architecture to compile for, which must be one that compilers still know."""
+    capability = gpu.compute_capability or ""
+    if not capability or float(capability) < 7.5:
+        raise WarplensError(f"compilers of today make no code for {gpu.name}; name a GPU from cc 7.5 on")
+    return f"sm_{capability.replace('.', '')}"
+
+
+def profile(
+    program: Program,
+    call: KernelCall,
+    machine: Machine | str = DEFAULT_GPU,
+    *,
+    exact: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """Emulate a call as the machine would run it: how often each instruction runs, and what it touches."""
+    try:
+        from warplens.emulate import profiler
+    except ImportError:
+        raise WarplensError("the emulator needs Numba: pip install 'warplens[emulate]'") from None
+    return profiler.profile(program, call, _machine(machine), exact=exact, progress=progress)
 
 
 def predict(

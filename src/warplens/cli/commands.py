@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from warplens import api, study
 from warplens.errors import WarplensError
@@ -18,7 +27,7 @@ from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.models import Prediction
-from warplens.report import html, listing, occupancy, terminal
+from warplens.report import analysis, html, listing, occupancy, terminal
 from warplens.report.data import to_json
 
 _MOST_WARPS = 1e6
@@ -91,6 +100,44 @@ def _compare(args: argparse.Namespace) -> None:
         print(f"report: {args.html}")
 
 
+def _analyze(args: argparse.Namespace) -> None:
+    machines = _machines(args)
+    if len(machines) > 1 and (args.html or args.save):
+        raise WarplensError("--html and --save take one GPU")
+    data, parts = [], list[RenderableType]()
+    for m in machines:
+        with _watching("analysing") as say:
+            call = api.load_launch(args.launch, args.variant)
+            workload = api.analyze(
+                args.file, call, m, kernel=args.kernel, options=_options(args, ""), exact=args.exact, progress=say
+            )
+        comparison = api.compare(workload, m)
+        answer = api.predict(workload, m, args.model) if args.model else comparison.headline
+        if answer is None:
+            why = next(iter(comparison.silent.values()), "no model speaks")
+            raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
+        data.append(analysis.data(answer, comparison, workload, m))
+        parts += [*([""] if parts else []), *analysis.answer(answer, comparison, workload, call, m)]
+    if args.save:
+        workload.save(args.save)
+    if args.html:
+        write_whole(Path(args.html), html.comparison(comparison, workload, machines[0]))
+    _show(args, data[0] if len(data) == 1 else data, parts)
+    for what, path in (("workload", args.save), ("report", args.html)):
+        if path and not args.json:
+            print(f"{what}: {path}")
+
+
+@contextlib.contextmanager
+def _watching(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on stderr, when someone is looking, what is being done and since when."""
+    console = terminal.console().__class__(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text: progress.update(task, description=f"{what}: {text}")
+
+
 def _occupancy(args: argparse.Namespace) -> None:
     if args.workload is None or _is_code(args.workload):
         return _occupancy_of_file(args)
@@ -138,7 +185,7 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         program = None
         if args.workload is not None:
             compiles = Path(args.workload).suffix in (".cu", ".cuh", ".ptx")
-            options = _options(args, _arch(m)) if compiles else api.Options()
+            options = _options(args, api.architecture(m)) if compiles else api.Options()
             program = api.load_program(args.workload, args.kernel, options)
         tables.append(
             api.occupancy_table(
@@ -158,22 +205,22 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         print(f"report: {args.html}")
 
 
-def _arch(machine: Machine) -> str:
-    """The architecture to compile for, which must be one that compilers still know."""
-    capability = machine.compute_capability or ""
-    if not capability or float(capability) < 7.5:
-        raise WarplensError(f"compilers of today make no code for {machine.name}; name a GPU from cc 7.5 on")
-    return f"sm_{capability.replace('.', '')}"
-
-
 def _show_(args: argparse.Namespace) -> None:
     options = _options(args, args.arch)
     if args.list:
         names = api.list_kernels(args.file, options)
         return _show(args, names, [terminal.clean(name) for name in names])
-    program, machine = api.load_program(args.file, args.kernel, options), api.load_machine(args.gpu)
-    analysis = api.analyse(program, machine)
-    return _show(args, {"program": program, "analysis": analysis}, listing.program(program, analysis, machine))
+    machine, profile = api.load_machine(args.gpu), None
+    if args.launch is None:
+        program = api.load_program(args.file, args.kernel, options)
+    else:
+        call = api.load_launch(args.launch, args.variant)
+        program = api.program_of(call, machine, args.file, args.kernel, options)
+        with _watching("emulating") as say:
+            profile = api.profile(program, call, machine, progress=say)
+    facts = api.analyse(program, machine)
+    data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
+    return _show(args, data, listing.program(program, facts, machine, profile))
 
 
 def _models(args: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from warplens.errors import WarplensError
 from warplens.version import __version__
 
 _EXAMPLES = """examples:
+  warplens analyze --launch examples/saxpy.toml   a kernel from its code and a launch file
   warplens compare saxpy                          what every model says, on the H200
   warplens predict volkov-add-load --alpha 64 --gpu gtx980 --model volkov-contention
   warplens occupancy volkov-add-load --gpu kepler --model sim2012
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
     _occupancy_command(commands)
 
+    _analyze_command(commands)
     _show_command(commands)
     models = commands.add_parser("models", help="list the models")
     _json(models)
@@ -99,6 +101,22 @@ def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     _compiler_options(command)
 
 
+def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "predict a kernel's time from its code and a launch file, without a GPU"
+    analyze = commands.add_parser("analyze", help=text, description=text)
+    analyze.add_argument("file", nargs="?", help="CUDA source, PTX or a cubin (default: what the launch file names)")
+    analyze.add_argument("--launch", required=True, metavar="L.toml", help="grid, block and arguments of the call")
+    analyze.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    analyze.add_argument("--kernel", help="which kernel, by name or a part of it")
+    analyze.add_argument("--gpu", default="h200", metavar="NAME[,NAME]", help="machine id, alias or file")
+    analyze.add_argument("--model", help="a model's name (default: the most complete one that speaks)")
+    analyze.add_argument("--exact", action="store_true", help="emulate the whole grid, however long it takes")
+    analyze.add_argument("--save", metavar="W.json", help="save the workload, with the profile")
+    analyze.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
+    _compiler_options(analyze)
+    _json(analyze)
+
+
 def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     show = commands.add_parser("show", help="the annotated machine code of a kernel (.cu, .ptx, .cubin, programs)")
     show.add_argument("file", help="CUDA source, PTX, a cubin, a program or library, or a disassembly (.sass)")
@@ -106,6 +124,8 @@ def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     show.add_argument("--list", action="store_true", help="only list the kernels")
     show.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
     show.add_argument("--gpu", default="h200", metavar="NAME", help="machine whose latencies count (default: h200)")
+    show.add_argument("--launch", metavar="L.toml", help="emulate this call, and show how often each instruction runs")
+    show.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     _compiler_options(show)
     _json(show)
 
@@ -157,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             top.error(f"unknown argument {rest[0]!r}")
         if args.command is None:
             top.error(
-                "name a command: predict, compare, occupancy, show, models, machine, workload, reproduce, validate"
+                "name a command: analyze, predict, compare, occupancy, show, models, machine, workload, reproduce, "
+                "validate"
             )
         from warplens.cli import commands
 

@@ -74,8 +74,11 @@ def _probe(cache: Any, which: int, line: Any, wanted: Any) -> int:
 
 
 @compiled
-def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
-    """Ask a cache for sectors of a line, keep them; return which of them were there."""
+def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool, by_chance: bool) -> int:
+    """Ask a cache for sectors of a line, keep them; return which of them were there.
+
+    A line that makes room is the one used longest ago, or one by chance.
+    """
     ways = cache.shape[3] - 1
     counters = cache[USED, which]
     counters[TIME, ways] += 1
@@ -89,6 +92,8 @@ def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
         if cache[USED, which, at, k] < when:
             way, when = k, cache[USED, which, at, k]
     if not there:
+        if by_chance and when > 0:
+            way = np.int64((np.uint64(counters[TIME, ways]) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) % ways
         counters[WRITTEN_BACK, ways] += _bits(cache[DIRTY, which, at, way])
         cache[TAG, which, at, way] = line
         cache[PRESENT, which, at, way] = 0
@@ -143,7 +148,7 @@ def lookup(memory: Any, pc: int, count: int, kind: int, sm: int, local: bool) ->
         missing = wanted
         if l1.shape[1] > 0 and kind != ATOMIC:
             if kind == LOAD or local:
-                hits = _keep(l1, sm % l1.shape[1], line, wanted, False)
+                hits = _keep(l1, sm % l1.shape[1], line, wanted, False, True)
             else:
                 hits = _probe(l1, sm % l1.shape[1], line, wanted)
             stats[pc, L1_HITS] += _bits(hits)
@@ -154,9 +159,9 @@ def lookup(memory: Any, pc: int, count: int, kind: int, sm: int, local: bool) ->
         if not local:
             _mark(memory, pc, line, missing, kind)
         if l2.shape[1] > 0:
-            hits = _keep(l2, 0, line, missing, kind != LOAD)
+            hits = _keep(l2, 0, line, missing, kind != LOAD, False)
             if kind == STORE:  # a sector that is written needs not be read
                 hits = missing
             elif hits != missing:  # DRAM gives two sectors at a time
-                _keep(l2, 0, line, missing | (missing & 5) << 1 | (missing & 10) >> 1, False)
+                _keep(l2, 0, line, missing | (missing & 5) << 1 | (missing & 10) >> 1, False, False)
             stats[pc, L2_HITS] += _bits(hits)

@@ -135,35 +135,31 @@ class _Profiler:
     def _on_one_sm(self, first: int, cost: float) -> list[int]:
         """The blocks that share an SM with this one.
 
-        The first wave deals blocks out in turn; later an SM takes the next block when one of its own ends, so that the
-        distances are random, with the same mean (data/h200/l2.json.gz: the blocks of each SM).
+        The first wave deals blocks out in turn; later an SM takes the next block when one of its own ends, so that
+        the distances spread, with the same mean (data/h200/l2.json.gz has the blocks of each SM). How much they spread
+        depends on how much the blocks' times differ, which is not known here: half the mean is assumed.
         """
         wave = self.sms * self.resident
         if self.call.blocks <= wave:
             blocks = list(range(first % self.sms, self.call.blocks, self.sms))
         else:
-            gaps = self.random.geometric(1 / self.sms, 2 * self.resident)
+            gaps = np.maximum(1, self.random.gamma(4, self.sms / 4, 2 * self.resident).astype(int))
             start = max(0, first - int(gaps[: self.resident // 2].sum()))
             places = start + np.concatenate([[0], np.cumsum(gaps)])
             blocks = [int(b) for b in places[: self.resident] if b < self.call.blocks]
         return blocks[: max(1, int(_RESIDENT / cost))]
 
     def _together(self, blocks: list[int]) -> _Resident:
-        """Run the blocks of an SM with its L1; beyond the first wave they do not start at the same time."""
+        """Run the blocks of an SM with its L1 and its part of L2."""
         self.progress("the blocks of one SM")
         self._fresh_l1(len(blocks) / self.resident)
         self.emulator.forget()
         self.emulator.trace = np.zeros((_TRACE_ROWS, 3), np.int32)
         self.emulator.work.clear()
-        delays = None
-        if self.call.blocks > self.sms * self.resident:
-            longest = max(c[:, layout.EXECUTED].sum() for c in self.samples[0].singles.values())
-            per_warp = longest / -(-self.call.threads_per_block // 32)
-            delays = [int(d) for d in self.random.random(len(blocks)) * per_warp]
         l2_bytes = self.l2.single_copy_bytes * len(blocks) / self.in_flight
         self.emulator.caches = self.emulator.caches[0], new_cache(1, int(l2_bytes), _L2_WAYS)
         self.emulator.stats[:] = 0
-        self.emulator.run(blocks, delays=delays)
+        self.emulator.run(blocks)
         self.emulator.caches = self.emulator.caches[0], new_cache(0, 0, 1)
         counts = self.emulator.stats.astype(np.float64)
         self.together = of_block(self.emulator.pages, self.emulator.touched)

@@ -6,6 +6,7 @@
 cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards for the
 result and for the sources read. live: general registers in use. Above: the way through the kernel; under each
 loop: its steady state, its critical path (where the cycles go) and the recurrence that no schedule can beat.
+With a profile there is a column `runs` more: how often a warp of the call runs the instruction, on average.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from rich.text import Text
 
 from warplens.kernel import Instruction
 from warplens.kernel.analysis import Analysis, LoopFacts, Way
+from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.machine import Machine
+from warplens.report.analysis import counted
 from warplens.report.terminal import clean
 from warplens.units import number
 
 WIDTH = 120
 
 
-def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
+def program(p: Program, a: Analysis, machine: Machine, profile: Profile | None = None) -> list[RenderableType]:
     """Render a program with its analysis."""
     parts: list[RenderableType] = [
         Text(f"{clean(p.demangled)}   {p.arch or 'no architecture named'}, {len(p.instructions)} instructions", "bold"),
@@ -40,8 +43,11 @@ def program(p: Program, a: Analysis, machine: Machine) -> list[RenderableType]:
         head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}{early}"
         parts.append("\n".join(_wrapped(f"{head}: {_spent(way, p)}", 4)))
     parts += [Text("\n".join(_wrapped(f"  {warning}", 4, 108)), "yellow") for warning in warnings(p, a, machine)]
-    parts += ["", Text("offset  loop  cyc st wait   w r class    live  line  instruction", "bold")]
-    parts.append("\n".join(_listing(p, a)))
+    if profile is not None:
+        parts += [Text(f"  {line}") for line in counted(profile)]
+    column = "" if profile is None else "   runs"
+    parts += ["", Text(f"offset  loop  cyc st wait   w r class    live  line{column}  instruction", "bold")]
+    parts.append("\n".join(_listing(p, a, profile)))
     return parts
 
 
@@ -103,7 +109,8 @@ def _resources(p: Program) -> str:
     return ", ".join(parts)
 
 
-def _listing(p: Program, a: Analysis) -> list[str]:
+def _listing(p: Program, a: Analysis, profile: Profile | None) -> list[str]:
+    runs = [""] * len(p.instructions) if profile is None else _runs(profile)
     depth = _depths(p, a)
     starts = {b.first for b in a.flow.blocks}
     ends: dict[int, list[int]] = {}
@@ -114,10 +121,16 @@ def _listing(p: Program, a: Analysis) -> list[str]:
     for i, x in enumerate(p.instructions):
         if i in starts and i:
             lines.append("        " + "|" * min(4, depth[i]))
-        lines.append(_fitted(_line(x, a, i, depth[i], x.offset in spills)))
+        lines.append(_fitted(_line(x, a, i, depth[i], x.offset in spills, runs[i])))
         for n in ends.get(i, ()):
             lines += [part for line in _loop_lines(a.loops[n], p) for part in _wrapped(line, 12)]
     return lines
+
+
+def _runs(profile: Profile) -> list[str]:
+    """How often a warp runs each instruction, on average."""
+    warps = profile.grid_blocks * profile.warps_per_block
+    return [f" {number(count / warps, 3):>6}" for count in profile.counts["executed"]]
 
 
 def _wrapped(line: str, indent: int, width: int = WIDTH) -> list[str]:
@@ -138,7 +151,7 @@ def _depths(p: Program, a: Analysis) -> list[int]:
     return depth
 
 
-def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool) -> str:
+def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool, runs: str) -> str:
     c = x.control
     codes = " " * 13
     if c is not None:
@@ -150,7 +163,7 @@ def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool) -> str
     bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()  # without the disassembler's remarks
     text = clean(f"{x.guard} {bare}" if x.guard else bare)
     place = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
-    return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}  {text}"
+    return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
 
 
 def _loop_lines(f: LoopFacts, p: Program) -> list[str]:

@@ -80,7 +80,7 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
         parts.append(answer)
     parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     if p.limits and p.cycles is not None:
-        parts += ["", Text("  alone, each limit would take"), *_bars(p)]
+        parts += ["", Text("  alone, each limit would take"), *bars(p)]
     facts = []
     if p.needed_warps_per_sm is not None:
         facts.append(f"latency is hidden from {number(float(p.needed_warps_per_sm), 3)} warps per SM on")
@@ -97,7 +97,8 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     return parts
 
 
-def _bars(p: Prediction) -> list[RenderableType]:
+def bars(p: Prediction) -> list[RenderableType]:
+    """Draw what each limit alone would take, the longest first."""
     clock = float(p.cycles or 1) / float(p.seconds or 1)
     limits = sorted(((float(cycles) / clock, name) for name, cycles in p.limits.items()), reverse=True)
     longest = max((value for value, _ in limits), default=0.0)
@@ -113,7 +114,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     """Render all models side by side."""
     some = next(iter(c.predictions.values()), None)
     n = "" if some is None else f": {number(float(some.warps_per_sm))} warps per SM"
-    parts: list[RenderableType] = [Text(f"{clean(c.workload)} on {machine.name}{n}", "bold"), "", *_span(c)]
+    parts: list[RenderableType] = [Text(f"{clean(c.workload)} on {machine.name}{n}", "bold"), "", *span(c), ""]
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
@@ -127,7 +128,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     return parts
 
 
-def _span(c: Comparison) -> list[RenderableType]:
+def span(c: Comparison) -> list[RenderableType]:
     """The answer first, then how far apart the physically possible models are."""
     best, timed = c.headline, c.possible
     if best is None:
@@ -137,7 +138,7 @@ def _span(c: Comparison) -> list[RenderableType]:
     text.append(f"   by {best.model}", "not bold default")
     text.append(f"      limited by: {best.bound}", "bold default")
     span = f"  the {len(timed)} models within the hardware's limits say {seconds(timed[low])} ({low}) "
-    return [text, Text(span + f"to {seconds(timed[high])} ({high})"), ""]
+    return [text, Text(span + f"to {seconds(timed[high])} ({high})")]
 
 
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:

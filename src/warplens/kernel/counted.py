@@ -1,0 +1,180 @@
+"""From a program, its call and its profile to a workload: what one warp does on average, as the models count it.
+
+The chain of dependences is that of the commonest way of a warp, alone on an SM: the cycles that each step of its
+longest path takes, as so many latencies of the step's class, so that the chain takes what the control codes say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.kernel.analysis import Analysis
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.launch import KernelCall
+from warplens.kernel.lone_warp import issue_alone
+from warplens.kernel.profile import Path, Profile
+from warplens.kernel.program import Program
+from warplens.kernel.workload import Access, Launch, Link, Workload
+from warplens.machine import KINDS, Machine
+
+SECTOR_BYTES = 32
+_SPACES = {"LDG": "global", "STG": "global", "LD": "global", "ST": "global", "LDS": "shared", "STS": "shared",
+           "LDL": "local", "STL": "local", "LDSM": "shared", "STSM": "shared", "ATOMS": "shared",
+           "ATOM": "global", "ATOMG": "global", "RED": "global", "REDG": "global", "LDGSTS": "global"}  # fmt: skip
+_ATOMICS = frozenset(("ATOM", "ATOMG", "ATOMS", "RED", "REDG"))
+_TRIPS, _LONG, _LONGEST = 8, 1024, 20_000  # of a loop: trips run, instructions run; of a whole way
+
+
+def workload_of(program: Program, call: KernelCall, profile: Profile, analysis: Analysis, machine: Machine) -> Workload:
+    """Join what a program is and what its call did."""
+    warps = profile.grid_blocks * profile.warps_per_block
+    executed = profile.counts["executed"]
+    accesses, counts, barriers = list[Access](), dict[str, float](), 0.0
+    hits = _dram_hits(profile)
+    for i, x in enumerate(program.instructions):
+        each = executed[i] / warps
+        if not each:
+            continue
+        if x.opcode in _SPACES and profile.counts["requests"][i]:
+            accesses.append(_access(x, i, profile, warps, hits))
+            counts["int"] = counts.get("int", 0.0) + max(0.0, each - float(accesses[-1].count))  # predicated off
+        elif x.kind == "barrier":
+            barriers += each
+        else:
+            kind = "int" if KINDS[x.kind] in ("memory system", "shared memory") else x.kind
+            counts[kind] = counts.get(kind, 0.0) + each
+    by_block = [executed[b.first] for b in analysis.flow.blocks]
+    ilp, mlp = analysis.parallelism(by_block)
+    return Workload(
+        name=program.demangled.partition("(")[0] or program.name,
+        source=program.origin,
+        launch=Launch(
+            grid=list(call.grid_shape),
+            block=list(call.block_shape),
+            registers_per_thread=program.resources.registers,
+            shared_bytes_per_block=program.resources.static_shared_bytes + call.dynamic_shared_bytes,
+        ),
+        instructions={kind: count for kind, count in counts.items() if count > 1e-9},
+        accesses=_merged(accesses),
+        barriers=barriers,
+        ilp=max(1.0, ilp),
+        mlp=max(1.0, mlp),
+        links=_links(program, profile, machine),
+        code=[replace(x, operands=()) for x in program.instructions],
+        profile=profile,
+    )
+
+
+def _dram_hits(profile: Profile) -> tuple[float, float]:
+    """Share of the bytes asked of L2 that do not reach DRAM, read and written."""
+    read, written = sum(t.l2_read_bytes for t in profile.traffic), sum(t.l2_written_bytes for t in profile.traffic)
+    return (
+        1 - min(1.0, profile.dram_read_bytes / read) if read else 1.0,
+        1 - min(1.0, profile.dram_written_bytes / written) if written else 1.0,
+    )
+
+
+def _access(x: Instruction, i: int, profile: Profile, warps: int, hits: tuple[float, float]) -> Access:
+    count = {name: column[i] for name, column in profile.counts.items()}
+    requests, threads = count["requests"], max(count["threads"], 1.0)
+    space = _SPACES[x.opcode]
+    kind = "atomic" if x.opcode in _ATOMICS else "store" if x.opcode.startswith("ST") else "load"
+    bytes_each = max(1.0, count["useful_bytes"] / threads)
+    if space == "shared":
+        least = max(1.0, count["useful_bytes"] / requests / 128)
+        degree = max(1.0, count["wavefronts"] / requests / least)
+        return Access(requests / warps, "shared", kind, bytes_each, conflict_degree=round(degree, 3))  # type: ignore[arg-type]
+    sectors = max(count["sectors"] / requests, 1.0)
+    asked = count["l2_sectors"] / max(count["sectors"], 1.0)  # of the sectors, what passes L1
+    if kind == "load":
+        missed = asked * (1 - count["l2_hit_sectors"] / max(count["l2_sectors"], 1e-9)) if asked else 0.0
+    else:
+        missed = asked * (1 - hits[1])
+    dense = sectors * SECTOR_BYTES <= 2 * max(count["useful_bytes"] / requests, SECTOR_BYTES)
+    return Access(
+        count=requests / warps,
+        space=space,  # type: ignore[arg-type]
+        kind=kind,  # type: ignore[arg-type]
+        bytes_per_thread=bytes_each,
+        transactions=sectors,
+        transaction_bytes=SECTOR_BYTES,
+        coalesced=bool(dense),
+        hit_fraction=min(1.0, max(0.0, 1 - missed)),
+    )
+
+
+def _merged(accesses: list[Access]) -> list[Access]:
+    """Join accesses that are alike."""
+    found: dict[Access, float] = {}
+    for access in accesses:
+        rounded = replace(
+            access,
+            count=0.0,
+            bytes_per_thread=round(float(access.bytes_per_thread), 3),
+            transactions=round(float(access.transactions), 2),
+            hit_fraction=round(access.hit_fraction, 3),
+        )
+        found[rounded] = found.get(rounded, 0.0) + float(access.count)
+    return [replace(access, count=count) for access, count in found.items()]
+
+
+class _Walk(Struct, frozen=True):
+    """A way cut short: instruction numbers, for how many each one stands, positions of branches that are taken."""
+
+    code: list[int]
+    weights: list[float]
+    taken: set[int]
+
+
+def _walk(path: Path) -> _Walk:
+    """Run loops for a few trips; the later half of them stands for all that are left out."""
+    code: list[int] = []
+    weights: list[float] = []
+    taken: set[int] = set()
+    for segment in path.segments:
+        size = sum(stop - first for first, stop in segment.runs)
+        trips = min(segment.times, 2 * max(2, min(_TRIPS, _LONG // max(1, size))))
+        half = trips // 2
+        for turn in range(trips):
+            late = trips < segment.times and turn >= half
+            weight = (segment.times - half) / (trips - half) if late else 1.0
+            for first, stop in segment.runs:
+                if code and code[-1] + 1 != first:
+                    taken.add(len(code) - 1)
+                code += range(first, stop)
+                weights += [weight] * (stop - first)
+        if len(code) > _LONGEST:
+            break
+    return _Walk(code, weights, taken)
+
+
+def _steps(program: Program, walk: _Walk, machine: Machine) -> Iterator[tuple[Instruction, Instruction, float]]:
+    """Yield the longest path of a lone warp: from which instruction to which, and the cycles between."""
+    run = [program.instructions[i] for i in walk.code]
+    alone = issue_alone(run, machine, taken=walk.taken)
+    path = alone.path()
+    for at, to in pairwise(path):
+        yield run[at], run[to], walk.weights[at] * (alone.issue_cycles[to] - alone.issue_cycles[at])
+
+
+def _links(program: Program, profile: Profile, machine: Machine) -> list[Link]:
+    """Return the chain of the commonest way, scaled to the instructions of the mean warp."""
+    if not profile.paths:
+        return []
+    path = max(profile.paths, key=lambda p: (p.warps, p.instructions))
+    walk = _walk(path)
+    warps = profile.grid_blocks * profile.warps_per_block
+    scale = profile.total("executed") / warps / max(1.0, sum(walk.weights))
+    counts: dict[tuple[str, str], float] = {}
+    for producer, consumer, cycles in _steps(program, walk, machine):
+        latency = machine.timing(producer.kind).latency_to.get(
+            consumer.kind, machine.timing(producer.kind).latency_cycles or machine.timing("fp32").latency_cycles or 0.0
+        )
+        if latency:
+            key = producer.kind, consumer.kind
+            counts[key] = counts.get(key, 0.0) + scale * cycles / latency
+    return [Link(producer, consumer, count) for (producer, consumer), count in counts.items()]

@@ -1,0 +1,93 @@
+"""The answer of `warplens analyze`: the time, what limits it, what was counted, how sure that is.
+
+saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
+
+  98.0 us   by volkov-contention                     limited by: dram bandwidth
+
+  alone, each limit would take
+    dram bandwidth   97.9 us  ██████████████████████
+    latency          31.2 us  ███████
+
+  per warp 22 instructions; DRAM reads 268 MB and writes 134 MB; L1 hits 33 %, L2 hits 33 %
+  counted from 11 of 32,768 blocks, all alike
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.console import RenderableType
+from rich.text import Text
+
+from warplens.api import Comparison, occupancy
+from warplens.kernel import Workload
+from warplens.kernel.launch import KernelCall
+from warplens.kernel.profile import Profile
+from warplens.machine import Machine
+from warplens.models import Prediction
+from warplens.report.terminal import bars, clean, span
+from warplens.units import number, quantity, seconds
+
+
+def answer(
+    p: Prediction, c: Comparison, workload: Workload, call: KernelCall, machine: Machine
+) -> list[RenderableType]:
+    """Render the first screen."""
+    grid, block = ("x".join(str(n) for n in shape if n > 1) or "1" for shape in (call.grid_shape, call.block_shape))
+    share = float(p.warps_per_sm) / machine.sm.warps_max
+    head = f"{clean(p.workload)} on {machine.name}, grid {grid}, block {block}: "
+    parts: list[RenderableType] = [
+        Text(f"{head}{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", "bold"),
+        "",
+    ]
+    time = Text(f"  {seconds(float(p.seconds or 0))}", "bold green")
+    time.append(f"   by {p.model}", "not bold default")
+    time.append(f"      limited by: {p.bound}", "bold default")
+    parts.append(time)
+    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
+    parts += ["", Text("  alone, each limit would take"), *bars(p), ""]
+    if workload.profile is not None:
+        parts += [Text(f"  {line}") for line in counted(workload.profile)]
+    parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
+    return [*parts, "", *span(c)]
+
+
+def counted(profile: Profile) -> list[str]:
+    """Say what the emulation counted, and how sure that is."""
+    warps = profile.grid_blocks * profile.warps_per_block
+    lines = [
+        f"per warp {number(profile.total('executed') / warps, 4)} instructions; "
+        f"DRAM reads {quantity(profile.dram_read_bytes, 'B', 3)} and writes "
+        f"{quantity(profile.dram_written_bytes, 'B', 3)} (L2 {profile.l2}); "
+        f"L1 hits {profile.l1_hit_share:.0%}, L2 hits {profile.l2_hit_share:.0%}"
+    ]
+    if profile.exact:
+        lines.append(f"counted from all {profile.grid_blocks:,} blocks")
+    else:
+        alike = "all alike" if not profile.error else f"error of the counts {profile.error:.1%}"
+        lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {alike}")
+    if profile.known_instructions < 1:
+        lines.append(f"{1 - profile.known_instructions:.2%} of the instructions are unknown to the emulator")
+    return [*lines, *profile.notes]
+
+
+def data(p: Prediction, c: Comparison, workload: Workload, machine: Machine) -> dict[str, Any]:
+    """Return the same for machines."""
+    profile = workload.profile
+    return {
+        "prediction": p,
+        "occupancy": occupancy(workload, machine),
+        "limits": p.limits,
+        "models": {name: q.seconds for name, q in c.predictions.items()},
+        "silent": c.silent,
+        "workload": msgspec.structs.replace(workload, code=[], profile=None),
+        "traffic": [] if profile is None else profile.traffic,
+        "sampling": None if profile is None else {
+            "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
+            "error": profile.error, "largest_error": profile.largest_error,
+        },
+        "unknown": None if profile is None else {
+            "instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses,
+        },
+    }  # fmt: skip
