@@ -6,17 +6,24 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from warplens.errors import WarplensError
 
 
-def add_commands(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     """Add the two commands to `machine`."""
     text = "measure the GPU at hand: every number of a machine file"
     measure = verbs.add_parser("measure", help=text, description=text)
-    measure.add_argument("--out", default="measured", metavar="FOLDER", help="folder of the journal (default: measured)")
-    measure.add_argument("--only", nargs="+", default=[], metavar="PATTERN", help="only these, such as chase.l2 or 'mix.*'")
-    measure.add_argument("--quick", action="store_true", help="under a minute: enough for every field of the machine file")
+    measure.add_argument(
+        "--out", default="measured", metavar="FOLDER", help="folder of the journal (default: measured)"
+    )
+    measure.add_argument(
+        "--only", nargs="+", default=[], metavar="PATTERN", help="only these, such as chase.l2 or 'mix.*'"
+    )
+    measure.add_argument(
+        "--quick", action="store_true", help="under a minute: enough for every field of the machine file"
+    )
     measure.add_argument("--repetitions", type=int, default=3, metavar="N", help="of each launch (default: 3)")
     measure.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU (default: 0)")
     measure.add_argument("--shared-gpu", action="store_true", help="go on though others compute on the GPU")
@@ -51,13 +58,21 @@ def _measure(args: argparse.Namespace) -> int:
         return 0
     outcome = laboratory.measure(
         laboratory.Request(
-            Path(args.out), only, args.quick, args.repetitions, args.gpu, args.shared_gpu, cubins,
+            Path(args.out),
+            only,
+            args.quick,
+            args.repetitions,
+            args.gpu,
+            args.shared_gpu,
+            cubins,
         )  # fmt: skip
     )
     if args.json:
         print(json.dumps(laboratory.summary(outcome), indent=1))
     else:
-        print(f"{outcome.measured} measured, {outcome.skipped} left out, {len(outcome.errors)} failed: {outcome.journal}")
+        print(
+            f"{outcome.measured} measured, {outcome.skipped} left out, {len(outcome.errors)} failed: {outcome.journal}"
+        )
         for name, message in outcome.errors.items():
             print(f"{name}: {message}", file=sys.stderr)
     return 1 if outcome.errors else 0

@@ -41,13 +41,17 @@ def batches(kernels: Iterable[Kernel], arch: str) -> Iterator[list[Kernel]]:
     yield from waiting.values()
 
 
-def build(kernels: Iterable[Kernel], arch: str, folder: Path | None = None) -> Built:
-    """Compile and check all kernels; a folder with what was made before saves the work."""
+def build(kernels: Iterable[Kernel], arch: str, folder: Path | None = None, among: Iterable[Kernel] = ()) -> Built:
+    """Compile and check kernels; a folder with what was made before saves the work.
+
+    Kernels go into the same batches as all those that they are `among`, so that a folder's files serve any choice of them.
+    """
     built = Built({}, {}, [])
-    unique = {kernel.name: kernel for kernel in kernels if kernel.fits(arch)}
+    wanted = {kernel.name: kernel for kernel in kernels if kernel.fits(arch)}
+    every = {kernel.name: kernel for kernel in among if kernel.fits(arch)} or wanted
+    chosen = [batch for batch in batches(every.values(), arch) if any(kernel.name in wanted for kernel in batch)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = pool.map(lambda batch: _made(batch, arch, folder), list(batches(unique.values(), arch)))
-        for one in made:
+        for one in pool.map(lambda batch: _made(batch, arch, folder), chosen):
             built.cubins |= one.cubins
             built.errors |= one.errors
             built.tools += [tool for tool in one.tools if tool not in built.tools]

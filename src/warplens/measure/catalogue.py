@@ -112,7 +112,13 @@ def chases() -> list[Entry]:
     made = []
     for name, (stride, full, few) in sizes.items():
         first_level = name.startswith("l1")
-        parameters = {"stride": stride, "sizes": full, "quick_sizes": few, "limit": not first_level, "spread": name in ("l2", "dram")}
+        parameters = {
+            "stride": stride,
+            "sizes": full,
+            "quick_sizes": few,
+            "limit": not first_level,
+            "spread": name in ("l2", "dram"),
+        }
         if name == "l2":
             parameters["nodes"] = 4096
         made.append(
@@ -120,7 +126,9 @@ def chases() -> list[Entry]:
                   "latency by footprint and stride, one warp alone", parameters, quick=bool(few), weight=1.5)
         )  # fmt: skip
     made.append(
-        Entry("probe.l2", (memory.probe("l2"),), plans_memory.probes, "latency of each line from each SM: near and far L2")
+        Entry(
+            "probe.l2", (memory.probe("l2"),), plans_memory.probes, "latency of each line from each SM: near and far L2"
+        )
     )
     return made
 
@@ -145,7 +153,14 @@ def bandwidths() -> list[Entry]:
             )  # fmt: skip
     stores = tuple(traffic.resident("l2", b, store=True) for b in (4, 16))
     made.append(
-        Entry("bandwidth.l2.store", stores, plans_memory.cache_bandwidth, "L2 bandwidth of stores", {"where": "l2"}, weight=0.5)
+        Entry(
+            "bandwidth.l2.store",
+            stores,
+            plans_memory.cache_bandwidth,
+            "L2 bandwidth of stores",
+            {"where": "l2"},
+            weight=0.5,
+        )
     )
     return made
 

@@ -67,7 +67,9 @@ def checked(kernels: list[Kernel], cubin: bytes) -> dict[str, Program]:
 def check(kernel: Kernel, program: Program) -> None:
     """Raise a `CheckError` where the machine code of a kernel is not as it expects."""
     name, code = f"{kernel.name} for {program.arch}", program.instructions
-    spilled = [i.name for i in code if i.opcode in _LOCAL] or (["a stack frame"] if program.resources.frame_bytes else [])
+    spilled = [i.name for i in code if i.opcode in _LOCAL] or (
+        ["a stack frame"] if program.resources.frame_bytes else []
+    )
     if spilled:
         raise CheckError(f"{name}: wanted no local memory, found {spilled[0]}")
     timed = timed_loop(kernel, program)
@@ -81,7 +83,9 @@ def check(kernel: Kernel, program: Program) -> None:
             found[pattern] += 1
     for pattern, wanted in kernel.expect.inside.items():
         if not wanted <= found[pattern] <= wanted + kernel.expect.over:
-            raise CheckError(f"{name}: wanted {wanted} of {pattern} in the timed loop, found {found[pattern]} among {_listed(timed)}")
+            raise CheckError(
+                f"{name}: wanted {wanted} of {pattern} in the timed loop, found {found[pattern]} among {_listed(timed)}"
+            )
     stray = [n for n in others if _MEMORY.match(n)]
     if stray and not kernel.expect.stray_memory:
         raise CheckError(f"{name}: wanted no other memory access in the timed loop, found {stray[0]}")
@@ -103,7 +107,9 @@ def timed_loop(kernel: Kernel, program: Program) -> list[Instruction]:
         if meant > most:
             best, most = body, meant
     if not best:
-        raise CheckError(f"{kernel.name} for {program.arch}: wanted a loop with {' and '.join(kernel.expect.inside)}, found none")
+        raise CheckError(
+            f"{kernel.name} for {program.arch}: wanted a loop with {' and '.join(kernel.expect.inside)}, found none"
+        )
     return best
 
 

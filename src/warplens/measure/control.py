@@ -80,7 +80,12 @@ KERNEL({name}, 1024) {{
   record(records, c0, c1, n0, n1, (u64)trips * {count});
 }}
 """
-    return Kernel(name, text, Expectation({"FMUL": 8 * count, r"BRA.*": count}, 4 * count + 20, over=1), facts={"links": count, "kind": kind})
+    return Kernel(
+        name,
+        text,
+        Expectation({"FMUL": 8 * count, r"BRA.*": count}, 4 * count + 20, over=1),
+        facts={"links": count, "kind": kind},
+    )
 
 
 def loop(doubled: bool = False) -> Kernel:

@@ -82,7 +82,9 @@ class Driver:
             ) from None
         code = self._library.cuInit(0)
         if code == _NO_DEVICE:
-            raise WarplensError("the NVIDIA driver finds no GPU; see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set")
+            raise WarplensError(
+                "the NVIDIA driver finds no GPU; see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set"
+            )
         if code == _OLD_DRIVER:
             raise WarplensError("the NVIDIA driver is too old; update it")
         self.check("cuInit", code)
@@ -95,7 +97,9 @@ class Driver:
         self._library.cuGetErrorName(code, ctypes.byref(name))
         self._library.cuGetErrorString(code, ctypes.byref(text))
         if code == _NO_CODE:
-            raise WarplensError("the driver has no use for this machine code: it is for another GPU, or the driver is too old")
+            raise WarplensError(
+                "the driver has no use for this machine code: it is for another GPU, or the driver is too old"
+            )
         raise DriverError(call, code, (name.value or b"?").decode(), (text.value or b"unknown error").decode())
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -221,7 +225,11 @@ class Gpu:
         """Return how many blocks fit on an SM by the driver's own calculation."""
         found = ctypes.c_int()
         self.driver.call(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(found), function, threads, ctypes.c_size_t(shared)
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            ctypes.byref(found),
+            function,
+            threads,
+            ctypes.c_size_t(shared),
         )
         return found.value
 

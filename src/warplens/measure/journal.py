@@ -1,12 +1,13 @@
 """The journal of a measurement: JSON, one line per event, appended as it happens, so that nothing is lost.
 
     {"is": "head", ...}      GPU, driver, date, command, tools: once per run
+    {"is": "begin", ...}     an entry begins; what an earlier run left of it does not count
     {"is": "sample", ...}    one launch or one reading: entry, point, repetition, values
     {"is": "error", ...}     what went wrong with an entry or a point, in its own words
     {"is": "done", ...}      an entry is complete, under the fingerprint of its code
 
 A run that finds its journal goes on behind the last line: an entry that is done under the same fingerprint is not
-measured again. A last line that was cut off is left out.
+measured again. A last line that was cut off is taken away.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ class Journal:
     """Lines to a file, each out before the next thing is tried."""
 
     def __init__(self, path: Path) -> None:
-        """Open a journal; a cut last line of an earlier run is ended."""
+        """Open a journal; a cut last line of an earlier run goes."""
         self.path = path
         try:
             before = path.read_bytes() if path.is_file() else b""
+            if not before.endswith(b"\n") and before:
+                before = before[: before.rfind(b"\n") + 1]
+                path.write_bytes(before)
             self.done = {e["entry"]: e["fingerprint"] for e in lines(before, str(path)) if e["is"] == "done"}
             self._file: IO[str] = path.open("a", encoding="utf-8")
-            if before and not before.endswith(b"\n"):
-                self._file.write("\n")
         except OSError as error:
             raise FileError(f"{path}: cannot write: {error.strerror or error}") from None
 

@@ -25,7 +25,7 @@ GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10
 SCHEDULERS = 4  # of an SM, on every GPU from compute capability 7.5 on
 _RECORDS_BYTES, _OUT_BYTES = 32 * MIB, 64 * MIB
 _CLOCK_TOLERANCE = 0.01
-_TRIES = 4
+_TRIES, _REDO_SECONDS = 3, 30.0  # for one sample, for a whole run
 _WARM_CYCLES = 2_000_000
 OUT_START = 256  # byte of `out` where a kernel's own results begin
 
@@ -58,6 +58,7 @@ class Laboratory:
         self._filled: tuple[int, ...] = ()
         self.reference_ghz = 0.0
         self.timer_ns = 1.0
+        self.redo_seconds = _REDO_SECONDS
 
     def function(self, name: str) -> ctypes.c_void_p:
         """Return a kernel, loaded when first used."""
@@ -133,13 +134,16 @@ class Laboratory:
         return self.steady(lambda: stamps.reduce(self.stamped(name, blocks, threads, shared, **arguments)))
 
     def steady(self, take: Callable[[], dict[str, float]]) -> dict[str, float]:
-        """Take a sample until its clock is the reference; mark it if it never is."""
-        for tries in range(_TRIES):
-            values = take()
-            if self._is_steady(values):
-                return {**values, "redone": tries} if tries else values
-            self.warm_up(0.05)
-        return {**values, "redone": _TRIES - 1, "off_clock": 1}
+        """Take a sample until its clock is the reference; mark it if it never is, or if too much time went into that."""
+        tries, values = 0, take()
+        while not self._is_steady(values):
+            if tries >= _TRIES or self.redo_seconds <= 0:
+                return {**values, "redone": tries, "off_clock": 1}
+            begin = time.monotonic()
+            self.warm_up(0.02)
+            tries, values = tries + 1, take()
+            self.redo_seconds -= time.monotonic() - begin
+        return {**values, "redone": tries} if tries else values
 
     def _is_steady(self, values: dict[str, float]) -> bool:
         if not self.reference_ghz or not values.get("ghz"):

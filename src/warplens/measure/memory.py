@@ -61,7 +61,9 @@ KERNEL(scatter, 256) {
     return Kernel("scatter", text, Expectation(loop=False, stray_memory=True, others_at_most=100))
 
 
-def stream(alpha: int = 0, chains: int = 1, width: int = 4, level: str = "default", unroll: int | None = None) -> Kernel:
+def stream(
+    alpha: int = 0, chains: int = 1, width: int = 4, level: str = "default", unroll: int | None = None
+) -> Kernel:
     """Chains of loads for a given time: latency and throughput under load, with alpha adds after each load.
 
     size: cycles to run; trips: most loads of a chain; a: entries of a chain's section. With c not 0 the chains start

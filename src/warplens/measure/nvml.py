@@ -45,7 +45,10 @@ class Watch:
         except OSError:
             return
         name = f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
-        if library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(self._device)) == 0:
+        if (
+            library.nvmlInit_v2() == 0
+            and library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(self._device)) == 0
+        ):
             self._library = library
 
     @property

@@ -44,7 +44,9 @@ def _one(
     about: str = "",
 ) -> Operation:
     expect = {pattern: instructions}
-    return Operation(name, kind, link, expect, register, length, since, width, instructions, others, over, most_chains, about)
+    return Operation(
+        name, kind, link, expect, register, length, since, width, instructions, others, over, most_chains, about
+    )
 
 
 FP32 = (

@@ -41,7 +41,9 @@ def trips_for(lab: Laboratory, name: str, place: Any, most: int = 20_000, **argu
     """Return how many trips take about the time of a good launch, from a short one."""
     probe = 4
     taken = stamps.reduce(
-        lab.stamped(name, place.blocks_per_sm * lab.facts.sm_count, place.threads, place.shared, trips=probe, **arguments)
+        lab.stamped(
+            name, place.blocks_per_sm * lab.facts.sm_count, place.threads, place.shared, trips=probe, **arguments
+        )
     )["span_cycles"]
     return int(max(4, min(most, probe * _TARGET_CYCLES / max(taken, 1.0))))
 
@@ -61,7 +63,7 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
             trips = trips_for(lab, half.name, places[0], **given)
             point = {"warps": warps, "stride": stride, "trips": trips, **half.facts}
             for repetition in range(effort.repetitions):
-                values = {}
+                values: dict[str, float] = {}
                 for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
                     blocks = place.blocks_per_sm * lab.facts.sm_count
                     made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=trips, **given)
@@ -80,11 +82,13 @@ def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
         given = {"a": entry.parameters.get("a", 0), "c": 0x7FC12345}
         trips = trips_for(lab, half.name, place, **given)
         for repetition in range(effort.repetitions):
-            values = {}
+            values: dict[str, float] = {}
             for suffix, kernel in (("_n", half), ("_2n", double)):
                 where = lab.place(kernel.name, warps)
                 blocks = where.blocks_per_sm * lab.facts.sm_count
-                values |= kept(lab.sample(kernel.name, blocks, where.threads, where.shared, trips=trips, **given), suffix)
+                values |= kept(
+                    lab.sample(kernel.name, blocks, where.threads, where.shared, trips=trips, **given), suffix
+                )
             yield {"warps": warps, "trips": trips, **half.facts, "repetition": repetition}, values
 
 
@@ -96,7 +100,9 @@ def code_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample
             place = lab.place(kernel.name, warps)
             trips = max(4, 100_000 // kernel.facts["links"])
             for repetition in range(effort.repetitions):
-                made = lab.sample(kernel.name, lab.facts.sm_count, place.threads, place.shared, trips=trips, c=0x7FC12345)
+                made = lab.sample(
+                    kernel.name, lab.facts.sm_count, place.threads, place.shared, trips=trips, c=0x7FC12345
+                )
                 yield {"warps": warps, "trips": trips, **kernel.facts, "repetition": repetition}, kept(made)
 
 

@@ -85,7 +85,14 @@ def random_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
         blocks = place.blocks_per_sm * lab.facts.sm_count
         for repetition in range(effort.repetitions):
             made = lab.sample(
-                kernel.name, blocks, place.threads, place.shared, size=_BUDGET_CYCLES, trips=1 << 30, a=entries, c=0x9E3779B1
+                kernel.name,
+                blocks,
+                place.threads,
+                place.shared,
+                size=_BUDGET_CYCLES,
+                trips=1 << 30,
+                a=entries,
+                c=0x9E3779B1,
             )
             yield {"bytes": size, "warps": warps, **kernel.facts, "repetition": repetition}, _streamed(made)
     one = lab.place(kernel.name, 1)  # one warp of the whole device: the latency with nothing else going on
@@ -206,16 +213,22 @@ def cache_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[S
             piece = 16 * KIB if where == "l1" else 128 * KIB
             total = piece << 12 if where == "l1" else _power_of_two(lab.facts.attributes["l2_bytes"] // 3)
             given = {"size": total, "a": piece, "b": piece, "c": 0x7FC12345}
+            trips = max(8, trips_for(lab, kernel.name, place, **given))
             for sms in (lab.facts.sm_count, 1):
                 blocks = place.blocks_per_sm * sms
-                probe = trips_for(lab, kernel.name, place, **given) if sms > 1 else trips
-                trips = max(8, probe)
                 for repetition in range(effort.repetitions):
                     values: dict[str, float] = {}
                     for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
                         made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
                         values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": made["mean_span_cycles"]}
-                    point = {"where": where, "warps": warps, "sms": sms, "trips": trips, "width": width, "stride": stride}
+                    point = {
+                        "where": where,
+                        "warps": warps,
+                        "sms": sms,
+                        "trips": trips,
+                        "width": width,
+                        "stride": stride,
+                    }
                     yield {**point, "store": kernel.facts["store"], "repetition": repetition}, values
     lab.forget()
 
@@ -236,7 +249,7 @@ def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
                 blocks = place.blocks_per_sm * lab.facts.sm_count
                 trips = trips_for(lab, kernel.name, place, a=a, b=b, c=c)
                 for repetition in range(effort.repetitions):
-                    values = {}
+                    values: dict[str, float] = {}
                     for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
                         given = {"trips": turns, "a": a, "b": b, "c": c}
                         values |= kept(lab.sample(kernel.name, blocks, place.threads, place.shared, **given), suffix)
@@ -280,11 +293,18 @@ def requests_in_flight(lab: Laboratory, entry: Entry, effort: Effort) -> Iterato
     for blocks in (1, sms):
         for lines, apart in ((1, 4), (4, 16), (8, 32), (32, 128)):
             for warps in (1, 2, 4, 8, 16):
+                if (blocks * warps + 1) * 4 * MIB > lab.data_bytes - GIB:
+                    continue
                 for repetition in range(effort.repetitions):
                     lab.flush()
                     made = stamps.reduce(lab.stamped(kernel.name, blocks, 32 * warps, a=apart, b=4 * MIB))
                     taken = lab.results(blocks * warps * (count + 1)).reshape(-1, count + 1)
-                    point = {"blocks": blocks, "sectors": {1: 4, 4: 16, 8: 32, 32: 32}[lines], "lines": lines, "warps": warps}
+                    point = {
+                        "blocks": blocks,
+                        "sectors": {1: 4, 4: 16, 8: 32, 32: 32}[lines],
+                        "lines": lines,
+                        "warps": warps,
+                    }
                     yield {**point, "repetition": repetition}, {
                         "issued": np.round(taken[:, :count].mean(axis=0), 1).tolist(),
                         "all_back": float(taken[:, count].mean()), **kept(made),

@@ -63,8 +63,13 @@ def chosen(only: tuple[str, ...], quick: bool) -> list[Entry]:
 
 def check_all(only: tuple[str, ...], arch: str, folder: Path | None) -> Built:
     """Compile and check the kernels of the chosen entries, without a GPU."""
-    kernels = [*HELPERS, *(k for e in chosen(only, False) for k in e.kernels)]
-    return build(kernels, arch, folder)
+    return _built(chosen(only, False), arch, folder)
+
+
+def _built(wanted: list[Entry], arch: str, folder: Path | None) -> Built:
+    kernels = [*HELPERS, *(k for e in wanted for k in e.kernels)]
+    every = [*HELPERS, *(k for e in entries() for k in e.kernels)] if folder else ()
+    return build(kernels, arch, folder, every)
 
 
 def measure(request: Request) -> Outcome:
@@ -75,7 +80,7 @@ def measure(request: Request) -> Outcome:
     request.out.mkdir(parents=True, exist_ok=True)
     journal = Journal(request.out / JOURNAL)
     outcome = Outcome(journal.path, errors={})
-    built = build([*HELPERS, *(k for e in wanted for k in e.kernels)], facts.arch, request.cubins)
+    built = _built(wanted, facts.arch, request.cubins)
     missing = [kernel.name for kernel in HELPERS if kernel.name not in built.cubins]
     if missing:
         raise WarplensError(built.errors.get(missing[0], f"{missing[0]} was not built"))
@@ -146,6 +151,7 @@ class _Session:
 
     def _measured(self, entry: Entry, mark: str, bar: Progress) -> None:
         before = self.lab.state()
+        self.journal.write("begin", entry=entry.name)
         try:
             samples = off = 0
             for point, values in entry.plan(self.lab, entry, self.effort):
@@ -179,9 +185,10 @@ class _Session:
         try:
             self.gpu.close()
             self.gpu = Gpu(self.driver, self.request.gpu)
-            reference, tick = self.lab.reference_ghz, self.lab.timer_ns
+            reference, tick, redo = self.lab.reference_ghz, self.lab.timer_ns, self.lab.redo_seconds
             self.lab = Laboratory(self.gpu, self.gpu.facts(), self.watch, self.built.cubins)
             self.lab.reference_ghz, self.lab.timer_ns = reference, tick
+            self.lab.redo_seconds = redo
         except WarplensError as lost:
             raise WarplensError(
                 f"the GPU is lost ({lost}); what was measured is in {self.journal.path}, the same command goes on from there"
