@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from warplens.cli import laboratory
 from warplens.errors import WarplensError
 from warplens.version import __version__
 
@@ -56,8 +57,8 @@ def parser() -> argparse.ArgumentParser:
     _show_command(commands)
     models = commands.add_parser("models", help="list the models")
     _json(models)
-    machine = commands.add_parser("machine", help="list, show or check machine files")
-    verbs = machine.add_subparsers(dest="verb", required=True, metavar="list|show|check")
+    machine = commands.add_parser("machine", help="list, show or check machine files; measure a GPU")
+    verbs = machine.add_subparsers(dest="verb", required=True, metavar="list|show|check|measure|derive")
     _json(verbs.add_parser("list", help="the machines that ship with warplens"))
     show = verbs.add_parser("show", help="every number of a machine with its source")
     show.add_argument("name", help="id, alias or path of a machine file")
@@ -65,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     check = verbs.add_parser("check", help="check machine files: sources, units, ranges, keys")
     check.add_argument("files", nargs="+", metavar="FILE")
     _json(check)
+    laboratory.add_commands(verbs)
     workload = commands.add_parser("workload", help="list or show the workloads that ship with warplens")
     verbs = workload.add_subparsers(dest="verb", required=True, metavar="list|show")
     _json(verbs.add_parser("list", help="names and sources"))
@@ -180,9 +182,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "name a command: analyze, predict, compare, occupancy, show, models, machine, workload, reproduce, "
                 "validate"
             )
-        from warplens.cli import commands
+        if args.command == "machine" and args.verb in ("measure", "derive"):
+            code = laboratory.run(args)
+        else:
+            from warplens.cli import commands
 
-        code = commands.run(args)
+            code = commands.run(args)
         sys.stdout.flush()
         return code
     except WarplensError as error:

@@ -1,7 +1,7 @@
 """Files to programs: compile, disassemble, decode."""
 
 from warplens.frontend.compile import Options
-from warplens.frontend.load import list_kernels, load_program
+from warplens.frontend.load import list_kernels, load_program, load_programs
 from warplens.frontend.names import demangle
 
-__all__ = ["Options", "demangle", "list_kernels", "load_program"]
+__all__ = ["Options", "demangle", "list_kernels", "load_program", "load_programs"]

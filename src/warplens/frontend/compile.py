@@ -52,7 +52,7 @@ def compile_file(path: Path, options: Options, folder: Path) -> tuple[Path, list
         made = nvrtc.compile_source(source, str(path), options.arch, [*options.flags(), *given], out)
         return out, [made]
     except WarplensError as error:
-        if not _HOST.search(source):
+        if not _HOST.search(source) and not isinstance(error, toolchain.ToolError):
             raise
         try:
             toolchain.tool("nvcc")

@@ -54,6 +54,19 @@ def load_program(path: str | Path, kernel: str | None = None, options: Options |
     return _disassembled(chosen, str(path)) if isinstance(chosen.place, Cubin) else _assembled(chosen.place, str(path))
 
 
+def load_programs(path: str | Path) -> dict[str, Program]:
+    """Load all kernels of a cubin by their mangled names, with one run of the disassembler for all of them."""
+    path = Path(path)
+    found = _in_cubin(read_bytes(path), path)
+    if not found:
+        raise FileError(f"{path}: no kernel in it")
+    cubin = found[0].place
+    assert isinstance(cubin, Cubin)
+    functions = {function.name: function for function in _by_nvdisasm(cubin, str(path), [])}
+    there = [kernel for kernel in found if plain(kernel.name) in functions]
+    return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path)) for k in there}
+
+
 def _kernels(path: Path, options: Options) -> list[Kernel]:
     if path.suffix in (".sass", ".txt"):
         text = read_text(path)
@@ -89,9 +102,16 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
     """Have nvdisasm take a kernel's machine code apart."""
     cubin = kernel.place
     assert isinstance(cubin, Cubin)
-    toolchain.tool("nvdisasm")
     symbol = cubin.symbol(kernel.name)
-    only = [] if symbol is None else ["-fun", str(symbol)]
+    found = _by_nvdisasm(cubin, origin, [] if symbol is None else ["-fun", str(symbol)])
+    function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
+    if function is None:
+        raise FileError(f"{origin}: nvdisasm found no code for {toolchain.one_line(kernel.name)!r}")
+    return _with_resources(kernel, cubin, function, origin)
+
+
+def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
+    toolchain.tool("nvdisasm")
     seconds = max(toolchain.TOOL_SECONDS, min(toolchain.COMPILER_SECONDS, len(cubin.elf) / _BYTES_PER_SECOND))
     size = toolchain.TOOL_BYTES + _BYTES_PER_BYTE * len(cubin.elf)
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
@@ -102,10 +122,10 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
             text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
-    found = parse_disassembly(text)
-    function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
-    if function is None:
-        raise FileError(f"{origin}: nvdisasm found no code for {toolchain.one_line(kernel.name)!r}")
+    return parse_disassembly(text)
+
+
+def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str) -> Program:
     made = _assembled(replace(function, name=kernel.name), origin)
     tools = [*kernel.tools, toolchain.version("nvdisasm")]
     constants = cubin.constants(kernel.name)

@@ -31,9 +31,9 @@ _STUBS = {
 
 
 def library() -> Path:
-    """Return NVRTC's shared library from the wheels, or name what brings it."""
-    for folder in wheel_folders():
-        found = sorted((folder / "lib").glob("libnvrtc.so.*"))
+    """Return NVRTC's shared library from the wheels or an installed toolkit, or name what brings it."""
+    for folder in (*wheel_folders(), toolchain.INSTALLED):
+        found = sorted((folder / "lib").glob("libnvrtc.so.*")) or sorted((folder / "lib64").glob("libnvrtc.so.*"))
         if found:
             return found[0]
     raise ToolError("NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel nvidia-cuda-nvrtc)")

@@ -1,4 +1,4 @@
-"""Where the CUDA tools are: the pip wheels of the extra warplens[cuda], or what is on the PATH.
+"""Where the CUDA tools are: the pip wheels of the extra warplens[cuda], what is on the PATH, or /usr/local/cuda.
 
 Nothing is run through a shell. Every run has a limit, and what runs past it goes with all that it started.
 """
@@ -26,6 +26,7 @@ _WHEEL = {
     "ptxas": "nvidia-cuda-nvcc",
     "nvcc": "nvidia-cuda-nvcc",
 }
+INSTALLED = Path("/usr/local/cuda")  # where the CUDA toolkit installs itself
 TOOL_SECONDS, COMPILER_SECONDS = 3.0, 120.0  # processor time; a large source takes long
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
 TOO_LONG = -24  # the exit code of a program that SIGXCPU ends, past its limit
@@ -53,7 +54,7 @@ def tool(name: str) -> Path:
         path = folder / "bin" / name
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    found = shutil.which(name)
+    found = shutil.which(name) or shutil.which(name, path=str(INSTALLED / "bin"))
     if found:
         return Path(found)
     raise ToolError(

@@ -1,0 +1,78 @@
+"""`machine measure` and `machine derive`: apart from the other commands, because they must run where rich is not installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from warplens.errors import WarplensError
+
+
+def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
+    """Add the two commands to `machine`."""
+    text = "measure the GPU at hand: every number of a machine file"
+    measure = verbs.add_parser("measure", help=text, description=text)
+    measure.add_argument(
+        "--out", default="measured", metavar="FOLDER", help="folder of the journal (default: measured)"
+    )
+    measure.add_argument(
+        "--only", nargs="+", default=[], metavar="PATTERN", help="only these, such as chase.l2 or 'mix.*'"
+    )
+    measure.add_argument(
+        "--quick", action="store_true", help="under a minute: enough for every field of the machine file"
+    )
+    measure.add_argument("--repetitions", type=int, default=3, metavar="N", help="of each launch (default: 3)")
+    measure.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU (default: 0)")
+    measure.add_argument("--shared-gpu", action="store_true", help="go on though others compute on the GPU")
+    measure.add_argument("--cubins", metavar="FOLDER", help="keep compiled kernels here, and take them from here")
+    measure.add_argument("--check", action="store_true", help="only compile and check the kernels; needs no GPU")
+    measure.add_argument("--arch", default="sm_90", help="for --check: architecture (default: sm_90)")
+    measure.add_argument("--list", action="store_true", help="list the measurements")
+    measure.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one of the two."""
+    return _measure(args)
+
+
+def _measure(args: argparse.Namespace) -> int:
+    from warplens.measure import run as laboratory
+
+    only, cubins = tuple(args.only), Path(args.cubins) if args.cubins else None
+    if args.repetitions < 1:
+        raise WarplensError("--repetitions takes 1 or more")
+    if args.list:
+        found = {entry.name: entry.yields for entry in laboratory.chosen(only, args.quick)}
+        print(json.dumps(found, indent=1) if args.json else "\n".join(f"{n:34} {y}" for n, y in found.items()))
+        return 0
+    if args.check:
+        built = laboratory.check_all(only, args.arch, cubins)
+        good = f"{len(built.cubins)} kernels for {args.arch}: compiled and checked by {', '.join(built.tools)}"
+        print(json.dumps({"kernels": len(built.cubins), "errors": built.errors}) if args.json else good)
+        if built.errors:
+            raise WarplensError("; ".join(built.errors.values()))
+        return 0
+    outcome = laboratory.measure(
+        laboratory.Request(
+            Path(args.out),
+            only,
+            args.quick,
+            args.repetitions,
+            args.gpu,
+            args.shared_gpu,
+            cubins,
+        )  # fmt: skip
+    )
+    if args.json:
+        print(json.dumps(laboratory.summary(outcome), indent=1))
+    else:
+        print(
+            f"{outcome.measured} measured, {outcome.skipped} left out, {len(outcome.errors)} failed: {outcome.journal}"
+        )
+        for name, message in outcome.errors.items():
+            print(f"{name}: {message}", file=sys.stderr)
+    return 1 if outcome.errors else 0

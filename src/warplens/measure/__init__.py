@@ -1,0 +1,5 @@
+"""Microbenchmarks that run on a GPU, and what follows from them: the journal of a run, the machine file.
+
+`run.measure` measures, `run.check_all` compiles and checks all kernels without a GPU. A measurement is an `Entry` of the
+catalogue: a template's kernels, a plan that launches them, parameters.
+"""

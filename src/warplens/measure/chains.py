@@ -1,0 +1,73 @@
+"""Chains of one instruction, or of one instruction and alpha adds: latency and throughput of arithmetic and shared memory.
+
+Every link depends on the one before (Volkov 2016 §5.1, §5.2). `chains` copies run side by side in a thread (§6.3's ILP).
+A measurement takes two kernels of N and 2N links per trip: the difference of their times is that of N links, without
+loop, prologue and stamps.
+
+trips: trips of the loop. a: with shared memory a thread's word is its index times a. c: a value that no result is, so that
+results stay alive. out holds the operands: what the chain begins with, four others, and at byte 64 a float that is added.
+They are read from there, thread by thread b bytes further (0), because the compiler then neither knows them, nor computes
+them anew in the loop, nor knows that they are the same in all threads.
+"""
+
+from __future__ import annotations
+
+from warplens.measure.operations import Operation
+from warplens.measure.source import Expectation, Kernel
+
+_TYPES = {"f": "float", "r": "u32", "d": "double", "l": "u64"}
+_TO_WORD = {"f": "__float_as_uint({})", "r": "{}", "d": "(u32)__double2loint({})", "l": "(u32){}"}
+ZERO_AT = 64  # byte of `out` with the float that alpha adds add
+_SHARED_WORDS = 8192  # 32 KiB: 1024 threads with 16 bytes, and with strides of up to 32 words for one warp
+
+
+def chain(op: Operation, chains: int = 1, doubled: bool = False, alpha: int = 0, length: int | None = None) -> Kernel:
+    """Return the kernel of an operation's chain with so many links per trip, twice as many if `doubled`."""
+    links = (length or op.length) * (2 if doubled else 1)
+    name = f"{op.name}_a{alpha}_i{chains}_n{links}"
+    expect = {pattern: count * links * chains for pattern, count in _with_adds(op, alpha).items()}
+    slack = 14 + 2 * chains + op.others * links * chains
+    text = _text(name, op, chains, links, alpha)
+    facts = {"links": links, "chains": chains, "alpha": alpha, "operation": op.name}
+    return Kernel(name, text, Expectation(expect, slack, over=op.over), op.since, facts=facts)
+
+
+def _with_adds(op: Operation, alpha: int) -> dict[str, int]:
+    return op.expect if alpha == 0 else {**op.expect, "FADD": op.expect.get("FADD", 0) + alpha}
+
+
+def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
+    kind, word = _TYPES[op.register], _TO_WORD[op.register]
+    shared = op.width > 0
+    first = "mine + {} * 128" if shared else "given[0]"
+    variables = f"  volatile {kind} *given = (volatile {kind} *)((char *)out + threadIdx.x * b);\n  float zero = ((volatile float *)given)[{ZERO_AT // 4}];\n"
+    variables += "".join(f"  {kind} x{k} = {first.format(k)};\n" for k in range(chains))
+    variables += "".join(f"  {kind} {name} = given[{i}];\n" for i, name in enumerate("yzvw", 1))
+    adds = f" UNROLL for (int i = 0; i < {alpha}; i++) ADD({{x}});" if alpha else ""
+    orders = ("y, z, v, w", "y, z, v, w" if shared else "v, w, y, z")
+    turns = ["".join(f"LINK(x{k}, {others}){adds.format(x=f'x{k}')} " for k in range(chains)) for others in orders]
+    body = f"      UNROLL for (int u = 0; u < {links // 2}; u++) {{ {turns[0]} {turns[1]} }}\n"
+    body += f"      {turns[0]}\n" if links % 2 else ""
+    c = op.register
+    add = 'asm volatile("add.f32 %0, %0, %1;" : "+f"(x) : "f"(zero));'
+    if c == "r":  # as a float of its own: a register of both types makes the compiler convert
+        add = f"{{ float f = __uint_as_float(x); {add.replace('(x)', '(f)')} x = __float_as_uint(f); }}"
+    keep = " ^ ".join(word.format(f"x{k}") for k in range(chains))
+    return (
+        f'#define LINK(x, p, q, r, s) asm volatile("{op.link}" : "+{c}"(x) : "{c}"(p), "{c}"(q), "{c}"(r), "{c}"(s) : "memory");\n'
+        f"#define ADD(x) {add}\n"
+        f"KERNEL({name}, 1024) {{\n{_SHARED_SETUP.replace('WIDTH', str(op.width)) if shared else ''}"
+        f"{variables}"
+        f"  PASSES {{\n    START\n    LOOP {{\n{body}    }}\n    STOP\n  }}\n"
+        f"  KEEP(({keep}) == c)\n  record(records, c0, c1, n0, n1, (u64)trips * {links});\n}}\n"
+        "#undef LINK\n#undef ADD\n"
+    )
+
+
+# A word holds its own address; of an access of several words the first does, and the others are zero.
+_SHARED_SETUP = f"""\
+  __shared__ u32 words[{_SHARED_WORDS}];
+  u32 mine = shared_address(words) + (threadIdx.x * a % {_SHARED_WORDS - 2048}) * 4;
+  for (u32 i = threadIdx.x; i < {_SHARED_WORDS}; i += blockDim.x) words[i] = i % WIDTH ? 0 : shared_address(words + i);
+  __syncthreads();
+"""

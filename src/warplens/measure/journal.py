@@ -1,0 +1,81 @@
+"""The journal of a measurement: JSON, one line per event, appended as it happens, so that nothing is lost.
+
+    {"is": "head", ...}      GPU, driver, date, command, tools: once per run
+    {"is": "begin", ...}     an entry begins; what an earlier run left of it does not count
+    {"is": "sample", ...}    one launch or one reading: entry, point, repetition, values
+    {"is": "error", ...}     what went wrong with an entry or a point, in its own words
+    {"is": "done", ...}      an entry is complete, under the fingerprint of its code
+
+A run that finds its journal goes on behind the last line: an entry that is done under the same fingerprint is not
+measured again. A last line that was cut off is taken away.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from warplens.errors import FileError
+
+
+class Journal:
+    """Lines to a file, each out before the next thing is tried."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a journal; a cut last line of an earlier run goes."""
+        self.path = path
+        try:
+            before = path.read_bytes() if path.is_file() else b""
+            if not before.endswith(b"\n") and before:
+                before = before[: before.rfind(b"\n") + 1]
+                path.write_bytes(before)
+            self.done = {e["entry"]: e["fingerprint"] for e in lines(before, str(path)) if e["is"] == "done"}
+            self._file: IO[str] = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise FileError(f"{path}: cannot write: {error.strerror or error}") from None
+
+    def write(self, what: str, **values: Any) -> None:
+        """Append one line."""
+        try:
+            self._file.write(json.dumps({"is": what, **values}, separators=(",", ":")) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise FileError(f"{self.path}: cannot write: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read a journal, plain or gzipped."""
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    found = list(lines(data, str(path)))
+    if not any(line["is"] == "head" for line in found):
+        raise FileError(f"{path}: not a journal of `warplens machine measure`: it has no head")
+    return found
+
+
+def lines(data: bytes, name: str) -> Iterator[dict[str, Any]]:
+    """Return the events of a journal; a last line that was cut off is none."""
+    whole = data.decode("utf-8", "replace").split("\n")
+    for number, text in enumerate(whole, 1):
+        if not text.strip():
+            continue
+        try:
+            event = json.loads(text)
+            if not isinstance(event, dict) or "is" not in event:
+                raise ValueError
+        except ValueError:
+            if number >= len(whole) - 1:
+                continue
+            raise FileError(f"{name}: line {number} is not an event of a journal") from None
+        yield event

@@ -1,0 +1,199 @@
+"""How arithmetic, shared memory, control and launches are measured: which launches, at which occupancies.
+
+A plan yields a point and one repetition's values there, every repetition. What does not fit on this GPU is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from warplens.measure import stamps
+from warplens.measure.entry import Effort, Entry, Sample
+from warplens.measure.laboratory import SCHEDULERS, Laboratory, Unfit
+
+_TARGET_CYCLES = 60_000  # of a launch: 30 us
+_KEPT = ("span_cycles", "mean_warp_cycles", "warps_least", "warps_most", "ghz", "off_clock", "redone")
+
+
+def occupancies(lab: Laboratory, effort: Effort) -> list[int]:
+    """Return warps per SM: one, and whole numbers per scheduler up to the most; in the quick form fewer."""
+    most = lab.facts.warps_per_sm_max // SCHEDULERS
+    each = [n for n in (1, 2, 3, 4, 6, 8, 12, 16) if n <= most] if effort.quick else range(1, most + 1)
+    return [1, *(SCHEDULERS * n for n in each)]
+
+
+def chosen(entry: Entry, lab: Laboratory, effort: Effort) -> list[int]:
+    """Return the occupancies that an entry names, or all."""
+    found: list[int] = entry.parameters.get("warps") or occupancies(lab, effort)
+    return found
+
+
+def kept(values: dict[str, float], suffix: str = "") -> dict[str, float]:
+    """Return the numbers of a sample that are written down, rounded to what they are worth."""
+    return {f"{key}{suffix}": round(values[key], 4) for key in _KEPT if key in values}
+
+
+def trips_for(lab: Laboratory, name: str, place: Any, most: int = 20_000, **arguments: Any) -> int:
+    """Return how many trips take about the time of a good launch, from a short one."""
+    probe = 4
+    taken = stamps.reduce(
+        lab.stamped(
+            name, place.blocks_per_sm * lab.facts.sm_count, place.threads, place.shared, trips=probe, **arguments
+        )
+    )["span_cycles"]
+    return int(max(4, min(most, probe * _TARGET_CYCLES / max(taken, 1.0))))
+
+
+def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Kernels of N and 2N links in turn, over occupancies (and strides of shared memory)."""
+    half, double = entry.kernels
+    register, shared = entry.parameters["register"], entry.parameters.get("width", 0)
+    for stride in entry.parameters.get("strides", (1,)):
+        lab.operands(register) if not shared else lab.zeros()
+        for warps in chosen(entry, lab, effort):
+            try:
+                places = [lab.place(kernel.name, warps) for kernel in (half, double)]
+            except Unfit:
+                continue
+            given = {"a": stride * max(1, shared), "c": 0x7FC12345}
+            trips = trips_for(lab, half.name, places[0], **given)
+            point = {"warps": warps, "stride": stride, "trips": trips, **half.facts}
+            for repetition in range(effort.repetitions):
+                values: dict[str, float] = {}
+                for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
+                    blocks = place.blocks_per_sm * lab.facts.sm_count
+                    made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=trips, **given)
+                    values |= kept(made, suffix)
+                yield {**point, "repetition": repetition}, values
+
+
+def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Kernels of N and 2N links with one block per SM of so many warps: barriers, loops, branches."""
+    half, double = entry.kernels
+    lab.operands("f")
+    for warps in entry.parameters.get("warps", (1, 2, 4, 8, 16, 32)):
+        if warps > lab.facts.warps_per_sm_max:
+            continue
+        place = lab.place(half.name, warps)
+        given = {"a": entry.parameters.get("a", 0), "c": 0x7FC12345}
+        trips = trips_for(lab, half.name, place, **given)
+        for repetition in range(effort.repetitions):
+            values: dict[str, float] = {}
+            for suffix, kernel in (("_n", half), ("_2n", double)):
+                where = lab.place(kernel.name, warps)
+                blocks = where.blocks_per_sm * lab.facts.sm_count
+                values |= kept(
+                    lab.sample(kernel.name, blocks, where.threads, where.shared, trips=trips, **given), suffix
+                )
+            yield {"warps": warps, "trips": trips, **half.facts, "repetition": repetition}, values
+
+
+def code_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Loops of growing length in one warp per SM, and in one per scheduler: instruction caches."""
+    lab.operands("f")
+    for kernel in entry.kernels:
+        for warps in (1, SCHEDULERS):
+            place = lab.place(kernel.name, warps)
+            trips = max(4, 100_000 // kernel.facts["links"])
+            for repetition in range(effort.repetitions):
+                made = lab.sample(
+                    kernel.name, lab.facts.sm_count, place.threads, place.shared, trips=trips, c=0x7FC12345
+                )
+                yield {"warps": warps, "trips": trips, **kernel.facts, "repetition": repetition}, kept(made)
+
+
+def constant_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """A chain through growing parts of constant memory, 64 bytes from load to load, in one warp."""
+    kernel = entry.kernels[0]
+    lab.zeros()
+    table, stride = lab.variable(kernel.name, "table"), 16
+    for size in (256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 24576, 32768, 49152, 65536):
+        nodes = size // 4 // stride
+        content = np.zeros(16384, np.uint32)
+        content[np.arange(nodes) * stride] = (np.arange(nodes) + 1) % nodes * stride
+        lab.gpu.put(table, content)
+        place, trips = lab.place(kernel.name, 1), max(32, 2 * nodes // 8)
+        for repetition in range(effort.repetitions):
+            lab.stamped(kernel.name, 1, 32, place.shared, trips=trips, c=0xFFFFFFF)  # the whole chain once
+            made = lab.sample(kernel.name, 1, 32, place.shared, trips=trips, c=0xFFFFFFF)
+            yield {"bytes": size, "loads": 8 * trips, "repetition": repetition}, kept(made)
+
+
+def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Empty kernels: time from launch to launch, from launch to its end on the host, and by number and size of blocks."""
+    many = 50 if effort.quick else 200
+    for repetition in range(max(5, effort.repetitions)):
+        lab.gpu.wait()
+        begin = time.perf_counter()
+        lab.gpu.mark(0)
+        for _ in range(many):
+            lab.launch("empty", 1, 32)
+        lab.gpu.mark(1)
+        asked = time.perf_counter() - begin
+        yield {"what": "row", "launches": many, "repetition": repetition}, {
+            "seconds": lab.gpu.elapsed_seconds(), "host_seconds": asked}  # fmt: skip
+        lab.gpu.wait()
+        begin = time.perf_counter()
+        lab.launch("empty", 1, 32)
+        lab.gpu.wait()
+        yield {"what": "round trip", "repetition": repetition}, {"seconds": time.perf_counter() - begin}
+    sms = lab.facts.sm_count
+    for threads in (32, 128, 256, 512, 1024):
+        for waves in (1, 64, 256, 512, 1024):
+            for repetition in range(effort.repetitions):
+                lab.launch("empty", sms, 32)
+                lab.gpu.mark(0)
+                lab.launch("empty", waves * sms, threads)
+                lab.gpu.mark(1)
+                point = {"what": "blocks", "threads": threads, "blocks": waves * sms, "repetition": repetition}
+                yield point, {"seconds": lab.gpu.elapsed_seconds()}
+
+
+def block_replacement(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Blocks of a fixed length, several times as many as fit: from a block's end to the next one's start on its SM."""
+    sms = lab.facts.sm_count
+    for warps, threads in ((1, 32), (4, 128), (8, 256), (32, 1024)):
+        place = lab.place("blocks", warps)
+        for cycles in (2000, 20_000):
+            for repetition in range(effort.repetitions):
+                records = stamps.columns(lab.stamped("blocks", 8 * sms, threads, place.shared, size=cycles))
+                point = {"what": "replacement", "warps": warps, "cycles": cycles, "repetition": repetition}
+                yield point, _gaps(records, threads)
+    for grid in sorted({1, sms // 2, sms, sms + 1, 2 * sms - 1, 2 * sms, 2 * sms + 1, 4 * sms, 4 * sms + 1}):
+        place = lab.place("blocks", 8)
+        for repetition in range(effort.repetitions):
+            records = stamps.columns(lab.stamped("blocks", grid, 256, place.shared, size=10_000))
+            span = float(records["end_ns"].max() - records["start_ns"].min())
+            starts = float(records["start_ns"].max() - records["start_ns"].min())
+            yield {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition}, {
+                "span_ns": span, "last_start_ns": starts, "ghz": stamps_ghz(records)}  # fmt: skip
+
+
+def stamps_ghz(records: dict[str, Any]) -> float:
+    """Return cycles over nanoseconds."""
+    return float((records["end"] - records["start"]).sum() / max(1, (records["end_ns"] - records["start_ns"]).sum()))
+
+
+def _gaps(records: dict[str, Any], threads: int) -> dict[str, float]:
+    """Return how long an SM with room for one block waits between two, over all SMs."""
+    warps = threads // 32
+    starts = records["start"].reshape(-1, warps).min(axis=1)
+    ends = records["end"].reshape(-1, warps).max(axis=1)
+    sm = records["sm"].reshape(-1, warps)[:, 0]
+    order = np.lexsort((starts, sm))
+    same = np.diff(sm[order]) == 0
+    gaps = (starts[order][1:] - ends[order][:-1])[same]
+    spread = (records["start"].reshape(-1, warps).max(axis=1) - starts).mean()
+    return {
+        "gaps": float(len(gaps)),
+        "mean_gap_cycles": float(gaps.mean()),
+        "median_gap_cycles": float(np.median(gaps)),
+        "least_gap_cycles": float(gaps.min()),
+        "most_gap_cycles": float(gaps.max()),
+        "mean_start_spread_cycles": float(spread),
+        "ghz": stamps_ghz(records),
+    }

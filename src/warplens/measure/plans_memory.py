@@ -1,0 +1,311 @@
+"""How the memory system is measured: chains under load, one chain alone, bandwidth by level, atomics, requests in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from warplens.measure import stamps
+from warplens.measure.entry import Effort, Entry, Sample
+from warplens.measure.laboratory import GIB, KIB, MIB, Laboratory, Place, Unfit
+from warplens.measure.plans import chosen, kept, trips_for
+from warplens.measure.traffic import SLICE
+
+_BUDGET_CYCLES = 200_000  # of a stream: 100 us
+_KEPT = (
+    "rate", "mean_cycles_per_count", "mean_warp_cycles", "slowest_over_fastest", "span_ns", "sms", "warps_least", "warps_most",
+    "ghz", "off_clock", "redone",
+)  # fmt: skip
+_MULTIPLIER, _INCREMENT = 1664525, 1013904223  # a full cycle through any power of two
+
+
+def _streamed(values: dict[str, float]) -> dict[str, float]:
+    return {key: float(f"{values[key]:.8g}") for key in _KEPT if key in values}
+
+
+def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Chains of loads over occupancies, from DRAM, from a part of the L2 cache, or from the first level."""
+    kernel = entry.kernels[0]
+    where, width, chains = entry.parameters["where"], kernel.facts["width"], kernel.facts["chains"]
+    lab.zeros()
+    for warps in chosen(entry, lab, effort):
+        try:
+            place = lab.place(kernel.name, warps, limit=where != "l1")
+            if where == "l1":
+                lab.gpu.carve_out(lab.function(kernel.name), 0)
+            section, most = _sections(lab, where, place, chains, width)
+        except Unfit:
+            continue
+        blocks = place.blocks_per_sm * lab.facts.sm_count
+        given = {"size": entry.parameters.get("budget", _BUDGET_CYCLES), "trips": most, "a": section}
+        for repetition in range(effort.repetitions):
+            if where == "dram":
+                lab.flush()
+            made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
+            point = {"where": where, "warps": warps, **kernel.facts, "threads": place.threads, "repetition": repetition}
+            yield point, _streamed(made)
+
+
+def _sections(lab: Laboratory, where: str, place: Place, chains: int, width: int) -> tuple[int, int]:
+    """Write the chain that a place needs; return the entries of a section and the most loads of a chain."""
+    count = place.blocks_per_sm * lab.facts.sm_count * chains
+    if where == "dram":
+        entries = min(4 * GIB, lab.data_bytes - GIB) // width
+        section = entries // count // place.threads * place.threads
+        lab.fill(entries, place.threads, 0, width)
+        return section, section // place.threads - 8
+    total = lab.facts.attributes["l2_bytes"] // 4 if where == "l2" else 16 * KIB * lab.facts.sm_count
+    section = max(1, total // width // count // place.threads) * place.threads
+    if where == "l1" and section * width * chains * place.blocks_per_sm > 64 * KIB:
+        raise Unfit("more than the first level holds")
+    lab.fill(section * count, place.threads, section, width)
+    lab.touch(section * count * width // 16 * 16, times=2)
+    return section, 1 << 30
+
+
+def random_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Every thread at another place: over footprints at full occupancy, and over occupancies at one footprint (§6.7)."""
+    kernel = entry.kernels[0]
+    lab.zeros()
+    width = kernel.facts["width"]
+    sizes = [s for s in (MIB << k for k in range(0, 15, 3 if effort.quick else 1)) if s + GIB <= lab.data_bytes]
+    most = lab.facts.warps_per_sm_max
+    points = [(size, most) for size in sizes] + [(GIB, w) for w in chosen(entry, lab, effort)]
+    for size, warps in points:
+        entries = min(size // width, 1 << 30)
+        try:
+            place = lab.place(kernel.name, warps)
+        except Unfit:
+            continue
+        lab.fill(entries, _MULTIPLIER, _INCREMENT, width, random=True)
+        if size <= lab.facts.attributes["l2_bytes"]:
+            lab.touch(size, times=2)
+        blocks = place.blocks_per_sm * lab.facts.sm_count
+        for repetition in range(effort.repetitions):
+            made = lab.sample(
+                kernel.name,
+                blocks,
+                place.threads,
+                place.shared,
+                size=_BUDGET_CYCLES,
+                trips=1 << 30,
+                a=entries,
+                c=0x9E3779B1,
+            )
+            yield {"bytes": size, "warps": warps, **kernel.facts, "repetition": repetition}, _streamed(made)
+    one = lab.place(kernel.name, 1)  # one warp of the whole device: the latency with nothing else going on
+    lab.fill(GIB // width, _MULTIPLIER, _INCREMENT, width, random=True)
+    for repetition in range(effort.repetitions):
+        given = {"size": _BUDGET_CYCLES, "trips": 1 << 30, "a": GIB // width, "c": 0x9E3779B1}
+        made = lab.sample(kernel.name, 1, 32, one.shared, **given)
+        yield {"bytes": GIB, "warps": 0, **kernel.facts, "repetition": repetition}, _streamed(made)
+
+
+def _chain(lab: Laboratory, offsets: np.ndarray[Any, Any], seed: int) -> int:
+    """Link 8-byte addresses at these offsets of the data into one ring in random order; return the first offset."""
+    order = np.random.default_rng(seed).permutation(offsets)
+    pairs = np.stack([order, np.roll(order, -1)], axis=1).astype(np.uint64)
+    lab.gpu.put(lab.out + 256, pairs)
+    lab.launch("scatter", -(-len(order) // 256), 256, trips=len(order))
+    lab.forget()
+    return int(order[0])
+
+
+def chase_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """One chain in one warp over growing footprints: latency of each level, sizes of the caches, reach of the TLBs.
+
+    At most `nodes` places are visited. Where the footprint has more, it is read as a whole first and the chain is a sample
+    of it; where it has fewer, the chain is walked once before the clock starts.
+    """
+    kernel, stride = entry.kernels[0], entry.parameters["stride"]
+    most: int = entry.parameters.get("nodes", 8192)
+    place = lab.place(kernel.name, 1, limit=entry.parameters.get("limit", True))
+    if not entry.parameters.get("limit", True):
+        lab.gpu.carve_out(lab.function(kernel.name), 0)
+    lab.zeros()
+    for size in entry.parameters["quick_sizes" if effort.quick else "sizes"]:
+        if size + GIB > lab.data_bytes:
+            continue
+        count = size // stride
+        rng = np.random.default_rng(size)
+        picked = np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))
+        offsets = picked * stride + (picked * 128 % 4096 if stride >= 4096 else 0)  # not all in one set of a cache
+        for repetition in range(effort.repetitions):
+            first = _chain(lab, offsets, repetition)
+            if count > most and entry.parameters.get("touch", True):
+                lab.touch(size // 16 * 16, times=2)
+            loads = max(8, min(len(offsets) - 16 if count > most else 4096, 4096) // 8 * 8)
+            given = {"size": first, "trips": loads // 8, "b": 0 if count > most else len(offsets)}
+            sm = repetition * 37 % lab.facts.sm_count if entry.parameters.get("spread") else 0
+            made = _alone(lab, kernel.name, place, sm, given)
+            yield {"bytes": size, "stride": stride, "loads": loads, "sm": sm, "repetition": repetition}, kept(made)
+
+
+def _alone(lab: Laboratory, name: str, place: Place, sm: int, given: dict[str, int]) -> dict[str, float]:
+    """Run on one SM: a block goes to every SM, and those on others leave at once."""
+    blocks = lab.facts.sm_count * place.blocks_per_sm
+    return lab.steady(lambda: stamps.reduce(lab.stamped(name, blocks, 32, place.shared, a=sm, **given)))
+
+
+def probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Every SM times single loads that hit the L2 cache, line by line: how far each part of it is from each SM."""
+    kernel, lines = entry.kernels[0], 256
+    offsets = np.arange(lines) * (32 * KIB + 128)  # 8 MiB
+    first = _chain(lab, offsets, 1)
+    place, sms = lab.place(kernel.name, 1), lab.facts.sm_count
+    for repetition in range(effort.repetitions):
+        records = lab.stamped(kernel.name, sms, 32, place.shared, size=first, trips=lines, a=0xFFFFFFFF)
+        ids = stamps.columns(records)["sm"]
+        taken = lab.results(sms * lines).reshape(sms, lines)
+        values, counts = np.unique(taken, return_counts=True)
+        yield {"lines": lines, "repetition": repetition}, {
+            "cycles": values.tolist(), "counts": counts.tolist(), "sm": ids.tolist(),
+            "sm_means": np.round(taken.mean(axis=1), 2).tolist(), "line_means": np.round(taken.mean(axis=0), 2).tolist(),
+            "matrix": taken[:, :48].tolist() if repetition == 0 else [],
+        }  # fmt: skip
+
+
+def dram_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Stream through arrays of N and 2N bytes: the difference of the times is that of N bytes."""
+    for kernel in entry.kernels:
+        reads, writes, width = (kernel.facts[key] for key in ("reads", "writes", "width"))
+        piece = 256 * SLICE * width
+        size = min(GIB, (lab.data_bytes - GIB) // (reads + writes) // 2) // piece * piece
+        for repetition in range(effort.repetitions):
+            seconds = []
+            for bytes_each in (size, 2 * size):
+                lab.flush()
+                lab.gpu.mark(0)
+                lab.launch(kernel.name, bytes_each // piece, 256, size=2 * size, trips=1, c=0x7FC12345)
+                lab.gpu.mark(1)
+                seconds.append(lab.gpu.elapsed_seconds())
+            if writes:
+                lab.forget()
+            point = {"bytes": size * (reads + writes), **kernel.facts, "repetition": repetition}
+            yield point, {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
+
+
+def copy_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """The driver's own copy within the GPU's memory, to compare with; counted both ways."""
+    size = min(2 * GIB, (lab.data_bytes - GIB) // 2)
+    for repetition in range(effort.repetitions):
+        lab.gpu.mark(0)
+        lab.gpu.copy(lab.data + size, lab.data, size)
+        lab.gpu.mark(1)
+        lab.forget()
+        yield {"bytes": 2 * size, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+
+
+def cache_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Loads and stores over and over the same lines: T and 2T trips, all SMs and one."""
+    where = entry.parameters["where"]
+    for kernel in entry.kernels:
+        width, stride = kernel.facts["width"], kernel.facts["stride"]
+        for warps in entry.parameters.get("warps", (32, lab.facts.warps_per_sm_max)):
+            try:
+                place = lab.place(kernel.name, warps, limit=where != "l1")
+            except Unfit:
+                continue
+            if where == "l1":
+                lab.gpu.carve_out(lab.function(kernel.name), 0)
+            piece = 16 * KIB if where == "l1" else 128 * KIB
+            total = piece << 12 if where == "l1" else _power_of_two(lab.facts.attributes["l2_bytes"] // 3)
+            given = {"size": total, "a": piece, "b": piece, "c": 0x7FC12345}
+            trips = max(8, trips_for(lab, kernel.name, place, **given))
+            for sms in (lab.facts.sm_count, 1):
+                blocks = place.blocks_per_sm * sms
+                for repetition in range(effort.repetitions):
+                    values: dict[str, float] = {}
+                    for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
+                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
+                        values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": made["mean_span_cycles"]}
+                    point = {
+                        "where": where,
+                        "warps": warps,
+                        "sms": sms,
+                        "trips": trips,
+                        "width": width,
+                        "stride": stride,
+                    }
+                    yield {**point, "store": kernel.facts["store"], "repetition": repetition}, values
+    lab.forget()
+
+
+def _power_of_two(size: int) -> int:
+    return 1 << (size.bit_length() - 1)
+
+
+def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Atomic additions: every thread its own word, a word per warp, one word of all; T and 2T trips."""
+    patterns = {"spread": (1024, 32, 1), "per warp": (1024, 32, 0), "per SM": (1024, 0, 0), "one": (0, 0, 0)}
+    lab.zeros()
+    for kernel in entry.kernels:
+        for name, (a, b, c) in patterns.items():
+            lab.fill(1 << 20, 0, 0, 4)
+            for warps in (1, 4, 16, 32):
+                place = lab.place(kernel.name, warps)
+                blocks = place.blocks_per_sm * lab.facts.sm_count
+                trips = trips_for(lab, kernel.name, place, a=a, b=b, c=c)
+                for repetition in range(effort.repetitions):
+                    values: dict[str, float] = {}
+                    for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
+                        given = {"trips": turns, "a": a, "b": b, "c": c}
+                        values |= kept(lab.sample(kernel.name, blocks, place.threads, place.shared, **given), suffix)
+                    point = {"kernel": kernel.name, "pattern": name, "warps": warps, "trips": trips}
+                    yield {**point, **kernel.facts, "repetition": repetition}, values
+
+
+def latency_distributions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Single latencies of loads from DRAM at seven loads (§6.6): percentiles and histogram."""
+    lab.zeros()
+    full = lab.facts.warps_per_sm_max
+    loads = [(1, 2), (1, full // 4), (1, full // 2), (1, full * 3 // 4), (1, full), (2, full * 3 // 4), (2, full)]
+    for chains, warps in loads:
+        kernel = entry.kernels[chains - 1]
+        try:
+            place = lab.place(kernel.name, warps)
+        except Unfit:
+            continue
+        section, most = _sections(lab, "dram", place, chains, 4)
+        blocks = place.blocks_per_sm * lab.facts.sm_count
+        for repetition in range(effort.repetitions):
+            lab.flush()
+            given = {"size": 2 * _BUDGET_CYCLES, "trips": most, "a": section, "c": 0x7FC12345}
+            made = stamps.reduce(lab.stamped(kernel.name, blocks, place.threads, place.shared, **given))
+            taken = lab.results(blocks * 512)
+            taken = taken[taken > 0]
+            edges = np.arange(0, 8001, 8)
+            marks = np.percentile(taken, [0, 5, 25, 50, 75, 95, 100])
+            yield {"chains": chains, "warps": warps, "repetition": repetition}, {
+                **_streamed(made), "samples": len(taken), "mean_cycles": float(taken.mean()),
+                "percentiles": np.round(marks, 1).tolist(), "bin_cycles": 8,
+                "histogram": np.trim_zeros(np.histogram(taken, edges)[0], "b").tolist(),
+            }  # fmt: skip
+
+
+def requests_in_flight(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """When each of many independent loads was issued, by warps and by lines that a load touches: limits and delays."""
+    kernel, sms = entry.kernels[0], lab.facts.sm_count
+    count = kernel.facts["count"]
+    lab.zeros()
+    for blocks in (1, sms):
+        for lines, apart in ((1, 4), (4, 16), (8, 32), (32, 128)):
+            for warps in (1, 2, 4, 8, 16):
+                if (blocks * warps + 1) * 4 * MIB > lab.data_bytes - GIB:
+                    continue
+                for repetition in range(effort.repetitions):
+                    lab.flush()
+                    made = stamps.reduce(lab.stamped(kernel.name, blocks, 32 * warps, a=apart, b=4 * MIB))
+                    taken = lab.results(blocks * warps * (count + 1)).reshape(-1, count + 1)
+                    point = {
+                        "blocks": blocks,
+                        "sectors": {1: 4, 4: 16, 8: 32, 32: 32}[lines],
+                        "lines": lines,
+                        "warps": warps,
+                    }
+                    yield {**point, "repetition": repetition}, {
+                        "issued": np.round(taken[:, :count].mean(axis=0), 1).tolist(),
+                        "all_back": float(taken[:, count].mean()), **kept(made),
+                    }  # fmt: skip

@@ -1,0 +1,211 @@
+"""Measure: build the kernels, take the GPU, go through the entries, write the journal."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import os
+import platform
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+from warplens.measure.build import Built, build
+from warplens.measure.catalogue import HELPERS, entries
+from warplens.measure.checks import fingerprint
+from warplens.measure.driver import Driver, DriverError, Facts, Gpu
+from warplens.measure.entry import Effort, Entry
+from warplens.measure.journal import Journal
+from warplens.measure.laboratory import Laboratory
+from warplens.measure.nvml import Watch
+from warplens.measure.progress import Progress, progress
+from warplens.version import __version__
+
+JOURNAL = "measured.jsonl"
+
+
+class Request(Struct, frozen=True):
+    """What to measure, how thoroughly, where the journal goes."""
+
+    out: Path
+    only: tuple[str, ...] = ()
+    quick: bool = False
+    repetitions: int = 3
+    gpu: int = 0
+    shared_gpu: bool = False
+    cubins: Path | None = None
+
+
+class Outcome(Struct):
+    """How a run went."""
+
+    journal: Path
+    measured: int = 0
+    skipped: int = 0
+    errors: dict[str, str] = {}
+
+
+def chosen(only: tuple[str, ...], quick: bool) -> list[Entry]:
+    """Return the entries that fit the patterns; without any, all, or those of the quick form."""
+    all_of_them = entries()
+    if not only:
+        return [e for e in all_of_them if e.quick or not quick]
+    found = [e for e in all_of_them if any(fnmatch.fnmatch(e.name, f"{p}*") for p in only)]
+    if not found:
+        raise WarplensError(f"no measurement is called {', '.join(only)}; `warplens machine measure --list` shows them")
+    return found
+
+
+def check_all(only: tuple[str, ...], arch: str, folder: Path | None) -> Built:
+    """Compile and check the kernels of the chosen entries, without a GPU."""
+    return _built(chosen(only, False), arch, folder)
+
+
+def _built(wanted: list[Entry], arch: str, folder: Path | None) -> Built:
+    kernels = [*HELPERS, *(k for e in wanted for k in e.kernels)]
+    every = [*HELPERS, *(k for e in entries() for k in e.kernels)] if folder else ()
+    return build(kernels, arch, folder, every)
+
+
+def measure(request: Request) -> Outcome:
+    """Measure on the GPU at hand."""
+    wanted = chosen(request.only, request.quick)
+    driver = Driver()
+    gpu, facts, watch = _taken(driver, request)
+    request.out.mkdir(parents=True, exist_ok=True)
+    journal = Journal(request.out / JOURNAL)
+    outcome = Outcome(journal.path, errors={})
+    built = _built(wanted, facts.arch, request.cubins)
+    missing = [kernel.name for kernel in HELPERS if kernel.name not in built.cubins]
+    if missing:
+        raise WarplensError(built.errors.get(missing[0], f"{missing[0]} was not built"))
+    session = _Session(request, driver, gpu, facts, watch, built, journal, outcome)
+    try:
+        session.begin()
+        with progress(sum(e.weight for e in wanted)) as bar:
+            for entry in wanted:
+                session.entry(entry, bar)
+        session.end()
+    finally:
+        journal.close()
+        session.close()
+    return outcome
+
+
+def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
+    """Take the GPU, unless others compute on it: whose processes they are is asked before we have one of our own."""
+    watch = Watch(driver.uuid(request.gpu))
+    others = watch.other_processes(os.getpid())
+    if others and not request.shared_gpu:
+        raise WarplensError(
+            f"the GPU is in use by {len(others)} other process(es), such as {others[0]}: end them, or measure all the same "
+            "with --shared-gpu"
+        )
+    gpu = Gpu(driver, request.gpu)
+    return gpu, gpu.facts(), watch
+
+
+class _Session:
+    """A run: the laboratory, made anew if its context is lost."""
+
+    def __init__(self, request: Request, driver: Driver, gpu: Gpu, facts: Facts, watch: Watch, built: Built, journal: Journal,
+                 outcome: Outcome) -> None:  # fmt: skip
+        self.request, self.driver, self.gpu, self.facts, self.watch = request, driver, gpu, facts, watch
+        self.built, self.journal, self.outcome = built, journal, outcome
+        self.effort = Effort(request.quick, 2 if request.quick else request.repetitions)
+        self.lab = Laboratory(gpu, facts, watch, built.cubins)
+
+    def begin(self) -> None:
+        """Warm up, find the reference clock, write the head."""
+        self.lab.find_reference()
+        now = datetime.datetime.now(datetime.UTC)
+        self.journal.write(
+            "head", gpu=self.facts.name, facts=msgspec.to_builtins(self.facts), driver_version=self.watch.driver_version(),
+            date=now.date().isoformat(), time=now.isoformat(timespec="seconds"), version=__version__,
+            command="warplens " + shlex.join(sys.argv[1:]), tools=self.built.tools, unchecked=self.built.unchecked,
+            reference_ghz=self.lab.reference_ghz, timer_ns=self.lab.timer_ns, data_bytes=self.lab.data_bytes,
+            state=msgspec.to_builtins(self.lab.state()), quick=self.request.quick, python=platform.python_version(),
+            memory_max_mhz=self.watch.memory_max_mhz(), machine=platform.machine(),
+        )  # fmt: skip
+
+    def entry(self, entry: Entry, bar: Progress) -> None:
+        """Do one entry; whatever goes wrong with it is written down, and the next one follows."""
+        mark = fingerprint(entry.kernels, f"{self.facts.arch} {self.facts.uuid} {self.effort} {entry.parameters}")
+        bad = [self.built.errors[k.name] for k in entry.kernels if k.name in self.built.errors]
+        unfit = [k for k in entry.kernels if not k.fits(self.facts.arch)]
+        if self.journal.done.get(entry.name) == mark:
+            self.outcome.skipped += 1
+            bar.step(entry.weight, entry.name, "was measured before")
+        elif unfit:
+            self.outcome.skipped += 1
+            bar.step(entry.weight, entry.name, f"not on {self.facts.arch}")
+        elif bad:
+            self._failed(entry, bad[0], bar)
+        else:
+            self._measured(entry, mark, bar)
+
+    def _measured(self, entry: Entry, mark: str, bar: Progress) -> None:
+        before = self.lab.state()
+        self.journal.write("begin", entry=entry.name)
+        try:
+            samples = off = 0
+            for point, values in entry.plan(self.lab, entry, self.effort):
+                self.journal.write("sample", entry=entry.name, point=point, values=values)
+                samples, off = samples + 1, off + any(key.startswith("off_clock") for key in values)
+            after = self.lab.state()
+        except Exception as error:  # one measurement's fault must not cost the others
+            self._failed(entry, f"{type(error).__name__}: {error}", bar)
+            self._recover(error)
+            return
+        states = [msgspec.to_builtins(state) for state in (before, after)]
+        self.journal.write("done", entry=entry.name, fingerprint=mark, samples=samples, off_clock=off, states=states)
+        self.outcome.measured += 1
+        throttled = sorted({*before.throttled, *after.throttled})
+        note = f"throttled: {', '.join(throttled)}" if throttled else ""
+        bar.step(entry.weight, entry.name, f"{off} of {samples} samples at another clock" if off else note)
+
+    def _failed(self, entry: Entry, message: str, bar: Progress) -> None:
+        self.outcome.errors[entry.name] = message
+        self.journal.write("error", entry=entry.name, message=message)
+        bar.step(entry.weight, entry.name, message)
+
+    def _recover(self, error: Exception) -> None:
+        """Go on with a new context where the old one is lost; a GPU that is gone ends the run."""
+        try:
+            self.gpu.wait()
+            if not (isinstance(error, DriverError) and error.lost):
+                return
+        except WarplensError:
+            pass
+        try:
+            self.gpu.close()
+            self.gpu = Gpu(self.driver, self.request.gpu)
+            reference, tick, redo = self.lab.reference_ghz, self.lab.timer_ns, self.lab.redo_seconds
+            self.lab = Laboratory(self.gpu, self.gpu.facts(), self.watch, self.built.cubins)
+            self.lab.reference_ghz, self.lab.timer_ns = reference, tick
+            self.lab.redo_seconds = redo
+        except WarplensError as lost:
+            raise WarplensError(
+                f"the GPU is lost ({lost}); what was measured is in {self.journal.path}, the same command goes on from there"
+            ) from None
+
+    def end(self) -> None:
+        """Write down how the GPU is at the end."""
+        self.journal.write("end", state=msgspec.to_builtins(self.lab.state()), errors=self.outcome.errors)
+
+    def close(self) -> None:
+        """Give the GPU back."""
+        try:
+            self.gpu.close()
+        except WarplensError as error:
+            print(f"warplens: {error}", file=sys.stderr)
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """Return the outcome as plain data."""
+    return {**msgspec.to_builtins(outcome), "journal": str(outcome.journal)}

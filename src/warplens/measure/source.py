@@ -1,0 +1,83 @@
+"""What a measuring kernel is: CUDA source from a template, and what its machine code must and must not contain.
+
+All kernels take the same arguments, so that one function launches them all:
+
+    records   one `Record` per warp: start and end in SM cycles and in nanoseconds, SM, how often it did what it does
+    data      the array that memory kernels work on
+    out       what else a kernel has to say
+    size, trips, a, b, c, value   numbers whose meaning is the template's
+
+The timed loop stands in an outer loop of two passes. The first makes one trip and fills the instruction caches; only the
+second is stamped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+RECORD_WORDS = 6  # start, end, start_ns, end_ns, SM, count
+
+PRELUDE = """\
+typedef unsigned u32;
+typedef unsigned long long u64;
+struct Record { u64 start, end, start_ns, end_ns, sm, count; };
+__device__ __forceinline__ u64 cycles() { u64 t; asm volatile("mov.u64 %0, %%clock64;" : "=l"(t) :: "memory"); return t; }
+__device__ __forceinline__ u32 clock32() { u32 t; asm volatile("mov.u32 %0, %%clock;" : "=r"(t) :: "memory"); return t; }
+__device__ __forceinline__ u64 nanoseconds() { u64 t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t) :: "memory"); return t; }
+__device__ __forceinline__ u32 sm_id() { u32 s; asm volatile("mov.u32 %0, %%smid;" : "=r"(s)); return s; }
+__device__ __forceinline__ u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void record(Record *to, u64 c0, u64 c1, u64 n0, u64 n1, u64 count) {
+  if (threadIdx.x % 32 == 0) {
+    to += (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32;
+    to->start = c0; to->end = c1; to->start_ns = n0; to->end_ns = n1; to->sm = sm_id(); to->count = count;
+  }
+}
+#define KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name( \\
+    Record *records, char *data, u64 *out, u64 size, u32 trips, u32 a, u32 b, u32 c, float value)
+// Two passes: one trip to warm up, then what counts.
+#define PASSES u64 c0 = 0, c1 = 0, n0 = 0, n1 = 0; u32 turns = 1; \\
+  _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, turns = trips)
+#define START __syncthreads(); n0 = nanoseconds(); c0 = cycles();
+#define STOP c1 = cycles(); n1 = nanoseconds();
+#define LOOP _Pragma("unroll 1") for (u32 turn = 0; turn < turns; turn++)
+#define UNROLL _Pragma("unroll")
+// Results that nobody reads stay alive by a comparison that never holds.
+#define KEEP(met) if (met) *(unsigned char *)(out + 31) = 1;
+"""
+
+
+class Expectation(Struct, frozen=True):
+    """What the machine code must be: in the timed loop so many instructions of each pattern, and little else.
+
+    `inside` maps a regular expression over names such as `LDG.E.128` to the exact number in the timed loop;
+    `others_at_most` bounds the loop's further instructions. `stray_memory` allows global accesses in the loop that
+    `inside` does not name. `over`: so many more of a pattern may be the loop's own. `loop` False: the whole kernel counts.
+    """
+
+    inside: dict[str, int] = {}
+    others_at_most: int = 16
+    stray_memory: bool = False
+    loop: bool = True
+    over: int = 0
+
+
+class Kernel(Struct, frozen=True):
+    """One measuring kernel: its name, its source without the prelude, what its code must be, from which GPU on."""
+
+    name: str
+    text: str
+    expect: Expectation = Expectation()
+    since: int = 75
+    only: str = ""  # an architecture such as sm_90a, where the code is for that one alone
+    facts: dict[str, Any] = {}
+
+    def fits(self, arch: str) -> bool:
+        """Whether the kernel can be made for an architecture such as sm_90."""
+        number = int(arch.removeprefix("sm_").rstrip("af"))
+        return number >= self.since and (not self.only or number == int(self.only.removeprefix("sm_").rstrip("af")))
+
+    def target(self, arch: str) -> str:
+        """Return the architecture to compile for: the GPU's own, or the variant that the kernel needs."""
+        return self.only or arch
