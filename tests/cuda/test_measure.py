@@ -17,7 +17,9 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
 
 def _one_of_each() -> list[Kernel]:
     """One kernel of every operation, and all those of other templates that are not chains or long loops of code."""
-    others = [k for e in entries() for k in e.kernels if not e.name.startswith(("instruction", "pair", "mix", "control.code"))]
+    others = [
+        k for e in entries() for k in e.kernels if not e.name.startswith(("instruction", "pair", "mix", "control.code"))
+    ]
     mixes = [k for e in entries() if e.name in ("mix.load.a32", "mix.sfu.a3", "mix.shared.a4") for k in e.kernels]
     return [*HELPERS, *(chain(op) for op in (*OPERATIONS, *PAIRS)), *others, *mixes]
 

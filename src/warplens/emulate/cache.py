@@ -41,9 +41,9 @@ READ, WRITTEN, MAP_WORDS = 0, 4, 8
 Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
 
-def new_cache(count: int, size_bytes: int, ways: int) -> Cache:
-    """Make `count` empty caches of this size with 128-byte lines."""
-    sets = max(2, size_bytes // (128 * ways))
+def new_cache(count: int, size_bytes: int, ways: int, line_bytes: int = 128) -> Cache:
+    """Make `count` empty caches of this size."""
+    sets = max(2, size_bytes // (line_bytes * ways))
     made = np.zeros((4, count, sets, ways + 1), np.int64)
     made[TAG] = -1
     return made
@@ -159,9 +159,13 @@ def lookup(memory: Any, pc: int, count: int, kind: int, sm: int, local: bool) ->
         if not local:
             _mark(memory, pc, line, missing, kind)
         if l2.shape[1] > 0:
-            hits = _keep(l2, 0, line, missing, kind != LOAD, False)
-            if kind == STORE:  # a sector that is written needs not be read
-                hits = missing
-            elif hits != missing:  # DRAM gives two sectors at a time
-                _keep(l2, 0, line, missing | (missing & 5) << 1 | (missing & 10) >> 1, False, False)
-            stats[pc, L2_HITS] += _bits(hits)
+            for half in range(2):  # L2 keeps halves of a line, and DRAM gives them whole
+                sectors = missing >> 2 * half & 3
+                if sectors == 0:
+                    continue
+                hits = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD, False)
+                if kind == STORE:  # a sector that is written needs not be read
+                    hits = sectors
+                elif hits != sectors:
+                    _keep(l2, 0, 2 * line + half, 3, False, False)
+                stats[pc, L2_HITS] += _bits(hits)

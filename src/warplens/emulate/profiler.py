@@ -157,7 +157,7 @@ class _Profiler:
         self.emulator.trace = np.zeros((_TRACE_ROWS, 3), np.int32)
         self.emulator.work.clear()
         l2_bytes = self.l2.single_copy_bytes * len(blocks) / self.in_flight
-        self.emulator.caches = self.emulator.caches[0], new_cache(1, int(l2_bytes), _L2_WAYS)
+        self.emulator.caches = self.emulator.caches[0], new_cache(1, int(l2_bytes), _L2_WAYS, 64)
         self.emulator.stats[:] = 0
         self.emulator.run(blocks)
         self.emulator.caches = self.emulator.caches[0], new_cache(0, 0, 1)
