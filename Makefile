@@ -7,12 +7,10 @@ READY  := $(VENV)/.ready
 .PHONY: demo test test-all lint types layers pytest bench fuzz clean
 
 demo: $(READY)
-	@$(BIN)/warplens predict saxpy --gpu h200
-	@echo
 	@mkdir -p build
-	@$(BIN)/warplens compare saxpy --gpu h200 --html build/saxpy.html
+	@$(BIN)/warplens analyze --launch examples/saxpy.toml --html build/saxpy.html --save build/saxpy.json
 	@echo
-	@$(BIN)/warplens show examples/saxpy.cu
+	@$(BIN)/warplens show examples/saxpy.cu --launch examples/saxpy.toml
 
 test: lint types layers pytest
 

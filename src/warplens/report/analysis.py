@@ -50,7 +50,7 @@ def answer(
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
     parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
-    return [*parts, "", *span(c)]
+    return [*parts, *span(c)[1:]]
 
 
 def counted(profile: Profile) -> list[str]:
