@@ -20,6 +20,7 @@ from warplens.machine.loader import load_file
 from warplens.models import Prediction
 from warplens.report import html, listing, occupancy, terminal
 from warplens.report.data import to_json
+from warplens.units import printable
 
 _MOST_WARPS = 1e6
 
@@ -170,7 +171,7 @@ def _show_(args: argparse.Namespace) -> None:
     options = _options(args, args.arch)
     if args.list:
         names = api.list_kernels(args.file, options)
-        return _show(args, names, [terminal.clean(name) for name in names])
+        return _show(args, names, [printable(name) for name in names])
     program, machine = api.load_program(args.file, args.kernel, options), api.load_machine(args.gpu)
     analysis = api.analyse(program, machine)
     return _show(args, {"program": program, "analysis": analysis}, listing.program(program, analysis, machine))
