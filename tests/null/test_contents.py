@@ -20,7 +20,8 @@ def _array(fill: str, type: str = "f32*", seed: int = 3) -> np.ndarray[tuple[int
     ("fill", "first", "step"),
     [
         ("linear(1e5, 1)", 1e5, 1), ("linear(1, 2e-1)", 1, 0.2), ("linear(-1E3,+5)", -1e3, 5),
-        ("linear(0x1e, 1)", 30, 1), ("linear(0x1E5, -0x1)", 485, -1), ("linear( .5 , 2. )", 0.5, 2), ("linear(12, 0)", 12, 0),
+        ("linear(0x1e, 1)", 30, 1), ("linear(0x1E5, -0x1)", 485, -1), ("linear( .5 , 2. )", 0.5, 2),
+        ("linear(12, 0)", 12, 0),
     ],
 )  # fmt: skip
 def test_numbers_as_people_write_them(fill: str, first: float, step: float) -> None:
