@@ -46,20 +46,21 @@ def start_up(*arguments: str) -> float:
 def decoding(cubin: Path) -> float | None:
     """Return instructions decoded per second from nvdisasm's text (read once), or None without the tools."""
     from warplens.errors import WarplensError
-    from warplens.frontend import toolchain
-    from warplens.frontend.disassembly import decode_text, parse_disassembly
+    from warplens.frontend import accesses, disassembly, operands, toolchain
     from warplens.frontend.load import _assembled
-    from warplens.frontend.operands import parse_operand
 
     try:
         text = toolchain.run("nvdisasm", "-c", "-g", "-hex", str(cubin), limit_bytes=1 << 30)
     except WarplensError:
         return None
 
+    used = {value for module in (accesses, disassembly, operands) for value in vars(module).values() if callable(value)}
+    caches = [function for function in used if hasattr(function, "cache_clear")]
+
     def cold() -> int:
-        decode_text.cache_clear()
-        parse_operand.cache_clear()
-        return sum(len(_assembled(f, "bench").instructions) for f in parse_disassembly(text))
+        for cache in caches:
+            cache.cache_clear()
+        return sum(len(_assembled(f, "bench").instructions) for f in disassembly.parse_disassembly(text))
 
     return cold() / best(cold)
 

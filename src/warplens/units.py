@@ -1,4 +1,4 @@
-"""Units: the one a field name carries, and how numbers are written for people.
+"""Units: the one a field name carries, and how numbers and names are written for people.
 
 A quantity's unit stands in its field name (`clock_hz`, `latency_cycles`, `pin_bytes_per_second`), so a
 machine file can be checked against it and no unit class is needed.
@@ -73,3 +73,8 @@ def quantity(x: float, unit: str, digits: int = 4) -> str:
     if unit == "B":
         return _scaled(x, "B", ((2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"), (1.0, "")), digits)
     return number(x, digits) if unit in ("count", "ratio", "") else f"{number(x, digits)} {unit}"
+
+
+def printable(text: str) -> str:
+    """Return a text as it is shown: control characters, which a terminal would obey, become a replacement character."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -14,7 +14,8 @@ import pytest
 from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.emulate.layout import EXECUTED, SECTORS, WAVEFRONTS
 from warplens.frontend import Options, load_program
-from warplens.kernel.launch import KernelCall, load_launch, parse_launch
+from warplens.kernel.contents import contents
+from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch
 from warplens.kernel.program import Program
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]  # compiled once, on one worker
@@ -162,3 +163,36 @@ def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     program, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "f32*", "count": 256}])
     with pytest.raises(Exception, match="takes 16 bytes of arguments, the launch file gives 8"):
         Emulator(program, call)
+
+
+COPY = """
+extern "C" __global__ void copy(const unsigned* x, unsigned* out, int words) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < words) out[i] = x[i];
+}
+"""
+FILLS = [
+    "zeros", "ones", "iota", "linear(3, -7)", "linear(1e2, 1)", "linear(0.5, 0.25)", "random", "random_int(-5, 1e2)",
+    "hash_mod(11)", "permutation", "cycle",
+]  # fmt: skip
+REAL = ["uniform(0, 1)", "uniform(-3.5, 1e3)", "uniform(1e-3, 2)"]
+
+
+@pytest.mark.parametrize("element", ["u8", "i16", "i32", "u64", "f16", "bf16", "f32", "f64"])
+def test_arrays_hold_what_the_launch_file_says(element: str, tmp_path: Path) -> None:
+    """The compiled fills against those of `warplens.kernel.contents`, bit for bit, read by a kernel."""
+    source = tmp_path / "copy.cu"
+    source.write_text(COPY)
+    count, size = 512, SCALAR_BYTES[element]
+    for fill in FILLS + (REAL if element[0] in "fb" else []):
+        words = count * size // 4
+        arguments = [
+            {"name": "x", "type": f"{element}*", "count": count, "fill": fill},
+            {"name": "out", "type": "u32*", "count": words},
+            {"type": "i32", "value": words},
+        ]
+        call = parse_launch({"grid": 8, "block": 128, "arg": arguments}, "copy.toml")
+        emulator = Emulator(_program(source, "copy", (), False), call)
+        emulator.run(range(8))
+        expected = contents(call.arguments[0], 0)(np.arange(count))
+        assert emulator.array("out").tobytes() == expected.tobytes(), fill

@@ -199,6 +199,12 @@ def test_kernel_names_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert main([command[0], str(file), *command[1:]]) == code
         out, err = capsys.readouterr()
         assert err.count("\n") == (code == 2) and (out + err).replace("\n", "").isprintable(), (command, out, err)
+    assert main(["show", str(file), "--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert len(listed) == len(EVIL)
+    for i, name in enumerate(listed):  # a name as it is listed is a name
+        assert main(["show", str(file), f"--kernel={name}", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["program"]["name"] == list_kernels(file)[i]
     for i in (1, 2, 5):
         assert main(["show", str(file), f"--kernel=~{i:02}", "--json"]) == 0
         program = json.loads(capsys.readouterr().out)["program"]
@@ -263,6 +269,37 @@ def test_an_interrupt_leaves_neither_process_nor_folder(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.wait(10)
     assert _gone(int(pid.read_text())) and not list(scratch.iterdir())
+
+
+BOMB = "#define A0 x+\n" + "".join(f"#define A{i + 1} {f'A{i} ' * 8}\n" for i in range(12))
+BOMB += "__global__ void k(int *p) { int x = *p; *p = A12 0; }\n"  # 8 to the power of 12 additions
+
+
+def test_a_macro_that_grows_without_end_costs_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "COMPILER_SECONDS", 2.0)
+    (tmp_path / "bomb.cu").write_text(BOMB)
+    with pytest.raises(WarplensError, match=r"within 2 s of processor time; look for macros .* give the cubin"):
+        load_program(tmp_path / "bomb.cu")
+
+
+def test_an_interrupt_ends_a_compilation_at_once(tmp_path: Path) -> None:
+    (tmp_path / "bomb.cu").write_text(BOMB)
+    program = (
+        "import signal, sys; from warplens.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started us may ignore it
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "show", str(tmp_path / "bomb.cu")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (child := children.read_text().split()):
+            time.sleep(0.05)
+        time.sleep(0.5)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "warplens: interrupted\n")
+    assert time.monotonic() - start < 10 and _gone(int(child[0]))
 
 
 def test_a_name_that_stands_for_gigabytes_stays_mangled() -> None:

@@ -29,6 +29,7 @@ from warplens.machine.loader import load_file
 from warplens.models import Prediction
 from warplens.report import analysis, html, listing, occupancy, terminal
 from warplens.report.data import to_json
+from warplens.units import printable
 
 _MOST_WARPS = 1e6
 
@@ -209,7 +210,7 @@ def _show_(args: argparse.Namespace) -> None:
     options = _options(args, args.arch)
     if args.list:
         names = api.list_kernels(args.file, options)
-        return _show(args, names, [terminal.clean(name) for name in names])
+        return _show(args, names, [printable(name) for name in names])
     machine, profile = api.load_machine(args.gpu), None
     if args.launch is None:
         program = api.load_program(args.file, args.kernel, options)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from warplens.cli import laboratory
 from warplens.errors import WarplensError
+from warplens.units import printable
 from warplens.version import __version__
 
 _EXAMPLES = """examples:
@@ -192,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except WarplensError as error:
         line = " ".join(str(error).split())
-        print("warplens: " + "".join(c if c.isprintable() else "\ufffd" for c in line), file=sys.stderr)
+        print("warplens: " + printable(line), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("warplens: interrupted", file=sys.stderr)

@@ -20,7 +20,7 @@ from warplens.emulate.access import Memory
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.errors import WarplensError
-from warplens.kernel.contents import contents, dtype_of
+from warplens.kernel.contents import contents, dtype_of, parse_fill
 from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, check_parameters
 from warplens.kernel.program import Program
 
@@ -321,10 +321,8 @@ def _argument_bytes(argument: Argument, address: int) -> bytes:
 
 
 def _array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tuple[float, float]]:
-    """Return the row of an array in the table of arrays; the fill has been checked before."""
-    match = re.fullmatch(r"\s*([a-z_]+)\s*(?:\(\s*(.*?)\s*\))?\s*", argument.fill)
-    assert match is not None
-    name, given = match.groups()
+    """Return the row of an array in the table of arrays."""
+    name, numbers = parse_fill(argument)
     row = np.zeros(12, np.int64)
     size = SCALAR_BYTES[argument.element]
     row[pages.BYTES] = (argument.count or 0) * size
@@ -332,13 +330,13 @@ def _array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tu
     row[pages.COUNT] = argument.count or 0
     row[pages.IS_FLOAT], row[pages.IS_BF16] = argument.element[0] in "fb", argument.element == "bf16"
     pair = (0.0, 0.0)
-    numbers = [p.strip() for p in given.split(",")] if given and name != "file" else []
-    whole = all(re.fullmatch(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)", p) for p in numbers)
-    if name == "linear" and not whole:
+    if name == "uniform":
+        pair = (float(numbers[0]), float(numbers[1] - numbers[0]))
+    elif name == "linear" and not all(isinstance(n, int) for n in numbers):
         pair = (float(numbers[0]), float(numbers[1]))
     elif name in ("linear", "random_int"):
-        low, high = int(numbers[0], 0), int(numbers[1], 0)
+        low, high = numbers
         row[pages.START], row[pages.STEP] = low, high if name == "linear" else high - low
     elif name == "hash_mod":
-        row[pages.STEP] = int(numbers[0], 0)
+        row[pages.STEP] = numbers[0]
     return row, pair

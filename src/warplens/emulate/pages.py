@@ -15,9 +15,10 @@ from warplens.emulate.half import to_half
 PAGE_WORDS = 1024
 PAGE_BYTES = 4 * PAGE_WORDS
 LINE_WORDS = 32
-ZEROS, ONES, IOTA, LINEAR, RANDOM, RANDOM_INT, HASH_MOD, PERMUTATION, CYCLE, GIVEN = range(10)
+ZEROS, ONES, IOTA, LINEAR, RANDOM, RANDOM_INT, HASH_MOD, PERMUTATION, CYCLE, GIVEN, UNIFORM = range(11)
 KINDS = {"zeros": ZEROS, "ones": ONES, "iota": IOTA, "linear": LINEAR, "random": RANDOM, "random_int": RANDOM_INT,
-         "hash_mod": HASH_MOD, "permutation": PERMUTATION, "cycle": CYCLE, "file": GIVEN}  # fmt: skip
+         "hash_mod": HASH_MOD, "permutation": PERMUTATION, "cycle": CYCLE, "file": GIVEN,
+         "uniform": UNIFORM}  # fmt: skip
 # Columns of the table of arrays.
 BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT = range(12)
 
@@ -29,7 +30,7 @@ class Pages(NamedTuple):
     """Arrays (a row each, see the columns), their page table (the last entry counts the pages in use), the pages."""
 
     arrays: Any
-    numbers: Any  # start and step of linear() as floats
+    numbers: Any  # start and step of linear() as floats, start and span of uniform()
     table: Any
     words: Any
     given: Any  # bytes of arrays read from files
@@ -77,11 +78,13 @@ def _element(a: Any, numbers: Any, index: Any) -> Any:
         whole = _permuted(index, a[COUNT], seed)
     elif kind == CYCLE:
         whole = (np.int64(index) * 1664525 + 1013904223) & max(np.int64(0), a[COUNT] - 1)
-    elif kind == RANDOM:
+    elif kind in (RANDOM, UNIFORM):
         bits = _mixed(index, seed)
         if not a[IS_FLOAT]:
             return bits
         real, is_real = np.float64(bits >> np.uint64(40)) * 2.0**-24, True
+        if kind == UNIFORM:
+            real = numbers[0] + numbers[1] * real
     elif kind != ZEROS:
         whole = np.int64(_mixed(index, seed) % np.uint64(a[STEP])) + a[START]
     if not a[IS_FLOAT]:

@@ -15,13 +15,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.errors import FileError
-from warplens.frontend.operands import parse_operand, reads_and_writes
+from warplens.frontend.accesses import reads_and_writes
+from warplens.frontend.operands import parse_operand
 from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Control, Instruction, Operand
 from warplens.kernel.listing import INSTRUCTION, split_operands
 
+# What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
+_PAIR = re.compile(
+    r"^[ \t]*/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*);[ \t]*/\* 0x([0-9a-f]{16}) \*/\n[ \t]*/\* 0x([0-9a-f]{16}) \*/\n", re.M
+)
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
@@ -40,10 +46,7 @@ _GO = frozenset((
 
 
 class Function(Struct, frozen=True):
-    """The instructions of one code section, with its labels and the targets of its branches.
-
-    `words` has the machine code by offset, as (low, high), where the text gives it.
-    """
+    """The instructions of one code section, with its labels and the targets of its branches."""
 
     name: str
     arch: str
@@ -51,27 +54,49 @@ class Function(Struct, frozen=True):
     labels: dict[str, int]
     jump_targets: dict[int, tuple[int, ...]]
     files: dict[int, str]
-    words: dict[int, tuple[int, int]]
 
 
 @lru_cache(maxsize=131072)
-def decode_text(text: str) -> tuple[str, str, tuple[str, ...], tuple[Operand, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return (guard, opcode, modifiers, operands, reads, writes) of an instruction's text."""
+def decode_text(text: str) -> Instruction | None:
+    """Return what an instruction's text says, wherever it stands; None for text that is no instruction."""
     match = INSTRUCTION.fullmatch(text)
     if match is None:
-        return "", "", (), (), (), ()
+        return None
     guard, opcode, dotted, rest = match.groups()
     guard = f"@{guard}" if guard else ""
     parts = split_operands((rest or "").partition("(*")[0].strip())[:_MOST_OPERANDS]
-    operands = tuple(parse_operand(part) for part in parts if part)
+    found = [parse_operand(part) for part in parts if part]
+    modifiers, kind = _mnemonic(opcode, dotted)
+    reads, writes = reads_and_writes(opcode, modifiers, found, guard)
+    return Instruction(
+        text=text, opcode=opcode, kind=kind, writes=writes, reads=reads,
+        modifiers=modifiers, guard=guard, operands=tuple([operand for operand, _, _ in found]),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _mnemonic(opcode: str, dotted: str) -> tuple[tuple[str, ...], str]:
+    """Return the modifiers and the class of an opcode with what is behind its dots."""
     modifiers = tuple(dotted.split(".")[1:])
-    return guard, opcode, modifiers, operands, *reads_and_writes(opcode, modifiers, operands, guard)
+    return modifiers, classified(opcode, modifiers)
 
 
 def parse_disassembly(text: str) -> list[Function]:
     """Parse the text of a disassembler into functions, one per code section."""
     found: list[_Reader] = [_Reader("listing", "")]
-    for row in text.splitlines():
+    *regular, last = _PAIR.split(text)
+    for rows, offset, code, low, high in zip(*[iter(regular)] * 5, strict=True):
+        if rows:
+            _read_rows(rows, found)
+        found[-1].take(int(offset, 16), code.strip(), low, high)
+    _read_rows(last, found)
+    functions = [reader.function() for reader in found]
+    return [function for function in functions if function.instructions]
+
+
+def _read_rows(rows: str, found: list[_Reader]) -> None:
+    """Read any rows, one by one; a new section begins a new reader."""
+    for row in rows.splitlines():
         reader = found[-1]
         if reader.read(row):
             continue
@@ -79,8 +104,6 @@ def parse_disassembly(text: str) -> list[Function]:
         if section or target:
             name = (section.group(1) or section.group(2)) if section else "listing"
             found.append(_Reader(name, target.group(1) if target else reader.arch))
-    functions = [reader.function() for reader in found]
-    return [function for function in functions if function.instructions]
 
 
 def parse_bare(text: str, file: str) -> Function:
@@ -121,9 +144,9 @@ class _Reader:
         self.labels: dict[str, int] = {}
         self.pending: list[str] = []
         self.files: dict[int, str] = {}
-        self.words: dict[int, tuple[int, int]] = {}
+        self.words: dict[int, tuple[str, str]] = {}
         self._line: int | None = None
-        self._low: int | None = None
+        self._low: str | None = None
 
     def read(self, row: str) -> bool:
         """Take in a row; return whether it belongs to the section."""
@@ -138,7 +161,7 @@ class _Reader:
             return True
         word, where = _WORD.search(row), _LINE.match(row)
         if word and self._low is not None:
-            self.words[self.rows[-1][0]] = self._low, int(word.group(1), 16)
+            self.words[self.rows[-1][0]] = self._low, word.group(1)
             self._low = None
         elif where:
             self._line = int(where.group(2)[:9])
@@ -150,12 +173,20 @@ class _Reader:
         if not ended:  # the second of two that issue together
             code, _, behind = row.partition("/*")
             code, behind = code.rstrip().removesuffix("}"), "/*" + behind
+        word = _WORD.search(behind)
+        self.take(offset, code.strip().removeprefix("{").strip(), word.group(1) if word else None)
+
+    def take(self, offset: int, code: str, low: str | None, high: str | None = None) -> None:
+        """Take in an instruction with its words; without the upper one, that is looked for in the next row."""
         self._low = None
-        if not self.rows or offset > self.rows[-1][0]:
-            self.add(offset, code.strip().removeprefix("{").strip())
-            word = _WORD.search(behind)
-            if word and offset % _WORDS_BYTES == 0:
-                self._low = int(word.group(1), 16)
+        if self.rows and offset <= self.rows[-1][0]:
+            return
+        self.add(offset, code)
+        if low is not None and offset % _WORDS_BYTES == 0:
+            if high is None:
+                self._low = low
+            else:
+                self.words[offset] = low, high
 
     def add(self, offset: int, text: str) -> None:
         """Take in an instruction, and let the labels before it stand for it."""
@@ -170,19 +201,21 @@ class _Reader:
         jumps: dict[int, tuple[int, ...]] = {}
         offsets = {offset for offset, _, _ in self.rows}
         for offset, text, line in self.rows:
-            guard, opcode, modifiers, operands, reads, writes = decode_text(text)
-            if not opcode:
+            found = decode_text(text)
+            if found is None:
                 continue
             if "BRANCH_TARGETS" in text:
                 jumps[offset] = self._branch_targets(text)
-            instructions.append(
-                Instruction(
-                    text=text, opcode=opcode, kind=classified(opcode, modifiers), writes=writes, reads=reads,
-                    modifiers=modifiers, guard=guard, operands=operands, offset=offset,
-                    target=self._target(opcode, text, operands, offsets) if opcode in _GO else None, line=line,
-                )
-            )  # fmt: skip
-        return Function(self.name, self.arch, instructions, self.labels, jumps, self.files, self.words)
+            target = self._target(found.opcode, text, found.operands, offsets) if found.opcode in _GO else None
+            control, reads = None, found.reads
+            if offset in self.words:
+                low, high = self.words[offset]
+                control = control_of(int(high, 16))
+                if self.arch.startswith("sm_8"):
+                    reads = tuple(dict.fromkeys(reads + hidden_descriptor(found, int(low, 16), int(high, 16))))
+            placed = replace(found, offset=offset, line=line, target=target, control=control, reads=reads)
+            instructions.append(placed)
+        return Function(self.name, self.arch, instructions, self.labels, jumps, self.files)
 
     def _target(self, opcode: str, text: str, operands: tuple[Operand, ...], offsets: set[int]) -> int | None:
         """Return the place that an instruction names: a label, or an address with an instruction at it."""
@@ -203,29 +236,29 @@ class _Reader:
 
 def control_of(high_word: int) -> Control:
     """Decode the control field from the upper 64 bits of an instruction."""
-    write, read = high_word >> 46 & 7, high_word >> 49 & 7
+    return _control(high_word >> 41 & 0x1FFFFF)
+
+
+@lru_cache(maxsize=65536)
+def _control(field: int) -> Control:
+    write, read = field >> 5 & 7, field >> 8 & 7
     return Control(
-        stall=high_word >> 41 & 15,
-        yields=not high_word >> 45 & 1,
+        stall=field & 15,
+        yields=not field >> 4 & 1,
         write_scoreboard=None if write == 7 else write,
         read_scoreboard=None if read == 7 else read,
-        wait_mask=high_word >> 52 & 63,
-        reuse=high_word >> 58 & 15,
+        wait_mask=field >> 11 & 63,
+        reuse=field >> 17 & 15,
     )
 
 
-def hidden_descriptor(arch: str, instruction: Instruction, low_word: int, high_word: int) -> tuple[str, ...]:
+def hidden_descriptor(instruction: Instruction, low_word: int, high_word: int) -> tuple[str, ...]:
     """Return the uniform registers that an access reads on sm_80 to sm_89 and the text does not show.
 
     Global accesses with the uniform bit (0x800) take a memory descriptor from a pair of uniform registers;
     from sm_90 on the disassembler writes it as desc[UR4]. 63 is URZ.
     """
-    if (
-        not arch.startswith("sm_8")
-        or not low_word & 0x800
-        or "desc" in instruction.text
-        or instruction.kind == "shared"
-    ):
+    if not low_word & 0x800 or "desc" in instruction.text or instruction.kind == "shared":
         return ()
     if not any(o.kind == "memory" and ".64" in o.text for o in instruction.operands):
         return ()

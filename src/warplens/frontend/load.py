@@ -18,10 +18,9 @@ from warplens.files import read_text
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain, read_bytes
-from warplens.frontend.disassembly import Function, control_of, hidden_descriptor, parse_bare, parse_disassembly
+from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly
 from warplens.frontend.fatbinary import cubins_in
 from warplens.frontend.names import choose, demangle, demangled
-from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program
 
 # What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
@@ -133,15 +132,7 @@ def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: st
 
 
 def _assembled(function: Function, origin: str) -> Program:
-    code: list[Instruction] = []
-    for instruction in function.instructions:
-        if instruction.offset in function.words:
-            low, high = function.words[instruction.offset]
-            hidden = hidden_descriptor(function.arch, instruction, low, high)
-            reads = tuple(dict.fromkeys((*instruction.reads, *hidden)))
-            code.append(replace(instruction, control=control_of(high), reads=reads))
-        else:
-            code.append(instruction)
+    code = list(function.instructions)
     while len(code) > 1 and code[-1].opcode == "NOP":  # padding behind the last instruction
         code.pop()
     offsets = {instruction.offset for instruction in code}

@@ -16,6 +16,7 @@ from functools import cache
 from warplens.errors import WarplensError, nearest
 from warplens.frontend import toolchain
 from warplens.frontend.toolchain import one_line
+from warplens.units import printable
 
 _LONGEST = 4000  # characters; a longer name stays mangled
 _REFERENCE = re.compile(r"[ST][0-9A-Z]*_")  # may repeat all that is before it
@@ -48,14 +49,23 @@ def serve() -> None:
 
 
 def choose(names: list[str], wanted: str | None, file: str) -> str:
-    """Return the one name that is meant: mangled, demangled, without its arguments, or a part that fits one only."""
+    """Return the one name that is meant: mangled, demangled, without its arguments, or a part that fits one only.
+
+    Where none of these fits, a name or a part of one may be given as it is shown, its control characters replaced.
+    """
     readable = demangled(names)
     if wanted is None:
         if len(names) == 1:
             return names[0]
         raise WarplensError(f"{file}: {len(names)} kernels; choose one with --kernel: {_shown(readable.values())}")
     exact = [n for n in names if wanted in (n, readable[n], readable[n].partition("(")[0])]
-    hits = exact or [name for name in names if wanted in readable[name]]
+    listed = {n: (printable(readable[n]), one_line(readable[n])) for n in names}
+    hits = (
+        exact
+        or [n for n in names if wanted in readable[n]]
+        or [n for n in names if wanted in listed[n]]
+        or [n for n in names if any(wanted in shown for shown in listed[n])]
+    )
     if len(hits) == 1:
         return hits[0]
     shown = one_line(wanted)

@@ -51,7 +51,10 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
     }
     code, out = toolchain.serve("nvrtc", json.dumps(request).encode(), COMPILER_SECONDS)
     if code == TOO_LONG:
-        raise ToolError(f"{name}: NVRTC did not finish within {COMPILER_SECONDS:.0f} s")
+        raise ToolError(
+            f"{name}: NVRTC did not finish within {COMPILER_SECONDS:.0f} s of processor time; look for macros or "
+            "templates that grow without end, or compile it yourself (nvcc -cubin) and give the cubin"
+        )
     try:
         answer = json.loads(out)
     except ValueError:

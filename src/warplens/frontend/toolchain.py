@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from warplens.errors import WarplensError
+from warplens.units import printable
 
 _WHEEL = {
     "nvdisasm": "nvidia-cuda-nvdisasm",
@@ -27,7 +28,7 @@ _WHEEL = {
     "nvcc": "nvidia-cuda-nvcc",
 }
 INSTALLED = Path("/usr/local/cuda")  # where the CUDA toolkit installs itself
-TOOL_SECONDS, COMPILER_SECONDS = 3.0, 120.0  # processor time; a large source takes long
+TOOL_SECONDS, COMPILER_SECONDS = 3.0, 60.0  # processor time; a large source takes long
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
 TOO_LONG = -24  # the exit code of a program that SIGXCPU ends, past its limit
 _BUSY = 4  # a machine that does other things too: the clock may run this much faster than the processor's time
@@ -70,7 +71,7 @@ def include_folders() -> list[Path]:
 
 def one_line(text: str) -> str:
     """Make a message one line of harmless characters, and not too long."""
-    flat = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+    flat = printable(" ".join(text.split()))
     return flat if len(flat) <= _LONGEST_MESSAGE else flat[: _LONGEST_MESSAGE - 4] + " ..."
 
 
@@ -140,7 +141,7 @@ def run(
     except OSError as error:
         raise ToolError(f"{name} could not be run: {error.strerror or error}") from None
     if code == TOO_LONG:
-        raise ToolError(f"{name} did not finish within {limit_seconds:.0f} s")
+        raise ToolError(f"{name} did not finish within {limit_seconds:.0f} s of processor time")
     if code != 0:
         text = one_line((err or out).decode("utf-8", "replace"))
         raise ToolError(f"{name}: {text or (f'crashed by signal {-code}' if code < 0 else f'failed with code {code}')}")

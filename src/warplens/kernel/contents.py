@@ -1,15 +1,17 @@
 """What arrays hold: functions of the element's index, so that an array of any size costs only what is touched.
 
-    zeros | ones | iota | linear(start, step) | random | random_int(lo, hi) | hash_mod(m)
+    zeros | ones | iota | linear(start, step) | random | uniform(lo, hi) | random_int(lo, hi) | hash_mod(m)
     permutation | cycle | file("x.npy")
 
-`random` is uniform in [0, 1) for floating-point types and all bits for integers; random_int is in lo <= x < hi.
+`random` is uniform in [0, 1) for floating-point types and all bits for integers; uniform and random_int are in
+lo <= x < hi, uniform before it is rounded to the element's type.
 `permutation` maps 0..count-1 one to one, out of order; `cycle` does so in one single round (the count must be
 a power of two): a list to chase. All are the same on every machine: the hash is splitmix64 of index and seed.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -30,8 +32,8 @@ _DTYPES = {
     "i64": np.int64, "u64": np.uint64, "f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 _PARAMETERS = {
-    "zeros": 0, "ones": 0, "iota": 0, "linear": 2, "random": 0, "random_int": 2, "hash_mod": 1, "permutation": 0,
-    "cycle": 0, "file": 1,
+    "zeros": 0, "ones": 0, "iota": 0, "linear": 2, "random": 0, "uniform": 2, "random_int": 2, "hash_mod": 1,
+    "permutation": 0, "cycle": 0, "file": 1,
 }  # fmt: skip
 
 
@@ -40,8 +42,8 @@ def dtype_of(element: str) -> npt.DTypeLike:
     return _DTYPES[element]
 
 
-def contents(argument: Argument, seed: int, folder: str = ".", where: str = "arg") -> Contents:
-    """Return the function from indices to elements of a pointer argument."""
+def parse_fill(argument: Argument, where: str = "arg") -> tuple[str, list[Any]]:
+    """Return a fill's name and its numbers, checked; a file's name is given as the text that it is."""
     match = re.fullmatch(r"\s*([a-z_]+)\s*(?:\(\s*(.*?)\s*\))?\s*", argument.fill)
     name, given = match.groups() if match else (argument.fill, None)
     if name not in _PARAMETERS:
@@ -50,18 +52,42 @@ def contents(argument: Argument, seed: int, folder: str = ".", where: str = "arg
     if len(parts) != _PARAMETERS[name]:
         raise FileError(f"{where}.fill: {name} takes {_PARAMETERS[name]} numbers, not {len(parts)}")
     if name == "file":
-        return _from_file(parts[0].strip("\"'"), argument, folder, where)
+        return name, [parts[0].strip("\"'")]
     try:
-        numbers = [int(p, 0) if re.fullmatch(r"[-+]?(0[xX])?[0-9a-fA-F]+", p) else float(p) for p in parts]
+        numbers = [int(p, 0) if re.fullmatch(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)", p) else float(p) for p in parts]
     except ValueError:
         raise FileError(f"{where}.fill: {given!r}: must be numbers") from None
+    if name in ("hash_mod", "random_int"):
+        if not all(math.isfinite(n) and n == int(n) for n in numbers):
+            raise FileError(f"{where}.fill: {name} takes whole numbers, not {given!r}")
+        numbers = [int(n) for n in numbers]
+    _check(name, numbers, argument, where)
+    return name, numbers
+
+
+def _check(name: str, numbers: list[Any], argument: Argument, where: str) -> None:
     count = argument.count or 0
     if name == "hash_mod" and not 1 <= numbers[0] < 2**63:
         raise FileError(f"{where}.fill: hash_mod needs a positive whole number")
     if name == "random_int" and not -(2**63) <= numbers[0] < numbers[1] < 2**63:
         raise FileError(f"{where}.fill: random_int(lo, hi) needs lo < hi")
+    if name == "linear" and any(isinstance(n, int) and not -(2**63) <= n < 2**63 for n in numbers):
+        raise FileError(f"{where}.fill: linear takes whole numbers of 64 bits, or others with a point")
+    if name == "uniform":
+        if argument.element[0] in "iu":
+            raise FileError(f"{where}.fill: uniform is for floating-point elements; use random_int for {argument.type}")
+        if not numbers[0] < numbers[1] or not math.isfinite(numbers[1] - numbers[0]):
+            raise FileError(f"{where}.fill: uniform(lo, hi) needs lo < hi, both finite")
     if name == "cycle" and count & (count - 1):
         raise FileError(f"{where}.fill: cycle needs a count that is a power of two, not {count}")
+
+
+def contents(argument: Argument, seed: int, folder: str = ".", where: str = "arg") -> Contents:
+    """Return the function from indices to elements of a pointer argument."""
+    name, numbers = parse_fill(argument, where)
+    if name == "file":
+        return _from_file(numbers[0], argument, folder, where)
+    count = argument.count or 0
     return lambda index: _stored(_made(name, numbers, index, seed, count, argument.element), argument.element)
 
 
@@ -77,10 +103,11 @@ def _made(name: str, numbers: list[Any], index: Indices, seed: int, count: int, 
     if name == "cycle":
         return (index * 1664525 + 1013904223) & max(0, count - 1)
     bits = _splitmix(index, seed)
-    if name == "random":
+    if name in ("random", "uniform"):
         if element[0] in "iu":
             return bits
-        return (bits >> np.uint64(40)).astype(np.float64) * 2.0**-24
+        share = (bits >> np.uint64(40)).astype(np.float64) * 2.0**-24
+        return share if name == "random" else np.asarray(numbers[0] + (numbers[1] - numbers[0]) * share)
     low, span = (numbers[0], numbers[1] - numbers[0]) if name == "random_int" else (0, numbers[0])
     return (bits % np.uint64(span)).astype(np.int64) + int(low)
 

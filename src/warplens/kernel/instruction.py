@@ -12,7 +12,7 @@ OperandKind = Literal[
 ]  # fmt: skip
 
 
-class Control(Struct, frozen=True, omit_defaults=True):
+class Control(Struct, frozen=True, gc=False, omit_defaults=True):
     """The scheduling field of an instruction since Volta (bits 105 to 124 of its 128).
 
     `write_scoreboard` is released when the result is there, `read_scoreboard` when the sources have been
@@ -32,7 +32,7 @@ class Control(Struct, frozen=True, omit_defaults=True):
         return tuple(i for i in range(6) if self.wait_mask >> i & 1)
 
 
-class Operand(Struct, frozen=True):
+class Operand(Struct, frozen=True, gc=False):
     """One operand as written. A memory operand has its address registers, offset and descriptor."""
 
     text: str
@@ -43,7 +43,7 @@ class Operand(Struct, frozen=True):
     descriptor: tuple[str, ...] = ()
 
 
-class Instruction(Struct, frozen=True, omit_defaults=True):
+class Instruction(Struct, frozen=True, gc=False, omit_defaults=True):
     """One instruction. `writes` and `reads` name single registers (R4, UR6, P0, UP1, B0), groups spelled out.
 
     `kind` is the instruction class of the machine files; `latency_cycles` and `taken` come only from

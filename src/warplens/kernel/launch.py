@@ -49,13 +49,17 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Argument(_Part, frozen=True):
-    """A kernel argument: a scalar with its `value`, a pointer (`f32*`) to `count` elements, or raw `bytes` in hex."""
+    """A kernel argument: a scalar with its `value`, a pointer (`f32*`) to `count` elements, or raw `bytes` in hex.
+
+    `align` is what a structure given as `bytes` is aligned to, in bytes.
+    """
 
     type: str
     name: str = ""
     value: float | int | str | None = None
     count: Annotated[int, Meta(ge=0, le=1 << 44)] | None = None
     fill: str = "zeros"
+    align: Literal[1, 2, 4, 8, 16, 32, 64, 128] | None = None
 
     @property
     def is_pointer(self) -> bool:
@@ -73,6 +77,11 @@ class Argument(_Part, frozen=True):
         if self.is_pointer:
             return 8
         return len(str(self.value)) // 2 if self.type == "bytes" else SCALAR_BYTES[self.type]
+
+    @property
+    def align_bytes(self) -> int:
+        """Of what its place among the kernel's parameters is a multiple: its size, 8 for `bytes` if nothing is said."""
+        return self.align or (8 if self.is_pointer else SCALAR_BYTES.get(self.type, 8))
 
 
 class Assumption(_Part, frozen=True):
@@ -188,6 +197,8 @@ def _check_argument(argument: Argument, where: str) -> None:
     if kind not in SCALAR_BYTES and argument.type != "bytes":
         known = (*SCALAR_BYTES, *(f"{k}*" for k in SCALAR_BYTES), "bytes")
         raise FileError(f"{where}.type: unknown type {argument.type!r}{nearest(argument.type, known)}")
+    if argument.align is not None and argument.type != "bytes":
+        raise FileError(f"{where}.align: only for bytes; a {argument.type} is aligned to its size")
     if argument.is_pointer:
         if (argument.count is None) == (argument.value is None):
             raise FileError(f"{where}: a pointer needs the `count` of its elements (or `value = 0`, a null pointer)")
@@ -218,8 +229,7 @@ def check_parameters(call: KernelCall, parameter_bytes: int, kernel: str) -> lis
     """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit."""
     at, offsets = 0, []
     for argument in call.arguments:
-        align = 8 if argument.is_pointer else SCALAR_BYTES.get(argument.type, 8)
-        at = -(-at // align) * align
+        at = -(-at // argument.align_bytes) * argument.align_bytes
         offsets.append(at)
         at += argument.size_bytes
     if at != parameter_bytes:

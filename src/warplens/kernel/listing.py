@@ -22,6 +22,7 @@ from warplens.machine import KINDS
 
 _REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
 _WRITES_NOTHING = {"store", "branch", "barrier", "exit"}
+_FLAT = re.compile(r"[^\[\](){}]*(?:[\[({][^\[\](){},]*[\])}][^\[\](){}]*)*")  # no comma or bracket within brackets
 # guard, opcode, modifiers, operands
 INSTRUCTION = re.compile(r"(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_]*)((?:\.[\w?]+)*)(?:\s+(.*))?")
 
@@ -91,7 +92,7 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
 
 def split_operands(text: str) -> list[str]:
     """Split operands at the commas outside brackets and parentheses."""
-    if "[" not in text and "(" not in text and "{" not in text:
+    if ("[" not in text and "(" not in text and "{" not in text) or _FLAT.fullmatch(text):
         return [part.strip() for part in text.split(",")] if text else []
     parts, depth, start = [], 0, 0
     for i, character in enumerate(text):

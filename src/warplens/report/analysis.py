@@ -26,8 +26,8 @@ from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report.terminal import bars, clean, span
-from warplens.units import number, quantity, seconds
+from warplens.report.terminal import bars, span
+from warplens.units import number, printable, quantity, seconds
 
 
 def answer(
@@ -36,7 +36,7 @@ def answer(
     """Render the first screen."""
     grid, block = ("x".join(str(n) for n in shape if n > 1) or "1" for shape in (call.grid_shape, call.block_shape))
     share = float(p.warps_per_sm) / machine.sm.warps_max
-    head = f"{clean(p.workload)} on {machine.name}, grid {grid}, block {block}: "
+    head = f"{printable(p.workload)} on {machine.name}, grid {grid}, block {block}: "
     parts: list[RenderableType] = [
         Text(f"{head}{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", "bold"),
         "",

@@ -24,8 +24,7 @@ from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 from warplens.report.analysis import counted
-from warplens.report.terminal import clean
-from warplens.units import number
+from warplens.units import number, printable
 
 WIDTH = 120
 
@@ -33,7 +32,10 @@ WIDTH = 120
 def program(p: Program, a: Analysis, machine: Machine, profile: Profile | None = None) -> list[RenderableType]:
     """Render a program with its analysis."""
     parts: list[RenderableType] = [
-        Text(f"{clean(p.demangled)}   {p.arch or 'no architecture named'}, {len(p.instructions)} instructions", "bold"),
+        Text(
+            f"{printable(p.demangled)}   {p.arch or 'no architecture named'}, {len(p.instructions)} instructions",
+            "bold",
+        ),
         Text(f"  {_resources(p)}\n  by {', '.join(p.tools) or 'no tool known'}; latencies of {machine.name}"),
     ]
     for way in a.ways:
@@ -57,7 +59,7 @@ def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
     unknown = Counter(x.opcode for x in p.instructions if x.kind == "other")
     if unknown:
         share = 100 * unknown.total() / len(p.instructions)
-        names = ", ".join(f"{clean(name)} x{count}" for name, count in unknown.most_common(6))
+        names = ", ".join(f"{printable(name)} x{count}" for name, count in unknown.most_common(6))
         more = f" and {len(unknown) - 6} more" if len(unknown) > 6 else ""
         late = sum(
             x.control is None or x.control.write_scoreboard is not None for x in p.instructions if x.kind == "other"
@@ -75,7 +77,7 @@ def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
         found.append(f"{calls} calls: what the functions take is in their own lines, not in the ways and loops shown")
     guessed = Counter(x.opcode for x in p.instructions if _guessed(x, machine))
     if guessed:
-        names = ", ".join(clean(name) for name, _ in guessed.most_common(6))
+        names = ", ".join(printable(name) for name, _ in guessed.most_common(6))
         found.append(f"no latency measured for the results of {names}: taken as of plain arithmetic")
     if not p.has_control:
         found.append("no control codes: cycles from the machine file's latencies and the registers shared")
@@ -161,7 +163,7 @@ def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool, runs: 
         codes = f"{c.stall:2d} {waits} {write} {read}"
     line = "" if x.line is None else str(x.line)
     bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()  # without the disassembler's remarks
-    text = clean(f"{x.guard} {bare}" if x.guard else bare)
+    text = printable(f"{x.guard} {bare}" if x.guard else bare)
     place = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
     return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
 

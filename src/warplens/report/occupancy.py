@@ -17,8 +17,9 @@ from rich.text import Text
 from warplens.machine import Machine, Occupancy, OccupancyTable, Step
 from warplens.machine.occupancy_table import best_blocks
 from warplens.report import html
-from warplens.report.terminal import clean, table
+from warplens.report.terminal import table
 from warplens.study.item import Plot, Series, line
+from warplens.units import printable
 
 _BAR = 10
 _CELL = 3
@@ -30,7 +31,7 @@ _UNITS = {"registers": "registers per thread", "shared memory": "B shared memory
 def of_workload(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]:
     """Render what fits on an SM of a workload with a launch."""
     return [
-        Text(f"{clean(name)} on {machine.name}", "bold"),
+        Text(f"{printable(name)} on {machine.name}", "bold"),
         "",
         Text(
             f"  {o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
@@ -81,7 +82,7 @@ def page(t: OccupancyTable, machine: Machine) -> str:
         html.Section("Warps per SM", "", plots),
         html.Section("All block sizes", html.table(headers, cells, {0, 1, 2, 3})),
     ]
-    return html.page(f"Occupancy of {clean(t.kernel) or 'a kernel'} on {machine.name}", lead, sections)
+    return html.page(f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}", lead, sections)
 
 
 def _answer(t: OccupancyTable) -> str:
@@ -94,7 +95,7 @@ def _answer(t: OccupancyTable) -> str:
 
 
 def _subject(t: OccupancyTable, machine: Machine) -> str:
-    name = clean(t.kernel)
+    name = printable(t.kernel)
     name = f"{name[:67]}..." if len(name) > 70 else name or "a kernel"
     return f"{name} on {machine.name}"
 

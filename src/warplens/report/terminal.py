@@ -25,7 +25,7 @@ from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.models import Curve, Prediction
 from warplens.study import Item, ModelError, Row
-from warplens.units import number, quantity, seconds
+from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
 _MARKS = {"digit": "=", "near": "≈", "differs": "≠", "formula": "=", "measured": "", "ours": ""}
@@ -45,18 +45,13 @@ def console(width: int | None = None) -> Console:
     return made if made.is_terminal else _Console(width=width or 110, highlight=False, emoji=False)
 
 
-def clean(text: str) -> str:
-    """Make a name harmless for a terminal: control characters become a replacement character."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
 def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], right: set[int] | None = None) -> Table:
     """Make a plain table; the columns in `right` are aligned right. Strings are data, never markup."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for i, header in enumerate(headers):
         made.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*[Text(clean(cell)) if isinstance(cell, str) else cell for cell in row])
+        made.add_row(*[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row])
     return made
 
 
@@ -65,7 +60,7 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     share = float(p.warps_per_sm) / machine.sm.warps_max
     parts: list[RenderableType] = [
         Text(
-            f"{clean(p.workload)} on {machine.name}: {number(float(p.warps_per_sm))} warps per SM ({share:.0%})",
+            f"{printable(p.workload)} on {machine.name}: {number(float(p.warps_per_sm))} warps per SM ({share:.0%})",
             "bold",
         ),
         "",
@@ -114,7 +109,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     """Render all models side by side."""
     some = next(iter(c.predictions.values()), None)
     n = "" if some is None else f": {number(float(some.warps_per_sm))} warps per SM"
-    parts: list[RenderableType] = [Text(f"{clean(c.workload)} on {machine.name}{n}", "bold"), "", *span(c), ""]
+    parts: list[RenderableType] = [Text(f"{printable(c.workload)} on {machine.name}{n}", "bold"), "", *span(c), ""]
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
@@ -143,7 +138,7 @@ def span(c: Comparison) -> list[RenderableType]:
 
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:
     """Render throughput against occupancy with a bar per row."""
-    parts: list[RenderableType] = [Text(f"{clean(c.workload)} on {machine.name} by {c.model}", "bold"), ""]
+    parts: list[RenderableType] = [Text(f"{printable(c.workload)} on {machine.name} by {c.model}", "bold"), ""]
     needed = ", ".join(
         f"{share}: {'never' if n is None else number(n, 3)}" for share, n in c.needed_warps_per_sm.items()
     )

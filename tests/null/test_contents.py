@@ -1,0 +1,87 @@
+"""What arrays hold, and where arguments lie, as launch files say it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warplens.errors import FileError, WarplensError
+from warplens.kernel.contents import contents
+from warplens.kernel.launch import Argument, KernelCall, check_parameters, parse_launch
+
+INDEX = np.arange(1000)
+
+
+def _array(fill: str, type: str = "f32*", seed: int = 3) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.asarray(contents(Argument(type, count=1000, fill=fill), seed)(INDEX))
+
+
+@pytest.mark.parametrize(
+    ("fill", "first", "step"),
+    [
+        ("linear(1e5, 1)", 1e5, 1), ("linear(1, 2e-1)", 1, 0.2), ("linear(-1E3,+5)", -1e3, 5),
+        ("linear(0x1e, 1)", 30, 1), ("linear(0x1E5, -0x1)", 485, -1), ("linear( .5 , 2. )", 0.5, 2),
+        ("linear(12, 0)", 12, 0),
+    ],
+)  # fmt: skip
+def test_numbers_as_people_write_them(fill: str, first: float, step: float) -> None:
+    assert _array(fill, "f64*").tolist() == (first + step * INDEX).tolist()
+
+
+def test_whole_numbers_with_an_exponent() -> None:
+    assert _array("random_int(0, 1e2)", "i32*").tolist() == _array("random_int(0, 100)", "i32*").tolist()
+    assert _array("hash_mod(1e1)", "i32*").tolist() == _array("hash_mod(10)", "i32*").tolist()
+
+
+def test_uniform_has_the_bits_of_random() -> None:
+    share = _array("random", "f64*")
+    made = _array("uniform(-2, 6.5)", "f64*")
+    assert made.tolist() == (-2 + 8.5 * share).tolist()
+    assert made.min() >= -2 and made.max() < 6.5 and made.std() == pytest.approx(8.5 / 12**0.5, rel=0.05)
+    assert _array("uniform(0, 1)").tobytes() == _array("random").tobytes()
+    assert _array("uniform(-2, 6.5)").tobytes() == made.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fill", "type", "message"),
+    [
+        ("uniform(0, 1)", "i32*", "use random_int for i32*"), ("uniform(1, 1)", "f32*", "needs lo < hi"),
+        ("uniform(0, inf)", "f32*", "both finite"), ("uniform(nan, 1)", "f32*", "needs lo < hi"),
+        ("uniform(1)", "f32*", "takes 2 numbers, not 1"), ("unifrom(0, 1)", "f32*", "did you mean 'uniform'"),
+        ("random_int(0, 1.5)", "i32*", "takes whole numbers"), ("hash_mod(inf)", "i32*", "takes whole numbers"),
+        ("hash_mod(0)", "i32*", "positive"), ("linear(1f, 1)", "f32*", "must be numbers"),
+        ("linear(99999999999999999999, 1)", "i64*", "64 bits"), ("linear(010, 1)", "i32*", "must be numbers"),
+    ],
+)  # fmt: skip
+def test_fills_that_make_no_sense(fill: str, type: str, message: str) -> None:
+    with pytest.raises(FileError, match=r"arg\.fill") as caught:
+        _array(fill, type)
+    assert message in str(caught.value)
+
+
+def _call(*arguments: dict[str, object]) -> KernelCall:
+    return parse_launch({"grid": 1, "block": 1, "arg": list(arguments)}, "x.toml")
+
+
+@pytest.mark.parametrize(("align", "offset"), [(None, 8), (1, 4), (4, 4), (8, 8), (16, 16), (128, 128)])
+def test_a_structure_lies_where_its_alignment_says(align: int | None, offset: int) -> None:
+    structure: dict[str, object] = {"type": "bytes", "value": "00" * 12}
+    call = _call({"type": "i32", "value": 1}, structure if align is None else {**structure, "align": align})
+    assert check_parameters(call, offset + 12, "k") == [0, offset]
+    with pytest.raises(WarplensError, match="takes 13 bytes"):
+        check_parameters(call, 13, "k")
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"type": "bytes", "value": "00", "align": 3}, "align"),
+        ({"type": "bytes", "value": "00", "align": 256}, "align"),
+        ({"type": "i32", "value": 1, "align": 4}, "align: only for bytes"),
+        ({"type": "f32*", "count": 1, "align": 16}, "align: only for bytes"),
+    ],
+)  # fmt: skip
+def test_alignments_that_make_no_sense(argument: dict[str, object], message: str) -> None:
+    with pytest.raises(FileError) as caught:
+        _call(argument)
+    assert message in str(caught.value)
