@@ -52,11 +52,13 @@ def compile_file(path: Path, options: Options, folder: Path) -> tuple[Path, list
         made = nvrtc.compile_source(source, str(path), options.arch, [*options.flags(), *given], out)
         return out, [made]
     except WarplensError as error:
-        if not _HOST.search(source) and not isinstance(error, toolchain.ToolError):
+        if not _HOST.search(source) and not isinstance(error, toolchain.MissingTool):
             raise
         try:
             toolchain.tool("nvcc")
-        except toolchain.ToolError:
+        except toolchain.MissingTool:
+            if isinstance(error, toolchain.MissingTool):
+                raise error from None
             raise WarplensError(
                 f"{path}: has host code, which NVRTC refuses, and nvcc is not installed: {error}"
             ) from None

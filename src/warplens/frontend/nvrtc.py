@@ -13,7 +13,7 @@ from pathlib import Path
 
 from warplens.errors import WarplensError
 from warplens.frontend import toolchain
-from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, ToolError, one_line, wheel_folders
+from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, MissingTool, ToolError, one_line, wheel_folders
 
 # Headers that device code likes to include and NVRTC does not have: what it needs of them is built in.
 _STUBS = {
@@ -36,7 +36,7 @@ def library() -> Path:
         found = sorted((folder / "lib").glob("libnvrtc.so.*")) or sorted((folder / "lib64").glob("libnvrtc.so.*"))
         if found:
             return found[0]
-    raise ToolError("NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel nvidia-cuda-nvrtc)")
+    raise MissingTool("NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel nvidia-cuda-nvrtc)")
 
 
 def compile_source(source: str, name: str, arch: str, options: list[str], output: Path) -> str:

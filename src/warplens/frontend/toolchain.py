@@ -39,6 +39,10 @@ class ToolError(WarplensError):
     """A tool that is missing, failed, or ran too long."""
 
 
+class MissingTool(ToolError):
+    """A tool that is not installed."""
+
+
 @cache
 def wheel_folders() -> tuple[Path, ...]:
     """Return the folders of the CUDA wheels (site-packages/nvidia/cu13 and the like), newest first."""
@@ -58,7 +62,7 @@ def tool(name: str) -> Path:
     found = shutil.which(name) or shutil.which(name, path=str(INSTALLED / "bin"))
     if found:
         return Path(found)
-    raise ToolError(
+    raise MissingTool(
         f"{name} is not installed; `pip install 'warplens[cuda]'` brings it (wheel {_WHEEL.get(name, name)})"
     )
 
