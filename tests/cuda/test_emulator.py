@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from warplens.emulate import handlers, integer
+from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.emulate.layout import EXECUTED, SECTORS, WAVEFRONTS
 from warplens.frontend import Options, load_program
@@ -109,6 +111,32 @@ def test_one_block_at_a_time_or_all_at_once() -> None:
         outputs = [a.name for a in together.call.arguments if a.is_pointer]
         for argument in outputs:
             assert together.array(argument).tobytes() == apart.array(argument).tobytes()
+
+
+def test_memory_that_grows_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("histogram", "matmul_tiled16", "stride.stride8"):
+        whole = _emulator(name, small=True)
+        monkeypatch.setattr("warplens.emulate.emulator._PAGES", 128)
+        grown = _emulator(name, small=True)
+        monkeypatch.undo()
+        for emulator in (whole, grown):
+            emulator.caches = (new_cache(2, 16 << 10, 4), new_cache(1, 64 << 10, 16, 64))
+            emulator.trace = np.zeros((100_000, 3), np.int32)
+            emulator.run(range(emulator.call.blocks), [b % 2 for b in range(emulator.call.blocks)])
+        assert len(grown.pages.words) > 128, name
+        assert grown.stats.tolist() == whole.stats.tolist()
+        assert [c.tolist() for c in grown.caches] == [c.tolist() for c in whole.caches]
+        for argument in (a.name for a in whole.call.arguments if a.is_pointer):
+            assert grown.array(argument).tobytes() == whole.array(argument).tobytes()
+
+
+def test_what_was_compiled_is_known_and_belongs_to_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator = _emulator("saxpy", small=True)
+    emulator.run([0])
+    assert emulator.is_compiled()
+    monkeypatch.setattr(handlers, "_sources", lambda: "other sources")
+    again = handlers.Compiled(integer._add.function, integer._add.signature)
+    assert not again.is_ready()
 
 
 SOURCE = """

@@ -1,4 +1,4 @@
-"""Memory instructions: addresses of the lanes, the words they touch, and what the access costs the memory system.
+"""Loads and stores: addresses of the lanes, the words they touch, and what the access costs the memory system.
 
 Costs are counted per instruction, in the columns of `stats`: requests, bytes asked for, 32-byte sectors and 128-byte
 lines touched (global, local), wavefronts of shared memory (each bank serves one word at a time; lanes that ask for
@@ -12,33 +12,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of
+from warplens.emulate.bits import compiled, inlined, lanes, trailing_zeros, wide_lanes
 from warplens.emulate.exchange import count_bits
-from warplens.emulate.half import from_half, to_half
-from warplens.emulate.integer_parts import lane_bit, set_predicate
+from warplens.emulate.handlers import ACCOUNT, SMALL, call, handler, service
+from warplens.emulate.integer_parts import keep, lane_bit
 from warplens.emulate.layout import (
     ADDRESS,
     CONTIGUOUS,
     ERROR,
     FINE,
+    HEADS,
     HINT,
     LOCAL_RANGE,
     MISALIGNED,
     NO_PAGES,
+    NUMBER,
     OUT_OF_RANGE,
     PATTERN,
     REQUESTS,
+    SAME,
     SCATTERED,
     SHARED_RANGE,
+    SLOT,
+    SM,
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.pages import FILLED, locate
-from warplens.emulate.transactions import find_pattern, queue, shared_wavefronts, touch
+from warplens.emulate.pages import PAGE_BYTES, PAGE_WORDS, locate
+from warplens.emulate.transactions import shared_wavefronts, touch
 
 # Where the windows of shared and local memory lie among generic addresses (upper words).
 SHARED_WINDOW, LOCAL_WINDOW = 0x7F00, 0x7F01
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
+_ALL = np.uint32(0xFFFFFFFF)
 
 
 class Memory(NamedTuple):
@@ -57,43 +63,89 @@ class Memory(NamedTuple):
 
 
 @compiled
-def _addresses(ins: Any, R: Any, mask: Any, out: Any) -> None:
-    """Compute base + uniform base + offset for each lane. Y: 1 base of 64 bits, 2 uniform of 64 bits, then a shift."""
-    A, B, how, offset = R[ins[ops.A]], R[ins[ops.B]], ins[ops.Y], ins[ops.X]
-    shift = how >> 2
-    if how & 1:
-        A2 = R[ins[ops.A] + 1]
-        for l in range(32):
-            out[l] = (np.int64(A2[l]) << 32) + np.int64(A[l]) + offset
-    else:
-        for l in range(32):
-            out[l] = (np.int64(A[l]) << shift) + offset
-    if how & 2:
-        B2 = R[ins[ops.B] + 1]
-        for l in range(32):
-            out[l] += (np.int64(B2[l]) << 32) + np.int64(B[l])
-    else:
-        for l in range(32):
-            out[l] += np.int64(B[l])
+def _addresses(m: Any, pc: int, w: int, mask: Any) -> None:
+    """Compute the address of each lane, and see whether all 32 ask for neighbouring places, or for the same.
 
-
-@compiled
-def _space(ins: Any, memory: Any, mask: Any) -> int:
-    """Return the space of an access; a generic one is told by the upper word of its first address."""
-    space = ins[ops.Z] >> 8
-    if space != ops.GENERIC:
-        return space
+    Base + uniform base + offset; Y: 1 base of 64 bits, 2 uniform base of 64 bits, then a shift.
+    """
+    ins, R, s, made = m.table[pc], m.registers[w], m.scratch, wide_lanes()
+    A, A2, B, B2 = R[ins[ops.A]], R[ins[ops.A] + 1], R[ins[ops.B]], R[ins[ops.B] + 1]
+    how, offset, size = ins[ops.Y], ins[ops.X], ins[ops.Z] & 255
+    if how == 0:
+        for l in range(32):
+            made[l] = np.int64(A[l]) + np.int64(B[l]) + offset
+    elif how == 1:
+        for l in range(32):
+            made[l] = (np.int64(A2[l]) << 32) + np.int64(A[l]) + np.int64(B[l]) + offset
+    else:
+        wide, wide_base = np.uint32(_ALL if how & 1 else 0), np.uint32(_ALL if how & 2 else 0)
+        shift = 0 if how & 1 else how >> 2
+        for l in range(32):
+            base = (np.int64(A[l]) << shift) + (np.int64(A2[l] & wide) << 32)
+            made[l] = base + np.int64(B[l]) + (np.int64(B2[l] & wide_base) << 32) + offset
+    start, apart, differ = made[0], np.int64(0), np.int64(0)
     for l in range(32):
-        if lane_bit(mask, l):
-            window = memory.scratch[ADDRESS + l] >> 32
-            if window == SHARED_WINDOW:
-                return ops.SHARED
-            return ops.LOCAL if window == LOCAL_WINDOW else ops.GLOBAL
-    return ops.GLOBAL
+        s[ADDRESS + l] = made[l]
+        apart |= made[l] - start - l * size
+        differ |= made[l] - start
+    s[PATTERN] = SCATTERED
+    if mask == _ALL and apart == 0:
+        s[PATTERN] = CONTIGUOUS
+    elif mask == _ALL and differ == 0:
+        s[PATTERN] = SAME
 
 
 @compiled
-def _read(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any) -> Any:
+def _find_heads(s: Any, mask: Any) -> None:
+    """Find the lanes that ask for another sector than the lane before."""
+    heads = np.uint32(1)
+    for l in range(1, 32):
+        heads |= np.uint32((s[ADDRESS + l] ^ s[ADDRESS + l - 1]) >> 5 != 0) << np.uint32(l)
+    before = np.uint32(mask << np.uint32(1))
+    s[HEADS] = np.uint32(mask & (heads | np.uint32(before ^ _ALL)))
+
+
+@compiled
+def prepare(m: Any, pc: int, w: int, mask: Any) -> int:
+    """Compute the addresses and how they lie; return the space (a generic one: of the first address)."""
+    s, space = m.scratch, m.table[pc, ops.Z] >> 8
+    _addresses(m, pc, w, mask)
+    if space == ops.GENERIC:
+        window = s[ADDRESS + np.int64(trailing_zeros(mask))] >> 32
+        space = ops.SHARED if window == SHARED_WINDOW else ops.LOCAL if window == LOCAL_WINDOW else ops.GLOBAL
+    if space == ops.GLOBAL:
+        _find_heads(s, mask)
+    return space
+
+
+@inlined
+def no_pages(m: Any) -> bool:
+    """Whether there may be too few pages left for what one instruction touches."""
+    return m.pages.table[-1] + 64 > m.pages.words.shape[0]
+
+
+@service(ACCOUNT)
+def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
+    """Count what an access costs. how: the space, and 16 times 0 for a load, 1 for a store, 2 for an atomic."""
+    space, writes = how & 15, how >> 4
+    s, stats, place, size = m.scratch, m.stats, m.warps[w], m.table[pc, ops.Z] & 255
+    if space == ops.SHARED:
+        stats[pc, REQUESTS] += 1
+        stats[pc, USEFUL_BYTES] += size * count_bits(mask)
+        stats[pc, WAVEFRONTS] += shared_wavefronts(s, mask, size)
+        return FINE
+    if space == ops.LOCAL:
+        start = LOCAL_BASE + place[NUMBER] * (m.local.shape[1] >> 5) * 128  # the number tells warps of the grid apart
+        for l in range(32):
+            s[ADDRESS + l] = start + ((s[ADDRESS + l] & 0xFFFFFF) >> 2) * 128 + 4 * l
+        s[PATTERN] = CONTIGUOUS if s[PATTERN] == SAME and size == 4 else SCATTERED
+        _find_heads(s, mask)
+    touch(m, pc, mask, size, writes, place[SM], space == ops.LOCAL)
+    return FINE
+
+
+@compiled
+def read(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any) -> Any:
     """Read the 32-bit word at an address; return (status, word)."""
     at = (address & 0xFFFFFF) >> 2
     if space == ops.SHARED:
@@ -105,7 +157,7 @@ def _read(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any
         if at >= memory.local.shape[1]:
             return LOCAL_RANGE, np.uint32(0)
         return FINE, memory.local[warp, at]
-    page, place, array = locate(memory.pages, address, memory.scratch[HINT])
+    page, place, array = locate(memory, address, np.int64(1), memory.scratch[HINT])
     if page < 0:
         return OUT_OF_RANGE if page == -1 else NO_PAGES, np.uint32(0)
     memory.scratch[HINT] = array
@@ -113,7 +165,7 @@ def _read(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any
 
 
 @compiled
-def _write(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any, value: Any) -> None:
+def write(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any, value: Any) -> None:
     """Write the 32-bit word at an address that has been read before."""
     at = (address & 0xFFFFFF) >> 2
     if space == ops.SHARED:
@@ -121,299 +173,196 @@ def _write(memory: Any, space: int, warp: int, slot: int, lane: int, address: An
     elif space == ops.LOCAL:
         memory.local[warp, 32 * at + lane] = value
     else:
-        page, place, _ = locate(memory.pages, address, memory.scratch[HINT])
+        page, place, _ = locate(memory, address, np.int64(1), memory.scratch[HINT])
         memory.pages.words[page, place] = value
 
 
 @compiled
-def _failed(memory: Any, status: int, lane: int, address: Any, size: int) -> int:
+def failed(memory: Any, status: int, lane: int, address: Any, size: int) -> int:
+    """Remember what failed, for the message."""
     s = memory.scratch
     s[ERROR + 1], s[ERROR + 2], s[ERROR + 3] = lane, address, size
     return status
 
 
 @compiled
-def _part(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any, size: int, value: Any) -> Any:
+def write_part(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any, size: int, value: Any) -> Any:
     """Write a byte or half inside its word."""
-    status, old = _read(memory, space, warp, slot, lane, address)
+    status, old = read(memory, space, warp, slot, lane, address)
     if status == FINE:
         shift = np.uint32(8 * (address & 3))
         keep = (np.uint32(0xFF) if size == 1 else np.uint32(0xFFFF)) << shift
         made = np.uint32((old & np.uint32(keep ^ np.uint32(0xFFFFFFFF))) | ((np.uint32(value) << shift) & keep))
-        _write(memory, space, warp, slot, lane, address, made)
+        write(memory, space, warp, slot, lane, address, made)
     return status
 
 
-@compiled
-def _move_small(ins: Any, R: Any, mask: Any, memory: Any, space: int, warp: int, slot: int) -> int:
+@service(SMALL)
+def _move_small(m: Any, pc: int, w: int, space: int, mask: Any) -> int:
     """Load or store bytes and halves, lane by lane."""
+    ins, R, slot = m.table[pc], m.registers[w], m.warps[w, SLOT]
     size, storing = ins[ops.Z] & 255, ins[ops.OP] == ops.STORE
     first = ins[ops.C] if storing else ins[ops.D]
     for l in range(32):
         if not lane_bit(mask, l):
             continue
-        address = memory.scratch[ADDRESS + l]
+        address = m.scratch[ADDRESS + l]
         if address & (size - 1):
-            return _failed(memory, np.int64(MISALIGNED), l, address, size)
+            return failed(m, np.int64(MISALIGNED), l, address, size)
         if storing:
-            status = _part(memory, space, warp, slot, l, address, size, R[first, l])
+            status = write_part(m, space, w, slot, l, address, size, R[first, l])
         else:
-            status, word = _read(memory, space, warp, slot, l, address)
+            status, word = read(m, space, w, slot, l, address)
             value = np.uint32(word >> np.uint32(8 * (address & 3)))
             value &= np.uint32(0xFF) if size == 1 else np.uint32(0xFFFF)
             if ins[ops.MODE] & ops.SIGNED and value >> np.uint32(8 * size - 1):
                 value |= np.uint32(0xFFFFFF00) if size == 1 else np.uint32(0xFFFF0000)
             R[first, l] = value
         if status != FINE:
-            return _failed(memory, status, l, address, size)
+            return failed(m, status, l, address, size)
     return FINE
 
 
 @compiled
-def _move_inside(ins: Any, R: Any, mask: Any, memory: Any, words: Any, per_lane: int, failure: int) -> int:
-    """Load or store words of shared memory (one copy) or of local memory (one copy per lane)."""
+def _first_wrong(m: Any, mask: Any, size: int, limit: int, failure: int) -> int:
+    """Say which lane first asks for what is not there."""
+    for l in range(32):
+        address = m.scratch[ADDRESS + l] & 0xFFFFFF
+        if lane_bit(mask, l) and address & (size - 1):
+            return failed(m, np.int64(MISALIGNED), l, address, size)
+        if lane_bit(mask, l) and (address + size) >> 2 > limit:
+            return failed(m, failure, l, address, size)
+    return FINE
+
+
+@compiled
+def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, failure: int) -> int:
+    """Load or store words of shared memory (one copy) or of local memory (a copy per lane, side by side)."""
+    ins, R, s, at = m.table[pc], m.registers[w], m.scratch, lanes()
     size, storing = ins[ops.Z] & 255, ins[ops.OP] == ops.STORE
     first = ins[ops.C] if storing else ins[ops.D]
-    scratch = memory.scratch
     limit = words.shape[0] // per_lane
+    odd, top, beside = np.int64(0), np.int64(0), np.int64(1 if per_lane > 1 else 0)
     for l in range(32):
-        if not lane_bit(mask, l):
-            continue
-        address = scratch[ADDRESS + l] & 0xFFFFFF
-        if address & (size - 1):
-            return _failed(memory, np.int64(MISALIGNED), l, address, size)
-        at = address >> 2
-        if at + (size >> 2) > limit:
-            return _failed(memory, failure, l, address, size)
-        at = at * per_lane + (l if per_lane > 1 else 0)
-        for w in range(size >> 2):
-            if storing:
-                words[at + w * per_lane] = R[first + w, l]
-            else:
-                R[first + w, l] = words[at + w * per_lane]
+        address = s[ADDRESS + l] & 0xFFFFFF if lane_bit(mask, l) else np.int64(0)
+        odd |= address
+        top = max(top, address)
+        at[l] = np.uint32((address >> 2) * per_lane + l * beside)
+    if odd & (size - 1) or (top + size) >> 2 > limit:
+        return _first_wrong(m, mask, size, limit, failure)
+    if storing:
+        for l in range(32):
+            if lane_bit(mask, l):
+                for k in range(size >> 2):
+                    words[at[l] + np.uint32(k * per_lane)] = R[first + k, l]
+        return FINE
+    made = lanes()
+    for k in range(size >> 2):
+        for l in range(32):
+            made[l] = words[at[l] + np.uint32(k * per_lane)]
+        keep(R[first + k], made, mask)
     return FINE
 
 
 @compiled
-def _move_global(ins: Any, R: Any, mask: Any, memory: Any) -> int:
-    """Load or store words of global memory; most lanes are in the page of the lane before."""
+def _move_span(m: Any, pc: int, w: int, size: int) -> bool:
+    """Load or store neighbouring words of global memory, page by page; whether it could be done."""
+    ins, R, s, start = m.table[pc], m.registers[w], m.scratch, m.scratch[ADDRESS]
+    storing, per_lane = ins[ops.OP] == ops.STORE, size >> 2
+    first = ins[ops.C] if storing else ins[ops.D]
+    count = np.int64(32 if s[PATTERN] == CONTIGUOUS else 1)
+    l = np.int64(0)
+    while l < count:
+        address = start + l * size
+        here = min(count - l, (PAGE_BYTES - (address & (PAGE_BYTES - 1))) >> np.int64(trailing_zeros(np.uint32(size))))
+        page, at, array = locate(m, address, here * size, s[HINT])
+        if page < 0:
+            return False
+        s[HINT] = array
+        words = m.pages.words[page]
+        for k in range(per_lane):
+            D = R[first + k]
+            if count == 1 and storing:
+                words[at + k] = D[31]  # the last lane wins
+            elif count == 1:
+                value = words[at + k]
+                for i in range(32):
+                    D[i] = value
+            elif storing:
+                for i in range(here):
+                    words[at + k + i * per_lane] = D[l + i]
+            else:
+                for i in range(here):
+                    D[l + i] = words[at + k + i * per_lane]
+        l += here
+    return True
+
+
+@compiled
+def _places(m: Any, mask: Any, size: int, at: Any) -> int:
+    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one sector."""
+    s, rest, page, known, filled = m.scratch, np.uint32(m.scratch[HEADS]), np.int64(0), np.int64(-1), np.uint32(0)
+    while rest:
+        first = np.int64(trailing_zeros(rest))
+        rest &= rest - np.uint32(1)
+        end = np.int64(trailing_zeros(rest)) if rest else np.int64(32)
+        address = s[ADDRESS + first]
+        if address >> 10 != known or not filled >> np.uint32((address >> 5) & 31) & np.uint32(1):
+            page, _, array = locate(m, address, size, s[HINT])
+            if page < 0:
+                return failed(m, np.int64(OUT_OF_RANGE if page == -1 else NO_PAGES), first, address, size)
+            s[HINT] = array
+            known, filled = address >> 10, m.pages.filled[page]
+        for l in range(first, end):
+            at[l] = np.uint32(page * PAGE_WORDS + ((s[ADDRESS + l] >> 2) & (PAGE_WORDS - 1)))
+            if s[ADDRESS + l] & (size - 1) and lane_bit(mask, l):
+                return failed(m, np.int64(MISALIGNED), l, s[ADDRESS + l], size)
+    return FINE
+
+
+@compiled
+def _move_global(m: Any, pc: int, w: int, mask: Any) -> int:
+    """Load or store words of global memory."""
+    ins, R, s = m.table[pc], m.registers[w], m.scratch
     size, storing = ins[ops.Z] & 255, ins[ops.OP] == ops.STORE
     first = ins[ops.C] if storing else ins[ops.D]
-    scratch, words = memory.scratch, memory.pages.words
-    known, page, filled = np.int64(-1), np.int64(0), np.uint32(0)
-    start = scratch[ADDRESS]
-    if scratch[PATTERN] != SCATTERED and not storing and start & (size - 1) == 0:
-        near = start >> 7 == (scratch[ADDRESS + 31] + size - 1) >> 7
-        if near:  # one line, the most frequent
-            page, at, array = locate(memory.pages, start, scratch[HINT])
-            if page < 0:
-                return _failed(memory, np.int64(OUT_OF_RANGE if page == -1 else NO_PAGES), 0, start, size)
-            scratch[HINT] = array
-            step = size >> 2 if scratch[PATTERN] == CONTIGUOUS else 0
-            line = words[page]
-            for w in range(size >> 2):
-                D = R[first + w]
-                for l in range(32):
-                    D[l] = line[at + w + l * step]
-            return FINE
-    for l in range(32):
-        if not lane_bit(mask, l):
-            continue
-        address = scratch[ADDRESS + l]
-        if address & (size - 1):
-            return _failed(memory, np.int64(MISALIGNED), l, address, size)
-        line = np.uint32(address >> 7) & np.uint32(31)
-        if address >> 12 != known or not filled >> line & np.uint32(1):
-            page, _, array = locate(memory.pages, address, scratch[HINT])
-            if page < 0:
-                return _failed(memory, np.int64(OUT_OF_RANGE if page == -1 else NO_PAGES), l, address, size)
-            scratch[HINT] = array
-            known, filled = address >> 12, words[page, FILLED]
-        at = (address >> 2) & 1023
-        for w in range(size >> 2):
-            if storing:
-                words[page, at + w] = R[first + w, l]
-            else:
-                R[first + w, l] = words[page, at + w]
-    return FINE
-
-
-@compiled
-def _move(ins: Any, R: Any, mask: Any, memory: Any, space: int, warp: int, slot: int) -> int:
-    """Load to or store from registers, lane by lane."""
-    if ins[ops.Z] & 255 < 4:
-        return _move_small(ins, R, mask, memory, space, warp, slot)
-    if space == ops.SHARED:
-        return _move_inside(ins, R, mask, memory, memory.shared[slot], np.int64(1), np.int64(SHARED_RANGE))
-    if space == ops.LOCAL:
-        return _move_inside(ins, R, mask, memory, memory.local[warp], np.int64(32), np.int64(LOCAL_RANGE))
-    return _move_global(ins, R, mask, memory)
-
-
-@compiled
-def _half_sum(a: Any, b: Any, bf16: int) -> Any:
-    low = to_half(from_half(a, bf16) + from_half(b, bf16), bf16, 0)
-    high = to_half(from_half(a >> np.uint32(16), bf16) + from_half(b >> np.uint32(16), bf16), bf16, 0)
-    return np.uint64(low | (high << np.uint32(16)))
-
-
-@compiled
-def _combined(how: int, kind: int, old: Any, value: Any, other: Any) -> Any:
-    """Return what an atomic operation leaves in memory."""
-    if how == ops.COMPARE_AND_SWAP:
-        return other if old == value else old
-    if how == ops.EXCHANGE:
-        return value
-    if how == ops.AND_WITH:
-        return old & value
-    if how == ops.OR_WITH:
-        return old | value
-    if how == ops.XOR_WITH:
-        return old ^ value
-    if how == ops.INCREMENT:
-        return np.uint64(0) if old >= value else old + np.uint64(1)
-    if how == ops.DECREMENT:
-        return value if old == np.uint64(0) or old > value else old - np.uint64(1)
-    if kind == ops.T_F32:
-        return np.uint64(bits_of(np.float32(float_of(np.uint32(old)) + float_of(np.uint32(value)))))
-    if kind == ops.T_F64:
-        return bits_of_double(double_of(old) + double_of(value))
-    if kind in (ops.T_F16X2, ops.T_BF16X2):
-        return _half_sum(np.uint32(old), np.uint32(value), ops.BF16 if kind == ops.T_BF16X2 else 0)
-    if how == ops.ADD_TO:
-        return old + value
-    smaller = how == ops.MIN_OF
-    if kind == ops.T_S32:
-        x, y = np.int64(np.int32(np.uint32(old))), np.int64(np.int32(np.uint32(value)))
-        return old if (x < y) == smaller else value
-    if kind == ops.T_S64:
-        return old if (np.int64(old) < np.int64(value)) == smaller else value
-    return old if (old < value) == smaller else value
-
-
-@compiled
-def _atomic(ins: Any, R: Any, mask: Any, memory: Any, space: int, warp: int, slot: int) -> int:
-    """Read, combine and write, lane after lane. C: value, C_AND: row of the second value, X2 in TARGET: operation."""
-    kind, how = ins[ops.C_XOR], ins[ops.C_ADD]
-    wide = kind in (ops.T_U64, ops.T_S64, ops.T_F64)
-    size = 8 if wide else 4
-    values, others = ins[ops.C], ins[ops.C_AND]
-    for l in range(32):
-        if not lane_bit(mask, l):
-            continue
-        address = memory.scratch[ADDRESS + l]
-        if address & (size - 1):
-            return _failed(memory, np.int64(MISALIGNED), l, address, size)
-        status, word = _read(memory, space, warp, slot, l, address)
-        if status != FINE:
-            return _failed(memory, status, l, address, size)
-        old, value, other = np.uint64(word), np.uint64(R[values][l]), np.uint64(R[others][l])
-        if wide:
-            old |= np.uint64(_read(memory, space, warp, slot, l, address + 4)[1]) << np.uint64(32)
-            value |= np.uint64(R[values + 1][l]) << np.uint64(32)
-            other |= np.uint64(R[others + 1][l]) << np.uint64(32)
-        made = _combined(how, kind, old, value, other)
-        _write(memory, space, warp, slot, l, address, np.uint32(made & np.uint64(0xFFFFFFFF)))
-        if wide:
-            _write(memory, space, warp, slot, l, address + 4, np.uint32(made >> np.uint64(32)))
-        if ins[ops.OP] == ops.ATOMIC:
-            R[ins[ops.D], l] = np.uint32(old & np.uint64(0xFFFFFFFF))
-            if wide:
-                R[ins[ops.D] + 1, l] = np.uint32(old >> np.uint64(32))
-    return FINE
-
-
-@compiled
-def _copy(ins: Any, R: Any, P: Any, mask: Any, memory: Any, warp: int, slot: int) -> int:
-    """Copy from global to shared memory (LDGSTS): the addresses in shared memory are in row C plus C_ADD."""
-    size = ins[ops.Z] & 255
-    target = R[ins[ops.C]]
-    for l in range(32):
-        if not lane_bit(mask, l):
-            continue
-        into = np.int64(target[l]) + ins[ops.C_ADD] + np.int64(R[ins[ops.C_XOR]][l])
-        if memory.scratch[ADDRESS + l] & (size - 1) or into & (size - 1):
-            return _failed(memory, np.int64(MISALIGNED), l, memory.scratch[ADDRESS + l], size)
-        for w in range(size // 4):
-            status, word = _read(memory, np.int64(ops.GLOBAL), warp, slot, l, memory.scratch[ADDRESS + l] + 4 * w)
-            if status == FINE:
-                status = _read(memory, np.int64(ops.SHARED), warp, slot, l, into + 4 * w)[0]
-            if status == FINE:
-                _write(memory, np.int64(ops.SHARED), warp, slot, l, into + 4 * w, word)
-            if status != FINE:
-                return _failed(memory, status, l, memory.scratch[ADDRESS + l], size)
-    return FINE
-
-
-@compiled
-def _matrix(ins: Any, R: Any, mask: Any, memory: Any, warp: int, slot: int) -> int:
-    """Load or store 8x8 matrices of 16-bit elements (LDSM, STSM): lane 8m+i has the address of row i of matrix m."""
-    count, transposed, storing = ins[ops.Z] & 255, ins[ops.MODE], ins[ops.OP] == ops.STORE_MATRIX
-    for m in range(count):
-        for l in range(32):
-            made = np.uint32(0)
-            for h in range(2):
-                i, j = (l // 4, 2 * (l % 4) + h) if not transposed else (2 * (l % 4) + h, l // 4)
-                address = memory.scratch[ADDRESS + 8 * m + i] + 2 * j
-                if storing:
-                    value = np.uint32(R[ins[ops.C] + m][l] >> np.uint32(16 * h))
-                    status = _part(memory, np.int64(ops.SHARED), warp, slot, l, address, np.int64(2), value)
-                else:
-                    status, word = _read(memory, np.int64(ops.SHARED), warp, slot, l, address)
-                    part = np.uint32(word >> np.uint32(8 * (address & 3))) & np.uint32(0xFFFF)
-                    made |= part << np.uint32(16 * h)
-                if status != FINE:
-                    return _failed(memory, status, l, address, np.int64(2))
-            if not storing:
-                R[ins[ops.D] + m, l] = made
-    return FINE
-
-
-@compiled
-def access(
-    ins: Any, pc: int, R: Any, P: Any, mask: Any, memory: Any, warp: int, slot: int, sm: int, number: int
-) -> int:
-    """Run one memory instruction; return how it went. `number` tells warps of the whole grid apart."""
-    op = ins[ops.OP]
-    stats = memory.stats
-    if mask == np.uint32(0):
+    if s[PATTERN] != SCATTERED and s[ADDRESS] & (size - 1) == 0 and _move_span(m, pc, w, size):
         return FINE
-    _addresses(ins, R, mask, memory.scratch)
-    space = _space(ins, memory, mask)
-    find_pattern(memory.scratch, mask, ins[ops.Z] & 255)
-    if op == ops.SPACE_QUERY:
-        set_predicate(P, ins[ops.PD], mask, np.uint32(0xFFFFFFFF) if space == ins[ops.Z] & 255 else np.uint32(0))
-        return FINE
-    size = ins[ops.Z] & 255
-    if op in (ops.LOAD, ops.STORE):
-        status = _move(ins, R, mask, memory, space, warp, slot)
-    elif op in (ops.ATOMIC, ops.REDUCTION):
-        status = _atomic(ins, R, mask, memory, space, warp, slot)
-        queue(memory, pc, mask)
-    elif op == ops.COPY:
-        status = _copy(ins, R, P, mask, memory, warp, slot)
-    else:
-        status = _matrix(ins, R, mask, memory, warp, slot)
-        stats[pc, REQUESTS] += 1
-        stats[pc, USEFUL_BYTES] += 128 * size
-        for m in range(size):
-            lanes = np.uint32(0xFF) << np.uint32(8 * m)
-            stats[pc, WAVEFRONTS] += shared_wavefronts(memory.scratch, np.uint32(lanes), np.int64(16))
-        return status
+    at, made, words = lanes(), lanes(), m.pages.words.reshape(-1)
+    for l in range(32):
+        at[l] = 0
+    status = _places(m, mask, size, at)
     if status != FINE:
         return status
-    if space == ops.SHARED:
-        stats[pc, REQUESTS] += 1
-        stats[pc, USEFUL_BYTES] += size * count_bits(mask)
-        stats[pc, WAVEFRONTS] += shared_wavefronts(memory.scratch, mask, size)
-        return FINE
-    if space == ops.LOCAL:
-        for l in range(32):
-            offset = memory.scratch[ADDRESS + l] & 0xFFFFFF
-            memory.scratch[PATTERN] = SCATTERED
-            memory.scratch[ADDRESS + l] = (
-                LOCAL_BASE + (number * (memory.local.shape[1] >> 5) + (offset >> 2)) * 128 + 4 * l
-            )
-    writes = np.int64(0 if op in (ops.LOAD, ops.COPY) else 1 if op == ops.STORE else 2)
-    touch(memory, pc, mask, size, writes, sm, space == ops.LOCAL)
+    for k in range(size >> 2):
+        D = R[first + k]
+        if storing:
+            for l in range(32):
+                if lane_bit(mask, l):
+                    words[at[l] + np.uint32(k)] = D[l]
+        else:
+            for l in range(32):
+                made[l] = words[at[l] + np.uint32(k)]
+            keep(D, made, mask)
     return FINE
+
+
+@handler(ops.MEMORY, ops.LOAD, ops.STORE)
+def _move(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Load to or store from registers."""
+    ins = m.table[pc]
+    if no_pages(m):
+        return NO_PAGES
+    if mask == np.uint32(0):
+        return FINE
+    space = prepare(m, pc, w, mask)
+    if ins[ops.Z] & 255 < 4:
+        status = call(m.services[SMALL], m, pc, w, space, mask)
+    elif space == ops.SHARED:
+        status = _move_inside(m, pc, w, mask, m.shared[m.warps[w, SLOT]], np.int64(1), np.int64(SHARED_RANGE))
+    elif space == ops.LOCAL:
+        status = _move_inside(m, pc, w, mask, m.local[w], np.int64(32), np.int64(LOCAL_RANGE))
+    else:
+        status = _move_global(m, pc, w, mask)
+    storing = np.int64(ins[ops.OP] == ops.STORE)
+    return call(m.services[ACCOUNT], m, pc, w, space + 16 * storing, mask) if status == FINE else status

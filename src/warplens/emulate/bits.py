@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
-import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 _jit: Any = njit  # their types describe less than they take
 _intrinsic: Any = intrinsic
-_carray: Any = vars(numba)["carray"]
+_array_module: Any = arrayobj
+_codegen: Any = cgutils
 
 
 def _cast(source: Any, target: Any, ir_target: Any) -> Any:
@@ -67,50 +68,52 @@ leading_zeros = _count("ctlz")
 trailing_zeros = _count("cttz")
 
 
+OPTIONS = {"error_model": "numpy", "nogil": True}
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function that only compiled code calls."""
-    return _jit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    """Compile a function that only compiled code calls; it becomes a part of what calls it."""
+    return _jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls."""
-    return _jit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    return _jit(cache=True, no_cfunc_wrapper=True, **OPTIONS)(function)
 
 
-@_intrinsic  # type: ignore[untyped-decorator]
-def _pointer(context: Any, number: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.uintp), generate
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a small function into the place that calls it."""
+    return _jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **OPTIONS)(function)
 
 
-# The same memory as an array that nobody counts references to: its rows cost nothing to take.
-@compiled
-def bare_u32(x: Any) -> Any:
-    """Return a bare array of 32-bit words."""
-    return _carray(_pointer(x.ctypes.data), x.shape, np.uint32)
+def bare_array(context: Any, builder: Any, dtype: Any, data: Any, sizes: list[Any]) -> Any:
+    """Generate an array that nobody counts references to: its rows cost nothing to take."""
+    word = ir.IntType(64)
+    item = word(context.get_abi_sizeof(context.get_data_type(dtype)))
+    strides, step = [item] * len(sizes), item
+    for k in reversed(range(len(sizes))):
+        strides[k] = step
+        step = builder.mul(step, sizes[k])
+    array = _array_module.make_array(types.Array(dtype, len(sizes), "C"))(context, builder)
+    _array_module.populate_array(
+        array, data=data, shape=_codegen.pack_array(builder, sizes), strides=_codegen.pack_array(builder, strides),
+        itemsize=item, meminfo=None,
+    )  # fmt: skip
+    return array._getvalue()
 
 
-@compiled
-def bare_i64(x: Any) -> Any:
-    """Return a bare array of 64-bit whole numbers."""
-    return _carray(_pointer(x.ctypes.data), x.shape, np.int64)
+def _own(dtype: Any, item: Any) -> Any:
+    @_intrinsic  # type: ignore[untyped-decorator]
+    def own(context: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            items = _codegen.alloca_once(builder, ir.ArrayType(item, 32))
+            return bare_array(context, builder, dtype, builder.bitcast(items, item.as_pointer()), [ir.IntType(64)(32)])
+
+        return types.Array(dtype, 1, "C")(), generate
+
+    return own
 
 
-@compiled
-def bare_i32(x: Any) -> Any:
-    """Return a bare array of 32-bit whole numbers."""
-    return _carray(_pointer(x.ctypes.data), x.shape, np.int32)
-
-
-@compiled
-def bare_f64(x: Any) -> Any:
-    """Return a bare array of doubles."""
-    return _carray(_pointer(x.ctypes.data), x.shape, np.float64)
-
-
-@compiled
-def bare_u8(x: Any) -> Any:
-    """Return a bare array of bytes."""
-    return _carray(_pointer(x.ctypes.data), x.shape, np.uint8)
+# 32 items of the function's own: loops that read some rows of registers and may write one of them are slow.
+lanes = _own(types.uint32, ir.IntType(32))
+wide_lanes = _own(types.int64, ir.IntType(64))

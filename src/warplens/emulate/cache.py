@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.emulate.bits import compiled
+from warplens.emulate.handlers import CACHES, service
 from warplens.emulate.layout import (
     ARRAY,
+    FINE,
     L1_HITS,
     L2_HITS,
     L2_SECTORS,
@@ -36,7 +38,7 @@ TIME, WRITTEN_BACK = range(2)
 # Kinds of access.
 LOAD, STORE, ATOMIC = range(3)
 # Words of the map per page: sectors read, sectors written.
-READ, WRITTEN, MAP_WORDS = 0, 4, 8
+READ, WRITTEN, MAP_WORDS = 0, 1, 2
 
 Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
@@ -110,18 +112,18 @@ def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool, by_chance
 def _mark(memory: Any, pc: int, line: Any, sectors: Any, kind: int) -> None:
     """Mark sectors in the map of their page."""
     arrays = memory.pages.arrays
-    array = find_array(memory.pages, line << 7)
+    array = find_array(memory.pages, line << 7, np.int64(1))
     if array < 0:
         return
     memory.stats[pc, ARRAY] = array + 1
-    page = memory.pages.table[arrays[array, FIRST_PAGE] + (((line << 7) - arrays[array, BASE]) >> 12)]
+    page = np.int64(memory.pages.table[arrays[array, FIRST_PAGE] + (((line << 7) - arrays[array, BASE]) >> 10)]) - 1
     if page < 0 or page >= memory.touched.shape[0]:
         return
-    word, bits = (line & 31) >> 3, np.uint32(sectors) << np.uint32(4 * (line & 7))
+    bits = np.uint32(sectors) << np.uint32(4 * (line & 7))
     if kind != STORE:
-        memory.touched[page, READ + word] |= bits
+        memory.touched[page, READ] |= bits
     if kind != LOAD:
-        memory.touched[page, WRITTEN + word] |= bits
+        memory.touched[page, WRITTEN] |= bits
 
 
 @compiled
@@ -137,10 +139,14 @@ def _follow_stride(stats: Any, pc: int, line: Any) -> None:
     stats[pc, STRIDE + stats[pc, LOOKUPS] % STRIDES] = step
 
 
-@compiled
-def lookup(memory: Any, pc: int, count: int, kind: int, sm: int, local: bool) -> None:
-    """Send the lines of one access (in the scratch array) through the caches; atomics are done in L2."""
+@service(CACHES)
+def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
+    """Send the lines of one access (in the scratch array) through the caches; atomics are done in L2.
+
+    how: twice the kind of access, plus one if it is local.
+    """
     l1, l2, stats = memory.l1, memory.l2, memory.stats
+    kind, local = np.int64(how >> np.uint32(1)), how & np.uint32(1) != 0
     if count > 0 and not local:
         _follow_stride(stats, pc, memory.scratch[LINE])
     for i in range(count):
@@ -169,3 +175,4 @@ def lookup(memory: Any, pc: int, count: int, kind: int, sm: int, local: bool) ->
                 elif hits != sectors:
                     _keep(l2, 0, 2 * line + half, 3, False, False)
                 stats[pc, L2_HITS] += _bits(hits)
+    return FINE

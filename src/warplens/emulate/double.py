@@ -9,7 +9,9 @@ import numpy as np
 
 from warplens.emulate import ops
 from warplens.emulate.bits import bits_of_double, compiled, double_of, fma64
+from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import joined, lane_bit, predicate, set_predicate
+from warplens.emulate.layout import FINE
 from warplens.emulate.single import holds
 
 _NAN = np.uint64(0xFFF8000000000000)
@@ -64,9 +66,10 @@ def _arithmetic(op: int, x: Any, y: Any, z: Any, mode: int) -> Any:
     return _directed(value, (total - value) + (lost + low), mode)
 
 
-@compiled
-def double(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.DOUBLE)
+def double(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Run one double-precision instruction for the lanes in the mask."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     op, mode = ins[ops.OP], ins[ops.MODE] & 3
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
@@ -98,3 +101,4 @@ def double(ins: Any, R: Any, P: Any, mask: Any) -> None:
     if op == ops.DSETP:
         set_predicate(P, ins[ops.PD], mask, joined(bits, ins[ops.Y], extra))
         set_predicate(P, ins[ops.PD2], mask, joined(np.uint32(bits ^ np.uint32(0xFFFFFFFF)), ins[ops.Y], extra))
+    return FINE

@@ -28,6 +28,7 @@ _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
 _GAP = 1 << 21  # between arrays: what runs over an end is seen
 _SHARED_RESERVED = 1024
 _BUDGET = 200_000_000
+_PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
 
 
 class EmulationError(WarplensError):
@@ -90,25 +91,29 @@ class Emulator:
         return pages.Pages(
             arrays=np.array(rows, np.int64),
             numbers=np.array(numbers, np.float64),
-            table=np.append(np.full(first, -1, np.int32), np.int32(0)),
-            words=np.zeros((1024, pages.PAGE_WORDS + 1), np.uint32),
+            table=np.zeros(first + 1, np.int32),
+            words=np.zeros((_PAGES, pages.PAGE_WORDS), np.uint32),
+            filled=np.zeros(_PAGES, np.uint32),
             given=np.concatenate(given) if given else np.zeros(1, np.uint8),
         )
 
     def _grow(self) -> None:
-        p = self.pages
-        more = p.words.shape[0]
-        if 2 * more * pages.PAGE_BYTES > 1 << 31:
+        count = len(self.pages.words)
+        if 2 * count * pages.PAGE_BYTES > 1 << 31:
             raise WarplensError("the kernel touches more than 2 GiB of memory in the emulated blocks: emulate fewer")
-        self.pages = p._replace(words=np.concatenate([p.words, np.zeros_like(p.words)]))
-        self.touched = np.concatenate([self.touched, np.zeros_like(self.touched)])
+        words, filled = np.zeros((2 * count, pages.PAGE_WORDS), np.uint32), np.zeros(2 * count, np.uint32)
+        words[:count], filled[:count] = self.pages.words, self.pages.filled
+        self.pages = self.pages._replace(words=words, filled=filled)
+        touched = np.zeros((2 * count, MAP_WORDS), np.uint32)
+        touched[:count] = self.touched
+        self.touched = touched
 
     def forget(self) -> None:
         """Let all arrays have their first contents again."""
-        self.pages.table[:] = -1
-        self.pages.table[-1] = 0
-        self.pages.words[:, pages.FILLED] = 0
-        self.touched[:] = 0
+        used = int(self.pages.table[-1])
+        self.pages = self.pages._replace(table=np.zeros_like(self.pages.table))
+        self.pages.filled[:used] = 0
+        self.touched[:used] = 0
 
     def array(self, name: str | int) -> npt.NDArray[Any]:
         """Return the contents of a pointer argument (by name or position) as they are now."""
@@ -118,16 +123,16 @@ class Emulator:
         made = np.ascontiguousarray(contents(argument, i, self.call.folder)(np.arange(count))).view(np.uint8)
         row = next(r for r in self.pages.arrays if r[pages.BASE] == self.addresses[i])
         first, size = int(row[pages.FIRST_PAGE]), int(row[pages.BYTES])
-        for k, page in enumerate(self.pages.table[first : first + -(-size // pages.PAGE_BYTES)]):
-            if page >= 0:
-                raw, filled = self.pages.words[page].view(np.uint8), int(self.pages.words[page, pages.FILLED])
-                for line in range(32):
-                    if filled >> line & 1:
-                        start = k * pages.PAGE_BYTES + 128 * line
-                        end = min(start + 128, size)
-                        if end > start:
-                            made[start:end] = raw[128 * line : 128 * line + end - start]
-        return made.view(dtype_of(argument.element))
+        count = -(-size // pages.PAGE_BYTES)
+        table = self.pages.table[first : first + count]
+        touched = np.flatnonzero(table)
+        filled = self.pages.filled[table[touched] - 1, None] >> np.arange(32, dtype=np.uint32) & 1 != 0
+        whole = np.zeros((count, 32, pages.PAGE_BYTES // 32), np.uint8)
+        whole.reshape(-1)[:size] = made
+        pages_of, sectors = np.nonzero(filled)
+        raw = self.pages.words.view(np.uint8).reshape(-1, 32, pages.PAGE_BYTES // 32)
+        whole[touched[pages_of], sectors] = raw[table[touched[pages_of]] - 1, sectors]
+        return whole.reshape(-1)[:size].view(dtype_of(argument.element))
 
     # ---- constants
 
@@ -172,6 +177,10 @@ class Emulator:
         return -(-size // 4)
 
     # ---- running
+
+    def is_compiled(self) -> bool:
+        """Whether the machine code for this kernel is there; if not, the first run of it takes some seconds more."""
+        return engine.is_compiled(self.code.table, self.caches[0])
 
     def run(
         self,
@@ -252,7 +261,7 @@ class Emulator:
             warps=table,
             blocks=per_slot,
             unknown=np.zeros((warps, registers.shape[1] + 17), np.uint32),
-            flags=np.zeros(4, np.int64),
+            flags=np.zeros(layout.FLAGS, np.int64),
         )
 
     # ---- errors

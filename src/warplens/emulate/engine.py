@@ -10,24 +10,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from numba import types
 
 from warplens.emulate import ops
-from warplens.emulate.access import Memory, access
-from warplens.emulate.bits import (
-    bare_f64,
-    bare_i32,
-    bare_i64,
-    bare_u8,
-    bare_u32,
-    compiled,
-    entry,
-)  # fmt: skip
-from warplens.emulate.control import control, rotate
-from warplens.emulate.double import double
-from warplens.emulate.exchange import count_bits, exchange, special
-from warplens.emulate.half import convert, half
-from warplens.emulate.integer import integer
-from warplens.emulate.integer_parts import lane_bit, predicate
+from warplens.emulate.access import Memory
+from warplens.emulate.bits import compiled
+from warplens.emulate.cache import Cache
+from warplens.emulate.control import rotate
+from warplens.emulate.exchange import count_bits
+from warplens.emulate.handlers import MACHINE, Compiled, call, handlers, services
+from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (
     BAD_TARGET,
     DELAY,
@@ -38,12 +31,12 @@ from warplens.emulate.layout import (
     FINE,
     GROUPS,
     MASK,
+    NEXT_GROUP,
+    NEXT_TURN,
+    NEXT_WARP,
     NO_PAGES,
-    NUMBER,
     PC,
     READY,
-    SLOT,
-    SM,
     SOME_UNKNOWN,
     STATE,
     STORED_UNKNOWN,
@@ -53,12 +46,13 @@ from warplens.emulate.layout import (
     UNKNOWN_BRANCH,
     WORK,
 )
-from warplens.emulate.pages import Pages
-from warplens.emulate.single import single
+from warplens.emulate.views import viewed
 
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
 TURN = 64
+Table = npt.NDArray[np.int64]
+machine_at = viewed(MACHINE)
 
 
 class State(NamedTuple):
@@ -100,25 +94,6 @@ def _spread_unknown(s: Any, names: Any, w: int, pc: int, mask: Any, unknown: Any
 
 
 @compiled
-def _load_constant(ins: Any, R: Any, mask: Any, banks: Any) -> None:
-    """Load from a constant bank by a register: words or parts of them."""
-    A = R[ins[ops.A]]
-    bank, size = banks[ins[ops.Y]], ins[ops.Z]
-    for l in range(32):
-        if not lane_bit(mask, l):
-            continue
-        at = np.int64(np.uint32(np.int64(A[l]) + ins[ops.X]))
-        word = bank[(at >> 2) % bank.shape[0]]
-        if size < 4:
-            word = np.uint32(word >> np.uint32(8 * (at & 3))) & (np.uint32(0xFF) if size == 1 else np.uint32(0xFFFF))
-            if ins[ops.MODE] & ops.SIGNED and word >> np.uint32(8 * size - 1):
-                word |= np.uint32(0xFFFFFF00) if size == 1 else np.uint32(0xFFFF0000)
-        R[ins[ops.D], l] = word
-        if size == 8:
-            R[ins[ops.D] + 1, l] = bank[((at >> 2) + 1) % bank.shape[0]]
-
-
-@compiled
 def _follow_unknown(ins: Any, names: Any, s: Any, w: int, pc: int, mask: Any, active: Any) -> int:
     """Carry unknown values from what an instruction reads to what it writes; refuse to branch or address by them."""
     group = ins[ops.GROUP]
@@ -145,138 +120,111 @@ def _unknown_address(s: Any, ins: Any, w: int, active: Any) -> bool:
 
 
 @compiled
-def _compute(ins: Any, R: Any, P: Any, active: Any) -> None:
-    """Run one instruction that only touches registers."""
-    group = ins[ops.GROUP]
-    if group == ops.INTEGER:
-        integer(ins, R, P, active)
-    elif group == ops.SINGLE:
-        single(ins, R, P, active)
-    elif group == ops.DOUBLE:
-        double(ins, R, P, active)
-    elif group == ops.HALF:
-        half(ins, R, P, active)
-    elif group == ops.CONVERT:
-        convert(ins, R, P, active)
-    elif group == ops.LANES:
-        exchange(ins, R, P, active)
-
-
-@compiled
-def _trace(memory: Any, w: int, first: int, stop: int) -> None:
+def _trace(m: Any, w: int, first: int, stop: int) -> None:
     """Note a straight run of a warp, as long as there is room."""
-    at = memory.scratch[TRACED]
+    at = m.scratch[TRACED]
     if stop > first:
-        if at < memory.trace.shape[0]:
-            memory.trace[at, 0], memory.trace[at, 1], memory.trace[at, 2] = w, first, stop
-        memory.scratch[TRACED] = at + 1
+        if at < m.trace.shape[0]:
+            m.trace[at, 0], m.trace[at, 1], m.trace[at, 2] = w, first, stop
+        m.scratch[TRACED] = at + 1
 
 
 @compiled
-def _turn(table: Any, names: Any, s: Any, memory: Any, w: int, g: int, turn: int) -> Any:
+def _turn(m: Any, w: int, g: int, turn: int) -> Any:
     """Run one group until it waits, ends, splits, or its turn is over; return (status, place, what is left)."""
-    R, P, stats, pages = s.registers[w], s.predicates[w], memory.stats, memory.pages
-    pc = s.warps[w, PC + g]
-    first = pc
-    mask = np.uint32(s.warps[w, MASK + g])
+    table, handlers, stats, flags = m.table, m.handlers, m.stats, m.flags
+    P, warp = m.predicates[w], m.warps[w]
+    pc = first = warp[PC + g]
+    mask = np.uint32(warp[MASK + g])
     while turn > 0:
         if pc >= table.shape[0]:
             return BAD_TARGET, pc - 1, turn
         ins = table[pc]
         active = np.uint32(mask & predicate(P, ins[ops.GUARD], ins[ops.GUARD_NOT]))
         group = ins[ops.GROUP]
-        if s.flags[SOME_UNKNOWN] or group == ops.UNKNOWN:
-            status = _follow_unknown(ins, names, s, w, pc, mask, active)
-            if status != FINE:
-                return status, pc, turn
-        if group == ops.MEMORY:
-            if pages.table[-1] + 64 > pages.words.shape[0]:
-                s.warps[w, PC + g] = pc
-                _trace(memory, w, first, pc)
-                return NO_PAGES, pc, turn
-            status = access(ins, pc, R, P, active, memory, w, s.warps[w, SLOT], s.warps[w, SM], s.warps[w, NUMBER])
-            if status != FINE:
-                return status, pc, turn
-        elif group == ops.LANES and ins[ops.OP] >= 100:
-            special(ins, R, active, s.threads[w], s.warps[w], s.warps[w, WORK] + TURN - turn)
-        elif group == ops.INTEGER and ins[ops.OP] == ops.LOAD_CONSTANT:
-            _load_constant(ins, R, active, memory.banks)
-        elif group != ops.CONTROL:
-            _compute(ins, R, P, active)
+        status = np.int64(FINE)
+        if flags[SOME_UNKNOWN] or group == ops.UNKNOWN:
+            status = _follow_unknown(ins, m, m, w, pc, mask, active)
+        groups = warp[GROUPS]
+        if group == ops.CONTROL:
+            warp[PC + g] = pc
+        if handlers[pc] and status == FINE:
+            status = call(handlers[pc], m, pc, w, g, active)
+        if status != FINE:
+            warp[PC + g] = pc
+            _trace(m, w, first, pc)
+            return status, pc, turn
         stats[pc, EXECUTED] += 1
         stats[pc, THREADS] += count_bits(active)
+        warp[WORK] += 1
         turn -= 1
-        if group == ops.CONTROL:
-            s.warps[w, PC + g] = pc
-            groups = s.warps[w, GROUPS]
-            status = control(ins, R, P, s, w, g, active, table.shape[0])
-            if status != FINE:
-                return status, pc, turn
-            if s.warps[w, GROUPS] != groups or s.warps[w, STATE + g] != READY:
-                _trace(memory, w, first, pc + 1)
-                return FINE, pc, turn
-            if s.warps[w, PC + g] != pc + 1:
-                _trace(memory, w, first, pc + 1)
-                first = s.warps[w, PC + g]
-            pc = s.warps[w, PC + g]
-            mask = np.uint32(s.warps[w, MASK + g])
-        else:
+        if group != ops.CONTROL:
             pc += 1
-    s.warps[w, PC + g] = pc
-    _trace(memory, w, first, pc)
+            continue
+        gone = warp[GROUPS] != groups or warp[STATE + g] != READY
+        if gone or warp[PC + g] != pc + 1:
+            _trace(m, w, first, pc + 1)
+            first = warp[PC + g]
+        if gone:
+            return FINE, pc, turn
+        pc = warp[PC + g]
+        mask = np.uint32(warp[MASK + g])
+    warp[PC + g] = pc
+    _trace(m, w, first, pc)
     return FINE, pc, turn
 
 
-@entry
-def run(table: Any, names: Any, s: Any, memory: Any, budget: int) -> int:
+def _run(address: int, budget: int) -> int:
     """Run all warps to their end, or until `budget` instructions have run; the scratch array says what failed where."""
-    p = memory.pages
-    pages = Pages(bare_i64(p.arrays), bare_f64(p.numbers), bare_i32(p.table), bare_u32(p.words), bare_u8(p.given))
-    bare_memory = Memory(
-        pages, bare_u32(memory.shared), bare_u32(memory.local), bare_u32(memory.banks), bare_i64(memory.stats),
-        bare_i64(memory.scratch), bare_i64(memory.l1), bare_i64(memory.l2), bare_u32(memory.touched),
-        bare_i32(memory.trace),
-    )  # fmt: skip
-    bare_state = State(
-        bare_u32(s.registers), bare_u32(s.predicates), bare_i64(s.threads), bare_i64(s.warps), bare_i64(s.blocks),
-        bare_u32(s.unknown), bare_i64(s.flags),
-    )  # fmt: skip
-    bare_names = Names(
-        bare_i64(names.reads), bare_i64(names.reads_at), bare_i64(names.writes), bare_i64(names.writes_at)
-    )
-    return _run(bare_i64(table), bare_names, bare_state, bare_memory, budget)
-
-
-@compiled
-def _run(table: Any, names: Any, s: Any, memory: Any, budget: int) -> int:
-    error = memory.scratch
+    m = machine_at(address)
+    warps, flags, error = m.warps, m.flags, m.scratch
+    first, g, turn = flags[NEXT_WARP], flags[NEXT_GROUP], flags[NEXT_TURN]
+    moved = alive = turn > 0
     while True:
-        moved, alive = False, False
-        for w in range(s.warps.shape[0]):
-            if s.warps[w, DELAY] > 0:
-                s.warps[w, DELAY] -= 1
+        for w in range(first, warps.shape[0]):
+            if warps[w, DELAY] > 0:
+                warps[w, DELAY] -= 1
                 moved = alive = True
                 continue
-            turn = np.int64(TURN)
-            g = np.int64(0)
-            while turn > 0 and g < s.warps[w, GROUPS]:
-                if s.warps[w, STATE + g] != READY:
+            if turn == 0:
+                g, turn = np.int64(0), np.int64(TURN)
+            while turn > 0 and g < warps[w, GROUPS]:
+                if warps[w, STATE + g] != READY:
                     g += 1
                     continue
                 before = turn
-                status, pc, turn = _turn(table, names, s, memory, w, g, turn)
-                s.flags[EXECUTED_ALL] += before - turn
-                s.warps[w, WORK] += before - turn
+                status, pc, turn = _turn(m, w, g, turn)
+                flags[EXECUTED_ALL] += before - turn
                 if status != FINE:
                     error[ERROR], error[ERROR + 4], error[ERROR + 5] = status, pc, w
+                    flags[NEXT_WARP], flags[NEXT_GROUP], flags[NEXT_TURN] = w, g, turn
                     return GROW if status == NO_PAGES else FAILED
                 moved = True
-            if turn == 0 and s.warps[w, GROUPS] > 1:
-                rotate(s, w)
-            alive = alive or s.warps[w, GROUPS] > 0
+            if turn == 0 and warps[w, GROUPS] > 1:
+                rotate(m, w)
+            alive = alive or warps[w, GROUPS] > 0
+            turn = np.int64(0)
         if not alive:
             return DONE
         if not moved:
             return DEADLOCK
-        if s.flags[EXECUTED_ALL] > budget:
+        if flags[EXECUTED_ALL] > budget:
             return BUDGET
+        first, moved, alive = np.int64(0), False, False
+
+
+_compiled_run = Compiled(_run, types.int64(types.int64, types.int64))
+
+
+def run(table: Table, names: Names, state: State, memory: Memory, budget: int) -> int:
+    """Run all warps to their end, or until `budget` instructions have run; return how it went."""
+    needed = handlers(table), services(memory.l1)
+    per_row, others = (np.array([one.address if one else 0 for one in part]) for part in needed)
+    arrays = {"table": table, "handlers": per_row, "services": others}
+    block = MACHINE.block({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()})
+    return _compiled_run.call(block.ctypes.data, budget)
+
+
+def is_compiled(table: Table, l1: Cache) -> bool:
+    """Whether all that a program needs has been compiled before."""
+    return all(one.is_ready() for one in {_compiled_run, *handlers(table), *services(l1)} if one)

@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import compiled, popcount, trailing_zeros
-from warplens.emulate.integer_parts import lane_bit, predicate, set_predicate
+from warplens.emulate.bits import compiled, inlined, lanes, popcount, trailing_zeros
+from warplens.emulate.handlers import handler
+from warplens.emulate.integer_parts import keep, lane_bit, predicate, set_predicate
+from warplens.emulate.layout import FINE, WORK
 
 _ALL = np.uint32(0xFFFFFFFF)
 
 
-@compiled
-def _shuffled(ins: Any, R: Any, P: Any, mask: Any) -> None:
-    A, B, C = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]]
-    values = A.copy()
-    inside = np.uint32(0)
+@handler(ops.LANES, ops.SHFL)
+def _shuffled(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Read a register of another lane."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
+    A, B, C, made = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], lanes()
+    inside, how = np.uint32(0), ins[ops.X]
     for l in range(32):
-        if not lane_bit(mask, l):
-            continue
         step, clamp, segment = np.int64(B[l] & 31), np.int64(C[l] & 31), np.int64((C[l] >> np.uint32(8)) & 31)
         largest = (l & segment) | (clamp & ~segment)
-        how = ins[ops.X]
         if how == 0:  # IDX
             source = (l & segment) | (step & ~segment & 31)
             ok = source <= largest
@@ -39,12 +39,15 @@ def _shuffled(ins: Any, R: Any, P: Any, mask: Any) -> None:
         if not ok:
             source = l
         inside |= np.uint32(ok) << np.uint32(l)
-        R[ins[ops.D], l] = values[source & 31]
+        made[l] = A[source & 31]
     set_predicate(P, ins[ops.PD], mask, inside)
+    return keep(R[ins[ops.D]], made, mask)
 
 
-@compiled
-def _matched(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.LANES, ops.MATCH)
+def _matched(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Find the lanes that hold the same value."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A = R[ins[ops.A]]
     A2 = R[ins[ops.A] + 1] if ins[ops.Y] else A
     for l in range(32):
@@ -59,6 +62,7 @@ def _matched(ins: Any, R: Any, P: Any, mask: Any) -> None:
         R[ins[ops.D], l] = same
         if ins[ops.X]:
             set_predicate(P, ins[ops.PD], np.uint32(1) << np.uint32(l), _ALL if same else np.uint32(0))
+    return FINE
 
 
 @compiled
@@ -88,18 +92,13 @@ def _reduced(ins: Any, A: Any, mask: Any) -> Any:
     return np.uint32(np.uint64(total) & np.uint64(0xFFFFFFFF))
 
 
-@compiled
-def exchange(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.LANES)
+def _exchange(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Run one instruction that looks at other lanes. Uniform results go to all lanes of their row."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     op = ins[ops.OP]
-    if op == ops.SHFL:
-        _shuffled(ins, R, P, mask)
-        return
-    if op == ops.MATCH:
-        _matched(ins, R, P, mask)
-        return
     if mask == np.uint32(0):
-        return
+        return FINE
     D = R[ins[ops.D]]
     if op == ops.VOTE:
         bits = np.uint32(predicate(P, ins[ops.PS], ins[ops.PS_NOT]) & mask)
@@ -109,21 +108,24 @@ def exchange(ins: Any, R: Any, P: Any, mask: Any) -> None:
             if ins[ops.Y] or lane_bit(mask, l):
                 D[l] = bits
         set_predicate(P, ins[ops.PD], _ALL if ins[ops.Y] else mask, _ALL if yes else np.uint32(0))
-        return
+        return FINE
     A = R[ins[ops.A]]
     lowest = np.int64(trailing_zeros(np.uint32(mask)))
     if op == ops.ELECT:
         set_predicate(P, ins[ops.PD], mask, np.uint32(1) << np.uint32(lowest))
-        return
+        return FINE
     value = np.uint32(A[lowest]) if op == ops.R2UR else _reduced(ins, A, mask)
     for l in range(32):
         D[l] = value
+    return FINE
 
 
-@compiled
-def special(ins: Any, R: Any, mask: Any, threads: Any, place: Any, clock: int) -> None:
-    """Read a special register. `threads` has the thread indices (3 x 32), `place` block indices, SM, warp."""
-    which = ins[ops.X]
+@handler(ops.LANES, ops.S2R + 100)
+def _special(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Read a special register; the clock counts the instructions of the warp."""
+    ins, R = m.table[pc], m.registers[w]
+    threads, place = m.threads[w], m.warps[w]
+    which, clock = ins[ops.X], place[WORK]
     D = R[ins[ops.D]]
     for l in range(32):
         if not lane_bit(mask, l):
@@ -157,9 +159,10 @@ def special(ins: Any, R: Any, mask: Any, threads: Any, place: Any, clock: int) -
         D[l] = np.uint32(value & 0xFFFFFFFF)
         if ins[ops.Y]:
             R[ins[ops.D] + 1, l] = np.uint32(0)
+    return FINE
 
 
-@compiled
+@inlined
 def count_bits(mask: Any) -> Any:
     """Return how many lanes are in a mask."""
     return np.int64(popcount(np.uint32(mask)))

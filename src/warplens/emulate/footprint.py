@@ -23,7 +23,7 @@ Map = npt.NDArray[np.uint32]
 
 
 class Footprint(Struct, frozen=True):
-    """Sectors of one array, as a map per page: [pages of the array that were touched, 4 words]."""
+    """Sectors of one array, as a map per page: [pages of the array that were touched, a word]."""
 
     pages: npt.NDArray[np.int64]
     bits: Map
@@ -57,8 +57,8 @@ def footprints(memory: pages.Pages, touched: Map, which: int) -> list[Footprint]
     for row in memory.arrays:
         first = int(row[pages.FIRST_PAGE])
         table = memory.table[first : first + -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)]
-        numbers = np.flatnonzero(table >= 0)
-        bits = touched[table[numbers], which : which + 4]
+        numbers = np.flatnonzero(table)
+        bits = touched[table[numbers] - 1, which : which + 1]
         used = bits.any(axis=1)
         made.append(Footprint(numbers[used], bits[used]))
     return made
@@ -92,7 +92,7 @@ class Weighted(Struct, frozen=True):
 def of_block(memory: pages.Pages, touched: Map) -> Block:
     """Return the footprints of the block that has just run, and clear the map."""
     made = Block(footprints(memory, touched, READ), footprints(memory, touched, WRITTEN))
-    touched[:] = 0
+    touched[: memory.table[-1]] = 0
     return made
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from warplens.emulate import ops
 from warplens.emulate.bits import bits_of, bits_of_double, compiled, float_of, fma64
 from warplens.emulate.double import read_double, write_double
+from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import joined, lane_bit, predicate, set_predicate
+from warplens.emulate.layout import FINE
 from warplens.emulate.single import flushed, holds, rounded
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -75,9 +77,10 @@ def _part(word: Any, code: int, which: int) -> Any:
     return np.uint32((word >> np.uint32(16)) & np.uint32(0xFFFF)) if high else np.uint32(word & np.uint32(0xFFFF))
 
 
-@compiled
-def half(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.HALF)
+def half(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Run one instruction on pairs of halves. X has the swizzle of A, B, C in two bits each."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     op, mode = ins[ops.OP], ins[ops.MODE]
     bf16 = mode & ops.BF16
     A, B, C = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]]
@@ -132,6 +135,7 @@ def half(ins: Any, R: Any, P: Any, mask: Any) -> None:
     if op == ops.HSETP2:
         set_predicate(P, ins[ops.PD], mask, joined(one, ins[ops.Y], extra))
         set_predicate(P, ins[ops.PD2], mask, joined(two, ins[ops.Y], extra))
+    return FINE
 
 
 @compiled
@@ -212,9 +216,10 @@ def _integer_source(ins: Any, R: Any, l: int) -> Any:
     return word, False
 
 
-@compiled
-def convert(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.CONVERT)
+def convert(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Run one conversion for the lanes in the mask. X: bits of the result, Y: bits of the source, Z: which part."""
+    ins, R = m.table[pc], m.registers[w]
     op, mode = ins[ops.OP], ins[ops.MODE]
     for l in range(32):
         if not lane_bit(mask, l):
@@ -256,3 +261,4 @@ def convert(ins: Any, R: Any, P: Any, mask: Any) -> None:
             low_limit = -(1 << (ins[ops.X] - 1)) if mode & ops.SIGNED else 0
             high_limit = (1 << (ins[ops.X] - 1)) - 1 if mode & ops.SIGNED else (1 << ins[ops.X]) - 1
             R[ins[ops.D], l] = np.uint32(np.uint64(min(max(value, low_limit), high_limit)) & _LOW)
+    return FINE

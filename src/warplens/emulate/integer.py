@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import compiled, popcount
+from warplens.emulate.bits import compiled, inlined, lanes, popcount
+from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import (
     dot,
     found_bit,
     joined,
+    keep,
     lane_bit,
     permuted,
     plain_value,
     predicate,
-    predicates,
     set_predicate,
     shifted,
     signed_value,
-    wide,
-    wide_product,
 )
+from warplens.emulate.layout import FINE
 
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -97,9 +97,9 @@ def _simple(op: int, ins: Any, a: Any, b: Any, c: Any, extra: bool) -> Any:
     if op == ops.PRMT:
         return permuted(a, b, c)
     if op == ops.IDP4:
-        return np.uint64(dot(a, b, ins[ops.X], ins[ops.Y], 0, 0) + np.int64(c)) & _LOW
+        return np.uint64(dot(a, b, ins[ops.X], ins[ops.Y], np.int64(0), np.int64(0)) + np.int64(c)) & _LOW
     if op == ops.IDP2:
-        return np.uint64(dot(a, b, ins[ops.X], ins[ops.Y], 1, ins[ops.Z]) + np.int64(c)) & _LOW
+        return np.uint64(dot(a, b, ins[ops.X], ins[ops.Y], np.int64(1), ins[ops.Z]) + np.int64(c)) & _LOW
     if op == ops.ABSDIFF:
         if ins[ops.MODE] & ops.SIGNED:
             return np.uint64(abs(signed_value(a) - signed_value(b)) + np.int64(c)) & _LOW
@@ -112,46 +112,62 @@ def _simple(op: int, ins: Any, a: Any, b: Any, c: Any, extra: bool) -> Any:
     return (total + c) & _LOW if ins[ops.X] else total
 
 
-@compiled
-def _move(ins: Any, R: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.MOV)
+def _move(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Copy a register."""
+    ins, R = m.table[pc], m.registers[w]
     A, D, flip = R[ins[ops.A]], R[ins[ops.D]], np.uint32(ins[ops.A_XOR])
     plus = np.uint32(ins[ops.A_ADD])
+    made = lanes()
     for l in range(32):
-        D[l] = np.uint32((A[l] ^ flip) + plus) if lane_bit(mask, l) else D[l]
+        made[l] = np.uint32((A[l] ^ flip) + plus)
+    return keep(D, made, mask)
 
 
-@compiled
-def _select(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.SEL)
+def _select(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Take one of two sources, by a predicate."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B, D, ax, bx = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.D]], np.uint32(ins[ops.A_XOR]), np.uint32(ins[ops.B_XOR])
     aa, ba, ap, bp = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.B_AND]), ins[ops.A_ADD], ins[ops.B_ADD]
-    choice = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
+    choice, made = predicate(P, ins[ops.PS], ins[ops.PS_NOT]), lanes()
     for l in range(32):
-        v = ((A[l] & aa) ^ ax) + ap if lane_bit(choice, l) else ((B[l] & ba) ^ bx) + bp
-        D[l] = np.uint32(v) if lane_bit(mask, l) else D[l]
+        x, y = np.uint32(((A[l] & aa) ^ ax) + ap), np.uint32(((B[l] & ba) ^ bx) + bp)
+        made[l] = x if lane_bit(choice, l) else y
+    return keep(D, made, mask)
 
 
-@compiled
-def _multiply_add(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.IMAD)
+def _multiply_add(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Multiply and add, 32 bits of it."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     ax, bx, cx = np.uint32(ins[ops.A_XOR]), np.uint32(ins[ops.B_XOR]), np.uint32(ins[ops.C_XOR])
     ap, bp, cp = np.uint32(ins[ops.A_ADD]), np.uint32(ins[ops.B_ADD]), np.uint32(ins[ops.C_ADD])
-    carry = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
+    carry, made = predicate(P, ins[ops.PS], ins[ops.PS_NOT]), lanes()
     for l in range(32):
         x, y = np.uint32((A[l] ^ ax) + ap), np.uint32((B[l] ^ bx) + bp)
         v = np.uint32(x * y) + np.uint32((C[l] ^ cx) + cp) + ((carry >> np.uint32(l)) & np.uint32(1))
-        D[l] = np.uint32(v) if lane_bit(mask, l) else D[l]
+        made[l] = np.uint32(v)
+    return keep(D, made, mask)
 
 
-@compiled
-def _shift(ins: Any, R: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.SHF)
+def _shift(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Shift a pair of registers."""
+    ins, R = m.table[pc], m.registers[w]
     A, B, C, D, kind = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]], ins[ops.X]
+    made = lanes()
     for l in range(32):
-        v = shifted(np.uint64(A[l]), np.uint64(C[l]), np.uint64(B[l]), kind)
-        D[l] = np.uint32(v) if lane_bit(mask, l) else D[l]
+        made[l] = np.uint32(shifted(np.uint64(A[l]), np.uint64(C[l]), np.uint64(B[l]), kind))
+    return keep(D, made, mask)
 
 
-@compiled
-def _others(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER)
+def _others(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Run any other integer instruction, lane by lane."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
+    op = ins[ops.OP]
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     aa, ax, ap = np.uint64(ins[ops.A_AND]), np.uint64(ins[ops.A_XOR]), np.uint64(ins[ops.A_ADD])
     ba, bx, bp = np.uint64(ins[ops.B_AND]), np.uint64(ins[ops.B_XOR]), np.uint64(ins[ops.B_ADD])
@@ -161,44 +177,19 @@ def _others(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
         if lane_bit(mask, l):
             x, y, z = plain_value(A[l], aa, ax, ap), plain_value(B[l], ba, bx, bp), plain_value(C[l], ca, cx, cp)
             D[l] = np.uint32(_simple(op, ins, x, y, z, lane_bit(extra, l)))
+    return FINE
 
 
-@compiled
-def integer(ins: Any, R: Any, P: Any, mask: Any) -> None:
-    """Run one integer instruction for the lanes in the mask. Frequent ones have loops of their own."""
-    op = ins[ops.OP]
-    if op == ops.MOV:
-        _move(ins, R, mask)
-    elif op == ops.LOP3:
-        _logic(ins, R, P, mask)
-    elif op == ops.IADD3:
-        _add(ins, R, P, mask)
-    elif op == ops.IMAD:
-        _multiply_add(ins, R, P, mask)
-    elif op == ops.ISETP:
-        _compare_lanes(ins, R, P, mask)
-    elif op == ops.SEL:
-        _select(ins, R, P, mask)
-    elif op == ops.SHF:
-        _shift(ins, R, mask)
-    elif op in (ops.IMAD_WIDE, ops.IMAD_HI):
-        wide_product(op, ins, R, P, mask)
-    elif op in (ops.MOV2, ops.UIADD64, ops.LEA, ops.LEA_HI):
-        wide(op, ins, R, P, mask)
-    elif op in (ops.PLOP3, ops.P2R, ops.R2P):
-        predicates(op, ins, R, P, mask)
-    else:
-        _others(op, ins, R, P, mask)
-
-
-@compiled
-def _logic(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.LOP3)
+def _logic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Combine three sources by a truth table."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     ax, bx, cx = np.uint32(ins[ops.A_XOR]), np.uint32(ins[ops.B_XOR]), np.uint32(ins[ops.C_XOR])
     table, ones = ins[ops.X], np.uint32(0xFFFFFFFF)
     t0, t1, t2, t3 = _spread(table), _spread(table >> 1), _spread(table >> 2), _spread(table >> 3)
     t4, t5, t6, t7 = _spread(table >> 4), _spread(table >> 5), _spread(table >> 6), _spread(table >> 7)
-    bits = np.uint32(0)
+    bits, made = np.uint32(0), lanes()
     for l in range(32):
         a, b, c = np.uint32(A[l] ^ ax), np.uint32(B[l] ^ bx), np.uint32(C[l] ^ cx)
         na, nb, nc = np.uint32(a ^ ones), np.uint32(b ^ ones), np.uint32(c ^ ones)
@@ -206,29 +197,32 @@ def _logic(ins: Any, R: Any, P: Any, mask: Any) -> None:
         high = a & ((nb & ((nc & t4) | (c & t5))) | (b & ((nc & t6) | (c & t7))))
         v = np.uint32(low | high)
         bits |= np.uint32(v != 0) << np.uint32(l)
-        D[l] = v if lane_bit(mask, l) else D[l]
+        made[l] = v
     if ins[ops.PD] >= 0:
         extra = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
         set_predicate(P, ins[ops.PD], mask, joined(bits, ins[ops.Y], extra))
+    return keep(D, made, mask)
 
 
-@compiled
+@inlined
 def _spread(bit: int) -> Any:
     return np.uint32(0xFFFFFFFF) if bit & 1 else np.uint32(0)
 
 
-@compiled
-def _add(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.IADD3)
+def _add(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Add three sources, with carries in and out."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     ax, ap = np.uint64(ins[ops.A_XOR]), np.uint64(ins[ops.A_ADD])
     bx, bp = np.uint64(ins[ops.B_XOR]), np.uint64(ins[ops.B_ADD])
     cx, cp = np.uint64(ins[ops.C_XOR]), np.uint64(ins[ops.C_ADD])
+    made = lanes()
     if ins[ops.PD] < 0 and ins[ops.PD2] < 0 and not ins[ops.X]:
         fa, fb, fc, plus = np.uint32(ax), np.uint32(bx), np.uint32(cx), np.uint32(ap + bp + cp)
         for l in range(32):
-            v = np.uint32((A[l] ^ fa) + (B[l] ^ fb) + (C[l] ^ fc) + plus)
-            D[l] = v if lane_bit(mask, l) else D[l]
-        return
+            made[l] = np.uint32((A[l] ^ fa) + (B[l] ^ fb) + (C[l] ^ fc) + plus)
+        return keep(D, made, mask)
     first = predicate(P, ins[ops.PS], ins[ops.PS_NOT]) if ins[ops.X] else np.uint32(0)
     second = predicate(P, ins[ops.PS2], ins[ops.PS2_NOT]) if ins[ops.X] else np.uint32(0)
     one, two = np.uint32(0), np.uint32(0)
@@ -238,13 +232,16 @@ def _add(ins: Any, R: Any, P: Any, mask: Any) -> None:
         over = v >> np.uint64(32)
         one |= np.uint32(over >= np.uint64(1)) << np.uint32(l)
         two |= np.uint32(over >= np.uint64(2)) << np.uint32(l)
-        D[l] = np.uint32(v) if lane_bit(mask, l) else D[l]
+        made[l] = np.uint32(v)
     set_predicate(P, ins[ops.PD], mask, one)
     set_predicate(P, ins[ops.PD2], mask, two)
+    return keep(D, made, mask)
 
 
-@compiled
-def _compare_lanes(ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.ISETP)
+def _compare_lanes(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Compare two sources."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B = R[ins[ops.A]], R[ins[ops.B]]
     code, signed = ins[ops.X], ins[ops.MODE] & ops.SIGNED
     flip = np.uint32(0x80000000) if signed else np.uint32(0)
@@ -276,3 +273,4 @@ def _compare_lanes(ins: Any, R: Any, P: Any, mask: Any) -> None:
     extra = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
     set_predicate(P, ins[ops.PD], mask, joined(bits, ins[ops.Y], extra))
     set_predicate(P, ins[ops.PD2], mask, joined(np.uint32(bits ^ np.uint32(0xFFFFFFFF)), ins[ops.Y], extra))
+    return FINE

@@ -7,31 +7,45 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import compiled, leading_zeros
+from warplens.emulate.bits import compiled, inlined, lanes, leading_zeros
+from warplens.emulate.handlers import handler
+from warplens.emulate.layout import FINE
 
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-@compiled
+@inlined
 def lane_bit(mask: Any, lane: int) -> bool:
     """Whether a lane's bit is set."""
     return (np.uint32(mask) >> np.uint32(lane)) & np.uint32(1) != 0
 
 
-@compiled
+@inlined
 def predicate(P: Any, index: int, negated: int) -> Any:
     """Return a predicate's bits, complemented if asked."""
     return np.uint32(P[index] ^ np.uint32(0xFFFFFFFF)) if negated else np.uint32(P[index])
 
 
-@compiled
+@inlined
 def set_predicate(P: Any, index: int, mask: Any, bits: Any) -> None:
     """Write the bits of the lanes in the mask; index 7 and 15 (always true) are left alone."""
     if index >= 0:
         P[index] = (P[index] & np.uint32(mask ^ np.uint32(0xFFFFFFFF))) | (np.uint32(bits) & np.uint32(mask))
 
 
-@compiled
+@inlined
+def keep(D: Any, made: Any, mask: Any) -> int:
+    """Write what was made for the lanes in the mask to a row of registers."""
+    if mask == np.uint32(0xFFFFFFFF):
+        for l in range(32):
+            D[l] = made[l]
+    else:
+        for l in range(32):
+            D[l] = made[l] if lane_bit(mask, l) else D[l]
+    return FINE
+
+
+@inlined
 def joined(a: Any, how: int, b: Any) -> Any:
     """Combine two sets of bits by AND, OR or XOR."""
     if how == ops.AND:
@@ -39,13 +53,13 @@ def joined(a: Any, how: int, b: Any) -> Any:
     return np.uint32(a | b) if how == ops.OR else np.uint32(a ^ b)
 
 
-@compiled
+@inlined
 def plain_value(x: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a source: masked, flipped, and added to."""
     return (((np.uint64(x) & a) ^ b) + c) & _LOW
 
 
-@compiled
+@inlined
 def signed_value(x: Any) -> Any:
     """Return 32 bits as a signed number."""
     return np.int64(np.int32(np.uint32(x)))
@@ -61,88 +75,80 @@ def table_logic(a: Any, b: Any, c: Any, table: int) -> Any:
     return made & _LOW
 
 
-@compiled
-def wide(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
-    """Operations with 64-bit values: pairs and shifted sums."""
+@handler(ops.INTEGER, ops.MOV2, ops.UIADD64)
+def _pair(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Copy a pair of registers, or add three of them."""
+    ins, R = m.table[pc], m.registers[w]
+    A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
+    A2, B2, C2, D2 = R[ins[ops.A] + 1], R[ins[ops.B] + 1], R[ins[ops.C] + 1], R[ins[ops.D] + 1]
+    low, high = lanes(), lanes()
+    if ins[ops.OP] == ops.MOV2:
+        for l in range(32):
+            low[l], high[l] = A[l], A2[l]
+    else:
+        for l in range(32):
+            v = (np.uint64(A2[l]) << np.uint64(32)) + A[l] + (np.uint64(B2[l]) << np.uint64(32)) + B[l]
+            v += (np.uint64(C2[l]) << np.uint64(32)) + C[l]
+            low[l], high[l] = np.uint32(v & _LOW), np.uint32(v >> np.uint64(32))
+    keep(D, low, mask)
+    return keep(D2, high, mask)
+
+
+@handler(ops.INTEGER, ops.LEA, ops.LEA_HI)
+def _shifted_sum(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """LEA: (a << s) + b, or the upper word of (c:a << s), plus b."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     aa, ax, ap = np.uint64(ins[ops.A_AND]), np.uint64(ins[ops.A_XOR]), np.uint64(ins[ops.A_ADD])
     ba, bx, bp = np.uint64(ins[ops.B_AND]), np.uint64(ins[ops.B_XOR]), np.uint64(ins[ops.B_ADD])
     ca, cx, cp = np.uint64(ins[ops.C_AND]), np.uint64(ins[ops.C_XOR]), np.uint64(ins[ops.C_ADD])
-    if op == ops.MOV2:
-        A2, D2 = R[ins[ops.A] + 1], R[ins[ops.D] + 1]
-        for l in range(32):
-            if lane_bit(mask, l):
-                D[l], D2[l] = A[l], A2[l]
-        return
-    carry = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
-    out = np.uint32(0)
-    if op == ops.LEA:  # (a << s) + b
-        s = np.uint64(ins[ops.X])
-        for l in range(32):
-            if lane_bit(mask, l):
-                x, y = plain_value(A[l], aa, ax, ap), plain_value(B[l], ba, bx, bp)
-                v = ((x << s) & _LOW) + y + (np.uint64(1) if lane_bit(carry, l) else np.uint64(0))
-                out |= np.uint32(v >> np.uint64(32)) << np.uint32(l)
-                D[l] = np.uint32(v)
-        set_predicate(P, ins[ops.PD], mask, out)
-        return
-    if op == ops.LEA_HI:  # upper word of (c:a << s), plus b
-        s = np.uint64(ins[ops.X])
-        for l in range(32):
-            if lane_bit(mask, l):
-                x, y = plain_value(A[l], aa, ax, ap), plain_value(B[l], ba, bx, bp)
-                if ins[ops.MODE] & ops.SIGNED:
-                    high = _LOW if x >> np.uint64(31) else np.uint64(0)
-                else:
-                    high = plain_value(C[l], ca, cx, cp)
-                v = ((((high << np.uint64(32)) | x) << s) >> np.uint64(32)) + y
-                v += np.uint64(1) if lane_bit(carry, l) else np.uint64(0)
-                out |= np.uint32((v >> np.uint64(32)) & np.uint64(1)) << np.uint32(l)
-                D[l] = np.uint32(v)
-        set_predicate(P, ins[ops.PD], mask, out)
-        return
-    C2 = R[ins[ops.C] + 1]
-    if op == ops.UIADD64:
-        A2, B2, D2 = R[ins[ops.A] + 1], R[ins[ops.B] + 1], R[ins[ops.D] + 1]
-        for l in range(32):
-            if lane_bit(mask, l):
-                v = (np.uint64(A2[l]) << np.uint64(32)) + A[l] + (np.uint64(B2[l]) << np.uint64(32)) + B[l]
-                v += (np.uint64(C2[l]) << np.uint64(32)) + C[l]
-                D[l], D2[l] = np.uint32(v & _LOW), np.uint32(v >> np.uint64(32))
-        return
+    carry, s, upper = predicate(P, ins[ops.PS], ins[ops.PS_NOT]), np.uint64(ins[ops.X]), ins[ops.OP] == ops.LEA_HI
+    made, out, signed = lanes(), np.uint32(0), ins[ops.MODE] & ops.SIGNED != 0
+    for l in range(32):
+        x, y = plain_value(A[l], aa, ax, ap), plain_value(B[l], ba, bx, bp)
+        one = np.uint64((carry >> np.uint32(l)) & np.uint32(1))
+        if upper:
+            sign = _LOW if x >> np.uint64(31) else np.uint64(0)
+            high = sign if signed else plain_value(C[l], ca, cx, cp)
+            v = ((((high << np.uint64(32)) | x) << s) >> np.uint64(32)) + y + one
+        else:
+            v = ((x << s) & _LOW) + y + one
+        out |= np.uint32((v >> np.uint64(32)) & np.uint64(1)) << np.uint32(l)
+        made[l] = np.uint32(v)
+    set_predicate(P, ins[ops.PD], mask, out)
+    return keep(D, made, mask)
 
 
-@compiled
-def wide_product(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.IMAD_WIDE, ops.IMAD_HI)
+def _wide_product(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Multiply to 64 bits and add a pair."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A, B, C, C2, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.C] + 1], R[ins[ops.D]]
-    D2 = R[ins[ops.D] + 1] if op == ops.IMAD_WIDE else D
-    ax, bx, negative = np.uint32(ins[ops.A_XOR]), np.uint32(ins[ops.B_XOR]), ins[ops.C_XOR]
-    ap, bp, signed = np.uint32(ins[ops.A_ADD]), np.uint32(ins[ops.B_ADD]), ins[ops.MODE] & ops.SIGNED
+    ax, bx, negative = np.uint32(ins[ops.A_XOR]), np.uint32(ins[ops.B_XOR]), ins[ops.C_XOR] != 0
+    ap, bp, signed = np.uint32(ins[ops.A_ADD]), np.uint32(ins[ops.B_ADD]), ins[ops.MODE] & ops.SIGNED != 0
     carry, out = predicate(P, ins[ops.PS], ins[ops.PS_NOT]), np.uint32(0)
+    low, high = lanes(), lanes()
     for l in range(32):
         x, y = np.uint32((A[l] ^ ax) + ap), np.uint32((B[l] ^ bx) + bp)
         product = np.uint64(np.int64(np.int32(x)) * np.int64(np.int32(y))) if signed else np.uint64(x) * np.uint64(y)
         third = (np.uint64(C2[l]) << np.uint64(32)) | np.uint64(C[l])
-        if negative:
-            third = np.uint64(0) - third
+        third = np.uint64(0) - third if negative else third
         v = product + third
-        over = v < product
-        if lane_bit(carry, l):
-            v += np.uint64(1)
-            over = over or v == np.uint64(0)
-        out |= np.uint32(over) << np.uint32(l)
-        if lane_bit(mask, l):
-            if op == ops.IMAD_HI:
-                D[l] = np.uint32(v >> np.uint64(32))
-            else:
-                D[l], D2[l] = np.uint32(v & _LOW), np.uint32(v >> np.uint64(32))
+        more = v + np.uint64((carry >> np.uint32(l)) & np.uint32(1))
+        out |= np.uint32((v < product) | (more < v)) << np.uint32(l)
+        low[l], high[l] = np.uint32(more & _LOW), np.uint32(more >> np.uint64(32))
     set_predicate(P, ins[ops.PD], mask, out)
+    if ins[ops.OP] == ops.IMAD_HI:
+        return keep(D, high, mask)
+    keep(D, low, mask)
+    return keep(R[ins[ops.D] + 1], high, mask)
 
 
-@compiled
-def predicates(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.INTEGER, ops.PLOP3, ops.P2R, ops.R2P)
+def _predicates(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Logic on predicates, and predicates as a register."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
+    op = ins[ops.OP]
     D = R[ins[ops.D]]
     if op == ops.PLOP3:
         a = np.uint64(predicate(P, ins[ops.PS], ins[ops.PS_NOT]))
@@ -151,7 +157,7 @@ def predicates(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
         first, second = np.uint32(table_logic(a, b, c, ins[ops.X])), np.uint32(table_logic(a, b, c, ins[ops.Y]))
         set_predicate(P, ins[ops.PD], mask, first)
         set_predicate(P, ins[ops.PD2], mask, second)
-        return
+        return FINE
     A = R[ins[ops.A]]
     for l in range(32):
         if not lane_bit(mask, l):
@@ -168,6 +174,7 @@ def predicates(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
                     bit = np.uint32(1) << np.uint32(l)
                     on = (np.uint32(A[l]) >> np.uint32(k + ins[ops.Y])) & np.uint32(1)
                     P[k] = (P[k] | bit) if on else (P[k] & np.uint32(bit ^ np.uint32(0xFFFFFFFF)))
+    return FINE
 
 
 @compiled

@@ -10,10 +10,12 @@ STRIDES = 4
 STATISTICS = STRIDE + STRIDES
 
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
-# the addresses lie, and for each bank of shared memory its first word and how many different ones it has to serve.
-# The last place counts the rows of the trace.
-ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, TRACED = 0, 32, 64, 96, 104, 105, 106, 138, 170
-SCRATCH = 171
+# the addresses lie, for each bank of shared memory its first word and how many different ones it has to serve, and a
+# small hash table (see transactions.py): its keys, its slots, and the number of its use; the lanes (a bit each) that
+# ask for another sector than the lane before; rows of the trace.
+ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, SCRATCH = (
+    0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365,
+)  # fmt: skip
 SCATTERED, CONTIGUOUS, SAME = range(3)
 
 # Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that
@@ -27,8 +29,9 @@ WARP_COLUMNS = 161
 # of sixteen barriers, threads that it waits for (0: all).
 ALIVE, REDUCED, ARRIVED, EXPECTED = 0, 1, 4, 20
 BLOCK_COLUMNS = 36
-# Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values.
-SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN = range(4)
+# Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
+# memory has grown: warp, group, what is left of its turn.
+SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, FLAGS = range(8)
 # The state of a group.
 READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER = 1, 2, 3, 4
 # How an instruction went.

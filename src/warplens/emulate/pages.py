@@ -1,4 +1,4 @@
-"""Global memory made when touched: pages of 4 KiB, filled by lines of 128 bytes from the launch file's functions.
+"""Global memory made when touched: pages of 1 KiB, filled by sectors of 32 bytes from the launch file's functions.
 
 The same functions as `warplens.kernel.contents`, for compiled code; a test holds the two together.
 """
@@ -11,10 +11,12 @@ import numpy as np
 
 from warplens.emulate.bits import bits_of, bits_of_double, compiled
 from warplens.emulate.half import to_half
+from warplens.emulate.handlers import FILL, call, service
+from warplens.emulate.layout import FINE
 
-PAGE_WORDS = 1024
+PAGE_WORDS = 256
 PAGE_BYTES = 4 * PAGE_WORDS
-LINE_WORDS = 32
+SECTOR_WORDS = 8
 ZEROS, ONES, IOTA, LINEAR, RANDOM, RANDOM_INT, HASH_MOD, PERMUTATION, CYCLE, GIVEN, UNIFORM = range(11)
 KINDS = {"zeros": ZEROS, "ones": ONES, "iota": IOTA, "linear": LINEAR, "random": RANDOM, "random_int": RANDOM_INT,
          "hash_mod": HASH_MOD, "permutation": PERMUTATION, "cycle": CYCLE, "file": GIVEN,
@@ -23,16 +25,17 @@ KINDS = {"zeros": ZEROS, "ones": ONES, "iota": IOTA, "linear": LINEAR, "random":
 BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT = range(12)
 
 
-FILLED = PAGE_WORDS  # behind the words of a page: which of its lines are filled, a bit each
-
-
 class Pages(NamedTuple):
-    """Arrays (a row each, see the columns), their page table (the last entry counts the pages in use), the pages."""
+    """Arrays (a row each, see the columns), their page table, the pages.
+
+    An entry of the page table is one more than the number of a page, or 0; the last entry counts the pages in use.
+    """
 
     arrays: Any
     numbers: Any  # start and step of linear() as floats, start and span of uniform()
     table: Any
     words: Any
+    filled: Any  # per page: which of its 32 sectors are filled, a bit each
     given: Any  # bytes of arrays read from files
 
 
@@ -98,13 +101,16 @@ def _element(a: Any, numbers: Any, index: Any) -> Any:
 
 
 @compiled
-def _fill_line(pages: Any, array: int, page: int, line: int, offset: Any) -> None:
-    """Fill one line; `offset` is where it starts in the array, in bytes."""
+def _fill_sector(pages: Any, array: int, words: Any, at: int, offset: Any) -> None:
+    """Fill one sector; `offset` is where it starts in the array, in bytes."""
     a, numbers = pages.arrays[array], pages.numbers[array]
-    words = pages.words[page]
-    at = line * LINE_WORDS
-    if a[KIND] == GIVEN:
-        for w in range(LINE_WORDS):
+    kind, size, seed = a[KIND], a[SIZE], a[SEED]
+    if kind == ZEROS:
+        for w in range(SECTOR_WORDS):
+            words[at + w] = 0
+        return
+    if kind == GIVEN:
+        for w in range(SECTOR_WORDS):
             value = np.uint32(0)
             for k in range(4):
                 place = offset + 4 * w + k
@@ -112,55 +118,71 @@ def _fill_line(pages: Any, array: int, page: int, line: int, offset: Any) -> Non
                     value |= np.uint32(pages.given[a[GIVEN_AT] + place]) << np.uint32(8 * k)
             words[at + w] = value
         return
-    size = a[SIZE]
     first = offset // size
     if size == 8:
-        for e in range(LINE_WORDS // 2):
+        for e in range(SECTOR_WORDS // 2):
             bits = _element(a, numbers, first + e)
             words[at + 2 * e] = np.uint32(bits & np.uint64(0xFFFFFFFF))
             words[at + 2 * e + 1] = np.uint32(bits >> np.uint64(32))
         return
+    if kind == RANDOM and size == 4 and a[IS_FLOAT]:  # the most frequent: a loop that the compiler makes vectors of
+        for w in range(SECTOR_WORDS):
+            words[at + w] = bits_of(np.float32(np.float64(_mixed(first + w, seed) >> np.uint64(40)) * 2.0**-24))
+        return
     per_word = 4 // size
     keep = np.uint64(0xFFFFFFFF) >> np.uint64(32 - 8 * size)
-    for w in range(LINE_WORDS):
+    for w in range(SECTOR_WORDS):
         value = np.uint64(0)
         for k in range(per_word):
             value |= (_element(a, numbers, first + w * per_word + k) & keep) << np.uint64(8 * size * k)
         words[at + w] = np.uint32(value)
 
 
+@service(FILL)
+def _fill(m: Any, array: int, page: int, offset: int, missing: Any) -> int:
+    """Fill the missing sectors of a page, which starts at `offset` in the array."""
+    pages = m.pages
+    words = pages.words[page]
+    for sector in range(32):
+        if missing >> np.uint32(sector) & np.uint32(1):
+            _fill_sector(pages, array, words, SECTOR_WORDS * sector, offset + 32 * sector)
+    pages.filled[page] |= missing
+    return FINE
+
+
 @compiled
-def find_array(pages: Any, address: Any) -> int:
-    """Return the array that holds an address, or -1."""
+def find_array(pages: Any, address: Any, size: Any) -> int:
+    """Return the array that holds some bytes, or -1."""
     arrays = pages.arrays
     for i in range(arrays.shape[0]):
         offset = address - arrays[i, BASE]
-        if 0 <= offset < arrays[i, BYTES]:
+        if 0 <= offset <= arrays[i, BYTES] - size:
             return i
     return -1
 
 
 @compiled
-def locate(pages: Any, address: Any, hint: int) -> Any:
-    """Return (page, word in it, array) of an address; page -1: no array there, -2: no pages left."""
-    arrays = pages.arrays
+def locate(m: Any, address: Any, size: Any, hint: int) -> Any:
+    """Return (page, word in it, array) of some bytes of a page; page -1: no array holds them, -2: no pages left."""
+    pages, arrays = m.pages, m.pages.arrays
     array = hint
     offset = address - arrays[array, BASE]
-    if not 0 <= offset < arrays[array, BYTES]:
-        array = find_array(pages, address)
+    if not 0 <= offset <= arrays[array, BYTES] - size:
+        array = find_array(pages, address, size)
         if array < 0:
             return np.int64(-1), np.int64(0), hint
         offset = address - arrays[array, BASE]
-    slot = arrays[array, FIRST_PAGE] + (offset >> 12)
-    page = np.int64(pages.table[slot])
+    slot = arrays[array, FIRST_PAGE] + (offset >> 10)
+    page = np.int64(pages.table[slot]) - 1
     if page < 0:
         page = np.int64(pages.table[-1])
         if page >= pages.words.shape[0]:
             return np.int64(-2), np.int64(0), array
         pages.table[-1] = page + 1
-        pages.table[slot] = page
-    line = (offset >> 7) & 31
-    if not pages.words[page, FILLED] >> np.uint32(line) & np.uint32(1):
-        _fill_line(pages, array, page, line, (offset >> 7) << 7)
-        pages.words[page, FILLED] |= np.uint32(1) << np.uint32(line)
-    return page, (offset >> 2) & 1023, array
+        pages.table[slot] = page + 1
+    first, last = np.uint32((offset >> 5) & 31), np.uint32(((offset + size - 1) >> 5) & 31)
+    wanted = np.uint32((np.uint32(0xFFFFFFFF) >> np.uint32(np.uint32(31) - last + first)) << first)
+    missing = np.uint32(wanted & np.uint32(pages.filled[page] ^ np.uint32(0xFFFFFFFF)))
+    if missing:
+        call(m.services[FILL], m, array, page, (offset >> 10) << 10, missing)
+    return page, (offset >> 2) & (PAGE_WORDS - 1), array

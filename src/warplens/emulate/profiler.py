@@ -81,7 +81,7 @@ class _Profiler:
 
     def run(self, exact: bool) -> Profile:
         first = self._first()
-        self.progress("the first block")
+        self.progress("the first block" if self.emulator.is_compiled() else "compiling the emulator, only this time")
         cost = max(1.0, float(self._alone(first)[:, layout.EXECUTED].sum()))
         if exact or cost * self.call.blocks <= _WHOLE:
             return self._made(self._whole(), exact=True, first=first)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of, fma32
-from warplens.emulate.integer_parts import joined, lane_bit, predicate, set_predicate
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of, fma32, inlined, lanes
+from warplens.emulate.handlers import handler
+from warplens.emulate.integer_parts import joined, keep, lane_bit, predicate, set_predicate
+from warplens.emulate.layout import FINE
 
 _NAN = np.uint32(0x7FFFFFFF)
 _SIGN = np.uint32(0x80000000)
@@ -172,37 +174,40 @@ def _special(code: int, bits: Any, mode: int) -> Any:
     return _finished(bits_of(np.float32(made)), mode)
 
 
-@compiled
-def _fused(ins: Any, R: Any, mask: Any) -> None:
+@inlined
+def _fused(ins: Any, R: Any, mask: Any) -> int:
     """FFMA, rounded to nearest: by far the most frequent."""
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
     ca, cx = np.uint32(ins[ops.C_AND]), np.uint32(ins[ops.C_XOR])
+    made = lanes()
     for l in range(32):
         x, y = float_of(np.uint32((A[l] & aa) ^ ax)), float_of(np.uint32((B[l] & ba) ^ bx))
         v = fma32(x, y, float_of(np.uint32((C[l] & ca) ^ cx)))
-        made = bits_of(v) if v == v else _NAN
-        D[l] = made if lane_bit(mask, l) else D[l]
+        made[l] = bits_of(v) if v == v else _NAN
+    return keep(D, made, mask)
 
 
-@compiled
-def _plain(op: int, ins: Any, R: Any, mask: Any) -> None:
+@inlined
+def _plain(op: int, ins: Any, R: Any, mask: Any) -> int:
     """FADD and FMUL, rounded to nearest."""
     A, B, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.D]]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
-    add = op == ops.FADD
+    add, made = op == ops.FADD, lanes()
     for l in range(32):
         x, y = float_of(np.uint32((A[l] & aa) ^ ax)), float_of(np.uint32((B[l] & ba) ^ bx))
         v = np.float32(x + y) if add else np.float32(x * y)
-        made = bits_of(v) if v == v else _NAN
-        D[l] = made if lane_bit(mask, l) else D[l]
+        made[l] = bits_of(v) if v == v else _NAN
+    return keep(D, made, mask)
 
 
-@compiled
-def _compare(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
+@handler(ops.SINGLE, ops.FSETP, ops.FSET, ops.FCHK)
+def _compare(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """FSETP, FSET and FCHK."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
+    op = ins[ops.OP]
     A, B, mode = R[ins[ops.A]], R[ins[ops.B]], ins[ops.MODE]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
@@ -216,7 +221,7 @@ def _compare(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
             bits |= np.uint32(on) << np.uint32(l)
     if op == ops.FCHK:
         set_predicate(P, ins[ops.PD], mask, bits)
-        return
+        return FINE
     extra = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
     yes = joined(bits, ins[ops.Y], extra)
     if op == ops.FSET:
@@ -224,35 +229,52 @@ def _compare(op: int, ins: Any, R: Any, P: Any, mask: Any) -> None:
         for l in range(32):
             if lane_bit(mask, l):
                 R[ins[ops.D], l] = on if lane_bit(yes, l) else np.uint32(0)
-        return
+        return FINE
     set_predicate(P, ins[ops.PD], mask, yes)
     set_predicate(P, ins[ops.PD2], mask, joined(np.uint32(bits ^ np.uint32(0xFFFFFFFF)), ins[ops.Y], extra))
+    return FINE
 
 
-@compiled
-def single(ins: Any, R: Any, P: Any, mask: Any) -> None:
-    """Run one single-precision instruction for the lanes in the mask."""
+@handler(ops.SINGLE, ops.FADD, ops.FMUL, ops.FFMA)
+def _arithmetic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Add, multiply or multiply-add."""
+    ins, R = m.table[pc], m.registers[w]
     op, mode = ins[ops.OP], ins[ops.MODE]
-    if op <= ops.FFMA and mode == 0 and ins[ops.X] == 0:
-        if op == ops.FFMA:
-            _fused(ins, R, mask)
-        else:
-            _plain(op, ins, R, mask)
-        return
-    if op in (ops.FSETP, ops.FSET, ops.FCHK):
-        _compare(op, ins, R, P, mask)
-        return
+    if mode == 0 and ins[ops.X] == 0:
+        return _fused(ins, R, mask) if op == ops.FFMA else _plain(op, ins, R, mask)
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
     ca, cx = np.uint32(ins[ops.C_AND]), np.uint32(ins[ops.C_XOR])
-    extra = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
     for l in range(32):
         if lane_bit(mask, l):
             x, y, z = np.uint32((A[l] & aa) ^ ax), np.uint32((B[l] & ba) ^ bx), np.uint32((C[l] & ca) ^ cx)
-            if op == ops.FMNMX:
-                D[l] = least(x, y, lane_bit(extra, l), mode)
-            elif op == ops.MUFU:
-                D[l] = _special(ins[ops.X], x, mode)
-            else:
-                D[l] = arithmetic(op, x, y, z, mode, ins[ops.X])
+            D[l] = arithmetic(op, x, y, z, mode, ins[ops.X])
+    return FINE
+
+
+@handler(ops.SINGLE, ops.FMNMX)
+def _least(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Take the smaller or larger of two, by a predicate."""
+    ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
+    A, B, D, mode = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.D]], ins[ops.MODE]
+    aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
+    ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
+    extra = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
+    for l in range(32):
+        if lane_bit(mask, l):
+            x, y = np.uint32((A[l] & aa) ^ ax), np.uint32((B[l] & ba) ^ bx)
+            D[l] = least(x, y, lane_bit(extra, l), mode)
+    return FINE
+
+
+@handler(ops.SINGLE, ops.MUFU)
+def _function(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Run the special-function unit."""
+    ins, R = m.table[pc], m.registers[w]
+    A, D, mode = R[ins[ops.A]], R[ins[ops.D]], ins[ops.MODE]
+    aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
+    for l in range(32):
+        if lane_bit(mask, l):
+            D[l] = _special(ins[ops.X], np.uint32((A[l] & aa) ^ ax), mode)
+    return FINE

@@ -6,78 +6,100 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulate.bits import compiled
-from warplens.emulate.cache import lookup
+from warplens.emulate.bits import compiled, inlined, popcount, trailing_zeros
+from warplens.emulate.handlers import CACHES, call
 from warplens.emulate.integer_parts import lane_bit
 from warplens.emulate.layout import (
     ADDRESS,
     CONTIGUOUS,
     COUNT,
+    HEADS,
+    KEYS,
     LINE,
     LINE_SECTORS,
     LINES,
     PATTERN,
     QUEUE,
     REQUESTS,
-    SAME,
     SCATTERED,
     SECTORS,
+    SLOTS,
+    USE,
     USEFUL_BYTES,
     WORD,
 )
 
 
-@compiled
-def find_pattern(scratch: Any, mask: Any, size: int) -> None:
-    """See whether all 32 lanes ask for neighbouring places, or for the same."""
-    scratch[PATTERN] = SCATTERED
-    if mask != np.uint32(0xFFFFFFFF):
-        return
-    start, apart, differ = scratch[ADDRESS], np.int64(0), np.int64(0)
-    for l in range(32):
-        apart |= scratch[ADDRESS + l] - start - l * size
-        differ |= scratch[ADDRESS + l] - start
-    if apart == 0:
-        scratch[PATTERN] = CONTIGUOUS
-    elif differ == 0:
-        scratch[PATTERN] = SAME
+@inlined
+def _entered(s: Any, keys: int, count: int, key: Any) -> int:
+    """Return which of the keys so far this one is; `count`: none, it is now the last.
+
+    A hash table of 128 slots for at most 64 keys; a slot holds the number of the use and which key it is, so that
+    slots of earlier uses count as empty.
+    """
+    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(57))
+    while s[SLOTS + slot] >> 8 == s[USE]:
+        which = s[SLOTS + slot] & 255
+        if s[keys + which] == key:
+            return which
+        slot = (slot + 1) & 127
+    s[SLOTS + slot] = s[USE] << 8 | count
+    s[keys + count] = key
+    return count
 
 
 @compiled
-def _paired(address: Any, mask: Any, first: int, lanes: int, step: int) -> bool:
-    """Whether every lane asks for the same as the lane `step` beside it (or that one is idle)."""
+def _paired(address: Any, mask: Any, first: int, lanes: int) -> bool:
+    """Whether every lane asks for the same as the one beside it (or that is idle), or as the one two beside it."""
+    one = two = True
     for l in range(first, first + lanes):
-        if lane_bit(mask, l) and lane_bit(mask, l ^ step) and address[l] != address[l ^ step]:
-            return False
-    return True
+        if lane_bit(mask, l):
+            one = one and (not lane_bit(mask, l ^ 1) or address[l] == address[l ^ 1])
+            two = two and (not lane_bit(mask, l ^ 2) or address[l] == address[l ^ 2])
+    return one or two
 
 
 @compiled
-def _served(scratch: Any, mask: Any, first: int, lanes: int, words: int) -> int:
+def _longest(s: Any, mask: Any, first: int, lanes: int, words: int) -> Any:
     """Return the longest queue of different words at one bank among some lanes."""
     for bank in range(32):
-        scratch[WORD + bank], scratch[COUNT + bank] = -1, 0
-    worst = 0
+        s[COUNT + bank] = 0
+    s[USE] += 1
+    found, worst = np.int64(0), np.int64(0)
     for l in range(first, first + lanes):
-        if not lane_bit(mask, l):
-            continue
-        for k in range(words):
-            word = (scratch[l] >> 2) + k
-            bank = word & 31
-            if scratch[WORD + bank] == word:
-                continue
-            if scratch[COUNT + bank] == 0:
-                scratch[WORD + bank] = word
-            else:
-                again = False
-                for m in range(first, l):  # a bank with several words: was this one among them?
-                    start = scratch[m] >> 2
-                    again = again or (lane_bit(mask, m) and start <= word < start + words)
-                if again:
-                    continue
-            scratch[COUNT + bank] += 1
-            worst = max(worst, scratch[COUNT + bank])
+        if lane_bit(mask, l):
+            for k in range(words):
+                word = (s[ADDRESS + l] >> 2) + k
+                if _entered(s, KEYS, found, word) == found:
+                    found += 1
+                    s[COUNT + (word & 31)] += 1
+                    worst = max(worst, s[COUNT + (word & 31)])
     return worst
+
+
+@compiled
+def _served(s: Any, mask: Any, first: int, lanes: int, words: int) -> Any:
+    """Return the wavefronts that some lanes take; mostly no bank is asked for two different words."""
+    low, high = np.int64(1 << 62), np.int64(-1)
+    for l in range(first, first + lanes):
+        word = s[ADDRESS + l] >> 2
+        low, high = min(low, word if lane_bit(mask, l) else low), max(high, word if lane_bit(mask, l) else high)
+    if high < 0:
+        return np.int64(0)
+    if high + words - low <= 32:  # 32 neighbouring words are in 32 banks
+        return np.int64(1)
+    asked = np.uint32(0)
+    for l in range(first, first + lanes):
+        if lane_bit(mask, l):
+            for k in range(words):
+                word = (s[ADDRESS + l] >> 2) + k
+                bank = np.uint32(1) << np.uint32(word & 31)
+                if asked & bank == np.uint32(0):
+                    asked |= bank
+                    s[WORD + (word & 31)] = word
+                elif s[WORD + (word & 31)] != word:
+                    return _longest(s, mask, first, lanes, words)
+    return np.int64(1)
 
 
 @compiled
@@ -92,10 +114,10 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
             return max(1, size >> 2)
         return 2 if size == 16 else 1
     if size <= 4:
-        return max(1, _served(address, mask, 0, 32, 1))
+        return max(1, _served(address, mask, np.int64(0), np.int64(32), np.int64(1)))
     lanes, words, total = 16 if size == 8 else 8, size >> 2, 0
     for first in range(0, 32, 2 * lanes):
-        if _paired(address, mask, first, 2 * lanes, 1) or _paired(address, mask, first, 2 * lanes, 2):
+        if _paired(address, mask, first, 2 * lanes):
             total += _served(address, mask, first, 2 * lanes, words)
         else:
             total += _served(address, mask, first, lanes, words) + _served(address, mask, first + lanes, lanes, words)
@@ -106,37 +128,31 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, local: bool) -> None:
     """Count the sectors and lines of a global or local access, and ask the caches."""
     s = memory.scratch
-    found = 0
-    sectors = 0
+    found = np.int64(0)
+    sectors = np.int64(0)
     if s[PATTERN] != SCATTERED:
-        last = s[ADDRESS + 31] + size - 1
-        for sector in range(s[ADDRESS] >> 5, (last >> 5) + 1):
-            line, bit = sector >> 2, np.int64(1) << (sector & 3)
-            if found and s[LINE + found - 1] == line:
-                s[LINE_SECTORS + found - 1] |= bit
-            else:
-                s[LINE + found], s[LINE_SECTORS + found] = line, bit
-                found += 1
-            sectors += 1
-        _count_access(memory, pc, size * 32, sectors, found, writes, sm, local)
-        return
-    useful = 0
-    for l in range(32):
-        if not lane_bit(mask, l):
-            continue
-        line, bit = s[ADDRESS + l] >> 7, np.int64(1) << ((s[ADDRESS + l] >> 5) & 3)
-        at = found - 1
-        while at >= 0 and s[LINE + at] != line:
-            at -= 1
-        if at < 0:
-            s[LINE + found], s[LINE_SECTORS + found] = line, bit
+        first, last = s[ADDRESS] >> 5, (s[ADDRESS + 31] + size - 1) >> 5
+        for line in range(first >> 2, (last >> 2) + 1):
+            low, high = max(first - 4 * line, np.int64(0)), min(last - 4 * line, np.int64(3))
+            s[LINE + found], s[LINE_SECTORS + found] = line, (2 << high) - (1 << low)
             found += 1
-            sectors += 1
-        elif not s[LINE_SECTORS + at] & bit:
+        _count_access(memory, pc, size * 32, last - first + 1, found, writes, sm, local)
+        return
+    at, rest = np.int64(-1), np.uint32(s[HEADS])
+    s[USE] += 1
+    while rest:
+        l = np.int64(trailing_zeros(rest))
+        rest &= rest - np.uint32(1)
+        line, bit = s[ADDRESS + l] >> 7, np.int64(1) << ((s[ADDRESS + l] >> 5) & 3)
+        if at < 0 or s[LINE + at] != line:
+            at = _entered(s, LINE, found, line)
+            if at == found:
+                s[LINE_SECTORS + at] = 0
+                found += 1
+        if not s[LINE_SECTORS + at] & bit:
             s[LINE_SECTORS + at] |= bit
             sectors += 1
-        useful += size
-    _count_access(memory, pc, useful, sectors, found, writes, sm, local)
+    _count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
 
 
 @compiled
@@ -149,26 +165,20 @@ def _count_access(
     stats[pc, SECTORS] += sectors
     stats[pc, LINES] += lines
     if memory.l1.shape[1] > 0:
-        lookup(memory, pc, lines, writes, sm, local)
+        call(memory.services[CACHES], memory, pc, lines, sm, np.uint32(writes * 2 + local))
 
 
 @compiled
 def queue(memory: Any, pc: int, mask: Any) -> None:
     """Count the longest queue of lanes at one address."""
-    longest = 0
+    s, longest, found = memory.scratch, np.int64(0), np.int64(0)
+    s[USE] += 1
     for l in range(32):
         if lane_bit(mask, l):
-            same = 0
-            for k in range(32):
-                if lane_bit(mask, k) and memory.scratch[ADDRESS + k] == memory.scratch[ADDRESS + l]:
-                    same += 1
-            longest = max(longest, same)
+            at = _entered(s, KEYS, found, s[ADDRESS + l])
+            if at == found:
+                found += 1
+                s[COUNT + at] = 0
+            s[COUNT + at] += 1
+            longest = max(longest, s[COUNT + at])
     memory.stats[pc, QUEUE] += longest
-
-
-@compiled
-def _count(mask: Any) -> int:
-    found = 0
-    for l in range(32):
-        found += lane_bit(mask, l)
-    return found

@@ -1,0 +1,219 @@
+"""Atomic operations, copies from global to shared memory, matrices of halves, constants by a register."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from warplens.emulate import ops
+from warplens.emulate.access import failed, no_pages, prepare, read, write, write_part
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of
+from warplens.emulate.half import from_half, to_half
+from warplens.emulate.handlers import ACCOUNT, call, handler
+from warplens.emulate.integer_parts import lane_bit, set_predicate
+from warplens.emulate.layout import ADDRESS, FINE, MISALIGNED, NO_PAGES, REQUESTS, SLOT, USEFUL_BYTES, WAVEFRONTS
+from warplens.emulate.transactions import queue, shared_wavefronts
+
+
+@compiled
+def _half_sum(a: Any, b: Any, bf16: int) -> Any:
+    low = to_half(from_half(a, bf16) + from_half(b, bf16), bf16, 0)
+    high = to_half(from_half(a >> np.uint32(16), bf16) + from_half(b >> np.uint32(16), bf16), bf16, 0)
+    return np.uint64(low | (high << np.uint32(16)))
+
+
+@compiled
+def _combined(how: int, kind: int, old: Any, value: Any, other: Any) -> Any:
+    """Return what an atomic operation leaves in memory."""
+    if how == ops.COMPARE_AND_SWAP:
+        return other if old == value else old
+    if how == ops.EXCHANGE:
+        return value
+    if how == ops.AND_WITH:
+        return old & value
+    if how == ops.OR_WITH:
+        return old | value
+    if how == ops.XOR_WITH:
+        return old ^ value
+    if how == ops.INCREMENT:
+        return np.uint64(0) if old >= value else old + np.uint64(1)
+    if how == ops.DECREMENT:
+        return value if old == np.uint64(0) or old > value else old - np.uint64(1)
+    if kind == ops.T_F32:
+        return np.uint64(bits_of(np.float32(float_of(np.uint32(old)) + float_of(np.uint32(value)))))
+    if kind == ops.T_F64:
+        return bits_of_double(double_of(old) + double_of(value))
+    if kind in (ops.T_F16X2, ops.T_BF16X2):
+        return _half_sum(np.uint32(old), np.uint32(value), ops.BF16 if kind == ops.T_BF16X2 else 0)
+    if how == ops.ADD_TO:
+        return old + value
+    smaller = how == ops.MIN_OF
+    if kind == ops.T_S32:
+        x, y = np.int64(np.int32(np.uint32(old))), np.int64(np.int32(np.uint32(value)))
+        return old if (x < y) == smaller else value
+    if kind == ops.T_S64:
+        return old if (np.int64(old) < np.int64(value)) == smaller else value
+    return old if (old < value) == smaller else value
+
+
+@compiled
+def _add_shared(m: Any, pc: int, w: int, mask: Any) -> bool:
+    """Add whole numbers to words of shared memory, the most frequent atomic operation; whether it could be done."""
+    ins, R, s, words = m.table[pc], m.registers[w], m.scratch, m.shared[m.warps[w, SLOT]]
+    values, D, returns, end = R[ins[ops.C]], R[ins[ops.D]], ins[ops.OP] == ops.ATOMIC, 4 * words.shape[0]
+    for l in range(32):
+        address = s[ADDRESS + l] & 0xFFFFFF
+        if lane_bit(mask, l) and (address & 3 or address >= end):
+            return False
+    for l in range(32):
+        if lane_bit(mask, l):
+            at = (s[ADDRESS + l] & 0xFFFFFF) >> 2
+            old, value = words[at], values[l]
+            words[at] = np.uint32(old + value)
+            if returns:
+                D[l] = old
+    return True
+
+
+@compiled
+def _combine(m: Any, pc: int, w: int, mask: Any, space: int) -> int:
+    """Read, combine and write, lane after lane. C: value, C_AND: row of the second value, C_ADD: operation."""
+    ins, R, slot = m.table[pc], m.registers[w], m.warps[w, SLOT]
+    kind, how = ins[ops.C_XOR], ins[ops.C_ADD]
+    wide = kind in (ops.T_U64, ops.T_S64, ops.T_F64)
+    size = 8 if wide else 4
+    values, others = ins[ops.C], ins[ops.C_AND]
+    for l in range(32):
+        if not lane_bit(mask, l):
+            continue
+        address = m.scratch[ADDRESS + l]
+        if address & (size - 1):
+            return failed(m, np.int64(MISALIGNED), l, address, size)
+        status, word = read(m, space, w, slot, l, address)
+        if status != FINE:
+            return failed(m, status, l, address, size)
+        old, value, other = np.uint64(word), np.uint64(R[values][l]), np.uint64(R[others][l])
+        if wide:
+            old |= np.uint64(read(m, space, w, slot, l, address + 4)[1]) << np.uint64(32)
+            value |= np.uint64(R[values + 1][l]) << np.uint64(32)
+            other |= np.uint64(R[others + 1][l]) << np.uint64(32)
+        made = _combined(how, kind, old, value, other)
+        write(m, space, w, slot, l, address, np.uint32(made & np.uint64(0xFFFFFFFF)))
+        if wide:
+            write(m, space, w, slot, l, address + 4, np.uint32(made >> np.uint64(32)))
+        if ins[ops.OP] == ops.ATOMIC:
+            R[ins[ops.D], l] = np.uint32(old & np.uint64(0xFFFFFFFF))
+            if wide:
+                R[ins[ops.D] + 1, l] = np.uint32(old >> np.uint64(32))
+    return FINE
+
+
+@handler(ops.MEMORY, ops.ATOMIC, ops.REDUCTION)
+def _atomic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Run an atomic operation."""
+    ins = m.table[pc]
+    if no_pages(m):
+        return NO_PAGES
+    if mask == np.uint32(0):
+        return FINE
+    space = prepare(m, pc, w, mask)
+    adds = ins[ops.C_ADD] == ops.ADD_TO and ins[ops.C_XOR] in (ops.T_U32, ops.T_S32)
+    if not (adds and space == ops.SHARED and _add_shared(m, pc, w, mask)):
+        status = _combine(m, pc, w, mask, space)
+        if status != FINE:
+            return status
+    queue(m, pc, mask)
+    return call(m.services[ACCOUNT], m, pc, w, space + 16 * 2, mask)
+
+
+@handler(ops.MEMORY, ops.COPY)
+def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Copy from global to shared memory (LDGSTS): the addresses in shared memory are in row C plus C_ADD."""
+    ins, R, slot = m.table[pc], m.registers[w], m.warps[w, SLOT]
+    if no_pages(m):
+        return NO_PAGES
+    if mask == np.uint32(0):
+        return FINE
+    space = prepare(m, pc, w, mask)
+    size = ins[ops.Z] & 255
+    target = R[ins[ops.C]]
+    for l in range(32):
+        if not lane_bit(mask, l):
+            continue
+        into = np.int64(target[l]) + ins[ops.C_ADD] + np.int64(R[ins[ops.C_XOR]][l])
+        if m.scratch[ADDRESS + l] & (size - 1) or into & (size - 1):
+            return failed(m, np.int64(MISALIGNED), l, m.scratch[ADDRESS + l], size)
+        for k in range(size // 4):
+            status, word = read(m, np.int64(ops.GLOBAL), w, slot, l, m.scratch[ADDRESS + l] + 4 * k)
+            if status == FINE:
+                status = read(m, np.int64(ops.SHARED), w, slot, l, into + 4 * k)[0]
+            if status == FINE:
+                write(m, np.int64(ops.SHARED), w, slot, l, into + 4 * k, word)
+            if status != FINE:
+                return failed(m, status, l, m.scratch[ADDRESS + l], size)
+    return call(m.services[ACCOUNT], m, pc, w, space, mask)
+
+
+@handler(ops.MEMORY, ops.LOAD_MATRIX, ops.STORE_MATRIX)
+def _matrix(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Load or store 8x8 matrices of 16-bit elements (LDSM, STSM): lane 8m+i has the address of row i of matrix m."""
+    ins, R, slot = m.table[pc], m.registers[w], m.warps[w, SLOT]
+    if mask == np.uint32(0):
+        return FINE
+    prepare(m, pc, w, mask)
+    count, transposed, storing = ins[ops.Z] & 255, ins[ops.MODE], ins[ops.OP] == ops.STORE_MATRIX
+    for n in range(count):
+        for l in range(32):
+            made = np.uint32(0)
+            for h in range(2):
+                i, j = (l // 4, 2 * (l % 4) + h) if not transposed else (2 * (l % 4) + h, l // 4)
+                address = m.scratch[ADDRESS + 8 * n + i] + 2 * j
+                if storing:
+                    value = np.uint32(R[ins[ops.C] + n][l] >> np.uint32(16 * h))
+                    status = write_part(m, np.int64(ops.SHARED), w, slot, l, address, np.int64(2), value)
+                else:
+                    status, word = read(m, np.int64(ops.SHARED), w, slot, l, address)
+                    part = np.uint32(word >> np.uint32(8 * (address & 3))) & np.uint32(0xFFFF)
+                    made |= part << np.uint32(16 * h)
+                if status != FINE:
+                    return failed(m, status, l, address, np.int64(2))
+            if not storing:
+                R[ins[ops.D] + n, l] = made
+    m.stats[pc, REQUESTS] += 1
+    m.stats[pc, USEFUL_BYTES] += 128 * count
+    for n in range(count):
+        rows = np.uint32(np.uint32(0xFF) << np.uint32(8 * n))
+        m.stats[pc, WAVEFRONTS] += shared_wavefronts(m.scratch, rows, np.int64(16))
+    return FINE
+
+
+@handler(ops.MEMORY, ops.SPACE_QUERY)
+def _query(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Say whether a generic address is in a space (QSPC)."""
+    ins = m.table[pc]
+    if mask != np.uint32(0):
+        inside = prepare(m, pc, w, mask) == ins[ops.Z] & 255
+        set_predicate(m.predicates[w], ins[ops.PD], mask, np.uint32(0xFFFFFFFF) if inside else np.uint32(0))
+    return FINE
+
+
+@handler(ops.INTEGER, ops.LOAD_CONSTANT)
+def _load_constant(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
+    """Load from a constant bank by a register: words or parts of them."""
+    ins, R = m.table[pc], m.registers[w]
+    A = R[ins[ops.A]]
+    bank, size = m.banks[ins[ops.Y]], ins[ops.Z]
+    for l in range(32):
+        if not lane_bit(mask, l):
+            continue
+        at = np.int64(np.uint32(np.int64(A[l]) + ins[ops.X]))
+        word = bank[(at >> 2) % bank.shape[0]]
+        if size < 4:
+            word = np.uint32(word >> np.uint32(8 * (at & 3))) & (np.uint32(0xFF) if size == 1 else np.uint32(0xFFFF))
+            if ins[ops.MODE] & ops.SIGNED and word >> np.uint32(8 * size - 1):
+                word |= np.uint32(0xFFFFFF00) if size == 1 else np.uint32(0xFFFF0000)
+        R[ins[ops.D], l] = word
+        if size == 8:
+            R[ins[ops.D] + 1, l] = bank[((at >> 2) + 1) % bank.shape[0]]
+    return FINE

@@ -1,0 +1,146 @@
+"""What runs an instruction: a compiled function per operation or group of operations, called by its address.
+
+Each is compiled on its own, when a program first has such an instruction, and kept on disk. The engine calls through
+addresses, so that no function is compiled a second time as a part of another.
+
+    @handler(ops.SINGLE, ops.FFMA)
+    def _fused(m, pc, w, g, mask):     # machine, place in the code, warp, group of lanes, lanes that execute
+        ...
+        return FINE
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import ccallback
+
+from warplens.emulate import layout, ops
+from warplens.emulate.bits import OPTIONS
+from warplens.emulate.views import View, _make_intrinsic
+
+PAGES = View(
+    "Pages", arrays=(np.int64, (0, 12)), numbers=(np.float64, (0, 2)), table=(np.int32, (0,)),
+    words=(np.uint32, (0, 256)), filled=(np.uint32, (0,)), given=(np.uint8, (0,)),
+)  # fmt: skip
+# All that an instruction reaches: the arrays of engine.State, engine.Names and access.Memory, and its own code.
+MACHINE = View(
+    "Machine", table=(np.int64, (0, ops.COLUMNS)), handlers=(np.int64, (0,)), services=(np.int64, (0,)),
+    reads=(np.int64, (0,)), reads_at=(np.int64, (0,)), writes=(np.int64, (0,)), writes_at=(np.int64, (0,)),
+    registers=(np.uint32, (0, 0, 32)), predicates=(np.uint32, (0, 17)), threads=(np.int64, (0, 3, 32)),
+    warps=(np.int64, (0, layout.WARP_COLUMNS)), blocks=(np.int64, (0, layout.BLOCK_COLUMNS)),
+    unknown=(np.uint32, (0, 0)), flags=(np.int64, (0,)), pages=PAGES, shared=(np.uint32, (0, 0)),
+    local=(np.uint32, (0, 0)), banks=(np.uint32, (0, 0)), stats=(np.int64, (0, layout.STATISTICS)),
+    scratch=(np.int64, (layout.SCRATCH,)), l1=(np.int64, (4, 0, 0, 0)), l2=(np.int64, (4, 0, 0, 0)),
+    touched=(np.uint32, (0, 0)), trace=(np.int32, (0, 3)),
+)  # fmt: skip
+_SIGNATURE = types.int64(MACHINE, types.int64, types.int64, types.int64, types.uint32)
+_PARTS = (
+    "integer", "integer_parts", "single", "double", "half", "exchange", "access", "atomics", "control", "pages",
+    "cache",
+)  # fmt: skip
+ANY = -1
+FILL, ACCOUNT, SMALL, CACHES = range(4)  # services: what several handlers call, to be compiled only once
+_callbacks: Any = ccallback  # their types describe less than there is
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of this package: what was compiled from other sources is not used."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+class Compiled:
+    """A function that is compiled, or read from the disk, when first needed."""
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self.function, self.signature = function, signature
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+
+    @cached_property
+    def _made(self) -> Any:
+        made = _callbacks.CFunc(self.function, (self.signature.args, self.signature.return_type), {}, OPTIONS)
+        made.enable_caching()
+        made._cache._cache_file._source_stamp = _sources()
+        return made
+
+    @cached_property
+    def address(self) -> int:
+        """Where the compiled function is."""
+        self._made.compile()
+        return int(self._made.address)
+
+    @cached_property
+    def call(self) -> Callable[..., int]:
+        """The compiled function, to be called from Python."""
+        assert self.address
+        return self._made.ctypes
+
+    def is_ready(self) -> bool:
+        """Whether it needs not be compiled."""
+        made = self._made
+        key = made._cache._index_key(made._sig, made._targetdescr.target_context.codegen())
+        return "address" in self.__dict__ or key in made._cache._cache_file._load_index()
+
+
+_HANDLERS: dict[tuple[int, int], Compiled] = {}
+_SERVICES: dict[int, Compiled] = {}
+
+
+def handler(group: int, *operations: int) -> Callable[[Callable[..., Any]], Compiled]:
+    """Say that a function runs these operations of a group; without operations, all that no other function runs."""
+
+    def keep(function: Callable[..., Any]) -> Compiled:
+        made = Compiled(function, _SIGNATURE)
+        _HANDLERS.update({(group, op): made for op in operations or (ANY,)})
+        return made
+
+    return keep
+
+
+def service(number: int) -> Callable[[Callable[..., Any]], Compiled]:
+    """Say that a function is this service; its four arguments after the machine mean what it says."""
+
+    def keep(function: Callable[..., Any]) -> Compiled:
+        _SERVICES[number] = Compiled(function, _SIGNATURE)
+        return _SERVICES[number]
+
+    return keep
+
+
+def services(l1: npt.NDArray[np.int64]) -> list[Compiled | None]:
+    """Return the services, that of the caches only if there are any."""
+    made = [_SERVICES[number] for number in (FILL, ACCOUNT, SMALL)]
+    return [*made, _SERVICES[CACHES] if l1.size else None]
+
+
+def handlers(table: npt.NDArray[np.int64]) -> list[Compiled | None]:
+    """Return what runs each row of a code table; None: nothing does."""
+    for part in _PARTS:
+        importlib.import_module(f"warplens.emulate.{part}")  # fills the table of handlers
+    pairs: Iterable[tuple[int, int]] = table[:, [ops.GROUP, ops.OP]].tolist()
+    return [_HANDLERS.get((group, op)) or _HANDLERS.get((group, ANY)) for group, op in pairs]
+
+
+@_make_intrinsic  # type: ignore[untyped-decorator]
+def call(context: Any, address: Any, m: Any, pc: Any, w: Any, g: Any, mask: Any) -> Any:
+    """Call the handler at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = [context.get_value_type(kind) for kind in _SIGNATURE.args]
+        kind = ir.FunctionType(context.get_value_type(_SIGNATURE.return_type), kinds)
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+    return types.int64(types.int64, *_SIGNATURE.args), generate
