@@ -115,14 +115,14 @@ def test_one_block_at_a_time_or_all_at_once() -> None:
 def test_memory_that_grows_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("histogram", "matmul_tiled16", "stride.stride8"):
         whole = _emulator(name, small=True)
-        monkeypatch.setattr("warplens.emulate.emulator._PAGES", 128)
+        monkeypatch.setattr("warplens.emulate.emulator._PAGES", 64)
         grown = _emulator(name, small=True)
         monkeypatch.undo()
         for emulator in (whole, grown):
             emulator.caches = (new_cache(2, 16 << 10, 4), new_cache(1, 64 << 10, 16, 64))
             emulator.trace = np.zeros((100_000, 3), np.int32)
             emulator.run(range(emulator.call.blocks), [b % 2 for b in range(emulator.call.blocks)])
-        assert len(grown.pages.words) > 128, name
+        assert len(grown.pages.words) > 64, name
         assert grown.stats.tolist() == whole.stats.tolist()
         assert [c.tolist() for c in grown.caches] == [c.tolist() for c in whole.caches]
         for argument in (a.name for a in whole.call.arguments if a.is_pointer):
