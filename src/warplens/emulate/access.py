@@ -24,6 +24,7 @@ from warplens.emulate.layout import (
     HEADS,
     HINT,
     LOCAL_RANGE,
+    LOCAL_WINDOW,
     MISALIGNED,
     NO_PAGES,
     NUMBER,
@@ -33,6 +34,7 @@ from warplens.emulate.layout import (
     SAME,
     SCATTERED,
     SHARED_RANGE,
+    SHARED_WINDOW,
     SLOT,
     SM,
     USEFUL_BYTES,
@@ -41,8 +43,6 @@ from warplens.emulate.layout import (
 from warplens.emulate.pages import PAGE_BYTES, PAGE_WORDS, locate
 from warplens.emulate.transactions import shared_wavefronts, touch
 
-# Where the windows of shared and local memory lie among generic addresses (upper words).
-SHARED_WINDOW, LOCAL_WINDOW = 0x7F00, 0x7F01
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
 _ALL = np.uint32(0xFFFFFFFF)
 
@@ -63,7 +63,7 @@ class Memory(NamedTuple):
 
 
 @compiled
-def _addresses(m: Any, pc: int, w: int, mask: Any) -> None:
+def lane_addresses(m: Any, pc: int, w: int, mask: Any) -> None:
     """Compute the address of each lane, and see whether all 32 ask for neighbouring places, or for the same.
 
     Base + uniform base + offset; Y: 1 base of 64 bits, 2 uniform base of 64 bits, then a shift.
@@ -106,16 +106,36 @@ def _find_heads(s: Any, mask: Any) -> None:
 
 
 @compiled
-def prepare(m: Any, pc: int, w: int, mask: Any) -> int:
-    """Compute the addresses and how they lie; return the space (a generic one: of the first address)."""
-    s, space = m.scratch, m.table[pc, ops.Z] >> 8
-    _addresses(m, pc, w, mask)
+def space_of(m: Any, pc: int, mask: Any, space: int) -> Any:
+    """Return the lanes whose access goes to a space; of a generic one the upper word of the address tells."""
+    if m.table[pc, ops.Z] >> 8 != ops.GENERIC:
+        return np.uint32(mask) if m.table[pc, ops.Z] >> 8 == space else np.uint32(0)
+    found = np.uint32(0)
+    for l in range(32):
+        window = m.scratch[ADDRESS + l] >> 32
+        there = ops.SHARED if window == SHARED_WINDOW else ops.LOCAL if window == LOCAL_WINDOW else ops.GLOBAL
+        found |= np.uint32(there == space) << np.uint32(l)
+    return np.uint32(found & mask)
+
+
+@compiled
+def next_part(m: Any, pc: int, rest: Any) -> Any:
+    """Return a space and the lanes that go there, of those left: one part only, unless the address is generic.
+
+    Local memory comes last: the accounts replace addresses there by those of the caches.
+    """
+    s, space, part = m.scratch, m.table[pc, ops.Z] >> 8, np.uint32(rest)
     if space == ops.GENERIC:
-        window = s[ADDRESS + np.int64(trailing_zeros(mask))] >> 32
-        space = ops.SHARED if window == SHARED_WINDOW else ops.LOCAL if window == LOCAL_WINDOW else ops.GLOBAL
+        space, part = np.int64(ops.SHARED), space_of(m, pc, rest, np.int64(ops.SHARED))
+        if part == 0:
+            space, part = np.int64(ops.GLOBAL), space_of(m, pc, rest, np.int64(ops.GLOBAL))
+        if part == 0:
+            space, part = np.int64(ops.LOCAL), np.uint32(rest)
+        if part != _ALL:
+            s[PATTERN] = SCATTERED
     if space == ops.GLOBAL:
-        _find_heads(s, mask)
-    return space
+        _find_heads(s, part)
+    return space, part
 
 
 @inlined
@@ -355,14 +375,20 @@ def _move(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         return NO_PAGES
     if mask == np.uint32(0):
         return FINE
-    space = prepare(m, pc, w, mask)
-    if ins[ops.Z] & 255 < 4:
-        status = call(m.services[SMALL], m, pc, w, space, mask)
-    elif space == ops.SHARED:
-        status = _move_inside(m, pc, w, mask, m.shared[m.warps[w, SLOT]], np.int64(1), np.int64(SHARED_RANGE))
-    elif space == ops.LOCAL:
-        status = _move_inside(m, pc, w, mask, m.local[w], np.int64(32), np.int64(LOCAL_RANGE))
-    else:
-        status = _move_global(m, pc, w, mask)
-    storing = np.int64(ins[ops.OP] == ops.STORE)
-    return call(m.services[ACCOUNT], m, pc, w, space + 16 * storing, mask) if status == FINE else status
+    lane_addresses(m, pc, w, mask)
+    rest, storing = np.uint32(mask), np.int64(ins[ops.OP] == ops.STORE)
+    status: Any = np.int64(FINE)
+    while rest and status == FINE:
+        space, part = next_part(m, pc, rest)
+        rest ^= part
+        if ins[ops.Z] & 255 < 4:
+            status = call(m.services[SMALL], m, pc, w, space, part)
+        elif space == ops.SHARED:
+            status = _move_inside(m, pc, w, part, m.shared[m.warps[w, SLOT]], np.int64(1), np.int64(SHARED_RANGE))
+        elif space == ops.LOCAL:
+            status = _move_inside(m, pc, w, part, m.local[w], np.int64(32), np.int64(LOCAL_RANGE))
+        else:
+            status = _move_global(m, pc, w, part)
+        if status == FINE:
+            status = call(m.services[ACCOUNT], m, pc, w, space + 16 * storing, part)
+    return status

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.access import failed, no_pages, prepare, read, write, write_part
+from warplens.emulate.access import failed, lane_addresses, next_part, no_pages, read, space_of, write, write_part
 from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of
 from warplens.emulate.half import from_half, to_half
 from warplens.emulate.handlers import ACCOUNT, call, handler
-from warplens.emulate.integer_parts import lane_bit, set_predicate
+from warplens.emulate.integer_parts import lane_bit, predicate, set_predicate
 from warplens.emulate.layout import ADDRESS, FINE, MISALIGNED, NO_PAGES, REQUESTS, SLOT, USEFUL_BYTES, WAVEFRONTS
 from warplens.emulate.transactions import queue, shared_wavefronts
 
@@ -24,7 +24,7 @@ def _half_sum(a: Any, b: Any, bf16: int) -> Any:
 
 
 @compiled
-def _combined(how: int, kind: int, old: Any, value: Any, other: Any) -> Any:
+def combined(how: int, kind: int, old: Any, value: Any, other: Any) -> Any:
     """Return what an atomic operation leaves in memory."""
     if how == ops.COMPARE_AND_SWAP:
         return other if old == value else old
@@ -73,6 +73,7 @@ def _add_shared(m: Any, pc: int, w: int, mask: Any) -> bool:
             words[at] = np.uint32(old + value)
             if returns:
                 D[l] = old
+    set_predicate(m.predicates[w], ins[ops.PD], mask, mask)
     return True
 
 
@@ -83,7 +84,7 @@ def _combine(m: Any, pc: int, w: int, mask: Any, space: int) -> int:
     kind, how = ins[ops.C_XOR], ins[ops.C_ADD]
     wide = kind in (ops.T_U64, ops.T_S64, ops.T_F64)
     size = 8 if wide else 4
-    values, others = ins[ops.C], ins[ops.C_AND]
+    values, others, done = ins[ops.C], ins[ops.C_AND], np.uint32(0)
     for l in range(32):
         if not lane_bit(mask, l):
             continue
@@ -98,33 +99,45 @@ def _combine(m: Any, pc: int, w: int, mask: Any, space: int) -> int:
             old |= np.uint64(read(m, space, w, slot, l, address + 4)[1]) << np.uint64(32)
             value |= np.uint64(R[values + 1][l]) << np.uint64(32)
             other |= np.uint64(R[others + 1][l]) << np.uint64(32)
-        made = _combined(how, kind, old, value, other)
+        made = combined(how, kind, old, value, other)
         write(m, space, w, slot, l, address, np.uint32(made & np.uint64(0xFFFFFFFF)))
         if wide:
             write(m, space, w, slot, l, address + 4, np.uint32(made >> np.uint64(32)))
-        if ins[ops.OP] == ops.ATOMIC:
+        swapped = old == value or not ins[ops.MODE]
+        done |= np.uint32(swapped) << np.uint32(l)
+        if ins[ops.MODE]:  # CAST: says whether it has swapped
+            R[ins[ops.D], l] = np.uint32(swapped)
+        elif ins[ops.OP] == ops.ATOMIC:
             R[ins[ops.D], l] = np.uint32(old & np.uint64(0xFFFFFFFF))
             if wide:
                 R[ins[ops.D] + 1, l] = np.uint32(old >> np.uint64(32))
+    set_predicate(m.predicates[w], ins[ops.PD], mask, done)
     return FINE
 
 
 @handler(ops.MEMORY, ops.ATOMIC, ops.REDUCTION)
 def _atomic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
-    """Run an atomic operation."""
+    """Run an atomic operation. A generic one that can say so is only done globally."""
     ins = m.table[pc]
     if no_pages(m):
         return NO_PAGES
-    if mask == np.uint32(0):
-        return FINE
-    space = prepare(m, pc, w, mask)
+    lane_addresses(m, pc, w, mask)
+    rest = np.uint32(mask)
+    status: Any = np.int64(FINE)
     adds = ins[ops.C_ADD] == ops.ADD_TO and ins[ops.C_XOR] in (ops.T_U32, ops.T_S32)
-    if not (adds and space == ops.SHARED and _add_shared(m, pc, w, mask)):
-        status = _combine(m, pc, w, mask, space)
-        if status != FINE:
-            return status
-    queue(m, pc, mask)
-    return call(m.services[ACCOUNT], m, pc, w, space + 16 * 2, mask)
+    refuses = ins[ops.Z] >> 8 == ops.GENERIC and ins[ops.OP] == ops.ATOMIC and ins[ops.PD] >= 0
+    while rest and status == FINE:
+        space, part = next_part(m, pc, rest)
+        rest ^= part
+        if refuses and space != ops.GLOBAL:
+            set_predicate(m.predicates[w], ins[ops.PD], part, np.uint32(0))
+            continue
+        if not (adds and space == ops.SHARED and _add_shared(m, pc, w, part)):
+            status = _combine(m, pc, w, part, space)
+        if status == FINE:
+            queue(m, pc, part)
+            status = call(m.services[ACCOUNT], m, pc, w, space + 16 * 2, part)
+    return status
 
 
 @handler(ops.MEMORY, ops.COPY)
@@ -135,9 +148,10 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         return NO_PAGES
     if mask == np.uint32(0):
         return FINE
-    space = prepare(m, pc, w, mask)
+    lane_addresses(m, pc, w, mask)
+    space, _ = next_part(m, pc, mask)
     size = ins[ops.Z] & 255
-    target = R[ins[ops.C]]
+    target, wanted = R[ins[ops.C]], predicate(m.predicates[w], ins[ops.PS], ins[ops.PS_NOT])
     for l in range(32):
         if not lane_bit(mask, l):
             continue
@@ -145,7 +159,9 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         if m.scratch[ADDRESS + l] & (size - 1) or into & (size - 1):
             return failed(m, np.int64(MISALIGNED), l, m.scratch[ADDRESS + l], size)
         for k in range(size // 4):
-            status, word = read(m, np.int64(ops.GLOBAL), w, slot, l, m.scratch[ADDRESS + l] + 4 * k)
+            status, word = np.int64(FINE), np.uint32(0)  # zeros where the copy is told to ignore its source
+            if lane_bit(wanted, l):
+                status, word = read(m, np.int64(ops.GLOBAL), w, slot, l, m.scratch[ADDRESS + l] + 4 * k)
             if status == FINE:
                 status = read(m, np.int64(ops.SHARED), w, slot, l, into + 4 * k)[0]
             if status == FINE:
@@ -161,7 +177,7 @@ def _matrix(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     ins, R, slot = m.table[pc], m.registers[w], m.warps[w, SLOT]
     if mask == np.uint32(0):
         return FINE
-    prepare(m, pc, w, mask)
+    lane_addresses(m, pc, w, mask)
     count, transposed, storing = ins[ops.Z] & 255, ins[ops.MODE], ins[ops.OP] == ops.STORE_MATRIX
     for n in range(count):
         for l in range(32):
@@ -193,8 +209,8 @@ def _query(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Say whether a generic address is in a space (QSPC)."""
     ins = m.table[pc]
     if mask != np.uint32(0):
-        inside = prepare(m, pc, w, mask) == ins[ops.Z] & 255
-        set_predicate(m.predicates[w], ins[ops.PD], mask, np.uint32(0xFFFFFFFF) if inside else np.uint32(0))
+        lane_addresses(m, pc, w, mask)
+        set_predicate(m.predicates[w], ins[ops.PD], mask, space_of(m, pc, mask, ins[ops.Z] & 255))
     return FINE
 
 
@@ -214,6 +230,6 @@ def _load_constant(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             if ins[ops.MODE] & ops.SIGNED and word >> np.uint32(8 * size - 1):
                 word |= np.uint32(0xFFFFFF00) if size == 1 else np.uint32(0xFFFF0000)
         R[ins[ops.D], l] = word
-        if size == 8:
-            R[ins[ops.D] + 1, l] = bank[((at >> 2) + 1) % bank.shape[0]]
+        for k in range(1, size >> 2):
+            R[ins[ops.D] + k, l] = bank[((at >> 2) + k) % bank.shape[0]]
     return FINE

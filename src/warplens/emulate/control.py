@@ -17,11 +17,16 @@ from warplens.emulate.layout import (
     AT_BARRIER,
     AT_SYNC,
     AT_WARPSYNC,
+    BAD_CALL,
     BAD_TARGET,
     DATA,
+    ERROR,
     EXPECTED,
     FINE,
     GROUPS,
+    HEAP,
+    HEAP_BYTES,
+    HEAP_USED,
     LIVE,
     MASK,
     PC,
@@ -31,6 +36,7 @@ from warplens.emulate.layout import (
     SLOT,
     STATE,
     SYNC,
+    SYSTEM_WINDOW,
     TRAPPED,
 )
 
@@ -57,36 +63,54 @@ def _new_group(s: Any, w: int, pc: int, mask: Any) -> None:
 @compiled
 def _meet(s: Any, w: int) -> None:
     """Join the groups that wait for one another and have all arrived."""
-    warp = s.warps[w]
-    for b in range(16):
-        waiting = np.uint32(0)
-        for g in range(warp[GROUPS]):
-            if warp[STATE + g] == AT_SYNC and warp[DATA + g] == b:
-                waiting |= np.uint32(warp[MASK + g])
-        if waiting and (warp[SYNC + b] & warp[LIVE] & np.uint32(waiting ^ _ALL)) == 0:
-            _join(s, w, np.int64(AT_SYNC), b)
-    waiting, wanted = np.uint32(0), np.uint32(0)
-    for g in range(warp[GROUPS]):
-        if warp[STATE + g] == AT_WARPSYNC:
-            waiting |= np.uint32(warp[MASK + g])
-            wanted |= np.uint32(warp[DATA + g])
-    if waiting and (wanted & warp[LIVE] & np.uint32(waiting ^ _ALL)) == 0:
-        for g in range(warp[GROUPS]):
-            if warp[STATE + g] == AT_WARPSYNC:
-                warp[DATA + g] = 0
-        _join(s, w, np.int64(AT_WARPSYNC), np.int64(0))
+    g = 0
+    while g < s.warps[w, GROUPS]:
+        state, data = s.warps[w, STATE + g], s.warps[w, DATA + g]
+        if state in (AT_SYNC, AT_WARPSYNC):
+            wanted = _wanted(s, w, g)
+            waiting = np.uint32(0)
+            for k in range(s.warps[w, GROUPS]):
+                same = s.warps[w, STATE + k] == state and s.warps[w, DATA + k] == data
+                if same and _wanted(s, w, k) == wanted:
+                    waiting |= np.uint32(s.warps[w, MASK + k])
+            if (wanted & s.warps[w, LIVE] & np.uint32(waiting ^ _ALL)) == 0:
+                _join(s, w, state, data, waiting)
+        g += 1
 
 
 @compiled
-def _join(s: Any, w: int, state: int, data: int) -> None:
-    """Make one group of those in a state at the same place; others at other places become ready too."""
-    warp = s.warps[w]
-    first, g = np.int64(-1), np.int64(0)
-    while g < warp[GROUPS]:
-        if warp[STATE + g] == state and warp[DATA + g] == data:
-            warp[STATE + g] = READY
-            if first >= 0 and warp[PC + g] == warp[PC + first]:
-                warp[MASK + first] |= warp[MASK + g]
+def _wanted(s: Any, w: int, g: int) -> Any:
+    """Return the lanes that a waiting group waits for."""
+    data = s.warps[w, DATA + g]
+    if s.warps[w, STATE + g] == AT_SYNC:
+        return _partners(s, w, data, s.warps[w, MASK + g])
+    return np.uint32(s.warps[w, LIVE]) if data < 0 else np.uint32(data)
+
+
+@compiled
+def _partners(s: Any, w: int, b: int, mask: Any) -> Any:
+    """Return the lanes that a group meets at a barrier register; its lanes all hold the same."""
+    return np.uint32(s.warps[w, SYNC + 32 * b + np.int64(trailing_zeros(np.uint32(mask)))])
+
+
+@compiled
+def _set_partners(s: Any, w: int, b: int, active: Any, lanes: Any) -> None:
+    for l in range(32):
+        if lane_bit(active, l):
+            s.warps[w, SYNC + 32 * b + l] = lanes
+
+
+@compiled
+def _join(s: Any, w: int, state: int, data: int, mask: Any) -> None:
+    """Make one group of those in a state, of these lanes, at the same place; those at other places become ready too."""
+    first = -1
+    g = 0
+    while g < s.warps[w, GROUPS]:
+        there = s.warps[w, STATE + g] == state and s.warps[w, DATA + g] == data
+        if there and np.uint32(s.warps[w, MASK + g]) & mask:
+            s.warps[w, STATE + g] = READY
+            if first >= 0 and s.warps[w, PC + g] == s.warps[w, PC + first]:
+                s.warps[w, MASK + first] |= s.warps[w, MASK + g]
                 _drop_group(s, w, g)
                 continue
             if first < 0:
@@ -105,7 +129,7 @@ def _release(s: Any, slot: int, b: int) -> None:
                 warp[STATE + g] = READY
                 warp[RESULT + 0], warp[RESULT + 1] = (
                     s.blocks[slot, REDUCED + 0],
-                    s.blocks[slot, REDUCED + 1] + 2 * s.blocks[slot, REDUCED + 2],
+                    s.blocks[slot, REDUCED + 2] & 1 if s.blocks[slot, REDUCED + 2] & 2 else s.blocks[slot, REDUCED + 1],
                 )
         g = np.int64(0)
         while g < warp[GROUPS]:  # lanes that left the barrier at the same place go on together
@@ -204,11 +228,82 @@ def _barrier(ins: Any, R: Any, P: Any, s: Any, w: int, g: int, active: Any) -> N
         s.blocks[slot, REDUCED + 0] += count_bits(yes)
         if yes != active:
             s.blocks[slot, REDUCED + 1] = 0
-        if yes:
-            s.blocks[slot, REDUCED + 2] = 1
+        s.blocks[slot, REDUCED + 2] |= (yes != 0) + 2 * (ins[ops.Z] == 2)  # the second bit: asked whether any
     if ins[ops.X] != 1:
         warp[STATE + g], warp[DATA + g] = AT_BARRIER, b
     _check_barrier(s, slot, b)
+
+
+@compiled
+def _trapped(s: Any, active: Any) -> int:
+    s.scratch[ERROR + 1] = np.int64(trailing_zeros(np.uint32(active)))
+    return TRAPPED
+
+
+@compiled
+def _converge(ins: Any, R: Any, P: Any, s: Any, w: int, g: int, active: Any) -> None:
+    """Run an instruction by which groups of lanes meet. Each lane has its own B0 to B15: calls may nest unevenly."""
+    op, b = ins[ops.OP], ins[ops.X]
+    lane = np.int64(trailing_zeros(np.uint32(active)))
+    if op == ops.BSSY:
+        _set_partners(s, w, b, active, np.uint32(active))
+    elif op == ops.BREAK:
+        going = np.uint32(active & predicate(P, ins[ops.PS], ins[ops.PS_NOT]))
+        if going:
+            lanes = _partners(s, w, b, going)
+            _set_partners(s, w, b, lanes | going, np.uint32(lanes & np.uint32(going ^ _ALL)))
+            _meet(s, w)
+    elif op == ops.BSYNC:
+        s.warps[w, STATE + g], s.warps[w, DATA + g] = AT_SYNC, b
+        _meet(s, w)
+    elif op == ops.WARPSYNC:
+        s.warps[w, STATE + g] = AT_WARPSYNC
+        s.warps[w, DATA + g] = np.int64(-1) if ins[ops.X] else np.int64(R[ins[ops.A]][lane])  # -1: all that live
+        _meet(s, w)
+    elif op == ops.BMOV_TO_R:
+        for l in range(32):
+            if lane_bit(active, l):
+                R[ins[ops.D], l] = s.warps[w, SYNC + 32 * b + l]
+        if ins[ops.Y]:
+            _set_partners(s, w, b, active, np.uint32(0))
+    elif op == ops.BMOV_FROM_R:
+        for l in range(32):
+            if lane_bit(active, l):
+                s.warps[w, SYNC + 32 * b + l] = R[ins[ops.A]][l]
+    elif op == ops.B2R:
+        for l in range(32):
+            if lane_bit(active, l):
+                R[ins[ops.D], l] = np.uint32(s.warps[w, RESULT + 0])
+        set_predicate(P, ins[ops.PD], active, _ALL if s.warps[w, RESULT + 1] else np.uint32(0))
+
+
+@compiled
+def _call(s: Any, pc: int, w: int, g: int, active: Any) -> int:
+    """Call by address: code of the kernel, or a function of the system, whose result is in R4 and R5."""
+    ins, R, count = s.table[pc], s.registers[w], s.table.shape[0]
+    if active == 0:
+        s.warps[w, PC + g] += 1
+        return FINE
+    lane = np.int64(trailing_zeros(np.uint32(active)))
+    low, high = R[ins[ops.A]], R[ins[ops.A] + 1]
+    if high[lane] != SYSTEM_WINDOW:
+        return _jump(s, w, g, active, low, np.int64(0), count)
+    which = np.int64(low[lane]) >> 4
+    what = s.calls[which] if which < s.calls.shape[0] else ops.SYSTEM_UNKNOWN
+    if what == ops.SYSTEM_TRAPS:
+        return _trapped(s, active)
+    if what == ops.SYSTEM_UNKNOWN:
+        return BAD_CALL
+    for l in range(32):
+        if not lane_bit(active, l):
+            continue
+        size, place = np.int64(R[4][l]), np.int64(0)
+        if what == ops.SYSTEM_ALLOCATES and size > 0 and s.flags[HEAP_USED] + size <= HEAP_BYTES:
+            place = HEAP + s.flags[HEAP_USED]
+            s.flags[HEAP_USED] += (size + 15) & ~15
+        R[4, l], R[5, l] = np.uint32(place & 0xFFFFFFFF), np.uint32(place >> 32)
+    s.warps[w, PC + g] += 1
+    return FINE
 
 
 @handler(ops.CONTROL)
@@ -221,11 +316,18 @@ def _control(s: Any, pc: int, w: int, g: int, active: Any) -> int:
         taken = active & predicate(P, ins[ops.PS], ins[ops.PS_NOT]) & predicate(P, ins[ops.PS2], ins[ops.PS2_NOT])
         _branch(s, w, g, np.uint32(taken), ins[ops.TARGET])
         return FINE
+    if op == ops.BRA_ANY:
+        taken = active & predicate(P, ins[ops.PS], ins[ops.PS_NOT])
+        _branch(s, w, g, np.uint32(warp[MASK + g]) if taken else np.uint32(0), ins[ops.TARGET])
+        return FINE
+    if op == ops.CALL_ABS:
+        return _call(s, pc, w, g, active)
     if op == ops.CALL:
         _branch(s, w, g, active, ins[ops.TARGET])
         return FINE
     if op == ops.BRA_DIV:
-        wanted = np.uint32(R[ins[ops.A]][0])
+        lane = np.int64(trailing_zeros(np.uint32(warp[MASK + g])))
+        wanted = np.uint32(R[ins[ops.A]][lane] ^ np.uint32(ins[ops.A_XOR])) & np.uint32(warp[LIVE])
         apart = (wanted & np.uint32(warp[MASK + g] ^ _ALL)) != 0
         _branch(s, w, g, np.uint32(active) if apart != (ins[ops.X] != 0) else np.uint32(0), ins[ops.TARGET])
         return FINE
@@ -252,40 +354,12 @@ def _control(s: Any, pc: int, w: int, g: int, active: Any) -> int:
         return FINE
     if op == ops.TRAP:
         if active:
-            return TRAPPED
+            return _trapped(s, active)
         warp[PC + g] = pc + 1
         return FINE
     warp[PC + g] = pc + 1
-    if op == ops.BSSY:
-        warp[SYNC + ins[ops.X]] = np.uint32(active)
-    elif op == ops.BREAK:
-        going = np.uint32(active & predicate(P, ins[ops.PS], ins[ops.PS_NOT]))
-        warp[SYNC + ins[ops.X]] &= np.uint32(going ^ _ALL)
-        _meet(s, w)
-    elif op == ops.BSYNC:
-        if active:
-            warp[STATE + g], warp[DATA + g] = AT_SYNC, ins[ops.X]
-            _meet(s, w)
-    elif op == ops.WARPSYNC:
-        if active:
-            wanted = np.uint32(warp[LIVE]) if ins[ops.X] else np.uint32(R[ins[ops.A]][np.int64(trailing_zeros(active))])
-            warp[STATE + g], warp[DATA + g] = AT_WARPSYNC, np.int64(wanted)
-            _meet(s, w)
-    elif op == ops.BMOV_TO_R:
-        for l in range(32):
-            if lane_bit(active, l):
-                R[ins[ops.D], l] = warp[SYNC + ins[ops.X]]
-        if ins[ops.Y]:
-            warp[SYNC + ins[ops.X]] = np.uint32(0)
-    elif op == ops.BMOV_FROM_R:
-        if active:
-            warp[SYNC + ins[ops.X]] = R[ins[ops.A]][np.int64(trailing_zeros(active))]
-    elif op == ops.B2R:
-        how = warp[RESULT + 1]
-        for l in range(32):
-            if lane_bit(active, l):
-                R[ins[ops.D], l] = np.uint32(warp[RESULT + 0])
-        set_predicate(P, ins[ops.PD], active, _ALL if how & 1 else np.uint32(0))
+    if active:
+        _converge(ins, R, P, s, w, g, active)
     return FINE
 
 

@@ -45,7 +45,7 @@ class CannotDecode(Exception):
 
 def decode(program: Program) -> Code:
     """Decode a program."""
-    for part in ("integer", "float", "memory", "control"):
+    for part in ("integer", "float", "memory", "control", "tensor", "async", "packed"):
         importlib.import_module(f"warplens.emulate.decode_{part}")  # fills the table of rules
     return _Decoder(program).code()
 
@@ -65,9 +65,10 @@ class _Decoder:
         self.rows = {f"R{i}": i for i in range(general + 4)}
         start = len(self.rows)
         self.rows.update({f"UR{i}": start + i for i in range(uniform + 4)})
+        self.rows.update({f"Rpc.{part}": len(self.rows) + k for k, part in enumerate(("LO", "HI"))})
         self.sink = len(self.rows)  # four rows that take what is written to RZ
         self.count = self.sink + 4
-        self.pool: list[Key] = [("bits", 0, 0)] * 4  # RZ, as wide as a group of four
+        self.pool: list[Key] = [("bits", 0, 0)] * 16  # RZ, as wide as the largest fragment of a matrix
         self.pool_at: dict[tuple[Key, ...], int] = {}
         self.index = {x.offset: i for i, x in enumerate(program.instructions)}
 
@@ -79,7 +80,7 @@ class _Decoder:
             line = Line(self, x)
             try:
                 line.decode()
-            except (CannotDecode, ValueError, IndexError, KeyError):
+            except (CannotDecode, ValueError, IndexError, KeyError, AttributeError, StopIteration):
                 line = Line(self, x)
                 line.set(GROUP=ops.UNKNOWN)
                 unknown[x.name] = unknown.get(x.name, 0) + 1
@@ -161,11 +162,13 @@ class Line:
         if operand.kind in ("register", "uniform"):
             at = self.register(text)
         elif operand.kind == "constant":
-            match = re.search(r"c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]", text)
+            match = re.search(r"c\[0x([0-9a-f]+)\]\s*\[0x([0-9a-f]+)\]", text)
             if not match:
                 raise CannotDecode
             bank, offset = int(match.group(1), 16), int(match.group(2), 16)
             at = self.d.pooled(*(("bank", bank, offset + 4 * k) for k in range(width)))
+        elif text.startswith("32@"):
+            at = self.d.pooled(("bits", self._address_part(text), 0))
         else:
             at = self.d.pooled(*(("bits", b, 0) for b in _immediate(text, kind, width)))
             negative = absolute = inverted = False
@@ -181,6 +184,14 @@ class Line:
             self.set(**{f"{which}_AND": _ALL ^ sign})
         if negative:
             self.set(**{f"{which}_XOR": sign})
+
+    def _address_part(self, text: str) -> int:
+        """Return half of a variable's address: `32@lo(table)`, `32@hi((table + 0x8))`."""
+        match = re.fullmatch(r"32@(lo|hi)\(+([\w.$]+)(?:\s*\+\s*(0x[0-9a-f]+|\d+))?\)+", text)
+        if not match:
+            raise CannotDecode
+        whole = self.d.program.symbols[match.group(2)] + int(match.group(3) or "0", 0)
+        return whole >> 32 if match.group(1) == "hi" else whole & _ALL
 
     def predicate(self, operand: Operand, first: bool = True) -> None:
         """Set a predicate source."""

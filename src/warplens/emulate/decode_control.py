@@ -13,11 +13,16 @@ def _branch(line: Line) -> None:
     o = line.operands
     line.set(GROUP=ops.CONTROL, OP=ops.BRA, TARGET=line.d.index[line.x.target or 0])
     if "DIV" in line.mods or "CONV" in line.mods:
-        line.source("A", o[0])
+        if len(o) > 1:
+            line.source("A", o[0])
+        else:  # all lanes
+            line.set(A_XOR=0xFFFFFFFF)
         line.set(OP=ops.BRA_DIV, X=int("CONV" in line.mods))
         return
     for n, operand in enumerate([x for x in o if x.kind in PREDICATES]):
         line.predicate(operand, n == 0)
+    if "ANY" in line.mods:  # all lanes go if one of them does
+        line.set(OP=ops.BRA_ANY)
 
 
 @rule("BRX")
@@ -31,6 +36,12 @@ def _indirect(line: Line) -> None:
 
 @rule("CALL")
 def _call(line: Line) -> None:
+    if "ABS" in line.mods:
+        line.set(GROUP=ops.CONTROL, OP=ops.CALL_ABS, A=line.register(line.operands[0].text))
+        return
+    if line.operands[0].kind == "register":  # an offset in the kernel, as in RET
+        line.set(GROUP=ops.CONTROL, OP=ops.RET, A=line.register(line.operands[0].text))
+        return
     if line.x.target is None or line.x.target not in line.d.index:
         raise CannotDecode
     line.set(GROUP=ops.CONTROL, OP=ops.CALL, TARGET=line.d.index[line.x.target])
@@ -111,6 +122,7 @@ def _barrier_result(line: Line) -> None:
 
 @rule("NOP", "DEPBAR", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL", "LDGDEPBAR", "NANOSLEEP", "YIELD", "PREEXIT", "FENCE",
        "ACQBULK", "ENDCOLLECTIVE", "CCTLL", "UCGABAR_ARV", "UCGABAR_WAIT", "PMTRIG", "WARPGROUP", "PREFETCH", "CCTLT",
-       "UTMACCTL", "UTMACMDFLUSH", "USETMAXREG", "WARPARRIVE")  # fmt: skip
+       "UTMACCTL", "UTMACMDFLUSH", "USETMAXREG", "WARPARRIVE", "UBLKPF", "UTMAPF", "UTMASTG", "UTMAREDG", "ACQSHMINIT",
+       "WARPGROUPSET", "UCCTL", "UMEMSETS")  # fmt: skip
 def _nothing(line: Line) -> None:
     line.set(GROUP=ops.NOTHING)

@@ -8,15 +8,16 @@ import numpy as np
 
 from warplens.emulate import ops
 from warplens.emulate.decode import PREDICATES, CannotDecode, Line, rule
+from warplens.emulate.decode_packed import compare_pairs, extreme_doubles, small_floats
 from warplens.kernel.instruction import Operand
 
 _WIDTH = {"S8": 8, "U8": 8, "S16": 16, "U16": 16, "S32": 32, "U32": 32, "S64": 64, "U64": 64, "F16": 16, "BF16": 16,
           "F32": 32, "F64": 64}  # fmt: skip
 
 
-@rule("FADD", "FMUL", "FFMA", "FADD32I", "FMUL32I", "FFMA32I", "FMNMX")
+@rule("FADD", "FMUL", "FFMA", "FADD32I", "FMUL32I", "FFMA32I", "FMNMX", "UFADD", "UFMUL", "UFFMA", "UFMNMX")
 def _single(line: Line) -> None:
-    opcode = line.x.opcode.removesuffix("32I")
+    opcode = line.x.opcode.removesuffix("32I").removeprefix("U")
     written, given, behind = line.split()
     line.to(written[0])
     for which, operand in zip("ABC", given, strict=False):
@@ -142,9 +143,9 @@ def _types(line: Line, defaults: tuple[str, str], floats: tuple[bool, bool]) -> 
     return to, of
 
 
-@rule("F2I", "I2F", "I2FP", "F2F", "FRND")
+@rule("F2I", "I2F", "I2FP", "F2F", "FRND", "UF2I", "UI2F", "UI2FP", "UF2F", "UFRND")
 def _conversion(line: Line) -> None:
-    opcode = line.x.opcode.removesuffix("P")
+    opcode = line.x.opcode.removesuffix("P").removeprefix("U")
     written, given, _ = line.split()
     line.to(written[0])
     floats = {"F2I": (False, True), "I2F": (True, False), "F2F": (True, True), "FRND": (True, True)}[opcode]
@@ -165,7 +166,10 @@ def _conversion(line: Line) -> None:
 
 @rule("F2FP")
 def _pack(line: Line) -> None:
-    if not (line.mods & {"F16", "BF16"} and "F32" in line.mods and "PACK_AB" in line.mods):
+    if line.mods & {"E4M3", "E5M2"}:
+        small_floats(line)
+        return
+    if "PACK_AB" not in line.mods or line.mods - {"F16", "BF16", "F32", "PACK_AB", "RELU", "RZ", "RN"}:
         raise CannotDecode
     written, given, _ = line.split()
     line.to(written[0])
@@ -174,9 +178,15 @@ def _pack(line: Line) -> None:
     line.set(GROUP=ops.CONVERT, OP=ops.F2FP, MODE=line.rounding())
 
 
-@rule("ISETP", "UISETP", "FSETP", "DSETP", "HSETP2")
+@rule("ISETP", "UISETP", "FSETP", "UFSETP", "DSETP", "HSETP2")
 def _compare(line: Line) -> None:
     o = line.operands
+    if line.mods & {"S64", "U64"}:
+        compare_pairs(line)
+        return
+    if line.x.opcode == "DSETP" and line.mods & {"MIN", "MAX"}:
+        extreme_doubles(line)
+        return
     line.into(o[0])
     line.into(o[1], False)
     code = next((ops.COMPARE[m] for m in line.x.modifiers if m in ops.COMPARE), None)
@@ -185,7 +195,8 @@ def _compare(line: Line) -> None:
     how = ops.AND if "AND" in line.mods else ops.OR if "OR" in line.mods else ops.XOR
     kind, group, op = {
         "ISETP": ("int", ops.INTEGER, ops.ISETP), "UISETP": ("int", ops.INTEGER, ops.ISETP),
-        "FSETP": ("f32", ops.SINGLE, ops.FSETP), "DSETP": ("f64", ops.DOUBLE, ops.DSETP),
+        "FSETP": ("f32", ops.SINGLE, ops.FSETP), "UFSETP": ("f32", ops.SINGLE, ops.FSETP),
+        "DSETP": ("f64", ops.DOUBLE, ops.DSETP),
         "HSETP2": ("half", ops.HALF, ops.HSETP2),
     }[line.x.opcode]  # fmt: skip
     line.set(GROUP=group, OP=op, X=code, Y=how)

@@ -6,6 +6,15 @@ import re
 
 from warplens.emulate import ops
 from warplens.emulate.decode import PREDICATES, CannotDecode, Line, predicate_row, rule
+from warplens.emulate.decode_packed import (
+    add_halves,
+    extreme_halves,
+    extreme_pair,
+    logic_of_signs,
+    permute_by_mode,
+    select_pair,
+)
+from warplens.kernel.instruction import Operand
 
 
 @rule("MOV", "UMOV", "MOV32I", "R2UR", "IABS", "POPC", "UPOPC", "BREV", "UBREV", "FLO", "UFLO", "I2I")
@@ -13,7 +22,16 @@ def _unary(line: Line) -> None:
     opcode = line.x.opcode.removeprefix("U") if line.x.opcode != "UMOV" else "MOV"
     written, given, _ = line.split()
     line.to(written[0])
-    line.source("A", given[0])
+    wide = bool(line.mods & {"64", "S64", "U64"})
+    line.source("A", given[0], width=2 if wide else 1)
+    if wide:
+        if opcode != "MOV" or line.fields[ops.A_XOR]:
+            raise CannotDecode
+        line.set(GROUP=ops.INTEGER, OP=ops.MOV2)
+        return
+    if opcode == "R2UR" and len(written) > 1:
+        _same_in_all_lanes(line, written)
+        return
     if opcode == "R2UR":
         line.set(GROUP=ops.LANES, OP=ops.R2UR)
         return
@@ -24,6 +42,33 @@ def _unary(line: Line) -> None:
     line.set(GROUP=ops.INTEGER, OP=getattr(ops, {"MOV32I": "MOV"}.get(opcode, opcode)))
     if opcode == "FLO":
         line.set(MODE=0 if "U32" in line.mods else ops.SIGNED, X=int("SH" in line.mods))
+
+
+def _same_in_all_lanes(line: Line, written: list[Operand]) -> None:
+    """R2UR P0, URZ, R4 spares the code that follows a check of the lanes; ours says no, and the check is made."""
+    if written[0].text != "URZ":
+        raise CannotDecode
+    line.into(written[1])
+    line.set(GROUP=ops.INTEGER, OP=ops.PLOP3, A=7, B=0, X=0, Y=0)
+
+
+@rule("RPCMOV")
+def _spare_register(line: Line) -> None:
+    """Move to or from Rpc, two words that a thread has beside its registers."""
+    first, second = (o.text for o in line.operands)
+    rows = line.d.rows
+    line.set(GROUP=ops.INTEGER, OP=ops.MOV, D=rows[first] if first != "RZ" else line.d.sink)
+    line.set(A=rows[second] if second != "RZ" else line.d.zero)
+
+
+@rule("LEPC")
+def _own_place(line: Line) -> None:
+    """The address of a label, or of the instruction itself; code begins at address 0."""
+    line.to(line.operands[0])
+    place = line.x.target if len(line.operands) > 1 else line.x.offset
+    if place is None:
+        raise CannotDecode
+    line.set(GROUP=ops.INTEGER, OP=ops.MOV2, A=line.d.pooled(("bits", place, 0), ("bits", 0, 0)))
 
 
 @rule("CS2R", "S2R", "S2UR", "CS2UR")
@@ -41,10 +86,10 @@ def _constant(line: Line) -> None:
     line.to(line.operands[0])
     small = next((m for m in ("U8", "S8", "U16", "S16") if m in line.mods), None)
     match = re.fullmatch(r"c\[0x([0-9a-f]+)\]\[(?:(U?R(?:\d+|Z))\+?)?(-?0x[0-9a-f]+)?\]", operand.text)
-    if not match or wide == 4:
+    if not match:
         raise CannotDecode
     bank, register, offset = int(match.group(1), 16), match.group(2), int(match.group(3) or "0", 16)
-    if register in (None, "RZ", "URZ") and small is None:
+    if register in (None, "RZ", "URZ") and small is None and wide < 4:
         line.set(A=line.d.pooled(*(("bank", bank, offset + 4 * k) for k in range(wide))))
         line.set(GROUP=ops.INTEGER, OP=ops.MOV2 if wide == 2 else ops.MOV)
         return
@@ -58,13 +103,16 @@ def _constant(line: Line) -> None:
 def _add(line: Line) -> None:
     written, given, behind = line.split()
     if "16x2" in line.mods:
-        raise CannotDecode
+        add_halves(line)
+        return
     line.to(written[0])
     for n, operand in enumerate(written[1:3]):
         line.into(operand, n == 0)
     if "64" in line.mods:
         for which, operand in zip("ABC", given, strict=False):
             line.source(which, operand, width=2)
+        if "X" in line.mods or line.fields[ops.PD] >= 0 or line.fields[ops.PD2] >= 0:
+            raise CannotDecode
         line.set(GROUP=ops.INTEGER, OP=ops.UIADD64)
         return
     for which, operand in zip("ABC", given, strict=False):
@@ -112,6 +160,9 @@ def _logic(line: Line) -> None:
 @rule("PLOP3", "UPLOP3")
 def _predicate_logic(line: Line) -> None:
     o = line.operands
+    if ".SIGN" in line.x.text:
+        logic_of_signs(line)
+        return
     line.into(o[0])
     line.into(o[1], False)
     line.predicate(o[2])
@@ -133,6 +184,8 @@ def _shift(line: Line) -> None:
 
 @rule("LEA", "ULEA")
 def _scaled_sum(line: Line) -> None:
+    if line.mods & {"64", "S64", "U64"}:
+        raise CannotDecode
     written, given, behind = line.split()
     line.to(written[0])
     if len(written) > 1:
@@ -151,6 +204,9 @@ def _scaled_sum(line: Line) -> None:
 
 @rule("SEL", "USEL", "FSEL")
 def _select(line: Line) -> None:
+    if "64" in line.mods:
+        select_pair(line)
+        return
     line.to(line.operands[0])
     kind = "f32" if line.x.opcode == "FSEL" else "int"
     line.source("A", line.operands[1], kind)
@@ -161,8 +217,12 @@ def _select(line: Line) -> None:
 
 @rule("IMNMX", "VIMNMX", "VIMNMX3", "VIADDMNMX", "UIMNMX")
 def _extreme(line: Line) -> None:
-    if line.mods & {"S16x2", "U16x2", "S64", "U64"}:
-        raise CannotDecode
+    if line.mods & {"S16x2", "U16x2"}:
+        extreme_halves(line)
+        return
+    if line.mods & {"S64", "U64"}:
+        extreme_pair(line)
+        return
     written, given, behind = line.split()
     line.to(written[0])
     for which, operand in zip("ABC", given, strict=False):
@@ -176,11 +236,12 @@ def _extreme(line: Line) -> None:
 @rule("BMSK", "UBMSK", "SGXT", "USGXT", "PRMT", "UPRMT")
 def _bits(line: Line) -> None:
     opcode = line.x.opcode.removeprefix("U")
+    if opcode == "PRMT" and line.mods:
+        permute_by_mode(line)
+        return
     line.to(line.operands[0])
     for which, operand in zip("ABC", line.operands[1:], strict=False):
         line.source(which, operand)
-    if opcode == "PRMT" and line.mods:
-        raise CannotDecode
     line.set(GROUP=ops.INTEGER, OP=getattr(ops, opcode), X=int("W" in line.mods))
     line.set(MODE=0 if "U32" in line.mods else ops.SIGNED)
 

@@ -6,6 +6,7 @@ import re
 
 from warplens.emulate import ops
 from warplens.emulate.decode import PREDICATES, CannotDecode, Line, rule
+from warplens.emulate.decode_async import arrival_of_sm80
 from warplens.kernel.instruction import Operand
 
 _MEMORY = re.compile(r"\[([^\[\]]*)\]$")
@@ -58,12 +59,19 @@ def _address(line: Line, operand: Operand) -> None:
     line.set(X=offset, Y=how)
 
 
+def _joined(line: Line, low: Operand, high: Operand) -> Operand:
+    """Return the first of two groups of four registers, which must be next to each other (256 bits)."""
+    if line.register(high.text) != line.register(low.text) + 4:
+        raise CannotDecode
+    return low
+
+
 @rule("LDG", "LDS", "LDL", "LD", "ULDS")
 def _load(line: Line) -> None:
     o = line.operands
-    if o[0].kind in PREDICATES or _size(line) > 16:
+    if o[0].kind in PREDICATES:
         raise CannotDecode
-    line.to(o[0])
+    line.to(_joined(line, o[1], o[0]) if _size(line) == 32 else o[0])
     _address(line, next(x for x in o if x.kind == "memory"))
     signed = bool(line.mods & {"S8", "S16"})
     line.set(GROUP=ops.MEMORY, OP=ops.LOAD, Z=_size(line) | _SPACES[line.x.opcode] << 8, MODE=ops.SIGNED * signed)
@@ -73,13 +81,16 @@ def _load(line: Line) -> None:
 def _store(line: Line) -> None:
     o = line.operands
     _address(line, o[0])
-    line.set(C=line.register(o[1].text))
+    line.set(C=line.register((_joined(line, o[1], o[2]) if _size(line) == 32 else o[1]).text))
     line.set(GROUP=ops.MEMORY, OP=ops.STORE, Z=_size(line) | _SPACES[line.x.opcode] << 8)
 
 
 @rule("ATOMG", "ATOMS", "ATOM", "RED", "REDG", "REDS")
 def _atomic(line: Line) -> None:
     o = list(line.operands)
+    if "ARRIVE" in line.mods:
+        arrival_of_sm80(line)
+        return
     at = next(n for n, x in enumerate(o) if x.kind == "memory")
     reduction = line.x.opcode.startswith("RED")
     for operand in o[:at]:
@@ -98,7 +109,7 @@ def _atomic(line: Line) -> None:
     other = line.register(o[at + 2].text) if len(o) > at + 2 and o[at + 2].kind == "register" else line.d.zero
     wide = kind in (ops.T_U64, ops.T_S64, ops.T_F64)
     line.set(GROUP=ops.MEMORY, OP=ops.REDUCTION if reduction else ops.ATOMIC, C_AND=other, C_XOR=kind, C_ADD=how)
-    line.set(Z=(8 if wide else 4) | _SPACES[line.x.opcode] << 8)
+    line.set(Z=(8 if wide else 4) | _SPACES[line.x.opcode] << 8, MODE=int("CAST" in line.mods))
 
 
 def _atomic_type(line: Line) -> int:
@@ -124,8 +135,8 @@ def _copy(line: Line) -> None:
             base = line.register(found.group(2))
         else:
             offset += int(term, 16)
-    if len(o) > 2 and not all(x.text in ("PT", "!PT") for x in o[2:] if x.kind in PREDICATES):
-        raise CannotDecode
+    if len(o) > 2:
+        line.predicate(o[2])
     line.set(GROUP=ops.MEMORY, OP=ops.COPY, C=base, C_ADD=offset, C_XOR=uniform, C_AND=line.d.zero)
     line.set(Z=_size(line) | ops.GLOBAL << 8)
 
@@ -143,9 +154,13 @@ def _matrices(line: Line) -> None:
     line.set(GROUP=ops.MEMORY, OP=op, Z=count | ops.SHARED << 8, MODE=int("MT88" in line.mods))
 
 
+_QUERIES = {"G": ops.GLOBAL, "S": ops.SHARED, "L": ops.LOCAL, "D": ops.CONSTANT}
+
+
 @rule("QSPC")
 def _query(line: Line) -> None:
     line.into(line.operands[0])
     _address(line, line.operands[2])
-    space = ops.GLOBAL if "G" in line.mods else ops.SHARED if "S" in line.mods else ops.LOCAL
+    # D: shared memory of another block; there is none, clusters have one block
+    space = next(code for m, code in _QUERIES.items() if m in line.mods)
     line.set(GROUP=ops.MEMORY, OP=ops.SPACE_QUERY, Z=space | ops.GENERIC << 8)

@@ -7,28 +7,28 @@ emulator.array("y")              # what is in an argument's array now
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from warplens.emulate import engine, layout, pages
+from warplens.emulate import engine, layout, ops, pages
 from warplens.emulate.access import Memory
+from warplens.emulate.banks import PARAMETERS_AT, constant_banks
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of, parse_fill
 from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, check_parameters
-from warplens.kernel.program import Program
+from warplens.kernel.program import Program, Segment
 
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
 _GAP = 1 << 21  # between arrays: what runs over an end is seen
 _SHARED_RESERVED = 1024
 _BUDGET = 200_000_000
 _PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
+_STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler knows it needs more: CUDA's default
 
 
 class EmulationError(WarplensError):
@@ -41,10 +41,11 @@ class Emulator:
     def __init__(self, program: Program, call: KernelCall, caches: tuple[Cache, Cache] | None = None) -> None:
         self.program, self.call = program, call
         self.code: Code = decode(program)
-        self.offsets = check_parameters(call, program.resources.parameter_bytes, program.demangled)
+        r = program.resources
+        self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
+        self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes())
         self.pages = self._pages()
-        self.banks = self._banks()
         self.pool = self._pool()
         self.names = self._names()
         self.stats = np.zeros((len(program.instructions), layout.STATISTICS), np.int64)
@@ -53,6 +54,8 @@ class Emulator:
         self.trace = np.zeros((0, 3), np.int32)  # give it rows to have the runs of the next call to `run`
         self.traced = 0
         self.executed = self.unknown_executed = 0
+        self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
+        self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
 
     # ---- memory
@@ -86,6 +89,17 @@ class Emulator:
             first += -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)
             rows.append(row)
             numbers.append(pair)
+        for segment in self._segments():
+            row = np.zeros(12, np.int64)
+            row[pages.BASE], row[pages.BYTES], row[pages.FIRST_PAGE] = segment.address, segment.size_bytes, first
+            row[pages.SIZE], row[pages.KIND], row[pages.GIVEN_AT] = 4, pages.ZEROS, given_bytes
+            if segment.data:
+                row[pages.KIND] = pages.GIVEN
+                given.append(np.frombuffer(segment.data.ljust(segment.size_bytes, b"\0"), np.uint8))
+                given_bytes += segment.size_bytes
+            first += -(-segment.size_bytes // pages.PAGE_BYTES)
+            rows.append(row)
+            numbers.append((0.0, 0.0))
         if not rows:
             rows, numbers, first = [np.zeros(12, np.int64)], [(0.0, 0.0)], 1
         return pages.Pages(
@@ -97,6 +111,17 @@ class Emulator:
             given=np.concatenate(given) if given else np.zeros(1, np.uint8),
         )
 
+    def _segments(self) -> list[Segment]:
+        """The variables of the module, the heap where the kernel allocates, its parameters where it points to them."""
+        made = [*self.program.segments]
+        if "malloc" in self.program.system:
+            made.append(Segment(layout.HEAP, layout.HEAP_BYTES))
+        if any(kind == "bank" and bank == 0 and at in PARAMETERS_AT for kind, bank, at in self.code.pool):
+            r = self.program.resources
+            raw = self.banks[0].view(np.uint8)[r.parameter_offset : r.parameter_offset + r.parameter_bytes].tobytes()
+            made.append(Segment(layout.PARAMETERS, r.parameter_bytes, raw))
+        return made
+
     def _grow(self) -> None:
         count = len(self.pages.words)
         if 2 * count * pages.PAGE_BYTES > 1 << 31:
@@ -107,6 +132,9 @@ class Emulator:
         touched = np.zeros((2 * count, MAP_WORDS), np.uint32)
         touched[:count] = self.touched
         self.touched = touched
+        marks = np.zeros((2 * count, pages.PAGE_WORDS // 32), np.uint32)
+        marks[:count] = self._marks
+        self._marks = marks
 
     def forget(self) -> None:
         """Let all arrays have their first contents again."""
@@ -114,6 +142,8 @@ class Emulator:
         self.pages = self.pages._replace(table=np.zeros_like(self.pages.table))
         self.pages.filled[:used] = 0
         self.touched[:used] = 0
+        self._marks[:used] = 0
+        self._flags[:] = 0
 
     def array(self, name: str | int) -> npt.NDArray[Any]:
         """Return the contents of a pointer argument (by name or position) as they are now."""
@@ -134,28 +164,19 @@ class Emulator:
         whole[touched[pages_of], sectors] = raw[table[touched[pages_of]] - 1, sectors]
         return whole.reshape(-1)[:size].view(dtype_of(argument.element))
 
-    # ---- constants
+    def known(self, name: str | int) -> npt.NDArray[np.bool_]:
+        """Return which 4-byte words of a pointer argument's array are known: not computed from unknown values."""
+        i = name if isinstance(name, int) else [a.name for a in self.call.arguments].index(name)
+        row = next(r for r in self.pages.arrays if r[pages.BASE] == self.addresses[i])
+        first, count = int(row[pages.FIRST_PAGE]), -(-int(row[pages.BYTES]) // 4)
+        made = np.ones(-(-count // pages.PAGE_WORDS) * pages.PAGE_WORDS, np.bool_)
+        for k, page in enumerate(self.pages.table[first : first + made.size // pages.PAGE_WORDS]):
+            if page > 0:
+                bits = np.unpackbits(self._marks[page - 1].view(np.uint8), bitorder="little")
+                made[k * pages.PAGE_WORDS : (k + 1) * pages.PAGE_WORDS] = bits == 0
+        return made[:count]
 
-    def _banks(self) -> npt.NDArray[np.uint32]:
-        """Constant banks: what the driver writes into bank 0, the arguments, and what the cubin brings."""
-        banks = np.zeros((8, 16384), np.uint32)
-        for bank, data in self.program.constants.items():
-            if bank < 8:
-                words = np.frombuffer(data[:65536] + bytes(-len(data[:65536]) % 4), np.uint32)
-                banks[bank, : words.size] = words
-        raw = banks[0].view(np.uint8)
-        r = self.program.resources
-        new = int(re.sub(r"\D", "", self.program.arch) or 90) >= 100
-        base = 0x360 if new else 0
-        raw[base : base + 12] = np.array(self.call.block_shape, np.uint32).view(np.uint8)
-        raw[base + (0x10 if new else 12) :][:12] = np.array(self.call.grid_shape, np.uint32).view(np.uint8)
-        stack = 0x37C if new else 0x28
-        raw[stack : stack + 4] = np.array([self._local_bytes()], np.uint32).view(np.uint8)
-        for argument, offset, address in zip(self.call.arguments, self.offsets, self.addresses, strict=True):
-            data = _argument_bytes(argument, address)
-            at = r.parameter_offset + offset
-            raw[at : at + len(data)] = np.frombuffer(data, np.uint8)
-        return banks
+    # ---- constants
 
     def _pool(self) -> npt.NDArray[np.uint32]:
         values = [b if kind == "bits" else int(self.banks[b, o >> 2]) for kind, b, o in self.code.pool]
@@ -170,7 +191,8 @@ class Emulator:
         return engine.Names(*parts)
 
     def _local_bytes(self) -> int:
-        return -(-self.program.resources.frame_bytes // 16) * 16
+        calls = any(x.opcode == "CALL" for x in self.program.instructions)
+        return -(-max(self.program.resources.frame_bytes, _STACK_BYTES if calls else 0) // 16) * 16
 
     def _shared_words(self) -> int:
         size = _SHARED_RESERVED + self.program.resources.static_shared_bytes + self.call.dynamic_shared_bytes
@@ -180,7 +202,7 @@ class Emulator:
 
     def is_compiled(self) -> bool:
         """Whether the machine code for this kernel is there; if not, the first run of it takes some seconds more."""
-        return engine.is_compiled(self.code.table, self.caches[0])
+        return engine.is_compiled(self.code.table, self.caches[0], bool(self._flags[layout.SOME_UNKNOWN]))
 
     def run(
         self,
@@ -207,9 +229,11 @@ class Emulator:
                 break
             self._shared, self._local = memory.shared, memory.local
             self._grow()
+            state = state._replace(marks_global=self._marks)
         self._shared = self._local = None
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
+        self._flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]] = state.flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]]
         self.work += [(blocks[int(w[layout.SLOT])], int(w[layout.WORK])) for w in state.warps]
         if status != engine.DONE:
             raise EmulationError(self._explained(status, memory, state, budget))
@@ -261,7 +285,11 @@ class Emulator:
             warps=table,
             blocks=per_slot,
             unknown=np.zeros((warps, registers.shape[1] + 17), np.uint32),
-            flags=np.zeros(layout.FLAGS, np.int64),
+            flags=self._flags.copy(),
+            calls=np.array([ops.SYSTEM.get(n, ops.SYSTEM_UNKNOWN) for n in self.program.system] or [0], np.int64),
+            marks_global=self._marks,
+            marks_shared=np.zeros((len(blocks), self._shared_words() // 32 + 1), np.uint32),
+            marks_local=np.zeros((warps, max(1, self._local_bytes() // 4) + 1), np.uint32),
         )
 
     # ---- errors
@@ -270,7 +298,9 @@ class Emulator:
         code = self.program.instructions
         if status in (engine.BUDGET, engine.DEADLOCK):
             at = int(state.warps[int(np.argmax(state.warps[:, layout.GROUPS] > 0)), layout.PC])
-            place = self._place(min(at, len(code) - 1))
+            waits = int(state.warps[int(np.argmax(state.warps[:, layout.GROUPS] > 0)), layout.STATE])
+            behind = waits in (layout.AT_SYNC, layout.AT_WARPSYNC, layout.AT_BARRIER)  # the place is already the next
+            place = self._place(min(at - behind, len(code) - 1))
             if status == engine.BUDGET:
                 return f"{place}: still running after {budget:,} warp instructions: an endless loop?"
             return f"{place}: a barrier that not all threads of the block reach"
@@ -286,6 +316,8 @@ class Emulator:
         if what in (layout.SHARED_RANGE, layout.LOCAL_RANGE):
             name = "shared" if what == layout.SHARED_RANGE else "local"
             return f"{place}: {who} accesses {name} memory at {address:#x}, beyond its end"
+        if what == layout.BAD_CALL:
+            return f"{place}: {who} calls a function of the system that is not known ({', '.join(self.program.system)})"
         if what == layout.TRAPPED:
             return f"{place}: {who} traps (an assertion or __trap)"
         if what in (layout.UNKNOWN_BRANCH, layout.UNKNOWN_ADDRESS):
@@ -314,19 +346,6 @@ class Emulator:
                     side = "behind the end" if address >= end else "before the start"
                     best = (gap, f"{gap:,} bytes {side} of {argument.name or 'an array'}")
         return best[1] if best else "where no array is"
-
-
-def _argument_bytes(argument: Argument, address: int) -> bytes:
-    if argument.is_pointer:
-        return struct.pack("<Q", address)
-    if argument.type == "bytes":
-        return bytes.fromhex(str(argument.value))
-    value = argument.value
-    assert isinstance(value, (int, float))
-    if argument.type == "bf16":
-        return struct.pack("<I", int(np.float32(value).view(np.uint32)))[2:]
-    made = np.array([value]).astype(dtype_of(argument.type))
-    return made.tobytes()
 
 
 def _array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tuple[float, float]]:

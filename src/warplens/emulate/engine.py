@@ -19,7 +19,7 @@ from warplens.emulate.bits import compiled
 from warplens.emulate.cache import Cache
 from warplens.emulate.control import rotate
 from warplens.emulate.exchange import count_bits
-from warplens.emulate.handlers import MACHINE, Compiled, call, handlers, services
+from warplens.emulate.handlers import MACHINE, MARKS, Compiled, call, handlers, services
 from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (
     BAD_TARGET,
@@ -39,11 +39,11 @@ from warplens.emulate.layout import (
     READY,
     SOME_UNKNOWN,
     STATE,
-    STORED_UNKNOWN,
     THREADS,
     TRACED,
     UNKNOWN_ADDRESS,
     UNKNOWN_BRANCH,
+    WAITS,
     WORK,
 )
 from warplens.emulate.views import viewed
@@ -65,6 +65,10 @@ class State(NamedTuple):
     blocks: Any  # [blocks, BLOCK_COLUMNS]
     unknown: Any  # [warps, rows + 17] lanes whose value is not known
     flags: Any
+    calls: Any  # what each function of the system does
+    marks_global: Any  # words of memory whose value is not known, a bit each: [pages, 8], [blocks, ...], [warps, ...]
+    marks_shared: Any
+    marks_local: Any
 
 
 class Names(NamedTuple):
@@ -94,29 +98,25 @@ def _spread_unknown(s: Any, names: Any, w: int, pc: int, mask: Any, unknown: Any
 
 
 @compiled
-def _follow_unknown(ins: Any, names: Any, s: Any, w: int, pc: int, mask: Any, active: Any) -> int:
+def _follow_unknown(m: Any, w: int, pc: int, mask: Any, active: Any) -> int:
     """Carry unknown values from what an instruction reads to what it writes; refuse to branch or address by them."""
+    ins = m.table[pc]
     group = ins[ops.GROUP]
-    unknown = np.uint32(_unknown_lanes(s, names, w, pc) & mask)
+    unknown = np.uint32(_unknown_lanes(m, m, w, pc) & mask)
+    if group == ops.MEMORY:
+        return call(m.services[MARKS], m, pc, w, np.int64(unknown != 0), active)
     if group == ops.UNKNOWN:
-        s.flags[EXECUTED_UNKNOWN] += 1
+        m.flags[EXECUTED_UNKNOWN] += 1
         unknown = active
     elif unknown:
         if group == ops.CONTROL and ins[ops.OP] not in (ops.BMOV_TO_R, ops.BMOV_FROM_R):
             return UNKNOWN_BRANCH
-        if group == ops.MEMORY:
-            if _unknown_address(s, ins, w, active):
-                return UNKNOWN_ADDRESS
-            s.flags[STORED_UNKNOWN] += ins[ops.OP] != ops.LOAD
-            unknown = np.uint32(0)
-    _spread_unknown(s, names, w, pc, active, unknown)
+        if group == ops.ASYNC:
+            return UNKNOWN_ADDRESS
+        if group == ops.TENSOR or (group == ops.LANES and ins[ops.OP] < 100):
+            unknown = active  # each lane looks at others
+    _spread_unknown(m, m, w, pc, active, unknown)
     return FINE
-
-
-@compiled
-def _unknown_address(s: Any, ins: Any, w: int, active: Any) -> bool:
-    found = s.unknown[w, ins[ops.A]] | s.unknown[w, ins[ops.B]] | s.unknown[w, -1 - ins[ops.GUARD]]
-    return (found & active) != 0
 
 
 @compiled
@@ -144,13 +144,13 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         group = ins[ops.GROUP]
         status = np.int64(FINE)
         if flags[SOME_UNKNOWN] or group == ops.UNKNOWN:
-            status = _follow_unknown(ins, m, m, w, pc, mask, active)
+            status = _follow_unknown(m, w, pc, mask, active)
         groups = warp[GROUPS]
         if group == ops.CONTROL:
             warp[PC + g] = pc
         if handlers[pc] and status == FINE:
             status = call(handlers[pc], m, pc, w, g, active)
-        if status != FINE:
+        if status != FINE and status != WAITS:
             warp[PC + g] = pc
             _trace(m, w, first, pc)
             return status, pc, turn
@@ -158,7 +158,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         stats[pc, THREADS] += count_bits(active)
         warp[WORK] += 1
         turn -= 1
-        if group != ops.CONTROL:
+        if group != ops.CONTROL and status == FINE:
             pc += 1
             continue
         gone = warp[GROUPS] != groups or warp[STATE + g] != READY
@@ -218,13 +218,13 @@ _compiled_run = Compiled(_run, types.int64(types.int64, types.int64))
 
 def run(table: Table, names: Names, state: State, memory: Memory, budget: int) -> int:
     """Run all warps to their end, or until `budget` instructions have run; return how it went."""
-    needed = handlers(table), services(memory.l1)
+    needed = handlers(table), services(table, memory.l1, bool(state.flags[SOME_UNKNOWN]))
     per_row, others = (np.array([one.address if one else 0 for one in part]) for part in needed)
     arrays = {"table": table, "handlers": per_row, "services": others}
     block = MACHINE.block({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()})
     return _compiled_run.call(block.ctypes.data, budget)
 
 
-def is_compiled(table: Table, l1: Cache) -> bool:
-    """Whether all that a program needs has been compiled before."""
-    return all(one.is_ready() for one in {_compiled_run, *handlers(table), *services(l1)} if one)
+def is_compiled(table: Table, l1: Cache, unknown: bool) -> bool:
+    """Whether all that a program needs has been compiled before; `unknown`: whether memory holds unknown values."""
+    return all(one.is_ready() for one in {_compiled_run, *handlers(table), *services(table, l1, unknown)} if one)

@@ -10,7 +10,7 @@ from warplens.emulate import ops
 from warplens.emulate.bits import compiled, inlined, lanes, popcount, trailing_zeros
 from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import keep, lane_bit, predicate, set_predicate
-from warplens.emulate.layout import FINE, WORK
+from warplens.emulate.layout import FINE, SHARED_WINDOW, WORK
 
 _ALL = np.uint32(0xFFFFFFFF)
 
@@ -49,7 +49,7 @@ def _matched(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Find the lanes that hold the same value."""
     ins, R, P = m.table[pc], m.registers[w], m.predicates[w]
     A = R[ins[ops.A]]
-    A2 = R[ins[ops.A] + 1] if ins[ops.Y] else A
+    A2, made = R[ins[ops.A] + 1] if ins[ops.Y] else A, lanes()
     for l in range(32):
         if not lane_bit(mask, l):
             continue
@@ -59,10 +59,10 @@ def _matched(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
                 same |= np.uint32(1) << np.uint32(k)
         if ins[ops.X]:  # ALL
             same = same if same == mask else np.uint32(0)
-        R[ins[ops.D], l] = same
+        made[l] = same
         if ins[ops.X]:
             set_predicate(P, ins[ops.PD], np.uint32(1) << np.uint32(l), _ALL if same else np.uint32(0))
-    return FINE
+    return keep(R[ins[ops.D]], made, mask)
 
 
 @compiled
@@ -154,6 +154,10 @@ def _special(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             value = place[3]
         elif which == ops.SR_WARPID:
             value = place[4]
+        elif which == ops.SR_SHARED_WINDOW:
+            value = np.int64(SHARED_WINDOW)
+        elif which == ops.SR_ONE:
+            value = np.int64(1)
         elif which == ops.SR_TID:
             value = threads[0, l] | (threads[1, l] << 16) | (threads[2, l] << 26)
         D[l] = np.uint32(value & 0xFFFFFFFF)

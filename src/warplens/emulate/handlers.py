@@ -41,15 +41,16 @@ MACHINE = View(
     unknown=(np.uint32, (0, 0)), flags=(np.int64, (0,)), pages=PAGES, shared=(np.uint32, (0, 0)),
     local=(np.uint32, (0, 0)), banks=(np.uint32, (0, 0)), stats=(np.int64, (0, layout.STATISTICS)),
     scratch=(np.int64, (layout.SCRATCH,)), l1=(np.int64, (4, 0, 0, 0)), l2=(np.int64, (4, 0, 0, 0)),
-    touched=(np.uint32, (0, 0)), trace=(np.int32, (0, 3)),
+    touched=(np.uint32, (0, 0)), trace=(np.int32, (0, 3)), calls=(np.int64, (0,)), marks_global=(np.uint32, (0, 8)),
+    marks_shared=(np.uint32, (0, 0)), marks_local=(np.uint32, (0, 0)),
 )  # fmt: skip
 _SIGNATURE = types.int64(MACHINE, types.int64, types.int64, types.int64, types.uint32)
 _PARTS = (
     "integer", "integer_parts", "single", "double", "half", "exchange", "access", "atomics", "control", "pages",
-    "cache",
+    "cache", "packed", "tensor", "asynchronous", "marks",
 )  # fmt: skip
 ANY = -1
-FILL, ACCOUNT, SMALL, CACHES = range(4)  # services: what several handlers call, to be compiled only once
+FILL, ACCOUNT, SMALL, CACHES, MARKS = range(5)  # services: what several handlers call, to be compiled only once
 _callbacks: Any = ccallback  # their types describe less than there is
 
 
@@ -120,10 +121,12 @@ def service(number: int) -> Callable[[Callable[..., Any]], Compiled]:
     return keep
 
 
-def services(l1: npt.NDArray[np.int64]) -> list[Compiled | None]:
-    """Return the services, that of the caches only if there are any."""
+def services(table: npt.NDArray[np.int64], l1: npt.NDArray[np.int64], unknown: bool) -> list[Compiled | None]:
+    """Return the services; that of the caches only if there are any, that of marks if values may be unknown."""
     made = [_SERVICES[number] for number in (FILL, ACCOUNT, SMALL)]
-    return [*made, _SERVICES[CACHES] if l1.size else None]
+    copies = (table[:, ops.GROUP] == ops.ASYNC) & (table[:, ops.OP] == ops.TENSOR_LOAD)
+    unknown = unknown or bool((copies | (table[:, ops.GROUP] == ops.UNKNOWN)).any())
+    return [*made, _SERVICES[CACHES] if l1.size else None, _SERVICES[MARKS] if unknown else None]
 
 
 def handlers(table: npt.NDArray[np.int64]) -> list[Compiled | None]:

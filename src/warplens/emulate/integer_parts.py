@@ -82,13 +82,15 @@ def _pair(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     A2, B2, C2, D2 = R[ins[ops.A] + 1], R[ins[ops.B] + 1], R[ins[ops.C] + 1], R[ins[ops.D] + 1]
     low, high = lanes(), lanes()
+    ax, bx, cx = ins[ops.A_XOR] != 0, ins[ops.B_XOR] != 0, ins[ops.C_XOR] != 0
     if ins[ops.OP] == ops.MOV2:
         for l in range(32):
             low[l], high[l] = A[l], A2[l]
     else:
         for l in range(32):
-            v = (np.uint64(A2[l]) << np.uint64(32)) + A[l] + (np.uint64(B2[l]) << np.uint64(32)) + B[l]
-            v += (np.uint64(C2[l]) << np.uint64(32)) + C[l]
+            a, b = (np.uint64(A2[l]) << np.uint64(32)) | A[l], (np.uint64(B2[l]) << np.uint64(32)) | B[l]
+            c = (np.uint64(C2[l]) << np.uint64(32)) | C[l]
+            v = (np.uint64(0) - a if ax else a) + (np.uint64(0) - b if bx else b) + (np.uint64(0) - c if cx else c)
             low[l], high[l] = np.uint32(v & _LOW), np.uint32(v >> np.uint64(32))
     keep(D, low, mask)
     return keep(D2, high, mask)

@@ -19,21 +19,27 @@ ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE
 SCATTERED, CONTIGUOUS, SAME = range(3)
 
 # Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that
-# have not ended; groups and instructions so far; what a barrier's reduction gave; then lanes that meet at B0 to B15,
-# and the groups: place, lanes, state, what it waits for.
+# have not ended; groups and instructions so far; what a barrier's reduction gave; then the groups: place, lanes, state,
+# what it waits for; then for each lane the lanes that it meets at B0 to B15.
 PLACE, SM, WARP, NUMBER, SLOT, LIVE, GROUPS, WORK, RESULT = 0, 3, 4, 5, 6, 7, 8, 9, 10
-SYNC, PC, MASK, STATE, DATA = 12, 28, 61, 94, 127
-DELAY = 160  # turns to wait before the first instruction
-WARP_COLUMNS = 161
+PC, MASK, STATE, DATA = 28, 61, 94, 127
+DELAY, SYNC = 12, 160  # turns to wait before the first instruction
+WARP_COLUMNS = 160 + 16 * 32
 # Columns of the table of blocks: threads that have not ended, count, and, or of a barrier's predicate; threads at each
 # of sixteen barriers, threads that it waits for (0: all).
 ALIVE, REDUCED, ARRIVED, EXPECTED = 0, 1, 4, 20
 BLOCK_COLUMNS = 36
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
-# memory has grown: warp, group, what is left of its turn.
-SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, FLAGS = range(8)
+# memory has grown: warp, group, what is left of its turn; bytes of the heap in use.
+(SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,
+ FLAGS) = range(9)  # fmt: skip
 # The state of a group.
-READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER = 1, 2, 3, 4
+READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER, AT_PHASE = 1, 2, 3, 4, 5
 # How an instruction went.
 FINE, OUT_OF_RANGE, MISALIGNED, NO_PAGES, SHARED_RANGE, LOCAL_RANGE = range(6)
-TRAPPED, UNKNOWN_BRANCH, UNKNOWN_ADDRESS, BAD_TARGET = 20, 21, 22, 23
+TRAPPED, UNKNOWN_BRANCH, UNKNOWN_ADDRESS, BAD_TARGET, WAITS, BAD_CALL = 20, 21, 22, 23, 24, 25
+# Generic addresses, by their upper words: where the windows of shared and local memory lie, and the functions of the
+# system. Below them the variables of the module, the heap, then the arrays.
+SHARED_WINDOW, LOCAL_WINDOW, SYSTEM_WINDOW = 0x7F00, 0x7F01, 0x7
+PARAMETERS = 0xB_0000_0000
+HEAP, HEAP_BYTES = 0xC_0000_0000, 8 << 20  # as large as CUDA's by default

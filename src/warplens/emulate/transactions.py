@@ -136,7 +136,7 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
             low, high = max(first - 4 * line, np.int64(0)), min(last - 4 * line, np.int64(3))
             s[LINE + found], s[LINE_SECTORS + found] = line, (2 << high) - (1 << low)
             found += 1
-        _count_access(memory, pc, size * 32, last - first + 1, found, writes, sm, local)
+        count_access(memory, pc, size * 32, last - first + 1, found, writes, sm, local)
         return
     at, rest = np.int64(-1), np.uint32(s[HEADS])
     s[USE] += 1
@@ -152,13 +152,14 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
         if not s[LINE_SECTORS + at] & bit:
             s[LINE_SECTORS + at] |= bit
             sectors += 1
-    _count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
+    count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
 
 
 @compiled
-def _count_access(
+def count_access(
     memory: Any, pc: int, useful: int, sectors: int, lines: int, writes: int, sm: int, local: bool
 ) -> None:
+    """Count an access to global or local memory, and ask the caches; the lines are in the scratch array."""
     stats = memory.stats
     stats[pc, USEFUL_BYTES] += useful
     stats[pc, REQUESTS] += 1

@@ -100,16 +100,17 @@ class Cubin(Struct, frozen=True):
             threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
             parameter_offset=_parameter_offset(own.get(_PARAMETER_BANK, b"")),
+            parameters=_parameters(self.content(f".nv.info.{kernel}")),
             spills=_spills(own.get(_ANNOTATIONS, b"")),
         )
 
-    def constants(self, kernel: str) -> dict[int, bytes]:
-        """Return the constant banks that the compiler filled, by number: the kernel's own and the module's."""
-        found: dict[int, bytes] = {}
+    def constant_sections(self, kernel: str) -> dict[int, str]:
+        """Return the sections of the constant banks by number: the kernel's own and the module's."""
+        found: dict[int, str] = {}
         for name in self.sections:
             match = re.fullmatch(r"\.nv\.constant(\d+)(?:\.(.*))?", name, re.DOTALL)
             if match and match.group(2) in (None, kernel):
-                found.setdefault(int(match.group(1)), self.content(name))
+                found.setdefault(int(match.group(1)), name)
         return found
 
     def _reserved_bytes(self) -> int:
@@ -133,7 +134,7 @@ class Cubin(Struct, frozen=True):
 
 
 # Codes of the attributes in .nv.info sections.
-_ANNOTATIONS, _SPILL, _PARAMETER_BANK = 0x55, 1, 0x0A
+_ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
 _MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x12, 0x19
 _REGISTERS, _BARRIERS = 0x2F, 0x4C
 
@@ -210,6 +211,16 @@ def _short(data: bytes | None) -> int:
 def _parameter_offset(data: bytes) -> int:
     """Return where the arguments begin in constant bank 0; the attribute is symbol (4 bytes), offset, size."""
     return int(struct.unpack_from("<H", data, 4)[0]) if len(data) >= 8 else 0x210
+
+
+def _parameters(data: bytes) -> tuple[tuple[int, int], ...]:
+    """Return place and size of each parameter: index (4 bytes), ordinal, place (2 each), the size above 18 bits."""
+    found = {}
+    for code, value in _attributes(data):
+        if code == _PARAMETER and len(value) >= 12:
+            _, ordinal, place, rest = struct.unpack_from("<IHHI", value)
+            found[ordinal] = place, rest >> 18
+    return tuple(found[n] for n in sorted(found))
 
 
 def _spills(data: bytes) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain, read_bytes
 from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly
 from warplens.frontend.fatbinary import cubins_in
+from warplens.frontend.linking import link
 from warplens.frontend.names import choose, demangle, demangled
 from warplens.kernel.program import Program
 
@@ -127,8 +128,11 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
 def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str) -> Program:
     made = _assembled(replace(function, name=kernel.name), origin)
     tools = [*kernel.tools, toolchain.version("nvdisasm")]
-    constants = cubin.constants(kernel.name)
-    return replace(made, resources=cubin.resources(kernel.name), tools=tools, constants=constants)
+    linked = link(cubin, kernel.name)
+    return replace(
+        made, resources=cubin.resources(kernel.name), tools=tools, constants=linked.constants, segments=linked.segments,
+        symbols=linked.symbols, system=linked.system,
+    )  # fmt: skip
 
 
 def _assembled(function: Function, origin: str) -> Program:

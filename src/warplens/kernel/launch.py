@@ -225,8 +225,15 @@ def _check_integer(value: float | int, kind: str, where: str) -> None:
         raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
 
 
-def check_parameters(call: KernelCall, parameter_bytes: int, kernel: str) -> list[int]:
-    """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit."""
+def check_parameters(
+    call: KernelCall, parameter_bytes: int, kernel: str, places: tuple[tuple[int, int], ...] = ()
+) -> list[int]:
+    """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit.
+
+    `places` has offset and size of each parameter where the compiler recorded them: a structure may be aligned.
+    """
+    if [size for _, size in places] == [a.size_bytes for a in call.arguments]:
+        return [offset for offset, _ in places]
     at, offsets = 0, []
     for argument in call.arguments:
         at = -(-at // argument.align_bytes) * argument.align_bytes

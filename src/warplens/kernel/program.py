@@ -8,7 +8,10 @@ from warplens.kernel.instruction import Instruction
 
 
 class Resources(Struct, frozen=True):
-    """What a kernel occupies, as the compiler recorded it; `spills` has the offsets of spilling instructions."""
+    """What a kernel occupies, as the compiler recorded it; `spills` has the offsets of spilling instructions.
+
+    `parameters` has the place (from `parameter_offset` on) and the size of each, in bytes.
+    """
 
     registers: int = 0
     static_shared_bytes: int = 0
@@ -18,11 +21,24 @@ class Resources(Struct, frozen=True):
     threads_required: tuple[int, int, int] | None = None
     parameter_bytes: int = 0
     parameter_offset: int = 0x210
+    parameters: tuple[tuple[int, int], ...] = ()
     spills: tuple[int, ...] = ()
 
 
+class Segment(Struct, frozen=True):
+    """A piece of a module's memory: its address, its size, and what it holds at first (zeros behind that)."""
+
+    address: int
+    size_bytes: int
+    data: bytes = b""
+
+
 class Program(Struct, frozen=True):
-    """One kernel. `name` is the mangled name; `jump_targets` has the targets of each indirect branch by offset."""
+    """One kernel. `name` is the mangled name; `jump_targets` has the targets of each indirect branch by offset.
+
+    `segments` are the module's variables, `symbols` their addresses and those of the functions, `system` the
+    functions of the system that it calls, such as vprintf.
+    """
 
     name: str
     demangled: str
@@ -35,6 +51,9 @@ class Program(Struct, frozen=True):
     origin: str = ""
     tools: list[str] = []
     constants: dict[int, bytes] = {}
+    segments: list[Segment] = []
+    symbols: dict[str, int] = {}
+    system: list[str] = []
 
     @property
     def has_control(self) -> bool:

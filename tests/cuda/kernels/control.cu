@@ -1,0 +1,69 @@
+// Calls, recursion, jump tables, reductions at barriers, lanes that part and meet.
+extern "C" __device__ __noinline__ int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+__device__ __noinline__ int inner(int x) { return x % 3 == 0 ? x + 1 : x * 2; }
+__device__ __noinline__ int outer(int x) { return x & 1 ? inner(x) + inner(x + 1) : inner(x * 3) - 1; }
+
+extern "C" __global__ void recursion(int *out) { out[threadIdx.x] = fibonacci(threadIdx.x % 9); }
+
+extern "C" __global__ void nested(int *out) { out[threadIdx.x] = outer(threadIdx.x) + outer(threadIdx.x / 2); }
+
+extern "C" __global__ void jump_table(const int *in, int *out)
+{
+    int i = threadIdx.x, x = in[i];
+    switch (in[i + 64]) {
+    case 0: x = x * 17 + 3; break;
+    case 1: x = x ^ 0x55; out[i + 64] = 1; break;
+    case 2: x = x / 3; break;
+    case 3: x = __popc(x); break;
+    case 4: for (int k = 0; k < i; k++) x += k; break;
+    case 5: x = -x; out[i + 64] = 5; break;
+    case 6: x = x << 3; break;
+    case 7: x = x % 7; break;
+    case 8: x = min(x, 3); break;
+    case 9: x = x * x; break;
+    }
+    out[i] = x;
+}
+
+extern "C" __global__ void reductions(int *out)
+{
+    int i = threadIdx.x;
+    int a = __syncthreads_count(i % 3 == 0), b = __syncthreads_and(i < 95), c = __syncthreads_or(i == 17);
+    int d = __syncthreads_and(i >= 0), e = __syncthreads_or(i == 1000);
+    out[i] = a + 1000 * b + 2000 * c + 4000 * d + 8000 * e;
+}
+
+extern "C" __global__ void partial(int *out)
+{
+    int i = threadIdx.x, v = i;
+    if (i < 12) v += __shfl_xor_sync(0xfff, v, 1);
+    else v += __shfl_xor_sync(0xfffff000, v, 2);
+    __syncwarp();
+    unsigned same = __match_any_sync(0xffffffff, i & 3);
+    out[i] = v + 1000 * __popc(same) + 100000 * __any_sync(0xffffffff, i == 40);
+}
+
+// Named barriers: half of the threads make, the other half take.
+extern "C" __global__ void producer(int *out, int rounds)
+{
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    for (int r = 0; r < rounds; r++) {
+        if (t < 64) {
+            asm volatile("bar.sync 2, 128;" ::: "memory");
+            s[t] = t * r;
+            asm volatile("bar.arrive 1, 128;" ::: "memory");
+        } else {
+            asm volatile("bar.arrive 2, 128;" ::: "memory");
+            asm volatile("bar.sync 1, 128;" ::: "memory");
+            out[r * 64 + t - 64] = s[127 - t];
+            asm volatile("bar.sync 3, 64;" ::: "memory");
+        }
+    }
+}
+
+extern "C" __global__ void stuck(int *out)
+{
+    if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;" ::: "memory");
+    out[threadIdx.x] = 1;
+}
