@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import warplens as wl
+from warplens.emulate.emulator import EmulationError
 from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
 from warplens.emulate.profiler import l1_bytes, profile
 from warplens.emulate.sample import Sample, estimate, number, place, strata
 from warplens.emulate.trace import paths_of
 from warplens.frontend import Options, load_program
-from warplens.kernel.launch import load_launch
+from warplens.kernel.launch import load_launch, parse_launch
 from warplens.kernel.profile import Profile
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
@@ -205,3 +206,54 @@ def test_l1_gets_what_shared_memory_leaves() -> None:
     assert l1_bytes(GPU, 8, 0, call) == 256 << 10
     assert l1_bytes(GPU, 8, 1024, call) == (256 - 16) << 10  # 8 x 2 KiB, with what is reserved
     assert l1_bytes(GPU, 2, 100 << 10, call) == (256 - 228) << 10
+
+
+TEXTURE = """
+extern "C" __global__ void look(cudaTextureObject_t t, float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float v = tex1Dfetch<float>(t, i);
+  if (v > 0.5f)
+#pragma unroll 1
+    for (int k = 0; k < n; k++) out[i + k] = __fdividef(1.0f, out[i + k]);
+  __syncthreads();
+  float sum = 0;
+#pragma unroll 1
+  while (sum < v)
+    sum += out[i];
+  out[i] = sum;
+  __syncthreads();
+  out[n + i] = x[(int)v];
+}
+"""
+
+
+def _look(folder: Path, assume: list[dict[str, Any]]) -> Profile:
+    file = folder / "look.cu"
+    file.write_text(TEXTURE)
+    arguments = [
+        {"type": "u64", "value": 0}, {"name": "x", "type": "f32*", "count": 4096},
+        {"name": "out", "type": "f32*", "count": 8192}, {"type": "i32", "value": 3},
+    ]  # fmt: skip
+    tree = {"grid": 32, "block": 128, "arg": arguments, "assume": assume}
+    return profile(load_program(file), parse_launch(tree, "look.toml"), GPU)
+
+
+def test_what_nobody_knows_can_be_assumed(tmp_path: Path) -> None:
+    """A texture's values are unknown: branch, loop and address that depend on them are named, or assumed."""
+    assume: list[dict[str, Any]] = []
+    for line, belief in ((5, {"taken_fraction": 0.75}), (11, {"trips": 10}), (15, {"bytes_apart": 8})):
+        with pytest.raises(EmulationError, match=rf"line {line}, .* depends on unknown values"):
+            _look(tmp_path, assume)
+        assume.append({"line": line, **belief})
+    made = _look(tmp_path, assume)
+    assert 0 < made.known_addresses < 1
+    assert 0 < made.known_instructions < 1
+    code = load_program(tmp_path / "look.cu").instructions
+    warps = made.grid_blocks * made.warps_per_block
+    divide = next(i for i, x in enumerate(code) if x.opcode == "MUFU" and x.line == 7)
+    taken = made.counts["threads"][divide] / 3 / (32 * warps)  # three turns of the loop that the branch goes around
+    assert taken == pytest.approx(0.25, abs=0.03)
+    add = next(i for i, x in enumerate(code) if x.opcode == "FADD" and x.line == 12)
+    assert made.counts["executed"][add] == 10 * warps
+    load = next(i for i, x in enumerate(code) if x.opcode == "LDG" and x.line == 15)
+    assert made.counts["sectors"][load] == 8 * warps  # 32 threads, 8 bytes apart

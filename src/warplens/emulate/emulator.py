@@ -53,7 +53,7 @@ class Emulator:
         self.touched = np.zeros((len(self.pages.words), MAP_WORDS), np.uint32)  # sectors by page: see cache.py
         self.trace = np.zeros((0, 3), np.int32)  # give it rows to have the runs of the next call to `run`
         self.traced = 0
-        self.executed = self.unknown_executed = 0
+        self.executed = self.unknown_executed = self.assumed_accesses = 0
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
@@ -233,6 +233,7 @@ class Emulator:
         self._shared = self._local = None
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
+        self.assumed_accesses += int(state.flags[layout.ASSUMED_ACCESSES])
         self._flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]] = state.flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]]
         self.work += [(blocks[int(w[layout.SLOT])], int(w[layout.WORK])) for w in state.warps]
         if status != engine.DONE:
@@ -290,7 +291,31 @@ class Emulator:
             marks_global=self._marks,
             marks_shared=np.zeros((len(blocks), self._shared_words() // 32 + 1), np.uint32),
             marks_local=np.zeros((warps, max(1, self._local_bytes() // 4) + 1), np.uint32),
+            assumed=(assumed := self._assumed()),
+            turns=np.zeros((warps, int(assumed[:, 2].max(initial=0)) + 1), np.int64),
         )
+
+    def _assumed(self) -> npt.NDArray[np.int64]:
+        """What the launch file assumes, by instruction: kind, number, place among all of them."""
+        table = np.zeros((len(self.program.instructions), 3), np.int64)
+        count = 0
+        for a in self.call.assumptions:
+            for i, x in enumerate(self.program.instructions):
+                if x.line != a.line:
+                    continue
+                if not x.guard or x.opcode not in ("BRA", "EXIT", "BREAK"):
+                    if a.bytes_apart is not None:
+                        table[i] = layout.ASSUMED_STRIDE, a.bytes_apart, 0
+                    continue
+                if a.trips is not None:  # the branch back; one forward would leave the loop
+                    back = x.target is not None and x.target <= x.offset
+                    table[i] = (
+                        (layout.ASSUMED_TRIPS, round(a.trips), count) if back else (layout.ASSUMED_SHARE, 0, count)
+                    )
+                elif a.taken_fraction is not None:
+                    table[i] = layout.ASSUMED_SHARE, round(a.taken_fraction * (1 << 20)), count
+                count += 1
+        return table
 
     # ---- errors
 
@@ -321,10 +346,10 @@ class Emulator:
         if what == layout.TRAPPED:
             return f"{place}: {who} traps (an assertion or __trap)"
         if what in (layout.UNKNOWN_BRANCH, layout.UNKNOWN_ADDRESS):
-            kind = "branch" if what == layout.UNKNOWN_BRANCH else "address"
+            kind = "a branch" if what == layout.UNKNOWN_BRANCH else "an address"
             unknown = ", ".join(sorted(self.code.unknown)[:4]) or "an earlier instruction"
             return (
-                f"{place}: a {kind} that depends on unknown values (of {unknown}); "
+                f"{place}: {kind} that depends on unknown values (of {unknown}); "
                 "give a profiler report, or an assumption for this line in the launch file"
             )
         return f"{place}: a jump to a place outside the kernel"

@@ -22,6 +22,9 @@ from warplens.emulate.exchange import count_bits
 from warplens.emulate.handlers import MACHINE, MARKS, Compiled, call, handlers, services
 from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (
+    ASSUMED_ACCESSES,
+    ASSUMED_STRIDE,
+    ASSUMED_TRIPS,
     BAD_TARGET,
     DELAY,
     ERROR,
@@ -30,19 +33,25 @@ from warplens.emulate.layout import (
     EXECUTED_UNKNOWN,
     FINE,
     GROUPS,
+    L2_SECTORS,
+    LINES,
     MASK,
     NEXT_GROUP,
     NEXT_TURN,
     NEXT_WARP,
     NO_PAGES,
+    NUMBER,
     PC,
     READY,
+    REQUESTS,
+    SECTORS,
     SOME_UNKNOWN,
     STATE,
     THREADS,
     TRACED,
     UNKNOWN_ADDRESS,
     UNKNOWN_BRANCH,
+    USEFUL_BYTES,
     WAITS,
     WORK,
 )
@@ -69,6 +78,8 @@ class State(NamedTuple):
     marks_global: Any  # words of memory whose value is not known, a bit each: [pages, 8], [blocks, ...], [warps, ...]
     marks_shared: Any
     marks_local: Any
+    assumed: Any  # per instruction: what is assumed of a branch (see layout), the number, and its place among them
+    turns: Any  # [warps, assumptions] how often a warp came to a branch of which trips are assumed
 
 
 class Names(NamedTuple):
@@ -120,6 +131,52 @@ def _follow_unknown(m: Any, w: int, pc: int, mask: Any, active: Any) -> int:
 
 
 @compiled
+def _assumed(m: Any, w: int, pc: int, mask: Any, active: Any) -> Any:
+    """Return the lanes for which a guard holds: of those that nobody knows, as many as the launch file assumes."""
+    unknown = np.uint32(_unknown_lanes(m, m, w, pc) & mask)
+    if unknown == 0:
+        return active
+    kind, number, place = m.assumed[pc, 0], m.assumed[pc, 1], m.assumed[pc, 2]
+    m.turns[w, place] += 1
+    taken = np.uint32(0)
+    if kind == ASSUMED_TRIPS:  # all lanes stay in the loop for so many turns
+        if m.turns[w, place] % number != 0:
+            taken = unknown
+    else:
+        for l in range(32):
+            x = np.uint64(m.warps[w, NUMBER] * 32 + l) * np.uint64(0x9E3779B97F4A7C15)
+            x ^= np.uint64(m.turns[w, place]) * np.uint64(0xBF58476D1CE4E5B9)
+            x = (x ^ x >> np.uint64(29)) * np.uint64(0x94D049BB133111EB)
+            if np.int64(x >> np.uint64(44)) < number:
+                taken |= np.uint32(1) << np.uint32(l)
+    return np.uint32((active & (unknown ^ _ALL)) | (taken & unknown))
+
+
+@compiled
+def _assumed_access(m: Any, w: int, pc: int, active: Any) -> None:
+    """Count an access to unknown places by the distance that is assumed between threads; what it loads is unknown."""
+    apart, size = m.assumed[pc, 1], m.table[pc, ops.Z] & 255
+    sectors = lines = np.int64(0)
+    last_sector = last_line = np.int64(-1)
+    for l in range(32):
+        if active >> np.uint32(l) & np.uint32(1):
+            for address in (l * apart, l * apart + size - 1):
+                if address >> 5 != last_sector:
+                    last_sector = address >> 5
+                    sectors += 1
+                if address >> 7 != last_line:
+                    last_line = address >> 7
+                    lines += 1
+    m.stats[pc, REQUESTS] += 1
+    m.stats[pc, USEFUL_BYTES] += size * count_bits(active)
+    m.stats[pc, SECTORS] += sectors
+    m.stats[pc, LINES] += lines
+    m.stats[pc, L2_SECTORS] += sectors
+    m.flags[ASSUMED_ACCESSES] += 1
+    _spread_unknown(m, m, w, pc, active, active)
+
+
+@compiled
 def _trace(m: Any, w: int, first: int, stop: int) -> None:
     """Note a straight run of a warp, as long as there is room."""
     at = m.scratch[TRACED]
@@ -144,11 +201,17 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         group = ins[ops.GROUP]
         status = np.int64(FINE)
         if flags[SOME_UNKNOWN] or group == ops.UNKNOWN:
-            status = _follow_unknown(m, w, pc, mask, active)
+            if group == ops.CONTROL and m.assumed[pc, 0]:
+                active = _assumed(m, w, pc, mask, active)
+            else:
+                status = _follow_unknown(m, w, pc, mask, active)
         groups = warp[GROUPS]
         if group == ops.CONTROL:
             warp[PC + g] = pc
-        if handlers[pc] and status == FINE:
+        if status == UNKNOWN_ADDRESS and m.assumed[pc, 0] == ASSUMED_STRIDE:
+            _assumed_access(m, w, pc, active)
+            status = np.int64(FINE)
+        elif handlers[pc] and status == FINE:
             status = call(handlers[pc], m, pc, w, g, active)
         if status != FINE and status != WAITS:
             warp[PC + g] = pc

@@ -30,9 +30,9 @@ WARP_COLUMNS = 160 + 16 * 32
 ALIVE, REDUCED, ARRIVED, EXPECTED = 0, 1, 4, 20
 BLOCK_COLUMNS = 36
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
-# memory has grown: warp, group, what is left of its turn; bytes of the heap in use.
+# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed.
 (SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,
- FLAGS) = range(9)  # fmt: skip
+ ASSUMED_ACCESSES, FLAGS) = range(10)  # fmt: skip
 # The state of a group.
 READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER, AT_PHASE = 1, 2, 3, 4, 5
 # How an instruction went.
@@ -43,3 +43,6 @@ TRAPPED, UNKNOWN_BRANCH, UNKNOWN_ADDRESS, BAD_TARGET, WAITS, BAD_CALL = 20, 21, 
 SHARED_WINDOW, LOCAL_WINDOW, SYSTEM_WINDOW = 0x7F00, 0x7F01, 0x7
 PARAMETERS = 0xB_0000_0000
 HEAP, HEAP_BYTES = 0xC_0000_0000, 8 << 20  # as large as CUDA's by default
+# What a launch file assumes of a branch that nobody knows: the share taken (in parts of 2^20), or turns of its loop; of
+# an access to places that nobody knows: bytes from a thread to the next.
+ASSUMED_SHARE, ASSUMED_TRIPS, ASSUMED_STRIDE = 1, 2, 3

@@ -75,6 +75,7 @@ class _Profiler:
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
+        self.accesses = 0.0
         self.random = np.random.default_rng(1)
 
     # ---- running blocks
@@ -112,6 +113,7 @@ class _Profiler:
     def _counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:
         self.emulator.stats[:] = 0
         self.emulator.run(blocks, sms)
+        self.accesses += float(self.emulator.stats[:, layout.REQUESTS].sum())
         return self.emulator.stats.astype(np.float64)
 
     def _fresh_l1(self, share: float, count: int = 1) -> None:
@@ -158,10 +160,8 @@ class _Profiler:
         self.emulator.work.clear()
         l2_bytes = self.l2.single_copy_bytes * len(blocks) / self.in_flight
         self.emulator.caches = self.emulator.caches[0], new_cache(1, int(l2_bytes), _L2_WAYS, 64)
-        self.emulator.stats[:] = 0
-        self.emulator.run(blocks)
+        counts = self._counted(blocks)
         self.emulator.caches = self.emulator.caches[0], new_cache(0, 0, 1)
-        counts = self.emulator.stats.astype(np.float64)
         self.together = of_block(self.emulator.pages, self.emulator.touched)
         paths, ways, work = self._ways(blocks)
         self.emulator.trace = np.zeros((0, 3), np.int32)
@@ -251,6 +251,7 @@ class _Profiler:
             error=float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum())),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
             known_instructions=known,
+            known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.accesses)),
             counts={name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)},
             paths=resident.paths,
             blocks=resident.ways,

@@ -85,11 +85,12 @@ class Argument(_Part, frozen=True):
 
 
 class Assumption(_Part, frozen=True):
-    """What to believe of a branch on a source line that depends on unknown values."""
+    """What to believe of a branch or an access on a source line that depends on unknown values."""
 
     line: Annotated[int, Meta(ge=1)]
     taken_fraction: Annotated[float, Meta(ge=0, le=1)] | None = None
-    trips: Annotated[float, Meta(ge=0)] | None = None
+    trips: Annotated[float, Meta(ge=1, le=1e9)] | None = None
+    bytes_apart: Annotated[int, Meta(ge=0, le=1 << 20)] | None = None
 
 
 class KernelCall(_Part, frozen=True, kw_only=True):
