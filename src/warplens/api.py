@@ -31,6 +31,7 @@ __all__ = [
 
 DEFAULT_GPU = "h200"
 DEFAULT_MODEL = "volkov"
+OLDEST = "sm_75"  # what a GPU before it is given: today's compilers make nothing older
 
 
 class Comparison(Struct, frozen=True):
@@ -77,8 +78,12 @@ def analyze(
     gpu = _machine(machine)
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
     program = program_of(call, gpu, file, kernel, options)
-    return workload_of(program, call, profile(program, call, gpu, exact=exact, progress=progress),
-                       analyse(program, gpu), gpu)  # fmt: skip
+    made = profile(program, call, gpu, exact=exact, progress=progress)
+    workload = workload_of(program, call, made, analyse(program, gpu), gpu)
+    if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
+        note = f"counted from code for {OLDEST}: compilers of today make none for {gpu.name}"
+        workload = workload.with_values(notes=[*workload.notes, note])
+    return workload
 
 
 def program_of(
@@ -94,7 +99,7 @@ def program_of(
     path = Path(file) if file is not None else Path(call.folder) / str(call.file)
     given = options or Options()
     made = Options(
-        arch=architecture(_machine(gpu)),
+        arch=architecture(_machine(gpu), OLDEST),
         defines=[*call.defines, *given.defines],
         includes=given.includes,
         fast_math=call.fast_math or given.fast_math,
@@ -104,10 +109,12 @@ def program_of(
     return load_program(path, kernel or call.kernel, made if compiles else Options())
 
 
-def architecture(gpu: Machine) -> str:
-    """Return the architecture to compile for, which must be one that compilers still know."""
+def architecture(gpu: Machine, old: str | None = None) -> str:
+    """Return the architecture to compile for, which must be one that compilers still know (or is an `old` one's)."""
     capability = gpu.compute_capability or ""
     if not capability or float(capability) < 7.5:
+        if old is not None:
+            return old
         raise WarplensError(f"compilers of today make no code for {gpu.name}; name a GPU from cc 7.5 on")
     return f"sm_{capability.replace('.', '')}"
 

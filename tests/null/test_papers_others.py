@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warplens.kernel import load_workload, mix
-from warplens.kernel.coalesce import coalesced_before_1_3, sectors_and_lines, transactions_1_3
+from warplens.kernel.coalesce import coalesced_before_1_3, sectors_and_lines, transactions, transactions_1_3
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import load_machine
 from warplens.models import predict
@@ -299,3 +299,32 @@ def test_lemeire_equation_1() -> None:
     assert equation_1(issue, completion, count, 40.0) == 18 + (1000 * 40 - 1)
     p = predict(load_workload("lemeire-fadd"), load_machine("c2050"), "lemeire", warps_per_sm=6)
     assert p.cycles == pytest.approx(1000 * 18 + 5)
+
+
+def _lanes(step: int, start: int = 0, idle: int = 0) -> list[int | None]:
+    return [None if lane < idle else start + step * lane for lane in range(32)]
+
+
+@pytest.mark.parametrize(
+    ("capability", "addresses", "size", "expected"),
+    [
+        (1.0, _lanes(4), 4, (2, 128)),  # two half-warps of 64 bytes
+        (1.0, _lanes(4, start=4), 4, (32, 32 * 32)),  # misaligned: a transaction per thread
+        (1.0, _lanes(8), 4, (32, 32 * 32)),  # not neighbouring
+        (1.0, _lanes(16), 16, (4, 512)),  # two of 128 bytes per half-warp
+        (1.1, _lanes(4, idle=3), 4, (2, 128)),  # idle lanes do not matter
+        (1.3, _lanes(4), 4, (2, 128)),  # 64 of 128 bytes each
+        (1.3, _lanes(4, start=4), 4, (3, 64 + 128 + 32)),  # 4..67 shrinks not; 68..131 is 128 of 0 and 32 of 128
+        (1.3, _lanes(8), 4, (2, 256)),
+        (1.3, _lanes(128), 4, (32, 32 * 32)),  # each segment shrinks to 32 bytes
+        (1.3, _lanes(1), 1, (2, 64)),
+        (2.0, _lanes(4), 4, (1, 128)),
+        (2.0, _lanes(128), 4, (32, 32 * 128)),
+        (9.0, _lanes(8), 4, (8, 256)),
+        (9.0, [None] * 32, 4, (0, 0)),
+    ],
+)
+def test_transactions_by_generation(
+    capability: float, addresses: list[int | None], size: int, expected: tuple[int, int]
+) -> None:
+    assert transactions(capability, addresses, size) == expected

@@ -60,6 +60,7 @@ class Memory(NamedTuple):
     l2: Any
     touched: Any
     trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
+    samples: Any  # places of some accesses, by instruction: see layout
 
 
 @compiled

@@ -44,7 +44,8 @@ Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
 
 def new_cache(count: int, size_bytes: int, ways: int, line_bytes: int = 128) -> Cache:
-    """Make `count` empty caches of this size."""
+    """Make `count` empty caches of this size; the least is two sets of one way."""
+    ways = min(ways, max(1, size_bytes // line_bytes))
     sets = max(2, size_bytes // (line_bytes * ways))
     made = np.zeros((4, count, sets, ways + 1), np.int64)
     made[TAG] = -1

@@ -53,6 +53,7 @@ class Emulator:
         self.touched = np.zeros((len(self.pages.words), MAP_WORDS), np.uint32)  # sectors by page: see cache.py
         self.trace = np.zeros((0, 3), np.int32)  # give it rows to have the runs of the next call to `run`
         self.traced = 0
+        self.samples = np.zeros((len(program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)  # as `trace`
         self.executed = self.unknown_executed = self.assumed_accesses = 0
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
@@ -252,7 +253,7 @@ class Emulator:
         return Memory(
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
-            touched=self.touched, trace=self.trace,
+            touched=self.touched, trace=self.trace, samples=self.samples,
         )  # fmt: skip
 
     def _state(self, blocks: Sequence[int], sms: Sequence[int]) -> engine.State:

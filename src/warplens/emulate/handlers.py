@@ -43,7 +43,7 @@ MACHINE = View(
     scratch=(np.int64, (layout.SCRATCH,)), l1=(np.int64, (4, 0, 0, 0)), l2=(np.int64, (4, 0, 0, 0)),
     touched=(np.uint32, (0, 0)), trace=(np.int32, (0, 3)), calls=(np.int64, (0,)), marks_global=(np.uint32, (0, 8)),
     marks_shared=(np.uint32, (0, 0)), marks_local=(np.uint32, (0, 0)),
-    assumed=(np.int64, (0, 3)), turns=(np.int64, (0, 0)),
+    assumed=(np.int64, (0, 3)), turns=(np.int64, (0, 0)), samples=(np.int64, (0, 0, layout.SAMPLE_COLUMNS)),
 )  # fmt: skip
 _SIGNATURE = types.int64(MACHINE, types.int64, types.int64, types.int64, types.uint32)
 _PARTS = (

@@ -46,3 +46,5 @@ HEAP, HEAP_BYTES = 0xC_0000_0000, 8 << 20  # as large as CUDA's by default
 # What a launch file assumes of a branch that nobody knows: the share taken (in parts of 2^20), or turns of its loop; of
 # an access to places that nobody knows: bytes from a thread to the next.
 ASSUMED_SHARE, ASSUMED_TRIPS, ASSUMED_STRIDE = 1, 2, 3
+# Of some accesses to global memory the places are kept: lanes, how many bytes each asks for, then its places.
+SAMPLE_LANES, SAMPLE_SIZE, SAMPLE_PLACES, SAMPLE_COLUMNS = 0, 1, 2, 34

@@ -20,6 +20,7 @@ from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted, 
 from warplens.emulate.sample import Counts, Sample, estimate, number, place, strata
 from warplens.emulate.trace import paths_of
 from warplens.emulate.traffic import Seen, spread_hits, traffic_of
+from warplens.kernel.coalesce import transactions
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, Path, Profile
 from warplens.kernel.program import Program
@@ -31,6 +32,7 @@ _LEAST_MORE, _MOST_MORE = 8, 400
 _GOOD_ERROR = 0.005  # of all instructions: no more blocks then
 _L1_WAYS = _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
+_SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
 Progress = Callable[[str], None]
 
@@ -76,6 +78,7 @@ class _Profiler:
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
         self.accesses = 0.0
+        self.per_access: tuple[list[float], list[float]] | None = None
         self.random = np.random.default_rng(1)
 
     # ---- running blocks
@@ -83,7 +86,14 @@ class _Profiler:
     def run(self, exact: bool) -> Profile:
         first = self._first()
         self.progress("the first block" if self.emulator.is_compiled() else "compiling the emulator, only this time")
+        old = float(self.machine.compute_capability or 9) < 3
+        if old:  # its own rules for what an access costs
+            self.emulator.samples = np.zeros(
+                (len(self.program.instructions), _SAMPLES, layout.SAMPLE_COLUMNS), np.int64
+            )
         cost = max(1.0, float(self._alone(first)[:, layout.EXECUTED].sum()))
+        self.per_access = self._transactions() if old else None
+        self.emulator.samples = np.zeros((len(self.program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)
         if exact or cost * self.call.blocks <= _WHOLE:
             return self._made(self._whole(), exact=True, first=first)
         neighbours = [n for n in self._neighbours(first) if n is not None]
@@ -110,6 +120,26 @@ class _Profiler:
             self.footprints[block] = of_block(self.emulator.pages, self.emulator.touched)
         return sample.singles[block]
 
+    def _transactions(self) -> tuple[list[float], list[float]]:
+        """Transactions and bytes per access, by the machine's generation, of the accesses that were kept."""
+        capability = float(self.machine.compute_capability or 9)
+        made: list[tuple[float, float]] = []
+        for rows in self.emulator.samples:
+            found = [
+                transactions(
+                    capability,
+                    [int(a) if row[layout.SAMPLE_LANES] >> l & 1 else None
+                     for l, a in enumerate(row[layout.SAMPLE_PLACES :])],
+                    int(row[layout.SAMPLE_SIZE]),
+                )
+                for row in rows
+                if row[layout.SAMPLE_LANES]
+            ]  # fmt: skip
+            made.append(
+                (float(np.mean([n for n, _ in found])), float(np.mean([b for _, b in found]))) if found else (0.0, 0.0)
+            )
+        return [n for n, _ in made], [b for _, b in made]
+
     def _counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:
         self.emulator.stats[:] = 0
         self.emulator.run(blocks, sms)
@@ -117,7 +147,7 @@ class _Profiler:
         return self.emulator.stats.astype(np.float64)
 
     def _fresh_l1(self, share: float, count: int = 1) -> None:
-        size = max(16 << 10, int(self.l1_bytes * share))
+        size = max(16 << 10, int(self.l1_bytes * share)) if self.l1_bytes else 0  # 0: two lines, which keep nothing
         self.emulator.caches = new_cache(count, size, _L1_WAYS), self.emulator.caches[1]
 
     def _sample(self, block: int) -> Sample:
@@ -252,7 +282,7 @@ class _Profiler:
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
             known_instructions=known,
             known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.accesses)),
-            counts={name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)},
+            counts=self._columns(total),
             paths=resident.paths,
             blocks=resident.ways,
             block_instructions=resident.work,
@@ -260,6 +290,13 @@ class _Profiler:
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
         )
+
+    def _columns(self, total: Counts) -> dict[str, list[float]]:
+        made = {name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)}
+        if self.per_access is not None:
+            for name, each in zip(("transactions", "moved_bytes"), self.per_access, strict=True):
+                made[name] = [n * requests for n, requests in zip(each, made["requests"], strict=True)]
+        return made
 
     def _arrays(self) -> list[Counts]:
         return [c[:, layout.ARRAY] for s in self.samples for c in s.singles.values()]

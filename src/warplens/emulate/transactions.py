@@ -21,6 +21,9 @@ from warplens.emulate.layout import (
     PATTERN,
     QUEUE,
     REQUESTS,
+    SAMPLE_LANES,
+    SAMPLE_PLACES,
+    SAMPLE_SIZE,
     SCATTERED,
     SECTORS,
     SLOTS,
@@ -125,9 +128,23 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 
 
 @compiled
+def _sample(memory: Any, pc: int, mask: Any, size: int) -> None:
+    """Keep the places of an access, as long as there is room for more of this instruction."""
+    at = memory.stats[pc, REQUESTS]
+    if at < memory.samples.shape[1]:
+        row, s = memory.samples[pc, at], memory.scratch
+        row[SAMPLE_LANES], row[SAMPLE_SIZE] = np.int64(mask), size
+        for l in range(32):
+            step = size * l if s[PATTERN] == CONTIGUOUS else 0
+            row[SAMPLE_PLACES + l] = s[ADDRESS + l] if s[PATTERN] == SCATTERED else s[ADDRESS] + step
+
+
+@compiled
 def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, local: bool) -> None:
     """Count the sectors and lines of a global or local access, and ask the caches."""
     s = memory.scratch
+    if memory.samples.shape[1] > 0:
+        _sample(memory, pc, mask, size)
     found = np.int64(0)
     sectors = np.int64(0)
     if s[PATTERN] != SCATTERED:

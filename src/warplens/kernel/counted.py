@@ -88,6 +88,10 @@ def _access(x: Instruction, i: int, profile: Profile, warps: int, hits: tuple[fl
         least = max(1.0, count["useful_bytes"] / requests / 128)
         degree = max(1.0, count["wavefronts"] / requests / least)
         return Access(requests / warps, "shared", kind, bytes_each, conflict_degree=round(degree, 3))  # type: ignore[arg-type]
+    if count.get("transactions"):  # an old machine's own rules
+        each, moved = count["transactions"] / requests, count["moved_bytes"] / count["transactions"]
+        dense = each * moved <= 2 * max(count["useful_bytes"] / requests, SECTOR_BYTES)
+        return Access(requests / warps, space, kind, bytes_each, each, moved, coalesced=bool(dense))  # type: ignore[arg-type]
     sectors = max(count["sectors"] / requests, 1.0)
     asked = count["l2_sectors"] / max(count["sectors"], 1.0)  # of the sectors, what passes L1
     if kind == "load":

@@ -49,7 +49,7 @@ def answer(
     parts += ["", Text("  alone, each limit would take"), *bars(p), ""]
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
-    parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
+    parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes)]
     return [*parts, *span(c)[1:]]
 
 
