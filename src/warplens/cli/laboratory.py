@@ -54,7 +54,9 @@ def _derive(args: argparse.Namespace) -> int:
     from warplens.measure.derive import derive
 
     machine = derive(Path(args.journal), load_machine(args.base) if args.base else None)
-    comment = f"{machine.name}: the vendor's facts, and what `warplens machine derive {args.journal}` made of a measurement."
+    comment = (
+        f"{machine.name}: the vendor's facts, and what `warplens machine derive {args.journal}` made of a measurement."
+    )
     text = toml_of(machine, comment)
     own = f"{args.journal}: "
     measured = {key: source.ref for key, source in machine.sources.items() if source.ref.startswith(own)}
@@ -63,7 +65,9 @@ def _derive(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(measured, indent=1))
     elif args.out:
-        print(f"{args.out}: {machine.name}, {len(machine.sources)} numbers, {len(measured)} of them from {args.journal}")
+        print(
+            f"{args.out}: {machine.name}, {len(machine.sources)} numbers, {len(measured)} of them from {args.journal}"
+        )
     else:
         print(text, end="")
     return 0

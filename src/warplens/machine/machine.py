@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 else:  # in files: one of KINDS, anything else is refused
     InstructionClass = Literal[tuple(KINDS)]
 
+
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
     """Where one number comes from."""
 

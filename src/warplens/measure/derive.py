@@ -34,7 +34,9 @@ def derive(path: Path, base: Machine | None = None) -> Machine:
     base = base or _shipped(samples.head["gpu"])
     tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head), {})
     if base is None:
-        sources = dict.fromkeys(_leaves(tree), Source(unit="", source="measured", ref="driver", date=samples.head["date"]))
+        sources = dict.fromkeys(
+            _leaves(tree), Source(unit="", source="measured", ref="driver", date=samples.head["date"])
+        )
     made = list(numbers(samples))
     if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
         tree.pop("latency_distribution", None)

@@ -101,8 +101,8 @@ def constants(samples: Samples) -> Iterator[Number]:
         ("constant_cache.second_latency_cycles", most, max(found)),
         ("instructions.constant.latency_cycles", least, min(found)),
     ):
-        how = f"LDC over {size} B, less {ADDRESS_CYCLES} for the address; {reading}"
-        yield Number(key, digits(reading.median - ADDRESS_CYCLES), entry, how)
+        how = f"LDC over {size} B, less {ADDRESS_CYCLES} for the address, in whole cycles; {reading}"
+        yield Number(key, float(round(reading.median - ADDRESS_CYCLES)), entry, how)
 
 
 STEPS = (barriers, replacement, launches, code, constants)

@@ -93,13 +93,14 @@ def classes(samples: Samples) -> Iterator[Number]:
     """Latency and rate of instruction classes, each from the operation that stands for it."""
     for kind, name in _LATENCY_OF.items():
         entry, kinds = f"instruction.{name}", f"instructions.{kind}"
-        yield from number(f"{kinds}.latency_cycles", latency(samples, entry), entry, "one warp, 2N links less N")
+        alone = latency(samples, entry)
+        if alone:
+            how = f"one warp, 2N links less N, in whole cycles; {alone}"
+            yield Number(f"{kinds}.latency_cycles", float(round(alone.median)), entry, how)
         top = best(samples, f"instruction.{_RATE_OF[kind]}")
         if top is not None:
             how = f"best over occupancies and chains: {top[1]} warps per SM"
-            yield from number(
-                f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, _LANES / _SCHEDULERS, 3
-            )
+            yield from number(f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, _LANES / _SCHEDULERS, 3)
         needed = needed_warps(curve(samples, entry), 0.95 * top[2].median) if top else None
         if needed is not None:
             how = "95 % of the peak, one chain per warp"

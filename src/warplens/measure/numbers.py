@@ -26,7 +26,9 @@ def digits(value: float, significant: int = 4) -> float:
     return float(f"{value:.{significant}g}")
 
 
-def number(key: str, reading: Reading | None, entry: str, how: str = "", scale: float = 1.0, worth: int = 4) -> Iterator[Number]:
+def number(
+    key: str, reading: Reading | None, entry: str, how: str = "", scale: float = 1.0, worth: int = 4
+) -> Iterator[Number]:
     """Yield a number from a reading's median, or nothing where there was none."""
     if reading is not None:
         text = f"{how}; {reading}" if how else str(reading)

@@ -80,13 +80,14 @@ def counts(point: Point, values: dict[str, Any]) -> bool:
         return False
     meant = point.get("warps")
     there = [values[key] for key in values if key.startswith(("warps_least", "warps_most"))]
-    return not meant or all(n == meant for n in there)
+    return not meant or all(bool(n == meant) for n in there)
 
 
 def per_link(point: Point, values: dict[str, Any]) -> float:
     """Return a warp's cycles per link of a chain: of 2N links less N."""
-    links = point["trips"] * point["links"]
-    return float(values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]) / links
+    longer: float = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
+    links: int = point["trips"] * point["links"]
+    return longer / links
 
 
 def links_per_cycle(point: Point, values: dict[str, Any]) -> float:
