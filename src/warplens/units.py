@@ -19,6 +19,7 @@ _SUFFIXES = (
     ("_warps_per_scheduler_max", "warps"),
     ("_warps_max", "warps"),
     ("_percent", "percent"),
+    ("_seconds", "s"),
     ("_cycles", "cycles"),
     ("_factor", "ratio"),
     ("_fraction", "ratio"),

@@ -32,11 +32,45 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     measure.add_argument("--arch", default="sm_90", help="for --check: architecture (default: sm_90)")
     measure.add_argument("--list", action="store_true", help="list the measurements")
     measure.add_argument("--json", action="store_true", help="print JSON instead of text")
+    text = "from the journal of a measurement to a machine file"
+    derive = verbs.add_parser("derive", help=text, description=text)
+    derive.add_argument("journal", metavar="JOURNAL", help="what `machine measure` wrote, plain or gzipped")
+    derive.add_argument("--out", metavar="FILE.toml", help="machine file to write (default: standard output)")
+    derive.add_argument(
+        "--base", metavar="NAME", help="machine whose vendor facts are kept (default: the one that ships for this GPU)"
+    )
+    derive.add_argument("--json", action="store_true", help="print the derived numbers as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one of the two."""
-    return _measure(args)
+    return _measure(args) if args.verb == "measure" else _derive(args)
+
+
+def _derive(args: argparse.Namespace) -> int:
+    from warplens.files import write_whole
+    from warplens.machine import load_machine
+    from warplens.machine.writer import toml_of
+    from warplens.measure.derive import derive
+
+    machine = derive(Path(args.journal), load_machine(args.base) if args.base else None)
+    comment = (
+        f"{machine.name}: the vendor's facts, and what `warplens machine derive {args.journal}` made of a measurement."
+    )
+    text = toml_of(machine, comment)
+    own = f"{args.journal}: "
+    measured = {key: source.ref for key, source in machine.sources.items() if source.ref.startswith(own)}
+    if args.out:
+        write_whole(Path(args.out), text)
+    if args.json:
+        print(json.dumps(measured, indent=1))
+    elif args.out:
+        print(
+            f"{args.out}: {machine.name}, {len(machine.sources)} numbers, {len(measured)} of them from {args.journal}"
+        )
+    else:
+        print(text, end="")
+    return 0
 
 
 def _measure(args: argparse.Namespace) -> int:

@@ -15,6 +15,22 @@ from msgspec import Meta, Struct
 
 from warplens.errors import MissingField, WarplensError
 from warplens.files import convert
+from warplens.machine.measured import Atomic, Bandwidth, ConstantCache, InstructionCache, LaunchCost, Operation, Tlb
+from warplens.machine.quantities import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Cycles,
+    Factor,
+    FlopsPerSecond,
+    Fraction,
+    Hertz,
+    Interval,
+    Ipc,
+    OpsPerCycle,
+    Section,
+    Warps,
+)
 
 # What an instruction does, and so which hardware serves it. `KINDS` maps each class to its resource.
 KINDS: dict[str, str] = {
@@ -67,19 +83,6 @@ if TYPE_CHECKING:
 else:  # in files: one of KINDS, anything else is refused
     InstructionClass = Literal[tuple(KINDS)]
 
-Cycles = Annotated[float, Meta(ge=0, le=1e6)]
-Interval = Annotated[float, Meta(gt=0, le=1e4)]
-Hertz = Annotated[float, Meta(ge=1e7, le=1e11)]
-BytesPerSecond = Annotated[float, Meta(ge=1e8, le=1e15)]
-FlopsPerSecond = Annotated[float, Meta(ge=1e8, le=1e18)]
-Bytes = Annotated[float, Meta(ge=1, le=1e15)]
-Count = Annotated[float, Meta(ge=1, le=1e7, multiple_of=1)]
-OpsPerCycle = Annotated[float, Meta(gt=0, le=1e5)]
-Warps = Annotated[float, Meta(gt=0, le=1e4)]
-Factor = Annotated[float, Meta(gt=0, le=1e4)]
-Fraction = Annotated[float, Meta(ge=0, le=1)]
-Ipc = Annotated[float, Meta(gt=0, le=1e3)]
-
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
     """Where one number comes from."""
@@ -90,11 +93,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
 
 
-class _Section(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A table of a machine file: an unknown key is refused, a missing one is None."""
-
-
-class Chip(_Section, frozen=True):
+class Chip(Section, frozen=True):
     """The device as a whole."""
 
     sm_count: Count
@@ -104,7 +103,7 @@ class Chip(_Section, frozen=True):
     peak_flops_per_second: FlopsPerSecond | None = None
 
 
-class Memory(_Section, frozen=True):
+class Memory(Section, frozen=True):
     """DRAM and the way to it. `sustained` is the best read rate seen in practice, `pin` the data sheet's."""
 
     pin_bytes_per_second: BytesPerSecond | None = None
@@ -114,21 +113,29 @@ class Memory(_Section, frozen=True):
     coalesced_transactions: Count | None = None
     extra_transaction_cycles: Cycles | None = None
     mshrs_per_sm: Count | None = None
+    departure_coalesced_cycles: Cycles | None = None
+    departure_uncoalesced_cycles: Cycles | None = None
+    queued_loads_per_sm: Count | None = None
 
 
-class Cache(_Section, frozen=True):
+class Cache(Section, frozen=True):
     """The data caches in front of DRAM."""
 
     l1_bytes: Bytes | None = None
+    l1_hit_bytes: Bytes | None = None
     l1_latency_cycles: Cycles | None = None
     l2_bytes: Bytes | None = None
     l2_partitions: Count | None = None
     l2_dirty_bytes: Bytes | None = None
     dram_bytes: Bytes | None = None
+    l2_hit_bytes: Bytes | None = None
     l2_latency_cycles: Cycles | None = None
+    l2_near_latency_cycles: Cycles | None = None
+    l2_far_latency_cycles: Cycles | None = None
+    l2_bytes_per_second: BytesPerSecond | None = None
 
 
-class Sm(_Section, frozen=True):
+class Sm(Section, frozen=True):
     """One streaming multiprocessor: what issues, what executes, and what a block may occupy."""
 
     schedulers: Count
@@ -154,25 +161,29 @@ class Sm(_Section, frozen=True):
     fp64_units: Count | None = None
     ilp_latency_cycles: Cycles | None = None
     block_replacement_cycles: Cycles | None = None
+    block_replacement_per_warp_cycles: Cycles | None = None
     branch_taken_cycles: Cycles | None = None
     branch_not_taken_cycles: Cycles | None = None
     barrier_cycles: Cycles | None = None
+    barrier_per_warp_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
 
 
-class SharedMemory(_Section, frozen=True):
+class SharedMemory(Section, frozen=True):
     """The banks of shared memory."""
 
     banks: Count
     bank_bytes: Bytes
     access_interval_cycles: Interval
+    conflict_cycles: Cycles | None = None
+    conflict_interval_cycles: Cycles | None = None
 
 
-class InstructionTiming(_Section, frozen=True):
+class InstructionTiming(Section, frozen=True):
     """How one class of instructions behaves: register dependency latency and peak rate."""
 
     latency_cycles: Interval | None = None
-    latency_to: dict[InstructionClass, Cycles] = {}
+    latency_to: dict[InstructionClass, Cycles] = msgspec.field(default_factory=dict)
     peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
     needed_warps_per_scheduler: Warps | None = None
     ilp_latency_cycles: Cycles | None = None
@@ -181,14 +192,14 @@ class InstructionTiming(_Section, frozen=True):
     fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
 
 
-class ThroughputTable(_Section, frozen=True):
+class ThroughputTable(Section, frozen=True):
     """Measured throughput against occupancy, for models that read it off (Zhang & Owens)."""
 
     warps_per_sm: list[Annotated[float, Meta(ge=0, le=1e4)]]
     ops_per_cycle_per_sm: list[Annotated[float, Meta(ge=0, le=1e5)]]
 
 
-class Contention(_Section, frozen=True):
+class Contention(Section, frozen=True):
     """Mean memory latency against throughput x: a + b x / (c - x) [+ b2 x / (c2 - x)]."""
 
     a_cycles: Cycles
@@ -198,7 +209,7 @@ class Contention(_Section, frozen=True):
     c2_bytes_per_second: BytesPerSecond | None = None
 
 
-class StreamSaturation(_Section, frozen=True):
+class StreamSaturation(Section, frozen=True):
     """How much occupancy streaming reads need (Volkov Table 6.4)."""
 
     linear_warps_per_scheduler: Warps
@@ -207,7 +218,7 @@ class StreamSaturation(_Section, frozen=True):
     at_linear_fraction: Fraction
 
 
-class LatencyPercentiles(_Section, frozen=True):
+class LatencyPercentiles(Section, frozen=True):
     """The spread of single memory latencies at one throughput (Volkov Table 6.6)."""
 
     throughput_bytes_per_second: BytesPerSecond
@@ -218,9 +229,10 @@ class LatencyPercentiles(_Section, frozen=True):
     p75_cycles: Cycles
     p95_cycles: Cycles
     max_cycles: Cycles
+    p99_cycles: Cycles | None = None
 
 
-class HongKim(_Section, frozen=True):
+class HongKim(Section, frozen=True):
     """The parameters of Hong & Kim's model (their Tables 1, 3, 6 and 7)."""
 
     mem_ld_cycles: Cycles
@@ -236,7 +248,7 @@ class HongKim(_Section, frozen=True):
     imod_factor: Factor | None = None
 
 
-class Sim(_Section, frozen=True):
+class Sim(Section, frozen=True):
     """The parameters of Sim et al.'s model (their Tables 2 and 3)."""
 
     simd_width: Count
@@ -248,7 +260,7 @@ class Sim(_Section, frozen=True):
     gamma: Count | None = None
 
 
-class Kothapalli(_Section, frozen=True):
+class Kothapalli(Section, frozen=True):
     """The parameters of Kothapalli et al.'s model (their §2 and §3)."""
 
     cores_per_sm: Count
@@ -262,7 +274,7 @@ class Kothapalli(_Section, frozen=True):
     barrier_cycles: Cycles
 
 
-class LemeireOperation(_Section, frozen=True):
+class LemeireOperation(Section, frozen=True):
     """Issue latency (lambda) and completion latency (Lambda) of one operation (Lemeire Tables II, III)."""
 
     issue_cycles: Cycles
@@ -271,7 +283,7 @@ class LemeireOperation(_Section, frozen=True):
     error_deviation_percent: float | None = None
 
 
-class Printed(_Section, frozen=True):
+class Printed(Section, frozen=True):
     """What the papers print about this GPU and we derive; kept to compare with, never computed with."""
 
     mem_lat_cycles: Cycles | None = None
@@ -307,8 +319,16 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     throughput: dict[InstructionClass, ThroughputTable] = {}
     contention: Contention | None = None
     contention_refined: Contention | None = None
+    contention_l2: Contention | None = None
     stream_saturation: StreamSaturation | None = None
     latency_distribution: list[LatencyPercentiles] = []
+    operations: dict[str, Operation] = {}
+    atomics: dict[str, Atomic] = {}
+    bandwidth: dict[str, Bandwidth] = {}
+    launch: LaunchCost = LaunchCost()
+    instruction_cache: InstructionCache = InstructionCache()
+    constant_cache: ConstantCache = ConstantCache()
+    tlb: Tlb = Tlb()
     hong_kim: HongKim | None = None
     sim: Sim | None = None
     kothapalli: Kothapalli | None = None

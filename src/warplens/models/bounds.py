@@ -95,8 +95,8 @@ def extra_latency(access: Access, machine: Machine) -> Number:
             return 0.0
         return (access.conflict_degree - 1) * (conflict.latency_cycles - plain.latency_cycles)
     memory = machine.memory
-    if memory.extra_transaction_cycles is None or access.kind != "load":
-        return 0.0
+    if memory.extra_transaction_cycles is None or access.kind != "load" or access.coalesced:
+        return 0.0  # measured on diverging accesses; a wide coalesced one is no such
     base = memory.coalesced_transactions or 1.0
     made = np.minimum(machine.sm.warp_size, access.transactions * base)
     return np.maximum(0.0, made - base) * memory.extra_transaction_cycles

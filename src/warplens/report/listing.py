@@ -92,10 +92,14 @@ def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
 
 
 def _guessed(x: Instruction, machine: Machine) -> bool:
-    """Whether a result that is waited for has its latency only from another class."""
+    """Whether a result that is waited for has its latency only from other instructions.
+
+    The latency of `int` and `uniform` is that of arithmetic, which nobody waits for by a scoreboard; S2R and its like do.
+    """
     waited = x.control is not None and x.control.write_scoreboard is not None
     own = machine.instructions.get(x.kind)
-    return waited and x.kind in ("int", "uniform", "constant") and (own is None or own.latency_cycles is None)
+    known = x.kind == "constant" and own is not None and own.latency_cycles is not None
+    return waited and x.kind in ("int", "uniform", "constant") and not known
 
 
 def _resources(p: Program) -> str:

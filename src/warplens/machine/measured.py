@@ -1,0 +1,75 @@
+"""Tables of a machine file that only the laboratory fills (`warplens machine derive`): all of them optional."""
+
+from __future__ import annotations
+
+from warplens.machine.quantities import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Cycles,
+    Interval,
+    OpsPerCycle,
+    Seconds,
+    Section,
+    Warps,
+)
+
+
+class Operation(Section, frozen=True):
+    """One instruction of a class, or a short sequence that takes turns: `operations.fadd`, `operations.lds_128`.
+
+    The latency is that of the whole sequence; the rate counts sequences, as operations of single threads.
+    """
+
+    kind: str | None = None
+    instructions: Count | None = None
+    latency_cycles: Interval | None = None
+    peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
+    at_90_percent_warps_per_scheduler: Warps | None = None
+    at_95_percent_warps_per_scheduler: Warps | None = None
+
+
+class Atomic(Section, frozen=True):
+    """Atomic additions in one pattern of addresses: `atomics.global_spread`; a thread's addition is one operation."""
+
+    latency_cycles: Cycles | None = None
+    peak_ops_per_cycle_per_sm: OpsPerCycle | None = None
+
+
+class Bandwidth(Section, frozen=True):
+    """Useful bytes that all SMs together, and one alone, move: `bandwidth.l2_load_16`, `bandwidth.dram_r2w1_16`."""
+
+    bytes_per_second: BytesPerSecond | None = None
+    one_sm_bytes_per_second: BytesPerSecond | None = None
+
+
+class LaunchCost(Section, frozen=True):
+    """What a launch costs beyond its blocks' own time, and how fast blocks are handed out."""
+
+    empty_kernel_seconds: Seconds | None = None
+    round_trip_seconds: Seconds | None = None
+    block_interval_cycles: Cycles | None = None
+
+
+class InstructionCache(Section, frozen=True):
+    """Loops up to `first_bytes` run at full speed; beyond, and beyond `second_bytes`, an instruction takes so long."""
+
+    first_bytes: Bytes | None = None
+    second_interval_cycles: Interval | None = None
+    second_bytes: Bytes | None = None
+    memory_interval_cycles: Interval | None = None
+
+
+class ConstantCache(Section, frozen=True):
+    """Indexed loads from constant memory: the footprint that the first level holds, latency there and beyond."""
+
+    first_bytes: Bytes | None = None
+    first_latency_cycles: Cycles | None = None
+    second_latency_cycles: Cycles | None = None
+
+
+class Tlb(Section, frozen=True):
+    """The footprint within which a translation is near, and what one further away adds to a load's latency."""
+
+    reach_bytes: Bytes | None = None
+    miss_cycles: Cycles | None = None

@@ -1,0 +1,106 @@
+"""From a journal to a machine file: `warplens machine derive`. The same journal always gives the same file.
+
+Every number has the entry of the journal, the statistic and the spread over repetitions in its `ref`, and the day of the
+run. Vendor's facts of the file that it goes into are kept: a measured number replaces measured and derived ones only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from warplens.errors import WarplensError
+from warplens.machine import Machine, list_machines
+from warplens.machine.machine import Source
+from warplens.machine.writer import parsed, tree_of
+from warplens.measure import derive_control, derive_instructions, derive_memory, journal
+from warplens.measure.numbers import Number
+from warplens.measure.samples import Samples
+from warplens.units import unit_of
+
+STEPS = (*derive_instructions.STEPS, *derive_memory.STEPS, *derive_control.STEPS)
+
+
+def numbers(samples: Samples) -> Iterator[Number]:
+    """Yield every number that a journal gives."""
+    for step in STEPS:
+        yield from step(samples)
+
+
+def derive(path: Path, base: Machine | None = None) -> Machine:
+    """Return a machine: `base`, or the one that ships for this GPU, or a new one, with the journal's numbers in it."""
+    samples = Samples(journal.read(path))
+    base = base or _shipped(samples.head["gpu"])
+    tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head), {})
+    if base is None:
+        sources = dict.fromkeys(
+            _leaves(tree), Source(unit="", source="measured", ref="driver", date=samples.head["date"])
+        )
+    made = list(numbers(samples))
+    if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
+        tree.pop("latency_distribution", None)
+        sources = {key: s for key, s in sources.items() if not key.startswith("latency_distribution.")}
+    sources = dict(sources)
+    for one in made:
+        old = sources.get(one.key)
+        if old is not None and old.source in ("vendor", "paper"):
+            continue
+        _put(tree, one.key.split("."), one.value)
+        if not isinstance(one.value, str):
+            sources[one.key] = Source(
+                unit="cycles" if ".latency_to." in one.key else unit_of(one.key.rpartition(".")[2]),
+                source="measured", ref=f"{path}: {one.entry}: {one.how}", date=samples.head["date"],
+            )  # fmt: skip
+    return parsed(tree, sources, str(path))
+
+
+def _shipped(name: str) -> Machine | None:
+    return next((machine for machine in list_machines() if machine.name == name), None)
+
+
+def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
+    """Set a value in nested tables; a key that is a number is a place in a list of tables."""
+    node: Any = tree
+    for key, following in zip(keys, keys[1:], strict=False):
+        if isinstance(node, list):
+            place = int(key)
+            while len(node) <= place:
+                node.append({})
+            node = node[place]
+        else:
+            node = node.setdefault(key, [] if following.isdigit() else {})
+    node[keys[-1]] = value
+
+
+def _leaves(tree: dict[str, Any], path: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{key}.")
+        elif isinstance(value, float):
+            yield f"{path}{key}"
+
+
+def _bare(head: dict[str, Any]) -> dict[str, Any]:
+    """Return what the driver says about a GPU that no file describes."""
+    a, name = head["facts"]["attributes"], head["gpu"]
+    short = "".join(c for c in name.lower().removeprefix("nvidia ").replace(" ", "-") if c.isalnum() or c in ".-")
+    if "sm_count" not in a:
+        raise WarplensError("the journal's head does not say what the driver says about the GPU")
+    return {
+        "format": 1, "id": short, "name": name, "architecture": f"sm_{a['major']}{a['minor']}",
+        "compute_capability": f"{a['major']}.{a['minor']}",
+        "chip": {"sm_count": float(a["sm_count"]), "clock_hz": round(head["reference_ghz"], 3) * 1e9},
+        "sm": {
+            "schedulers": 4.0, "issue_interval_cycles": 1.0, "issue_width": 1.0,
+            "warps_max": a["threads_per_sm_max"] / a["warp_size"], "warp_size": float(a["warp_size"]),
+            "blocks_max": float(a["blocks_per_sm_max"]), "threads_per_block_max": float(a["threads_per_block_max"]),
+            "registers": float(a["registers_per_sm"]), "shared_bytes": float(a["shared_per_sm_bytes"]),
+            "shared_per_block_max_bytes": float(a["shared_per_block_max_bytes"]),
+            "shared_reserved_bytes": float(a["shared_reserved_bytes"]),
+        },
+        "memory": {"capacity_bytes": float(head["facts"]["memory_bytes"]),
+                   "pin_bytes_per_second": a["memory_clock_khz"] * 1e3 * 2 * a["memory_bus_bits"] / 8},
+        "cache": {"l2_bytes": float(a["l2_bytes"])},
+        "shared_memory": {"banks": 32.0, "bank_bytes": 4.0},
+    }  # fmt: skip

@@ -1,0 +1,108 @@
+"""From launches, barriers and long code to what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warplens.measure.derive_memory import ADDRESS_CYCLES
+from warplens.measure.numbers import Number, digits, number
+from warplens.measure.samples import Reading, Samples, per_link
+
+_INSTRUCTION_BYTES = 16
+
+
+def barriers(samples: Samples) -> Iterator[Number]:
+    """From one barrier to the next: one warp, and what each further warp of the block adds."""
+    by_warps = samples.take("control.barrier", per_link, "warps")
+    yield from number("sm.barrier_cycles", by_warps.get(1), "control.barrier", "one warp, 2N barriers less N")
+    if len(by_warps) > 2:
+        slope, off = _slope(by_warps)
+        how = f"slope over {min(by_warps)} to {max(by_warps)} warps per block, off by at most {off:.2f} cycles"
+        yield Number("sm.barrier_per_warp_cycles", digits(slope, 3), "control.barrier", how)
+
+
+def _slope(by: dict[int, Reading]) -> tuple[float, float]:
+    keys, values = sorted(by), [by[key].median for key in sorted(by)]
+    line = np.polyfit(keys, values, 1)
+    return float(line[0]), float(np.abs(np.polyval(line, keys) - values).max())
+
+
+def replacement(samples: Samples) -> Iterator[Number]:
+    """From a block's last stamp to the next one's first, on an SM with room for one."""
+    found = samples.take("launch.blocks", lambda p, v: v["mean_gap_cycles"], "warps", what="replacement")
+    yield from number("sm.block_replacement_cycles", found.get(1), "launch.blocks", "blocks of one warp, mean gap")
+    if len(found) > 2:
+        slope, off = _slope(found)
+        how = f"slope over {min(found)} to {max(found)} warps per block, off by at most {off:.0f} cycles"
+        yield Number("sm.block_replacement_per_warp_cycles", digits(slope, 3), "launch.blocks", how)
+
+
+def launches(samples: Samples) -> Iterator[Number]:
+    """An empty kernel's duration, the way there and back, the rate of blocks."""
+    entry = "launch.empty"
+    row = samples.one(entry, lambda p, v: v["seconds"] / p["launches"], what="queued")
+    yield from number("launch.empty_kernel_seconds", row, entry, "from one to the next in a row that was queued before")
+    back = samples.one(entry, lambda p, v: v["seconds"], what="round trip")
+    yield from number("launch.round_trip_seconds", back, entry, "from the call to the end, on the host, from Python")
+    clock = samples.head["reference_ghz"] * 1e9
+    times = samples.take(entry, lambda p, v: v["seconds"], "blocks", what="blocks", threads=128)
+    if len(times) >= 3:
+        few, many = sorted(times)[-2:]
+        cycles = (times[many].median - times[few].median) / (many - few) * clock
+        how = f"empty blocks of 128 threads, {many} less {few}, all SMs together"
+        yield Number("launch.block_interval_cycles", digits(cycles, 3), entry, how)
+
+
+def code(samples: Samples) -> Iterator[Number]:
+    """Loops of growing length: what the instruction caches hold, cycles per instruction beyond."""
+    found = samples.take("control.code", lambda p, v: v["mean_warp_cycles"] / p["trips"] / p["links"], "links", warps=1)
+    levels = plateaus([(n, found[n].median) for n in sorted(found)])
+    if len(levels) != 3:
+        return
+    how = "FFMA in a loop, one warp: last length before the cycles per instruction rise"
+    names = ("first", "second")
+    for name, (last, _), (_, beyond), far in zip(names, levels, levels[1:], ("second", "memory"), strict=False):
+        yield Number(f"instruction_cache.{name}_bytes", float(last * _INSTRUCTION_BYTES), "control.code", how)
+        key = f"instruction_cache.{far}_interval_cycles"
+        yield Number(key, digits(beyond, 3), "control.code", "cycles per instruction beyond")
+
+
+def plateaus(points: list[tuple[int, float]], step: float = 1.1) -> list[tuple[int, float]]:
+    """Split a rising curve into levels: for each the last size that is on it, and the value there.
+
+    A level begins where two neighbours are within `step` of one another; sizes between two levels belong to none.
+    """
+    levels: list[tuple[int, float]] = []
+    for (size, value), (larger, next_value) in zip(points, points[1:], strict=False):
+        if next_value <= step * value:
+            if levels and value <= step * levels[-1][1]:
+                levels[-1] = (larger, levels[-1][1])
+            else:
+                levels.append((larger, value))
+        elif levels and value <= step * levels[-1][1]:
+            levels[-1] = (size, levels[-1][1])
+    return levels
+
+
+def constants(samples: Samples) -> Iterator[Number]:
+    """A chain of indexed loads from constant memory over growing footprints."""
+    entry = "control.constant"
+    found = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "bytes")
+    if len(found) < 4:
+        return
+    least, most = found[min(found)], found[max(found)]
+    held = max(size for size, r in found.items() if r.median < (least.median + most.median) / 2)
+    how = "last footprint whose latency is nearer to that of the least than to that of 64 KiB"
+    yield Number("constant_cache.first_bytes", float(held), entry, how)
+    for key, reading, size in (
+        ("constant_cache.first_latency_cycles", least, min(found)),
+        ("constant_cache.second_latency_cycles", most, max(found)),
+        ("instructions.constant.latency_cycles", least, min(found)),
+    ):
+        how = f"LDC over {size} B, less {ADDRESS_CYCLES} for the address, in whole cycles; {reading}"
+        yield Number(key, float(round(reading.median - ADDRESS_CYCLES)), entry, how)
+
+
+STEPS = (barriers, replacement, launches, code, constants)

@@ -1,0 +1,156 @@
+"""From chains to latencies, rates and needed warps: of single operations, of classes, of shared memory, of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warplens.measure.numbers import Number, digits, number
+from warplens.measure.operations import OPERATIONS, PAIRS
+from warplens.measure.samples import Reading, Samples, links_per_cycle, per_link
+
+_SCHEDULERS, _LANES = 4, 32
+# The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
+# of HFMA2, and of FFMA beside it, is that of the register ports.
+_LATENCY_OF = {
+    "fp32": "fadd", "int": "lop3", "imul": "imad", "fp64": "dfma", "half": "hfma2", "convert": "popc", "sfu": "mufu_rsq",
+    "shuffle": "shfl", "shared": "lds",
+}  # fmt: skip
+_RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hadd2"}
+# Pairs that depend on one another in turn: a pair less its slow half is the way from the fast half to the slow one.
+_WAYS = (
+    ("fp32", "sfu", "fadd_mufu", "mufu_rsq"), ("fp32", "shared", "fadd_lds", "lds"), ("int", "shared", "lop3_lds", "lds"),
+    ("int", "shuffle", "shfl_lop3", "shfl"),
+)  # fmt: skip
+
+
+def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
+    """Return the cycles of one link in a lone warp."""
+    return samples.one(name, per_link, warps=1, stride=stride)
+
+
+def curve(samples: Samples, name: str, stride: int = 1) -> dict[int, Reading]:
+    """Return links per cycle of an SM by warps per SM."""
+    return samples.take(name, links_per_cycle, "warps", stride=stride)
+
+
+def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, int, Reading] | None:
+    """Return where the rate is highest, over occupancies and numbers of chains, and the reading there."""
+    found = [
+        (entry, warps, reading)
+        for entry in (name, f"{name}.ilp2", f"{name}.ilp4")
+        for warps, reading in curve(samples, entry, stride).items()
+    ]
+    return max(found, key=lambda one: one[2].median, default=None)
+
+
+def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:
+    """Return the warps per SM at which a rate is reached, between two occupancies on the straight line."""
+    before_n, before = 0.0, 0.0
+    for warps in sorted(rates):
+        rate = rates[warps].median
+        if rate >= goal:
+            return before_n + (warps - before_n) * (goal - before) / (rate - before)
+        before_n, before = float(warps), rate
+    return None
+
+
+def operations(samples: Samples) -> Iterator[Number]:
+    """Latency, peak rate and needed warps of every operation; latency of pairs."""
+    for op in (*OPERATIONS, *PAIRS):
+        entry = f"{'pair' if op in PAIRS else 'instruction'}.{op.name}"
+        alone = latency(samples, entry)
+        if alone is None:
+            continue
+        key = f"operations.{op.name}"
+        yield Number(f"{key}.kind", op.kind)
+        count = sum(op.expect.values())
+        yield Number(f"{key}.instructions", count, entry, "machine instructions of one link")
+        yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
+        yield from rates(samples, key, entry)
+
+
+def rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
+    """Peak rate of an operation, and the warps that 90 and 95 % of it need with one chain per warp."""
+    top = best(samples, entry)
+    if top is None:
+        return
+    where, warps, peak = top
+    per_scheduler = _LANES / _SCHEDULERS
+    yield from number(
+        f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, f"best over occupancies and chains: {warps} warps per SM",
+        per_scheduler, 3,
+    )  # fmt: skip
+    for percent in (90, 95):
+        needed = needed_warps(curve(samples, entry), percent / 100 * peak.median)
+        if needed is not None:
+            how = f"{percent} % of the peak, one chain per warp, between measured occupancies on the line"
+            yield Number(f"{key}.at_{percent}_percent_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
+
+
+def classes(samples: Samples) -> Iterator[Number]:
+    """Latency and rate of instruction classes, each from the operation that stands for it."""
+    for kind, name in _LATENCY_OF.items():
+        entry, kinds = f"instruction.{name}", f"instructions.{kind}"
+        alone = latency(samples, entry)
+        if alone:
+            how = f"one warp, 2N links less N, in whole cycles; {alone}"
+            yield Number(f"{kinds}.latency_cycles", float(round(alone.median)), entry, how)
+        top = best(samples, f"instruction.{_RATE_OF[kind]}")
+        if top is not None:
+            how = f"best over occupancies and chains: {top[1]} warps per SM"
+            yield from number(f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+        needed = needed_warps(curve(samples, entry), 0.95 * top[2].median) if top else None
+        if needed is not None:
+            how = "95 % of the peak, one chain per warp"
+            yield Number(f"{kinds}.needed_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
+
+
+def ways(samples: Samples) -> Iterator[Number]:
+    """Latency from a producer of one class to a consumer of another (§4.7)."""
+    for producer, consumer, pair, slow in _WAYS:
+        both, own = latency(samples, f"pair.{pair}"), latency(samples, f"instruction.{slow}")
+        if both and own:
+            key = f"instructions.{producer}.latency_to.{consumer}"
+            how = f"a pair, less instruction.{slow}; {both}"
+            yield Number(key, digits(round(both.median - own.median, 1)), f"pair.{pair}", how)
+
+
+def shared_memory(samples: Samples) -> Iterator[Number]:
+    """Cost of bank conflicts: latency and occupied cycles by ways, on the line through 1 to 32."""
+    entry, ways_of = "instruction.lds", (1, 2, 4, 8, 16, 32)
+    alone = {way: latency(samples, entry, way) for way in ways_of}
+    intervals = {way: curve(samples, entry, way) for way in ways_of}
+    peak = {way: max((r.median for r in found.values()), default=0.0) for way, found in intervals.items()}
+    known = [way for way in ways_of if alone[way] and peak[way]]
+    if len(known) < 2:
+        return
+    if peak.get(1):
+        how = "best over occupancies, without conflicts"
+        yield Number("shared_memory.access_interval_cycles", digits(1 / peak[1], 3), entry, how)
+    cycles = [reading.median for way in known if (reading := alone[way])]
+    slope, _ = np.polyfit(known, cycles, 1)
+    off = float(np.abs(np.polyval(np.polyfit(known, cycles, 1), known) - cycles).max())
+    how = f"{known[0]} to {known[-1]} ways, one warp: slope, off by at most {off:.2f} cycles"
+    yield Number("shared_memory.conflict_cycles", digits(float(slope), 3), entry, how)
+    taken, _ = np.polyfit(known, [1 / peak[way] for way in known], 1)
+    how = f"{known[0]} to {known[-1]} ways: slope of the cycles between two accesses of an SM, best over occupancies"
+    yield Number("shared_memory.conflict_interval_cycles", digits(float(taken), 3), entry, how)
+
+
+def shared_atomics(samples: Samples) -> Iterator[Number]:
+    """Atomics on shared memory: every thread its own bank, all on one word."""
+    for name in ("atoms_add", "atoms_cas"):
+        entry = f"instruction.{name}"
+        for pattern, stride in (("spread", 1), ("same", 0)):
+            key, rate = f"atomics.shared_{name.removeprefix('atoms_')}_{pattern}", curve(samples, entry, stride)
+            yield from number(f"{key}.latency_cycles", latency(samples, entry, stride), entry, f"{pattern}, one warp")
+            if rate:
+                warps, top = max(rate.items(), key=lambda one: one[1].median)
+                yield from number(
+                    f"{key}.peak_ops_per_cycle_per_sm", top, entry, f"{pattern}, {warps} warps per SM", _LANES, 3
+                )
+
+
+STEPS = (operations, classes, ways, shared_memory, shared_atomics)

@@ -1,0 +1,96 @@
+"""The samples of a journal, entry by entry, and how repetitions become one number with its spread."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+
+Point = dict[str, Any]
+Take = Callable[[Point, dict[str, Any]], float]
+
+
+class Reading(Struct, frozen=True):
+    """Repetitions of one quantity at one point: the median counts, the others say how sure it is."""
+
+    all: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return float(np.median(self.all))
+
+    @property
+    def spread(self) -> float:
+        """Largest less smallest, over the median."""
+        return (max(self.all) - min(self.all)) / abs(self.median) if self.median else 0.0
+
+    def __str__(self) -> str:
+        """Say what the number is worth: `median of 5, spread 0.3 %`."""
+        return f"median of {len(self.all)}, spread {100 * self.spread:.2g} %"
+
+
+class Samples:
+    """What a journal holds, without what does not count.
+
+    Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
+    samples at another clock; samples in which fewer or more warps were on an SM at once than were meant.
+    """
+
+    def __init__(self, events: Iterable[dict[str, Any]]) -> None:
+        """Sort the events of a journal."""
+        self.head: dict[str, Any] = {}
+        found: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+        begun: dict[str, list[tuple[Point, dict[str, Any]]]] = defaultdict(list)
+        for event in events:
+            if event["is"] == "head":
+                self.head = event
+            elif event["is"] == "begin":
+                begun[event["entry"]] = []
+            elif event["is"] == "sample":
+                begun[event["entry"]].append((event["point"], event["values"]))
+            elif event["is"] == "done":
+                found[event["entry"]] = begun[event["entry"]]
+        if not self.head:
+            raise WarplensError("the journal has no head")
+        self.entries = {name: [s for s in samples if counts(*s)] for name, samples in found.items()}
+
+    def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
+        """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
+        groups: dict[Any, list[float]] = defaultdict(list)
+        for point, values in self.entries.get(entry, []):
+            if all(point.get(key) == wanted for key, wanted in only.items()):
+                key = tuple(point[k] for k in keys)
+                groups[key[0] if len(keys) == 1 else key].append(take(point, values))
+        return {key: Reading(tuple(values)) for key, values in groups.items()}
+
+    def one(self, entry: str, take: Take, **only: Any) -> Reading | None:
+        """Return the reading of a quantity over all points where `only` holds."""
+        return self.take(entry, take, **only).get(())
+
+
+def counts(point: Point, values: dict[str, Any]) -> bool:
+    """Whether a sample may be used: at the reference clock, with the warps that were meant."""
+    if any(key.startswith("off_clock") for key in values):
+        return False
+    meant = point.get("warps")
+    there = [values[key] for key in values if key.startswith(("warps_least", "warps_most"))]
+    return not meant or all(bool(n == meant) for n in there)
+
+
+def per_link(point: Point, values: dict[str, Any]) -> float:
+    """Return a warp's cycles per link of a chain: of 2N links less N."""
+    longer: float = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
+    links: int = point["trips"] * point["links"]
+    return longer / links
+
+
+def links_per_cycle(point: Point, values: dict[str, Any]) -> float:
+    """Return links per cycle of an SM, by the smaller of two estimates: from the SM's span, from the mean warp."""
+    longer = max(values[f"{key}_2n"] - values[f"{key}_n"] for key in ("span_cycles", "mean_warp_cycles"))
+    return float(point["trips"] * point["links"] * point["chains"] * point["warps"] / longer)
