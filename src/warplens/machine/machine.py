@@ -121,11 +121,13 @@ class Cache(_Section, frozen=True):
 
     l1_bytes: Bytes | None = None
     l1_latency_cycles: Cycles | None = None
+    l1_request_interval_cycles: Interval | None = None
     l2_bytes: Bytes | None = None
     l2_partitions: Count | None = None
     l2_dirty_bytes: Bytes | None = None
     dram_bytes: Bytes | None = None
     l2_latency_cycles: Cycles | None = None
+    l2_bytes_per_second: BytesPerSecond | None = None
 
 
 class Sm(_Section, frozen=True):
@@ -158,6 +160,8 @@ class Sm(_Section, frozen=True):
     branch_not_taken_cycles: Cycles | None = None
     barrier_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
+    register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
+    queue_ahead_cycles: Cycles | None = None
 
 
 class SharedMemory(_Section, frozen=True):
