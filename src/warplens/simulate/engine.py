@@ -17,7 +17,7 @@ from warplens.simulate.layout import (
     AT_BARRIER, BANKS, BARRIER, BARRIER_WAIT, BLOCKS, BRANCH, BRANCH_TAKEN, BUCKET, BUCKETS, CLASS, CURVE_A, CURVE_B,
     CURVE_C, DEADLOCK, DEPTH, DISPATCH, DRAM_BYTES, DRAM_RATE, ENDED, FINISHED, FIXED, FOREVER, GREEDY, HOLDS, IDLE,
     INTERVAL, ISSUED, L1_HIT, L1_LATENCY, L2_BYTES, L2_HIT, L2_LATENCY, L2_RATE, LATENCY, LEFT, LG, LOAD, M_BUCKET,
-    M_DRAM_FREE, M_L2_FREE, M_LOAD, MARK_EVERY, MATH, MIO, MSHRS, NOT_SELECTED, OLDEST, OUT_BEGUN, OUT_BUCKET,
+    M_DRAM_FREE, M_L2_FREE, M_LOAD, MARK_EVERY, MATH, MIO, MSHRS, NOT_SELECTED, OLDEST, OPERANDS_LATE, OUT_BEGUN, OUT_BUCKET,
     OUT_ENDED, OUT_EVENTS, OUT_ISSUED, OUT_MARKS, OUT_RANDOM, OUT_REQUESTS, OUT_STATUS, P_ARRIVED, P_BLOCK, P_LIVE,
     PAIRS, PASSES, PIPE, POLICY, QUEUED, REACHED, READ, READ_AFTER, READS, READY, REASON, REPLACE, RESIDENT, RESOLVING,
     RESULTS, RESULTS_END, RING, ROUND_ROBIN, RUNNING, S_FREE, S_LAST, S_LISTED, S_NEXT, S_PORTS, SCHEDULERS, SELECTED,
@@ -357,16 +357,20 @@ def simulate(
                         waiting = 0  # served in the cycles without an issue
                     elif turns[s, S_PORTS] == cycle - 2:
                         item = due[s, port, (cycle - 1) & (RING - 1)]
-                        waiting += (item & 7) if item >> 3 == cycle - 1 else 0
+                        waiting += (item & 7) if item >> 4 == cycle - 1 else 0
                         waiting -= 1 if waiting > 0 else 0
                     carry[s, port] = waiting
                     if fixed and waiting > 0 and code[pc, READS + port] > 0:
                         blocked = True
                 for port in range(4):
                     item = due[s, port, cycle & (RING - 1)]
-                    waiting = carry[s, port] + ((item & 7) if item >> 3 == cycle else 0)
-                    if waiting > 0 and (blocked or not fixed or code[pc, READS + port] == 0):
-                        waiting -= 1
+                    if item >> 4 != cycle:
+                        item = 0
+                    waiting = carry[s, port] + (item & 7)
+                    if blocked or not fixed or code[pc, READS + port] == 0:
+                        waiting -= 1 if waiting > 0 else 0
+                    elif item & 8:  # the unit waits for its operand
+                        pipe_free[s, options[OPERANDS_LATE]] += 1.0
                     carry[s, port] = waiting
                 turns[s, S_PORTS] = cycle
                 if blocked:
@@ -417,11 +421,13 @@ def simulate(
                         tell(events, out, done, SERVED, w, pc, int(done - now))
                     if banked:
                         for port in range(4):
-                            turn = cycle + READ_AFTER if port < 2 else int(done) - WRITE_BEFORE
+                            turn = int(start) + READ_AFTER if port < 2 else int(done) - WRITE_BEFORE
                             if code[pc, READS + port] > 0 and turn > cycle and turn < cycle + RING:
                                 item = due[s, port, turn & (RING - 1)]
-                                if item >> 3 != turn:
-                                    item = turn << 3
+                                if item >> 4 != turn:
+                                    item = turn << 4
+                                if port < 2 and pipe == options[OPERANDS_LATE]:
+                                    item |= 8
                                 due[s, port, turn & (RING - 1)] = item + 1 if item & 7 < 7 else item
                 for r in range(code[pc, RESULTS], code[pc, RESULTS_END]):
                     value = done if result_kinds[r] == VALUE else start + timing[pc, READ]

@@ -21,9 +21,9 @@ VALUE, SOURCES_READ = range(2)
 INTERVAL, DEPTH, SHARED = range(3)
 PIPE_COLUMNS = 3
 
-# Options, whole numbers.
-SCHEDULERS, POLICY, RESIDENT, WARPS, BLOCKS, STREAMS, BANKS, MSHRS, STRICT, GREEDY, WIDTH = range(11)
-OPTION_COLUMNS = 11
+# Options, whole numbers. OPERANDS_LATE is the pipe that reads its operand only when it starts (the SFUs').
+SCHEDULERS, POLICY, RESIDENT, WARPS, BLOCKS, STREAMS, BANKS, MSHRS, STRICT, GREEDY, WIDTH, OPERANDS_LATE = range(12)
+OPTION_COLUMNS = 12
 OLDEST, YOUNGEST, ROUND_ROBIN = range(3)
 
 # Settings, cycles and rates per SM. An infinite rate or zero latency switches a mechanism off.

@@ -17,7 +17,7 @@ from warplens.errors import WarplensError
 from warplens.simulate import layout as at
 from warplens.simulate.code import Arrays, Code, Floats, Ints, arrays, shortened
 from warplens.simulate.engine import simulate as engine
-from warplens.simulate.units import INFINITE, Units, policy
+from warplens.simulate.units import INFINITE, PIPES, Units, policy
 
 BUDGET = 300_000  # instructions of one run, unless it is to be full
 MARKS = 24  # a steady state is cut into so many parts; the first quarter is left out
@@ -72,6 +72,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     chosen[at.WARPS], chosen[at.STREAMS] = code.warps_per_block * code.streams, code.streams
     chosen[at.BANKS] = units.banks if any(sum(x.bank_reads) + sum(x.bank_writes) for x in code.steps) else 0
     chosen[at.MSHRS], chosen[at.STRICT], chosen[at.WIDTH] = units.mshrs, options.strict_barriers, int(sm.issue_width)
+    chosen[at.OPERANDS_LATE] = PIPES.index("sfu units")
     settings = units.settings.copy()
     settings[at.TIME_LIMIT], settings[at.STAGGER], settings[at.MARK_EVERY] = limit, stagger, mark_every
     steps = len(code.steps)

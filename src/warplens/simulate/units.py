@@ -18,7 +18,7 @@ POLICIES = {
     "round-robin": (at.ROUND_ROBIN, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
-_PIPES = ("cuda cores", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
+PIPES = ("cuda cores", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
 _SM_WIDE = ("shared memory", "memory system")
 _QUEUED = ("sfu units", "shared memory", "shuffle")
 INFINITE = 1e30
@@ -52,7 +52,7 @@ class Units(Struct, frozen=True):
         resource = KINDS[kind]
         queued = resource in _QUEUED
         where = "shared memory" if resource == "shuffle" else resource
-        pipe = _PIPES.index(where) if where in _PIPES else -1
+        pipe = PIPES.index(where) if where in PIPES else -1
         timing = machine.timing(kind)
         holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
         passes = 1.0
@@ -72,20 +72,20 @@ def units(machine: Machine) -> Units:
     """Read a machine; what it does not give is left out, with a note each."""
     notes: list[str] = []
     sm, cache, memory = machine.sm, machine.cache, machine.memory
-    pipes = np.zeros((len(_PIPES), at.PIPE_COLUMNS))
+    pipes = np.zeros((len(PIPES), at.PIPE_COLUMNS))
     ahead = sm.queue_ahead_cycles
     if ahead is None:
         notes.append("sm.queue_ahead_cycles is not known: queues before memory and SFUs have no end")
-    for i, resource in enumerate(_PIPES):
+    for i, resource in enumerate(PIPES):
         pipes[i, at.INTERVAL] = 0.0 if resource in _SM_WIDE else 1.0
         pipes[i, at.SHARED] = float(resource in _SM_WIDE)
         pipes[i, at.DEPTH] = 0.0 if resource not in (*_QUEUED, *_SM_WIDE) else INFINITE if ahead is None else ahead
     try:
-        pipes[_PIPES.index("shared memory"), at.INTERVAL] = 1 / machine.peak_ipc("shared")
+        pipes[PIPES.index("shared memory"), at.INTERVAL] = 1 / machine.peak_ipc("shared")
     except MissingField:
         notes.append("shared memory's rate is not known: it has no limit")
     if cache.l1_request_interval_cycles is not None:
-        pipes[_PIPES.index("memory system"), at.INTERVAL] = cache.l1_request_interval_cycles
+        pipes[PIPES.index("memory system"), at.INTERVAL] = cache.l1_request_interval_cycles
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
     settings = np.zeros(at.SETTING_COLUMNS)
