@@ -222,6 +222,7 @@ class LatencyPercentiles(_Section, frozen=True):
     p75_cycles: Cycles
     p95_cycles: Cycles
     max_cycles: Cycles
+    p99_cycles: Cycles | None = None
 
 
 class HongKim(_Section, frozen=True):

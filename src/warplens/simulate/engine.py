@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from warplens.simulate.layout import (
-    AT_BARRIER, BANKS, BARRIER, BARRIER_WAIT, BLOCKS, BRANCH, BRANCH_TAKEN, BUCKET, BUCKETS, CLASS, CURVE_A, CURVE_B,
-    CURVE_C, DEADLOCK, DEPTH, DISPATCH, DRAM_BYTES, DRAM_RATE, ENDED, FINISHED, FIXED, FOREVER, GREEDY, HOLDS, IDLE,
-    INTERVAL, ISSUED, L1_HIT, L1_LATENCY, L2_BYTES, L2_HIT, L2_LATENCY, L2_RATE, LATENCY, LEFT, LG, LOAD, M_BUCKET,
-    M_DRAM_FREE, M_L2_FREE, M_LOAD, MARK_EVERY, MATH, MIO, MSHRS, NOT_SELECTED, OLDEST, OPERANDS_LATE, OUT_BEGUN, OUT_BUCKET,
+    AT_BARRIER, BANKS, BARRIER, BARRIER_WAIT, BLOCKS, BRANCH, BRANCH_TAKEN, CLASS, DEADLOCK, DEPTH, DISPATCH, DRAM_BYTES, DRAM_RATE, ENDED, FINISHED, FIXED, FOREVER, GREEDY, HOLDS, IDLE,
+    INTERVAL, ISSUED, L1_HIT, L1_LATENCY, L2_BYTES, L2_HIT, L2_LATENCY, L2_RATE, LATENCY, LEFT, LG, LOAD, LOADED,
+    M_DRAM_FREE, M_L2_FREE, M_MOVED, MARK_EVERY, MATH, MIO, MSHRS, NOT_SELECTED, OLDEST, OPERANDS_LATE, OUT_BEGUN,
     OUT_ENDED, OUT_EVENTS, OUT_ISSUED, OUT_MARKS, OUT_RANDOM, OUT_REQUESTS, OUT_STATUS, P_ARRIVED, P_BLOCK, P_LIVE,
     PAIRS, PASSES, PIPE, POLICY, QUEUED, REACHED, READ, READ_AFTER, READS, READY, REASON, REPLACE, RESIDENT, RESOLVING,
     RESULTS, RESULTS_END, RING, ROUND_ROBIN, RUNNING, S_FREE, S_LAST, S_LISTED, S_NEXT, S_PORTS, SCHEDULERS, SELECTED,
@@ -139,31 +138,18 @@ def memory(
     if chance < hit + (1.0 - hit) * timing[pc, L2_HIT]:
         done = start + settings[L2_LATENCY]
     else:
-        latency = timing[pc, LATENCY]
-        if settings[CURVE_A] > 0.0:
-            # The mean latency at the load that this SM, and so every other, has made of late.
-            now = int(start) // BUCKET
-            while out[OUT_BUCKET] < now:
-                full = M_BUCKET + out[OUT_BUCKET] % (BUCKETS + 1)
-                out[OUT_BUCKET] += 1
-                oldest = M_BUCKET + out[OUT_BUCKET] % (BUCKETS + 1)
-                levels[M_LOAD] += levels[full] - levels[oldest]
-                levels[oldest] = 0.0
-            x = levels[M_LOAD] / (BUCKETS * BUCKET)
-            if x > 0.995 * settings[CURVE_C]:
-                x = 0.995 * settings[CURVE_C]
-            loaded = settings[CURVE_A] + settings[CURVE_B] * x / (settings[CURVE_C] - x)
-            latency = loaded if loaded > latency else latency
+        latency = timing[pc, LATENCY] + settings[LOADED]
         if spread.shape[0] > 1:
             where = draw(out) * (spread.shape[0] - 1)
             step = int(where)
             latency *= spread[step] + (where - step) * (spread[step + 1] - spread[step])
         done = start + latency
+        # A burst queues for DRAM; the wait that is in the loaded latency already does not count twice.
         begin = levels[M_DRAM_FREE] if levels[M_DRAM_FREE] > start else start
         levels[M_DRAM_FREE] = begin + moved / settings[DRAM_RATE]
-        if begin + timing[pc, LATENCY] > done:
-            done = begin + timing[pc, LATENCY]
-        levels[M_BUCKET + out[OUT_BUCKET] % (BUCKETS + 1)] += moved
+        if begin - start > settings[LOADED]:
+            done += begin - start - settings[LOADED]
+        levels[M_MOVED] += moved
     if limited:
         outstanding[row] = done
         out[OUT_REQUESTS] += 1

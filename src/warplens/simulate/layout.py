@@ -28,8 +28,8 @@ OLDEST, YOUNGEST, ROUND_ROBIN = range(3)
 
 # Settings, cycles and rates per SM. An infinite rate or zero latency switches a mechanism off.
 TIME_LIMIT, REPLACE, BARRIER_WAIT, BRANCH_TAKEN, STAGGER, L1_LATENCY, L2_LATENCY, L2_RATE, DRAM_RATE = range(9)
-CURVE_A, CURVE_B, CURVE_C, MARK_EVERY = range(9, 13)
-SETTING_COLUMNS = 13
+LOADED, MARK_EVERY = range(9, 11)  # LOADED: cycles that the load of the memory adds to an access to DRAM
+SETTING_COLUMNS = 11
 
 # Why a warp waits, in Nsight Compute's names.
 REASONS = (
@@ -50,12 +50,11 @@ READY, SINCE = range(2)
 S_LISTED, S_LAST, S_PORTS = range(3)
 S_FREE, S_NEXT = range(2)
 P_BLOCK, P_LIVE, P_ARRIVED = range(3)
-M_L2_FREE, M_DRAM_FREE, M_LOAD, M_BUCKET = range(4)
-OUT_STATUS, OUT_ISSUED, OUT_EVENTS, OUT_ENDED, OUT_BEGUN, OUT_MARKS, OUT_RANDOM, OUT_REQUESTS, OUT_BUCKET = range(9)
-OUT_COLUMNS = 9
+M_L2_FREE, M_DRAM_FREE, M_MOVED = range(3)
+OUT_STATUS, OUT_ISSUED, OUT_EVENTS, OUT_ENDED, OUT_BEGUN, OUT_MARKS, OUT_RANDOM, OUT_REQUESTS = range(8)
+OUT_COLUMNS = 8
 FINISHED, TIME_UP, DEADLOCK = range(3)
 
 FOREVER = 1e300
 RING = 8192  # cycles ahead for which the use of a register port is kept
 READ_AFTER, WRITE_BEFORE = 2, 4  # memory and SFU read registers so long after issue, write so long before a use
-BUCKETS, BUCKET = 4, 1024  # the load of the memory is a mean over the last full buckets of so many cycles

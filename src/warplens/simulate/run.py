@@ -8,16 +8,18 @@ simulated. `full` switches this off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
+from warplens.machine import Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Arrays, Code, Floats, Ints, arrays, shortened
 from warplens.simulate.engine import simulate as engine
-from warplens.simulate.units import INFINITE, PIPES, Units, policy
+from warplens.simulate.units import INFINITE, PIPES, Units, loaded_cycles, policy, spread
 
 BUDGET = 300_000  # instructions of one run, unless it is to be full
 MARKS = 24  # a steady state is cut into so many parts; the first quarter is left out
@@ -40,6 +42,7 @@ class Run(Struct, frozen=True):
     """What came out of one run of the engine."""
 
     end_cycle: float
+    dram_bytes: float
     issued: int
     counts: Ints
     stalls: Floats
@@ -55,13 +58,14 @@ class Measured(Struct, frozen=True):
     cycles: float
     error_cycles: float
     simulated_instructions: int
+    load: float  # DRAM traffic of this SM, B/cycle
     run: Run
     notes: list[str]
 
 
-def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, limit: float = INFINITE,
-        stagger: float = 0.0, mark_every: float = INFINITE) -> Run:  # fmt: skip
-    """Run so many blocks through one SM, at most `resident` at a time."""
+def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, load: float = 0.0,
+        limit: float = INFINITE, stagger: float = 0.0, mark_every: float = INFINITE) -> Run:  # fmt: skip
+    """Run so many blocks through one SM, at most `resident` at a time; `load` is the DRAM traffic in B/cycle."""
     laid = arrays(code)
     sm = units.machine.sm
     order, greedy = policy(options.policy)
@@ -74,6 +78,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     chosen[at.MSHRS], chosen[at.STRICT], chosen[at.WIDTH] = units.mshrs, options.strict_barriers, int(sm.issue_width)
     chosen[at.OPERANDS_LATE] = PIPES.index("sfu units")
     settings = units.settings.copy()
+    settings[at.LOADED] = loaded_cycles(units.machine, load) - (units.machine.timing("load").latency_cycles or 0.0)
     settings[at.TIME_LIMIT], settings[at.STAGGER], settings[at.MARK_EVERY] = limit, stagger, mark_every
     steps = len(code.steps)
     counts, stalls = np.zeros(steps, np.int64), np.zeros((steps, len(at.REASONS)))
@@ -82,17 +87,19 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
     out = np.zeros(at.OUT_COLUMNS, np.int64)
     out[at.OUT_RANDOM] = options.seed
+    state = _state(laid, units, chosen)
     call: Any = engine if options.compiled else plain_engine()
     call(
         laid.code, laid.timing, laid.sources, laid.deltas, laid.results, laid.result_kinds, units.pipes, laid.path_at,
-        laid.segments, laid.runs, laid.warp_paths, chosen, settings, units.spread, *_state(laid, units, chosen),
+        laid.segments, laid.runs, laid.warp_paths, chosen, settings, spread(units.machine, load), *state,
         counts, stalls, kept, marks, events, out,
     )  # fmt: skip
     if out[at.OUT_STATUS] == at.DEADLOCK:
         raise _deadlock(code, counts, int(out[at.OUT_ENDED]), blocks)
     end = float(kept[:, 1].max()) if out[at.OUT_STATUS] == at.FINISHED and len(kept) else float(limit)
     told = events[: int(out[at.OUT_EVENTS])]
-    return Run(end, int(out[at.OUT_ISSUED]), counts, stalls, kept, marks, told, int(out[at.OUT_STATUS]))
+    moved = float(state[-2][at.M_MOVED])
+    return Run(end, moved, int(out[at.OUT_ISSUED]), counts, stalls, kept, marks, told, int(out[at.OUT_STATUS]))
 
 
 def _state(laid: Arrays, units: Units, chosen: Ints) -> tuple[Any, ...]:
@@ -110,7 +117,7 @@ def _state(laid: Arrays, units: Units, chosen: Ints) -> tuple[Any, ...]:
         np.zeros((groups, wide), np.int64), np.zeros((schedulers, lanes), np.int64), turns, clocks,
         np.zeros((schedulers, len(units.pipes))), np.zeros((int(chosen[at.RESIDENT]), 3), np.int64), starts,
         np.zeros((schedulers, 4, at.RING if chosen[at.BANKS] else 1), np.int64), np.zeros((schedulers, 4), np.int64),
-        np.zeros(at.M_BUCKET + at.BUCKETS + 1), np.zeros(max(1, int(chosen[at.MSHRS]))),
+        np.zeros(3), np.zeros(max(1, int(chosen[at.MSHRS]))),
     )  # fmt: skip
 
 
@@ -129,70 +136,123 @@ def plain_engine() -> Any:
     return names["simulate"]
 
 
+def own_load(machine: Machine, traffic: Callable[[float], float]) -> float:
+    """Return the DRAM traffic in B/cycle at which a run makes the load that it assumes: the fixed point.
+
+    More load means more latency and so less traffic: there is one crossing, found by the secant within a bracket. The
+    first step follows Little's law.
+    """
+    high = traffic(0.0)
+    if high <= 0 or machine.contention is None:
+        return high
+    inside = high * loaded_cycles(machine, 0.0)  # bytes in flight
+    low, above, below = 0.0, high, 0.0
+    guess = high
+    for _ in range(60):  # the traffic at which as many bytes are in flight under the loaded latency
+        middle = (low + guess) / 2
+        low, guess = (middle, guess) if middle * loaded_cycles(machine, middle) < inside else (low, middle)
+    low, low_off, high_off = 0.0, above - below, INFINITE
+    for _ in range(8):
+        made = traffic(guess)
+        off = made - guess
+        if abs(off) <= 0.004 * guess:
+            return (made + guess) / 2
+        if off > 0:
+            low, low_off = guess, off
+        else:
+            high, high_off = guess, off
+        guess = (low + high) / 2 if high_off == INFINITE else low + (high - low) * low_off / (low_off - high_off)
+        guess = min(max(guess, low + 0.05 * (high - low)), high - 0.05 * (high - low))
+    return guess
+
+
 def steady(code: Code, units: Units, options: Options) -> Measured:
     """Return the cycles that one SM spends per body of an endless repetition, from a part without the start."""
+    way = code.ways[0]
+    turn = way.instructions // way.segments[0][1]
+    bytes_each = sum(code.steps[i].dram_bytes for a, b in way.segments[0][0] for i in range(a, b)) / turn
     first = run(code, units, options, resident=1, blocks=1, limit=16_384.0, stagger=64.0)
-    per_body = code.ways[0].instructions / code.bodies / code.ways[0].segments[0][1]
-    slowest = max(1.0, first.issued / 16_384)
-    limit = max(65_536.0, BUDGET / slowest)
-    if first.issued < 64 * code.warps_per_block:  # hardly begun: a long latency
-        limit = max(limit, 16_384.0 * 64 * code.warps_per_block / max(1, first.issued))
+    per_cycle = max(first.issued, 1) / 16_384
+    # Long enough for the budget, and for every warp to make a good number of turns between waits.
+    limit = max(65_536.0, BUDGET / per_cycle, 64 * code.warps_per_block / per_cycle)
     limit = options.limit_cycles or min(limit, 4e6)
-    every = float(np.floor(limit / MARKS))
-    made = run(
-        code, units, options, resident=1, blocks=1, limit=every * MARKS + 1, stagger=64.0, mark_every=every
-    )
-    skip = MARKS // 4
-    parts = np.diff(made.marks[skip - 1 :]).astype(float)
-    mean = parts.mean()
-    if mean <= 0:
-        raise WarplensError(f"{code.name}: nothing issues in a steady state")
-    cycles = every / mean * per_body
-    error = 2 * parts.std() / np.sqrt(len(parts)) / mean * cycles
-    return Measured(float(cycles), float(error), first.issued + made.issued, made, [])
+    done = [first.issued]
+
+    def rate(load: float, cycles: float) -> tuple[Run, Floats, float]:
+        every = float(np.floor(cycles / MARKS))
+        made = run(
+            code, units, options, resident=1, blocks=1, load=load, limit=every * MARKS + 1, stagger=64.0,
+            mark_every=every,
+        )  # fmt: skip
+        done.append(made.issued)
+        parts = np.diff(made.marks[MARKS // 4 - 1 :]) / every
+        if parts.mean() <= 0:
+            raise WarplensError(f"{code.name}: nothing issues in a steady state")
+        return made, parts, float(parts.mean())
+
+    load = own_load(units.machine, lambda x: bytes_each * rate(x, limit / 2)[2]) if bytes_each else 0.0
+    made, parts, mean = rate(load, limit)
+    cycles = turn / code.bodies / mean
+    error = 2 * float(parts.std()) / np.sqrt(len(parts)) / mean * cycles
+    return Measured(cycles, error, sum(done), load, made, [])
 
 
 def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int) -> Measured:
     """Return the cycles that all these blocks take on one SM."""
+    resident = min(resident, blocks)
     per_block = sum(code.ways[w].instructions for w in code.blocks[0]) * code.streams
+    short = code
+    if not options.full and per_block * resident * 3 > BUDGET and _long_loops(code):
+        short = shortened(code, BUDGET / 16 / (per_block * resident), MOST_TIMES)
+    some = blocks if options.full else min(blocks, resident * max(2, BUDGET // (8 * per_block * resident)))
+
+    def traffic(load: float) -> float:
+        made = run(short, units, options, resident=resident, blocks=some, load=load)
+        return made.dram_bytes / max(1.0, made.end_cycle)
+
+    load = own_load(units.machine, traffic) if any(x.dram_bytes for x in code.steps) else 0.0
     if options.full or per_block * blocks <= BUDGET:
-        made = run(code, units, options, resident=resident, blocks=blocks)
-        return Measured(made.end_cycle, 0.0, made.issued, made, [])
-    rounds_of = resident * max(1, round(BUDGET / 8 / (per_block * resident)))
-    if per_block * resident * 8 <= BUDGET or not _long_loops(code):
-        return _by_rounds(code, units, options, resident, blocks, rounds_of)
-    # Three shares of the iterations, each by rounds; time is linear in the share.
-    share = max(BUDGET / 16 / (per_block * resident), 1e-9)
-    shares = [share * k for k in (1, 2, 3)]
-    if shares[-1] >= 1:
-        return _by_rounds(code, units, options, resident, blocks, resident)
-    made_of = [
-        _by_rounds(shortened(code, f, MOST_TIMES), units, options, resident, blocks, resident) for f in shares
-    ]
-    done = [sum(shortened(code, f, MOST_TIMES).ways[w].instructions for w in code.blocks[0]) for f in shares]
+        made = run(code, units, options, resident=resident, blocks=blocks, load=load)
+        return Measured(made.end_cycle, 0.0, made.issued, load, made, [])
+    if short is code:
+        step = resident * max(1, round(BUDGET / 8 / (per_block * resident)))
+        return _by_rounds(code, units, options, resident, blocks, step, load)
+    return _by_turns(code, units, options, resident, blocks, BUDGET / 16 / (per_block * resident), load)
+
+
+def _by_turns(
+    code: Code, units: Units, options: Options, resident: int, blocks: int, share: float, load: float
+) -> Measured:
+    """Simulate three shares of the iterations, each by rounds of blocks, and go on along the line."""
+    cut = [shortened(code, share * k, MOST_TIMES) for k in (1, 2, 3)]
+    made = [_by_rounds(c, units, options, resident, blocks, resident, load) for c in cut]
+    done = [sum(c.ways[w].instructions for w in c.blocks[0]) for c in cut]
     whole = sum(code.ways[w].instructions for w in code.blocks[0])
-    slopes = [(b.cycles - a.cycles) / (y - x) for a, b, x, y in zip(made_of, made_of[1:], done, done[1:], strict=False)]
-    cycles = made_of[-1].cycles + slopes[-1] * (whole - done[-1])
-    error = abs(slopes[1] - slopes[0]) * (whole - done[-1]) + made_of[-1].error_cycles * whole / done[-1]
-    note = f"loops extrapolated: {100 * shares[-1]:.2g} % of their iterations were simulated"
-    total = sum(m.simulated_instructions for m in made_of)
-    return Measured(cycles, error, total, made_of[-1].run, [note, *made_of[-1].notes])
+    slopes = [(made[k + 1].cycles - made[k].cycles) / max(1, done[k + 1] - done[k]) for k in (0, 1)]
+    left = whole - done[-1]
+    cycles = made[-1].cycles + (made[-1].cycles - made[0].cycles) / max(1, done[-1] - done[0]) * left
+    error = abs(slopes[1] - slopes[0]) * left / 2 + made[-1].error_cycles * whole / done[-1]
+    note = f"loops extrapolated: {100 * done[-1] / whole:.2g} % of their iterations were simulated"
+    issued = sum(m.simulated_instructions for m in made)
+    return Measured(cycles, error, issued, load, made[-1].run, [note, *made[-1].notes])
 
 
-def _by_rounds(code: Code, units: Units, options: Options, resident: int, blocks: int, step: int) -> Measured:
+def _by_rounds(
+    code: Code, units: Units, options: Options, resident: int, blocks: int, step: int, load: float
+) -> Measured:
     """Simulate three numbers of blocks that leave the same tail, and go on along the line."""
     least = blocks % resident + resident
     counts = [least + k * step for k in (1, 2, 3)]
     if counts[-1] >= blocks:
-        made = run(code, units, options, resident=resident, blocks=blocks)
-        return Measured(made.end_cycle, 0.0, made.issued, made, [])
-    runs = [run(code, units, options, resident=resident, blocks=n) for n in counts]
-    slopes = [(b.end_cycle - a.end_cycle) / step for a, b in zip(runs, runs[1:], strict=False)]
-    slope = (runs[2].end_cycle - runs[0].end_cycle) / (2 * step)
+        made = run(code, units, options, resident=resident, blocks=blocks, load=load)
+        return Measured(made.end_cycle, 0.0, made.issued, load, made, [])
+    runs = [run(code, units, options, resident=resident, blocks=n, load=load) for n in counts]
+    ends = [r.end_cycle for r in runs]
     left = blocks - counts[-1]
+    cycles = ends[2] + (ends[2] - ends[0]) / (2 * step) * left
+    error = abs(ends[2] - 2 * ends[1] + ends[0]) / step * left / 2
     note = f"blocks extrapolated: {counts[-1]} of {blocks} were simulated"
-    issued = sum(r.issued for r in runs)
-    return Measured(runs[-1].end_cycle + slope * left, abs(slopes[1] - slopes[0]) * left / 2, issued, runs[-1], [note])
+    return Measured(cycles, error, sum(r.issued for r in runs), load, runs[-1], [note])
 
 
 def _long_loops(code: Code) -> bool:

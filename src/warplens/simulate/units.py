@@ -41,7 +41,6 @@ class Units(Struct, frozen=True):
     machine: Machine
     pipes: Floats
     settings: Floats
-    spread: Floats
     banks: int
     mshrs: int
     notes: list[str]
@@ -105,19 +104,13 @@ def units(machine: Machine) -> Units:
     except MissingField:
         settings[at.DRAM_RATE] = INFINITE
         notes.append("the rate of DRAM is not known: it has no limit")
-    curve = machine.contention
-    if curve is not None:
-        settings[at.CURVE_A], settings[at.CURVE_B] = curve.a_cycles, curve.b_cycles
-        settings[at.CURVE_C] = curve.c_bytes_per_second / per_sm
-    else:
+    if machine.contention is None:
         notes.append("[contention] is not known: latency grows only by queueing for DRAM")
     if not machine.latency_distribution:
         notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
-    return Units(
-        machine, pipes, settings, _spread(machine), int(sm.register_banks or 0), int(memory.mshrs_per_sm or 0), notes
-    )
+    return Units(machine, pipes, settings, int(sm.register_banks or 0), int(memory.mshrs_per_sm or 0), notes)
 
 
 def _known(value: float | None, name: str, notes: list[str]) -> float:
@@ -126,20 +119,31 @@ def _known(value: float | None, name: str, notes: list[str]) -> float:
     return value or 0.0
 
 
-def _spread(machine: Machine) -> Floats:
-    """Return the quantiles of single DRAM latencies over their mean, in equal steps, or nothing.
+def loaded_cycles(machine: Machine, bytes_per_cycle: float) -> float:
+    """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""
+    unloaded = machine.timing("load").latency_cycles or 0.0
+    curve = machine.contention
+    if curve is None:
+        return unloaded
+    x = bytes_per_cycle * machine.chip.sm_count * machine.chip.clock_hz
+    c = curve.c_bytes_per_second
+    x = min(x, 0.999 * c)
+    return max(unloaded, curve.a_cycles + curve.b_cycles * x / (c - x))
 
-    The distribution at the lowest throughput is taken: the growth of the mean is the contention curve's.
-    """
-    if not machine.latency_distribution:
+
+def spread(machine: Machine, bytes_per_cycle: float) -> Floats:
+    """Return the quantiles of single DRAM latencies over their mean, in equal steps, at the nearest measured load."""
+    rows = machine.latency_distribution
+    if not rows:
         return np.ones(1)
-    row = min(machine.latency_distribution, key=lambda d: d.throughput_bytes_per_second)
-    shares = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-    cycles = (
-        row.min_cycles, row.p5_cycles, row.p25_cycles, row.p50_cycles, row.p75_cycles, row.p95_cycles, row.max_cycles,
-    )  # fmt: skip
-    grid = np.linspace(0, 1, 65)
-    quantiles = np.interp(grid, shares, cycles)
+    x = bytes_per_cycle * machine.chip.sm_count * machine.chip.clock_hz
+    row = min(rows, key=lambda d: abs(d.throughput_bytes_per_second - x))
+    known = {
+        0.0: row.min_cycles, 0.05: row.p5_cycles, 0.25: row.p25_cycles, 0.5: row.p50_cycles, 0.75: row.p75_cycles,
+        0.95: row.p95_cycles, 0.99: row.p99_cycles, 1.0: row.max_cycles,
+    }  # fmt: skip
+    shares = [share for share, cycles in known.items() if cycles is not None]
+    quantiles = np.interp(np.linspace(0, 1, 201), shares, [known[share] or 0.0 for share in shares])
     mean = float((quantiles[1:] + quantiles[:-1]).mean() / 2)
     return np.asarray(quantiles / mean, np.float64)
 
