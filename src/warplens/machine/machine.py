@@ -21,6 +21,7 @@ KINDS: dict[str, str] = {
     "fp32": "cuda cores",  # single-precision add, multiply, fused multiply-add
     "int": "cuda cores",  # integer add, logic, move, compare, select, special-register read
     "imul": "cuda cores",  # 32-bit integer multiply and multiply-add
+    "imul_wide": "cuda cores",  # the same with a 64-bit sum: addresses
     "fdiv": "cuda cores",  # single-precision division (a sequence of instructions)
     "idiv": "cuda cores",  # integer division (a sequence)
     "imod": "cuda cores",  # integer modulo (a sequence)
@@ -48,6 +49,7 @@ KINDS: dict[str, str] = {
 _TAKEN_LIKE: dict[str, str] = {
     "int": "fp32",
     "imul": "int",
+    "imul_wide": "imul",
     "half": "fp32",
     "convert": "sfu",
     "uniform": "int",

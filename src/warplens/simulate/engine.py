@@ -73,7 +73,7 @@ def begin_blocks(
     for lane in range(options[RESIDENT] * per_block):
         place = lane // per_block
         k = lane % per_block
-        if starts[place] > now:
+        if starts[place, 0] > now:
             continue
         if k == 0:
             number = out[OUT_BEGUN]
@@ -86,7 +86,8 @@ def begin_blocks(
                 blocks[number, 2] = place
             tell(events, out, now, STARTED, lane, -1, number)
         if k == per_block - 1:
-            starts[place] = FOREVER
+            starts[place, 0] = FOREVER
+            starts[place, 1] = 0.0
         s = lane % options[SCHEDULERS]
         path = warp_paths[places[place, P_BLOCK] % warp_paths.shape[0], k // streams] * streams + k % streams
         if k % streams == 0:
@@ -175,6 +176,9 @@ def end_warp(
     if turns[s, S_LAST] == w:
         turns[s, S_LAST] = -1
     places[place, P_LIVE] -= 1
+    if starts[place, 1] > end:  # of all warps that have ended
+        end = starts[place, 1]
+    starts[place, 1] = end
     if places[place, P_LIVE] > 0:
         return
     number = places[place, P_BLOCK]
@@ -184,10 +188,10 @@ def end_warp(
     tell(events, out, end, ENDED, place * options[WARPS], -1, number)
     coming = out[OUT_BEGUN]
     for other in range(starts.shape[0]):
-        if starts[other] < FOREVER:
+        if starts[other, 0] < FOREVER:
             coming += 1
     if coming < options[BLOCKS]:
-        starts[place] = end + settings[REPLACE]
+        starts[place, 0] = end + settings[REPLACE]
 
 
 @inner
@@ -265,8 +269,8 @@ def simulate(
                 now = clocks[s, S_NEXT]
         starting = False
         for place in range(starts.shape[0]):
-            if starts[place] <= now:
-                now = starts[place]
+            if starts[place, 0] <= now:
+                now = starts[place, 0]
                 starting = now < FOREVER
         if now >= FOREVER:
             out[OUT_STATUS] = DEADLOCK
@@ -460,8 +464,8 @@ def simulate(
                     if telling:
                         tell(events, out, now, REACHED, w, pc, places[place, P_ARRIVED])
                 if finished:
-                    if streams > 1 or kind == STORE:  # ends with its issue
-                        wake = now + timing[pc, HOLDS]
+                    if streams > 1:  # the paper: with its result, or with its issue where none is waited for
+                        wake = now + timing[pc, READ]
                     end_warp(
                         w, s, wake, options, settings, lanes, times, order, turns, places, starts, blocks, events, out
                     )

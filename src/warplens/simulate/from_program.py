@@ -54,7 +54,7 @@ def from_program(
 
 
 def _step(x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int) -> Step:
-    machine, unit, control = units.machine, units.unit(x.kind), x.control
+    machine, unit, control = units.machine, units.unit(x.kind, program=True), x.control
     assert control is not None
     kind = unit.kind
     if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):

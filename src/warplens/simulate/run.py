@@ -15,11 +15,10 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
-from warplens.machine import Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Arrays, Code, Floats, Ints, arrays, shortened
 from warplens.simulate.engine import simulate as engine
-from warplens.simulate.units import INFINITE, PIPES, Units, loaded_cycles, policy, spread
+from warplens.simulate.units import INFINITE, PIPES, Units, policy
 
 BUDGET = 300_000  # instructions of one run, unless it is to be full
 MARKS = 24  # a steady state is cut into so many parts; the first quarter is left out
@@ -78,7 +77,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     chosen[at.MSHRS], chosen[at.STRICT], chosen[at.WIDTH] = units.mshrs, options.strict_barriers, int(sm.issue_width)
     chosen[at.OPERANDS_LATE] = PIPES.index("sfu units")
     settings = units.settings.copy()
-    settings[at.LOADED] = loaded_cycles(units.machine, load) - (units.machine.timing("load").latency_cycles or 0.0)
+    settings[at.LOADED] = units.loaded_cycles(load) - (units.machine.timing("load").latency_cycles or 0.0)
     settings[at.TIME_LIMIT], settings[at.STAGGER], settings[at.MARK_EVERY] = limit, stagger, mark_every
     steps = len(code.steps)
     counts, stalls = np.zeros(steps, np.int64), np.zeros((steps, len(at.REASONS)))
@@ -91,7 +90,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     call: Any = engine if options.compiled else plain_engine()
     call(
         laid.code, laid.timing, laid.sources, laid.deltas, laid.results, laid.result_kinds, units.pipes, laid.path_at,
-        laid.segments, laid.runs, laid.warp_paths, chosen, settings, spread(units.machine, load), *state,
+        laid.segments, laid.runs, laid.warp_paths, chosen, settings, units.spread(load), *state,
         counts, stalls, kept, marks, events, out,
     )  # fmt: skip
     if out[at.OUT_STATUS] == at.DEADLOCK:
@@ -111,7 +110,8 @@ def _state(laid: Arrays, units: Units, chosen: Ints) -> tuple[Any, ...]:
     clocks[:, at.S_NEXT] = at.FOREVER
     turns = np.zeros((schedulers, 3), np.int64)
     turns[:, at.S_LAST] = -1
-    starts = np.where(np.arange(chosen[at.RESIDENT]) < chosen[at.BLOCKS], 0.0, at.FOREVER)
+    starts = np.zeros((int(chosen[at.RESIDENT]), 2))
+    starts[int(chosen[at.BLOCKS]) :, 0] = at.FOREVER
     return (
         np.zeros((lanes, 8), np.int64), np.full((lanes, 2), at.FOREVER), np.zeros((groups, wide)),
         np.zeros((groups, wide), np.int64), np.zeros((schedulers, lanes), np.int64), turns, clocks,
@@ -136,21 +136,21 @@ def plain_engine() -> Any:
     return names["simulate"]
 
 
-def own_load(machine: Machine, traffic: Callable[[float], float]) -> float:
+def own_load(units: Units, traffic: Callable[[float], float]) -> float:
     """Return the DRAM traffic in B/cycle at which a run makes the load that it assumes: the fixed point.
 
     More load means more latency and so less traffic: there is one crossing, found by the secant within a bracket. The
     first step follows Little's law.
     """
     high = traffic(0.0)
-    if high <= 0 or machine.contention is None:
+    if high <= 0 or units.machine.contention is None:
         return high
-    inside = high * loaded_cycles(machine, 0.0)  # bytes in flight
+    inside = high * units.loaded_cycles(0.0)  # bytes in flight
     low, above, below = 0.0, high, 0.0
     guess = high
     for _ in range(60):  # the traffic at which as many bytes are in flight under the loaded latency
         middle = (low + guess) / 2
-        low, guess = (middle, guess) if middle * loaded_cycles(machine, middle) < inside else (low, middle)
+        low, guess = (middle, guess) if middle * units.loaded_cycles(middle) < inside else (low, middle)
     low, low_off, high_off = 0.0, above - below, INFINITE
     for _ in range(8):
         made = traffic(guess)
@@ -190,7 +190,7 @@ def steady(code: Code, units: Units, options: Options) -> Measured:
             raise WarplensError(f"{code.name}: nothing issues in a steady state")
         return made, parts, float(parts.mean())
 
-    load = own_load(units.machine, lambda x: bytes_each * rate(x, limit / 2)[2]) if bytes_each else 0.0
+    load = own_load(units, lambda x: bytes_each * rate(x, limit / 2)[2]) if bytes_each else 0.0
     made, parts, mean = rate(load, limit)
     cycles = turn / code.bodies / mean
     error = 2 * float(parts.std()) / np.sqrt(len(parts)) / mean * cycles
@@ -210,7 +210,7 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
         made = run(short, units, options, resident=resident, blocks=some, load=load)
         return made.dram_bytes / max(1.0, made.end_cycle)
 
-    load = own_load(units.machine, traffic) if any(x.dram_bytes for x in code.steps) else 0.0
+    load = own_load(units, traffic) if any(x.dram_bytes for x in code.steps) else 0.0
     if options.full or per_block * blocks <= BUDGET:
         made = run(code, units, options, resident=resident, blocks=blocks, load=load)
         return Measured(made.end_cycle, 0.0, made.issued, load, made, [])

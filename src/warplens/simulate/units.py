@@ -18,7 +18,9 @@ POLICIES = {
     "round-robin": (at.ROUND_ROBIN, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
-PIPES = ("cuda cores", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
+# Programs of Volta and later have whole numbers on units of their own ("integer"); counts follow Volkov's worksheet, which
+# puts all on the CUDA cores.
+PIPES = ("cuda cores", "integer", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
 _SM_WIDE = ("shared memory", "memory system")
 _QUEUED = ("sfu units", "shared memory", "shuffle")
 INFINITE = 1e30
@@ -36,21 +38,24 @@ class Unit(Struct, frozen=True):
 
 
 class Units(Struct, frozen=True):
-    """The pipes of an SM, the settings of the engine, and the notes on what is left out."""
+    """The pipes of an SM, the settings of the engine, how many SMs share the memory, and what is left out."""
 
     machine: Machine
+    sms: float
     pipes: Floats
     settings: Floats
     banks: int
     mshrs: int
     notes: list[str]
 
-    def unit(self, kind: str) -> Unit:
-        """Return how an instruction class uses the machine."""
+    def unit(self, kind: str, *, program: bool = False) -> Unit:
+        """Return how an instruction class uses the machine; in a program whole numbers have units of their own."""
         machine = self.machine
         resource = KINDS[kind]
         queued = resource in _QUEUED
         where = "shared memory" if resource == "shuffle" else resource
+        if program and kind in ("int", "imul", "imul_wide"):
+            where = "integer"
         pipe = PIPES.index(where) if where in PIPES else -1
         timing = machine.timing(kind)
         holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
@@ -66,9 +71,38 @@ class Units(Struct, frozen=True):
         reason = at.LONG if resource == "memory system" else at.SHORT if queued else at.WAIT
         return Unit(pipe, passes, engine, reason, holds, timing.read_cycles or 0.0)
 
+    def loaded_cycles(self, bytes_per_cycle: float) -> float:
+        """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""
+        unloaded = self.machine.timing("load").latency_cycles or 0.0
+        curve = self.machine.contention
+        if curve is None:
+            return unloaded
+        x = bytes_per_cycle * self.sms * self.machine.chip.clock_hz
+        c = curve.c_bytes_per_second
+        x = min(x, 0.999 * c)
+        return max(unloaded, curve.a_cycles + curve.b_cycles * x / (c - x))
 
-def units(machine: Machine) -> Units:
-    """Read a machine; what it does not give is left out, with a note each."""
+    def spread(self, bytes_per_cycle: float) -> Floats:
+        """Return the quantiles of single DRAM latencies over their mean, in equal steps, at the nearest measured load."""
+        rows = self.machine.latency_distribution
+        if not rows:
+            return np.ones(1)
+        x = bytes_per_cycle * self.sms * self.machine.chip.clock_hz
+        row = min(rows, key=lambda d: abs(d.throughput_bytes_per_second - x))
+        known = {
+            0.0: row.min_cycles, 0.05: row.p5_cycles, 0.25: row.p25_cycles, 0.5: row.p50_cycles, 0.75: row.p75_cycles,
+            0.95: row.p95_cycles, 0.99: row.p99_cycles, 1.0: row.max_cycles,
+        }  # fmt: skip
+        shares = [share for share, cycles in known.items() if cycles is not None]
+        quantiles = np.interp(np.linspace(0, 1, 201), shares, [known[share] or 0.0 for share in shares])
+        mean = float((quantiles[1:] + quantiles[:-1]).mean() / 2)
+        return np.asarray(quantiles / mean, np.float64)
+
+
+
+def units(machine: Machine, active_sms: float | None = None) -> Units:
+    """Read a machine, of which so many SMs are in use; what it does not give is left out, with a note each."""
+    sms = machine.chip.sm_count if active_sms is None else min(active_sms, machine.chip.sm_count)
     notes: list[str] = []
     sm, cache, memory = machine.sm, machine.cache, machine.memory
     pipes = np.zeros((len(PIPES), at.PIPE_COLUMNS))
@@ -95,12 +129,12 @@ def units(machine: Machine) -> Units:
     settings[at.BRANCH_TAKEN] = _known(sm.branch_taken_cycles, "sm.branch_taken_cycles", notes)
     settings[at.L1_LATENCY] = _known(cache.l1_latency_cycles, "cache.l1_latency_cycles", notes)
     settings[at.L2_LATENCY] = _known(cache.l2_latency_cycles, "cache.l2_latency_cycles", notes)
-    per_sm = machine.chip.sm_count * machine.chip.clock_hz
+    per_sm = sms * machine.chip.clock_hz
     settings[at.L2_RATE] = cache.l2_bytes_per_second / per_sm if cache.l2_bytes_per_second else INFINITE
     if not cache.l2_bytes_per_second:
         notes.append("cache.l2_bytes_per_second is not known: L2 has no limit")
     try:
-        settings[at.DRAM_RATE] = machine.dram_bytes_per_cycle()
+        settings[at.DRAM_RATE] = machine.dram_bytes_per_second() / per_sm
     except MissingField:
         settings[at.DRAM_RATE] = INFINITE
         notes.append("the rate of DRAM is not known: it has no limit")
@@ -110,42 +144,13 @@ def units(machine: Machine) -> Units:
         notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
-    return Units(machine, pipes, settings, int(sm.register_banks or 0), int(memory.mshrs_per_sm or 0), notes)
+    return Units(machine, sms, pipes, settings, int(sm.register_banks or 0), int(memory.mshrs_per_sm or 0), notes)
 
 
 def _known(value: float | None, name: str, notes: list[str]) -> float:
     if value is None:
         notes.append(f"{name} is not known: taken as 0")
     return value or 0.0
-
-
-def loaded_cycles(machine: Machine, bytes_per_cycle: float) -> float:
-    """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""
-    unloaded = machine.timing("load").latency_cycles or 0.0
-    curve = machine.contention
-    if curve is None:
-        return unloaded
-    x = bytes_per_cycle * machine.chip.sm_count * machine.chip.clock_hz
-    c = curve.c_bytes_per_second
-    x = min(x, 0.999 * c)
-    return max(unloaded, curve.a_cycles + curve.b_cycles * x / (c - x))
-
-
-def spread(machine: Machine, bytes_per_cycle: float) -> Floats:
-    """Return the quantiles of single DRAM latencies over their mean, in equal steps, at the nearest measured load."""
-    rows = machine.latency_distribution
-    if not rows:
-        return np.ones(1)
-    x = bytes_per_cycle * machine.chip.sm_count * machine.chip.clock_hz
-    row = min(rows, key=lambda d: abs(d.throughput_bytes_per_second - x))
-    known = {
-        0.0: row.min_cycles, 0.05: row.p5_cycles, 0.25: row.p25_cycles, 0.5: row.p50_cycles, 0.75: row.p75_cycles,
-        0.95: row.p95_cycles, 0.99: row.p99_cycles, 1.0: row.max_cycles,
-    }  # fmt: skip
-    shares = [share for share, cycles in known.items() if cycles is not None]
-    quantiles = np.interp(np.linspace(0, 1, 201), shares, [known[share] or 0.0 for share in shares])
-    mean = float((quantiles[1:] + quantiles[:-1]).mean() / 2)
-    return np.asarray(quantiles / mean, np.float64)
 
 
 def policy(name: str) -> tuple[int, int]:
