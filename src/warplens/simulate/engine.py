@@ -406,7 +406,7 @@ def simulate(
                 if kind == LOAD or kind == STORE:
                     done = memory(pc, start, code, timing, options, settings, spread, levels, outstanding, out)
                 if kind != FIXED and kind != BARRIER:
-                    done = float(int(done))
+                    done = float(int(done + 0.5))
                     if telling:
                         tell(events, out, done, SERVED, w, pc, int(done - now))
                     if banked:

@@ -26,31 +26,37 @@ SECTOR_BYTES = 32
 
 
 def from_program(
-    program: Program,
+    program: Program | Sequence[Instruction],
     units: Units,
     profile: Profile | None = None,
     *,
     ways: Sequence[Way] = (),
     blocks: Sequence[Sequence[int]] = (),
+    name: str = "program",
 ) -> Code:
     """Return the code of a program, with the ways of a profile or those given (`blocks`: which way each warp takes)."""
-    if not program.has_control:
-        raise WarplensError(f"{program.demangled}: no control codes; simulate a listing instead")
+    if isinstance(program, Program):
+        instructions: Sequence[Instruction] = program.instructions
+        name = program.demangled
+    else:
+        instructions = program
+    if any(x.control is None for x in instructions):
+        raise WarplensError(f"{name}: no control codes; simulate a listing instead")
     steps, before = [], None
-    for i, x in enumerate(program.instructions):
+    for i, x in enumerate(instructions):
         steps.append(_step(x, before, units, profile, i))
         before = x
     notes = []
     if profile is not None:
         if not profile.paths or not profile.blocks:
-            raise WarplensError(f"{program.demangled}: the profile keeps no ways of warps; emulate with paths")
+            raise WarplensError(f"{name}: the profile keeps no ways of warps; emulate with paths")
         ways = [Way([(list(s.runs), s.times) for s in path.segments]) for path in profile.paths]
         blocks = profile.blocks
         notes = list(profile.notes)
     elif not ways:
-        raise WarplensError(f"{program.demangled}: give a profile, or the ways of its warps")
+        raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
-    return Code(name=program.demangled, steps=steps, ways=list(ways), blocks=rows, notes=notes)
+    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, jumps=True, notes=notes)
 
 
 def _step(x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int) -> Step:

@@ -117,6 +117,8 @@ def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
     if bodies == 1 and any(c % 1 for c in counts.values()):
         bodies = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 32)
     builder = _Builder(workload, units)
+    if len(chain) == 1 and bodies == 1:
+        bodies = 2  # so that a turn has a node before its last
     left = Counter({k: round(c * bodies) for k, c in counts.items()})
     control = {k: left.pop(k) for k in ("branch", "uniform", "int") if "branch" in left and k in left and k not in chain}
     total = sum(left.values())
@@ -136,6 +138,7 @@ def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
                 left[kind] -= 1
         if sum(left.values()) == before:
             raise WarplensError(f"{workload.name}: the chain of links does not use its instructions")
+    builder.join()
     builder.turn(control)
     return builder.steps, float(bodies) if total else 1.0
 
@@ -176,14 +179,15 @@ def _chain(workload: Workload, counts: dict[str, float]) -> list[str]:
 class _Builder:
     """Steps one behind the other: nodes of the chain, instructions beside it, the end of a turn.
 
-    Slots 0 and 1 take turns as the value of the chain. The chain stays in one register bank, as a compiler that
-    reuses registers leaves it; what is beside it goes to the other.
+    Slots 0 and 1 take turns as the value of the chain, slot 3 is what one turn leaves to the next, slot 2 the loop's
+    control. The chain stays in one register bank, as a compiler that reuses registers leaves it; what is beside it
+    goes to the other.
     """
 
     def __init__(self, workload: Workload, units: Units) -> None:
         self.workload, self.units = workload, units
         self.steps: list[Step] = []
-        self.value, self.kind = 0, ""
+        self.nodes: list[tuple[int, int, str]] = []  # first step, one behind the last, kind
         self.accesses = {a.instruction_class: a for a in workload.accesses}
 
     def width(self, kind: str) -> int:
@@ -192,20 +196,26 @@ class _Builder:
 
     def node(self, kind: str, wide: int) -> None:
         """Add a node that waits for the one before it."""
-        machine = self.units.machine
         base = self._step(kind)
-        waits: tuple[tuple[int, float], ...] = ()
-        if self.kind:
-            pair = machine.latency_cycles(self.kind, kind, model="the simulator")
-            waits = ((self.value, pair - machine.latency_cycles(self.kind, model="the simulator")),)
-        elif self.workload.steady:
-            waits = ((self.value, 0.0),)
-        new = 1 - self.value
-        values = () if kind in _NO_RESULT else (new,)
-        banks = _banks(base, (0, 1))
-        self.steps += [_with(base, waits=waits, values=values, **banks)] * wide
-        if values:
-            self.value, self.kind = new, kind
+        self.nodes.append((len(self.steps), len(self.steps) + wide, kind))
+        self.steps += [_with(base, **_banks(base, (0, 1)))] * wide
+
+    def join(self) -> None:
+        """Let each node wait for the one before; in a steady state or a loop the first one for the last."""
+        chain = [node for node in self.nodes if node[2] not in _NO_RESULT]
+        slot = {node: 3 if node is chain[-1] else k % 2 for k, node in enumerate(chain)}
+        before: tuple[int, int, str] | None = chain[-1] if chain else None
+        for node in self.nodes:
+            first, stop, kind = node
+            waits: tuple[tuple[int, float], ...] = ()
+            if before is not None:
+                model = "the simulator"
+                pair = self.units.machine.latency_cycles(before[2], kind, model=model)
+                waits = ((slot[before], pair - self.units.machine.latency_cycles(before[2], model=model)),)
+            values = (slot[node],) if node in slot else ()
+            for i in range(first, stop):
+                self.steps[i] = _with(self.steps[i], waits=waits, values=values)
+            before = node if node in slot else before
 
     def loose(self, kind: str) -> None:
         """Add an instruction that nothing waits for."""

@@ -119,8 +119,11 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
     if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
         raise WarplensError("a simulation takes one configuration, not arrays")
     made = units(machine, min(machine.chip.sm_count, float(launch.blocks)))
-    code = from_workload(workload, made)
-    options = msgspec.structs.replace(options, strict_barriers=True)
+    if workload.code and workload.profile is not None:
+        code = from_program(workload.code, made, workload.profile, name=workload.name)
+    else:
+        code = from_workload(workload, made)
+        options = msgspec.structs.replace(options, strict_barriers=True)
     if warps is not None:
         fits = max(1, int(warps // code.warps_per_block))
     else:

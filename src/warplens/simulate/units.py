@@ -112,7 +112,8 @@ def units(machine: Machine, active_sms: float | None = None) -> Units:
     for i, resource in enumerate(PIPES):
         pipes[i, at.INTERVAL] = 0.0 if resource in _SM_WIDE else 1.0
         pipes[i, at.SHARED] = float(resource in _SM_WIDE)
-        pipes[i, at.DEPTH] = 0.0 if resource not in (*_QUEUED, *_SM_WIDE) else INFINITE if ahead is None else ahead
+        queue = INFINITE if ahead is None or resource == "memory system" else ahead
+        pipes[i, at.DEPTH] = queue if resource in (*_QUEUED, *_SM_WIDE) else 0.0
     try:
         pipes[PIPES.index("shared memory"), at.INTERVAL] = 1 / machine.peak_ipc("shared")
     except MissingField:
