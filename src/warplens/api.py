@@ -20,7 +20,8 @@ from warplens.kernel.program import Program, Resources
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
-from warplens.simulate.simulation import Mode, simulate as _simulate
+from warplens.simulate.simulation import Mode
+from warplens.simulate.simulation import simulate as _simulate
 from warplens.study import Item, ModelError
 
 __all__ = [

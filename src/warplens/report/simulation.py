@@ -1,12 +1,12 @@
 """The simulator's answer on the terminal: the time, what warps wait for, where; and the trace as a file.
 
-    saxpy on NVIDIA H200: 64 warps per SM, simulated
+saxpy on NVIDIA H200: 64 warps per SM, simulated
 
-      98.2 us   +- 0.3 %                 warps mostly wait for: long_scoreboard
+  98.2 us   +- 0.3 %                 warps mostly wait for: long_scoreboard
 
-      what a warp's time is made of
-        long_scoreboard   81.2 %  ██████████████████████
-        not_selected       6.4 %  ██
+  what a warp's time is made of
+    long_scoreboard   81.2 %  ██████████████████████
+    not_selected       6.4 %  ██
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ slot: a scoreboard where there are control codes, a register or another instruct
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.simulate import layout as at
@@ -115,7 +114,7 @@ def arrays(code: Code) -> Arrays:
         timing[i] = (
             x.holds, x.stall, x.latency, x.read, x.passes, x.l2_bytes, x.dram_bytes, x.l1_hit, x.l2_hit, x.branch,
         )  # fmt: skip
-    path_at, segments, runs = [0], [], []
+    path_at, segments, runs = [0], list[tuple[int, int, int]](), list[tuple[int, int]]()
     for way in code.ways:
         for sequence, times in way.segments:
             segments.append((len(runs), len(runs) + len(sequence), times))
@@ -153,7 +152,4 @@ def straight(steps: list[Step], times: int = 1) -> Way:
 
 def shortened(code: Code, share: float, most: int) -> Code:
     """Return the code with every way cut (`Way.shortened`)."""
-    import msgspec
-
-    made: Any = msgspec.structs.replace(code, ways=[way.shortened(share, most) for way in code.ways])
-    return made  # type: ignore[no-any-return]
+    return replace(code, ways=[way.shortened(share, most) for way in code.ways])

@@ -9,6 +9,9 @@ their own, and the branch is taken.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
+
+from msgspec.structs import replace
 
 from warplens.errors import MissingField, WarplensError
 from warplens.kernel.instruction import Instruction
@@ -32,7 +35,7 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
     machine, launch = units.machine, workload.launch
     if workload.warps:
         codes = [parse_listing(w.listing, workload.name) for w in workload.warps]
-        steps, spans = [], []
+        steps, spans = list[Step](), list[tuple[int, int]]()
         for code in codes:
             spans.append((len(steps), len(steps) + len(code)))
             steps += _listed(code, units, len(steps))
@@ -120,7 +123,9 @@ def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
     if len(chain) == 1 and bodies == 1:
         bodies = 2  # so that a turn has a node before its last
     left = Counter({k: round(c * bodies) for k, c in counts.items()})
-    control = {k: left.pop(k) for k in ("branch", "uniform", "int") if "branch" in left and k in left and k not in chain}
+    control = {
+        k: left.pop(k) for k in ("branch", "uniform", "int") if "branch" in left and k in left and k not in chain
+    }
     total = sum(left.values())
     while sum(left.values()) > 0:
         before = sum(left.values())
@@ -157,7 +162,9 @@ def _chain(workload: Workload, counts: dict[str, float]) -> list[str]:
     if not links:
         order = [k for k in counts if k not in ("branch", "exit", "barrier", "store")] or list(counts)
         least = min(counts[k] for k in order)
-        spread = [(j / round(counts[k] / least), i, k) for i, k in enumerate(order) for j in range(round(counts[k] / least))]
+        spread = [
+            (j / round(counts[k] / least), i, k) for i, k in enumerate(order) for j in range(round(counts[k] / least))
+        ]
         last = [k for k in ("store", "barrier") if k in counts and k not in order]
         return [k for _, _, k in sorted(spread)] + last
     between = [c for (a, b), c in links.items() if a != b]
@@ -266,7 +273,5 @@ def step(kind: str, label: str, units: Units, access: Access | None = None) -> S
     )  # fmt: skip
 
 
-def _with(x: Step, **values: object) -> Step:
-    import msgspec
-
-    return msgspec.structs.replace(x, **values)
+def _with(x: Step, **values: Any) -> Step:
+    return replace(x, **values)

@@ -9,8 +9,8 @@ INSTRUCTION_COLUMNS = 12
 FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
 
 # Cycles and amounts of an instruction: how long it holds the issue port, when its warp may issue again, when its result
-# is there, when its sources have been read (streams: when a warp that ends with it is done); passes through its pipe; bytes asked of L2 and DRAM; chance of a hit; cycles
-# until the instruction behind a branch is there.
+# is there, when its sources have been read (streams: when a warp that ends with it is done); passes through its pipe;
+# bytes asked of L2 and DRAM; chance of a hit; cycles until the instruction behind a branch is there.
 HOLDS, STALL, LATENCY, READ, PASSES, L2_BYTES, DRAM_BYTES, L1_HIT, L2_HIT, BRANCH = range(10)
 TIMING_COLUMNS = 10
 

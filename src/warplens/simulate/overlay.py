@@ -1,9 +1,9 @@
 """What if: one number of the machine or of the workload replaced, named as on the command line.
 
-    shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class
-    shared.conflict_degree=4   of every access of that class in the workload
-    machine.sms=144            a field of the machine; also machine.SECTION.FIELD, as in its file
-    lemeire.fmadd.issue=2      the paper's latencies: issue or completion
+shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class
+shared.conflict_degree=4   of every access of that class in the workload
+machine.sms=144            a field of the machine; also machine.SECTION.FIELD, as in its file
+lemeire.fmadd.issue=2      the paper's latencies: issue or completion
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def parse(text: str) -> tuple[str, float]:
         raise WarplensError(f"--set takes KEY=NUMBER, not {text!r}") from None if sign else WarplensError(text)
 
 
-def overlay(machine: Machine, workload: Workload | None, changes: Mapping[str, float]) -> tuple[Machine, Workload | None]:
+def overlay(
+    machine: Machine, workload: Workload | None, changes: Mapping[str, float]
+) -> tuple[Machine, Workload | None]:
     """Return machine and workload with these values replaced."""
     for key, value in changes.items():
         head, *rest = key.split(".")

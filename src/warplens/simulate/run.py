@@ -8,6 +8,7 @@ simulated. `full` switches this off.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,9 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
+from warplens.simulate import engine as engine_module
 from warplens.simulate import layout as at
+from warplens.simulate import parts
 from warplens.simulate.code import Arrays, Code, Floats, Ints, arrays, shortened
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.units import INFINITE, PIPES, Units, policy
@@ -124,17 +127,15 @@ def _state(laid: Arrays, units: Units, chosen: Ints) -> tuple[Any, ...]:
 
 
 def plain_engine() -> Any:
-    """Return the engine as plain Python, all of its functions uncompiled."""
-    import types
-
-    from warplens.simulate import engine as module
-
-    names = {k: getattr(v, "py_func", v) for k, v in vars(module).items()}
-    made = {}
-    for name, value in names.items():
-        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-            made[name] = types.FunctionType(value.__code__, names, name)
-    names.update(made)
+    """Return the engine as plain Python: the same functions, none of them compiled."""
+    names: dict[str, Any] = {}
+    for module in (parts, engine_module):
+        for name, value in vars(module).items():
+            plain = getattr(value, "py_func", value)
+            if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:
+                plain = types.FunctionType(plain.__code__, names, name)
+            if not isinstance(names.get(name), types.FunctionType):
+                names[name] = plain
     return names["simulate"]
 
 

@@ -1,4 +1,4 @@
-"""The answer of a simulation: time, what warps wait for, instruction by instruction; and what to simulate, put together."""
+"""Put together what to simulate, and the answer: time, and what warps wait for, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
         fits = max(1, int(warps // code.warps_per_block))
     else:
         fits = launch.blocks_per_sm or _fitting(
-            machine, math.ceil(float(launch.threads_per_block)), launch.registers_per_thread, launch.shared_bytes_per_block
+            machine,
+            math.ceil(float(launch.threads_per_block)),
+            launch.registers_per_thread,
+            launch.shared_bytes_per_block,
         )
     return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
 
@@ -153,9 +156,7 @@ def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mod
 
 
 def _fitting(machine: Machine, threads: int, registers: int, shared: int) -> int:
-    found = occupancy(
-        machine, threads_per_block=threads, registers_per_thread=registers, shared_bytes_per_block=shared
-    )
+    found = occupancy(machine, threads_per_block=threads, registers_per_thread=registers, shared_bytes_per_block=shared)
     return int(found.blocks_per_sm)
 
 

@@ -18,8 +18,8 @@ POLICIES = {
     "round-robin": (at.ROUND_ROBIN, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
-# Programs of Volta and later have whole numbers on units of their own ("integer"); counts follow Volkov's worksheet, which
-# puts all on the CUDA cores.
+# Programs of Volta and later have whole numbers on units of their own ("integer"); counts follow Volkov's worksheet,
+# which puts all on the CUDA cores.
 PIPES = ("cuda cores", "integer", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
 _SM_WIDE = ("shared memory", "memory system")
 _QUEUED = ("sfu units", "shared memory", "shuffle")
@@ -83,7 +83,7 @@ class Units(Struct, frozen=True):
         return max(unloaded, curve.a_cycles + curve.b_cycles * x / (c - x))
 
     def spread(self, bytes_per_cycle: float) -> Floats:
-        """Return the quantiles of single DRAM latencies over their mean, in equal steps, at the nearest measured load."""
+        """Return the quantiles of DRAM latencies over their mean, in equal steps, at the nearest measured load."""
         rows = self.machine.latency_distribution
         if not rows:
             return np.ones(1)
@@ -97,7 +97,6 @@ class Units(Struct, frozen=True):
         quantiles = np.interp(np.linspace(0, 1, 201), shares, [known[share] or 0.0 for share in shares])
         mean = float((quantiles[1:] + quantiles[:-1]).mean() / 2)
         return np.asarray(quantiles / mean, np.float64)
-
 
 
 def units(machine: Machine, active_sms: float | None = None) -> Units:

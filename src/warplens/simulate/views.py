@@ -132,9 +132,7 @@ class Trace:
     def result(self) -> dict[str, Any]:
         """Return the trace."""
         names: Iterable[int] = sorted({row["tid"] for row in self.rows})
-        named = [
-            {"name": "thread_name", "ph": "M", "pid": 1, "tid": w, "args": {"name": f"warp {w}"}} for w in names
-        ]
+        named = [{"name": "thread_name", "ph": "M", "pid": 1, "tid": w, "args": {"name": f"warp {w}"}} for w in names]
         return {"traceEvents": [*named, *self.rows], "displayTimeUnit": "ms", "otherData": {"unit": "1 us is 1 cycle"}}
 
     def _slice(self, name: str, category: str, warp: int, cycle: int, cycles: int) -> None:
