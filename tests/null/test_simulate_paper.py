@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,9 +52,7 @@ def test_equation_1_holds_exactly(instructions: int, warps: int, issue: float, m
 @pytest.mark.parametrize("gpu", GPUS)
 def test_figure_1_is_the_sum_that_the_paper_prints(gpu: str) -> None:
     machine = load_machine(gpu)
-    made = api.simulate(
-        api.load_workload("lemeire-figure-1").with_values(launch=None), machine, mode="lemeire"
-    )
+    made = api.simulate(api.load_workload("lemeire-figure-1").with_values(launch=None), machine, mode="lemeire")
     index, memory, fmadd = (machine.lemeire[name] for name in ("fadd", "memory", "fmadd"))
     # L_index + l_mem + L_mem + L_fmadd + l_mem: two loads back to back, the store counts with its issue
     assert made.cycles == (
@@ -103,7 +103,7 @@ def test_figure_3_over_all_configurations(gpu: str) -> None:
     for tile, groups in GROUPS.items():
         for conflict in (False, True):
             made = [performance(gpu, tile, n, conflict=conflict) for n in groups]
-            assert all(b > 0.97 * a for a, b in zip(made, made[1:], strict=False))
+            assert all(b > 0.97 * a for a, b in pairwise(made))
 
 
 def test_a_circle_in_the_graph_is_named() -> None:

@@ -72,7 +72,7 @@ class Code(Struct, frozen=True, kw_only=True):
     streams: int = 1
     bodies: float = 1.0  # repetitions of a workload's body that one way makes (steady state)
     steady: bool = False
-    jumps: bool = False  # whether going elsewhere costs the time to fetch from there (programs)
+    controlled: bool = False  # by control codes: jumps cost the time to fetch, barriers open with the stall count
     notes: list[str] = []
 
     @property

@@ -260,6 +260,8 @@ def simulate(
                     if places[place, P_ARRIVED] >= present:
                         places[place, P_ARRIVED] = 0
                         leave = now + settings[BARRIER_WAIT]
+                        if kind == BARRIER and first > leave:
+                            leave = first
                         open_barrier(place, w, leave, options, lanes, times, clocks, stalls, events, out)
                         if kind == BARRIER and leave > wake:
                             wake = leave

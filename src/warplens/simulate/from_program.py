@@ -21,7 +21,7 @@ from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.units import Units
 
 _REGISTER = re.compile(r"R(\d+)")
-_STORES_SHARED = ("STS", "STSM", "REDS", "STAS")
+_BARRIER_SLOT = 8  # behind the scoreboards
 SECTOR_BYTES = 32
 
 
@@ -56,7 +56,7 @@ def from_program(
     elif not ways:
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
-    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, jumps=True, notes=notes)
+    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, notes=notes)
 
 
 def _step(x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int) -> Step:
@@ -65,20 +65,29 @@ def _step(x: Instruction, before: Instruction | None, units: Units, profile: Pro
     kind = unit.kind
     if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):
         kind = at.FIXED  # fences and the like: they wait by scoreboard
+    pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
+    if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
+        like = units.unit("int", program=True)
+        kind, pipe, passes = at.FIXED, like.pipe, like.passes
+    if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
+        passes = 1.0
     timing = machine.timing(x.kind)
+    latency = timing.latency_cycles or 0.0
+    if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
+        waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     made = Step(
         label=x.text,
-        pipe=unit.pipe,
+        pipe=pipe,
         kind=kind,
         reason=unit.reason,
         holds=unit.holds,
         stall=float(max(1, control.stall)),
-        latency=timing.latency_cycles or 0.0,
+        latency=latency,
         read=timing.read_cycles or 0.0,
-        passes=1.0 if kind in (at.LOAD, at.STORE, at.QUEUED) and KINDS[x.kind] != "sfu units" else unit.passes,
+        passes=passes,
         branch=(machine.sm.reconverge_cycles or 0.0) if x.opcode == "BSYNC" else 0.0,
-        waits=tuple((board, 0.0) for board in control.waits),
-        values=() if control.write_scoreboard is None else (control.write_scoreboard,),
+        waits=tuple((slot, 0.0) for slot in waits),
+        values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         bank_reads=_banks(_unkept(x, before)),
         bank_writes=_banks(x.writes),

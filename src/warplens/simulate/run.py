@@ -80,8 +80,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     chosen[at.MSHRS], chosen[at.STRICT], chosen[at.WIDTH] = units.mshrs, options.strict_barriers, int(sm.issue_width)
     chosen[at.OPERANDS_LATE] = PIPES.index("sfu units")
     settings = units.settings.copy()
-    if not code.jumps:
-        settings[at.BRANCH_TAKEN] = 0.0
+    settings[at.BARRIER_WAIT if code.controlled else at.BRANCH_TAKEN] = 0.0
     settings[at.LOADED] = units.loaded_cycles(load) - (units.machine.timing("load").latency_cycles or 0.0)
     settings[at.TIME_LIMIT], settings[at.STAGGER], settings[at.MARK_EVERY] = limit, stagger, mark_every
     steps = len(code.steps)

@@ -40,7 +40,8 @@ class View(Protocol):
 def events(simulation: Simulation) -> Iterator[Event]:
     """Yield the events that were kept, in the order of their cycles."""
     rows = [] if simulation.events is None else simulation.events
-    for cycle, kind, warp, instruction, detail in sorted(map(tuple, rows), key=lambda r: (r[0], r[1] != at.STARTED)):
+    first = {at.ENDED: 0, at.STARTED: 1}  # in one cycle a block leaves before the next comes
+    for cycle, kind, warp, instruction, detail in sorted(map(tuple, rows), key=lambda r: (r[0], first.get(r[1], 2))):
         yield Event(int(cycle), at.EVENTS[int(kind)], int(warp), int(instruction), int(detail))
 
 
