@@ -18,9 +18,9 @@ POLICIES = {
     "round-robin": (at.ROUND_ROBIN, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
-# Programs of Volta and later have whole numbers on units of their own ("integer"); counts follow Volkov's worksheet,
-# which puts all on the CUDA cores.
-PIPES = ("cuda cores", "integer", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
+# In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
+# worksheet, which puts all on the CUDA cores.
+PIPES = ("cuda cores", "integer", "product", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
 _SM_WIDE = ("shared memory", "memory system")
 _QUEUED = ("sfu units", "shared memory", "shuffle")
 INFINITE = 1e30
@@ -55,7 +55,7 @@ class Units(Struct, frozen=True):
         queued = resource in _QUEUED
         where = "shared memory" if resource == "shuffle" else resource
         if program and kind in ("int", "imul", "imul_wide"):
-            where = "integer"
+            where = "integer" if kind == "int" else "product"
         pipe = PIPES.index(where) if where in PIPES else -1
         timing = machine.timing(kind)
         holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
