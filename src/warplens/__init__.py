@@ -10,6 +10,8 @@ The verbs live in `warplens.api` and load when first used, so that importing war
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from warplens.version import __version__
@@ -26,6 +28,17 @@ def __getattr__(name: str) -> Any:
         if name in api.__all__:
             return getattr(api, name)
     raise AttributeError(f"module 'warplens' has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    """A package whose verbs are not hidden by the package of the same name: `wl.simulate` is the verb."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "simulate" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,14 +19,18 @@ from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.models import Curve, Prediction, needed_warps
+from warplens.simulate import Simulation, SimulationOptions
+from warplens.simulate.simulation import Mode
+from warplens.simulate.simulation import simulate as _simulate
 from warplens.study import Item, ModelError
 
 __all__ = [
     "Analysis", "Comparison", "Curve", "Item", "KernelCall", "Machine", "ModelError", "Number", "Occupancy",
-    "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Workload", "analyse", "analyze", "architecture",
+    "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
+    "SimulationOptions", "Workload", "analyse", "analyze", "architecture",
     "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
     "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
-    "predict", "predict_all", "profile", "program_of", "reproduce", "validate",
+    "predict", "predict_all", "profile", "program_of", "reproduce", "simulate", "validate",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -215,6 +219,26 @@ def occupancy_table(
     )
     name, arch = ("", "") if program is None else (program.demangled, program.arch)
     return machine.occupancy_table(_machine(gpu), needs, kernel=name, arch=arch, block=block)
+
+
+def simulate(
+    workload: Workload | Program | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    *,
+    profile: Profile | None = None,
+    warps_per_sm: float | None = None,
+    mode: Mode = "warplens",
+    changes: Mapping[str, float] | None = None,
+    options: SimulationOptions | None = None,
+) -> Simulation:
+    """Simulate a workload (or a program with its profile) on one SM: time, and what its warps wait for.
+
+    `changes` replaces numbers by name (`{"shared.latency": 60}`), `mode="lemeire"` is the paper's own model.
+    """
+    work = workload if isinstance(workload, Program) else _workload(workload)
+    return _simulate(
+        work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, mode=mode, changes=changes, options=options
+    )
 
 
 def reproduce(which: str | None = None) -> Iterator[Item]:

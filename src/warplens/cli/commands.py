@@ -27,8 +27,9 @@ from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.models import Prediction
-from warplens.report import analysis, html, listing, occupancy, terminal
+from warplens.report import analysis, html, listing, occupancy, simulation, terminal
 from warplens.report.data import to_json
+from warplens.simulate.overlay import parse
 from warplens.units import printable
 
 _MOST_WARPS = 1e6
@@ -222,6 +223,32 @@ def _show_(args: argparse.Namespace) -> None:
     facts = api.analyse(program, machine)
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
     return _show(args, data, listing.program(program, facts, machine, profile))
+
+
+def _simulate(args: argparse.Namespace) -> None:
+    machines = _machines(args)
+    if len(machines) > 1:
+        raise WarplensError("simulate takes one GPU")
+    if (args.workload is None) == (args.launch is None):
+        raise WarplensError("name a workload, or give --launch L.toml")
+    if args.launch:
+        with _watching("analysing") as say:
+            workload = api.analyze(None, api.load_launch(args.launch, args.variant), machines[0], progress=say)
+    else:
+        workload = api.load_workload(args.workload, alpha=args.alpha)
+    options = api.SimulationOptions(
+        seed=args.seed, full=args.full, events=args.events if args.trace else 0,
+        **({"policy": args.policy} if args.policy else {}),
+    )  # fmt: skip
+    changes = dict(parse(text) for text in args.changes)
+    made = api.simulate(
+        workload, machines[0], warps_per_sm=args.warps, mode=args.mode, changes=changes, options=options
+    )
+    if args.trace:
+        write_whole(Path(args.trace), simulation.trace(made))
+    _show(args, simulation.data(made), simulation.answer(made, machines[0], args.top))
+    if args.trace and not args.json:
+        print(f"trace: {args.trace}")
 
 
 def _models(args: argparse.Namespace) -> None:

@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
     _analyze_command(commands)
     _show_command(commands)
+    _simulate_command(commands)
     models = commands.add_parser("models", help="list the models")
     _json(models)
     machine = commands.add_parser("machine", help="list, show or check machine files; measure a GPU")
@@ -120,6 +121,23 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     _json(analyze)
 
 
+def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "simulate one SM: time, and what warps wait for, instruction by instruction"
+    command = _workload_command(commands, "simulate", text, optional=True)
+    command.add_argument("--launch", metavar="L.toml", help="emulate this call and simulate its machine code")
+    command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    command.add_argument("--policy", metavar="NAME", help="order of warps: greedy-youngest (default), greedy-oldest, "
+                         "oldest, youngest, round-robin")  # fmt: skip
+    command.add_argument("--mode", choices=("warplens", "lemeire"), default="warplens", help="or the paper's own model")
+    command.add_argument("--full", action="store_true", help="simulate every block and iteration")
+    command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=N",
+                         help="what if: shared.latency=60, machine.sms=144, shared.conflict_degree=4")  # fmt: skip
+    command.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto or chrome://tracing")
+    command.add_argument("--events", type=int, default=100_000, metavar="N", help="events in the trace at most")
+    command.add_argument("--top", type=int, default=12, metavar="N", help="instructions to show (default: 12)")
+    command.add_argument("--seed", type=int, default=1, help="of random latencies (default: 1)")
+
+
 def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     show = commands.add_parser("show", help="the annotated machine code of a kernel (.cu, .ptx, .cubin, programs)")
     show.add_argument("file", help="CUDA source, PTX, a cubin, a program or library, or a disassembly (.sass)")
@@ -129,6 +147,7 @@ def _show_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     show.add_argument("--gpu", default="h200", metavar="NAME", help="machine whose latencies count (default: h200)")
     show.add_argument("--launch", metavar="L.toml", help="emulate this call, and show how often each instruction runs")
     show.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    show.add_argument("--simulate", action="store_true", help="with --launch: what warps wait for at each instruction")
     _compiler_options(show)
     _json(show)
 

@@ -37,6 +37,7 @@ KINDS: dict[str, str] = {
     "fp32": "cuda cores",  # single-precision add, multiply, fused multiply-add
     "int": "cuda cores",  # integer add, logic, move, compare, select, special-register read
     "imul": "cuda cores",  # 32-bit integer multiply and multiply-add
+    "imul_wide": "cuda cores",  # the same with a 64-bit sum: addresses
     "fdiv": "cuda cores",  # single-precision division (a sequence of instructions)
     "idiv": "cuda cores",  # integer division (a sequence)
     "imod": "cuda cores",  # integer modulo (a sequence)
@@ -64,6 +65,7 @@ KINDS: dict[str, str] = {
 _TAKEN_LIKE: dict[str, str] = {
     "int": "fp32",
     "imul": "int",
+    "imul_wide": "imul",
     "half": "fp32",
     "convert": "sfu",
     "uniform": "int",
@@ -124,6 +126,7 @@ class Cache(Section, frozen=True):
     l1_bytes: Bytes | None = None
     l1_hit_bytes: Bytes | None = None
     l1_latency_cycles: Cycles | None = None
+    l1_request_interval_cycles: Interval | None = None
     l2_bytes: Bytes | None = None
     l2_partitions: Count | None = None
     l2_dirty_bytes: Bytes | None = None
@@ -167,6 +170,8 @@ class Sm(Section, frozen=True):
     barrier_cycles: Cycles | None = None
     barrier_per_warp_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
+    register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
+    queue_ahead_cycles: Cycles | None = None
 
 
 class SharedMemory(Section, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ def sweeps(machine: Machine) -> list[Sweep]:
             f"no measurements of {machine.name} ship with warplens; there are some of: {', '.join(_FILES)}"
         )
     best: dict[tuple[str, int, int, int], dict[int, float]] = defaultdict(dict)
-    for s in _read(_FILES[machine.id])["samples"]:
-        if _was_used(s):
+    for s in read(_FILES[machine.id])["samples"]:
+        if was_used(s):
             continue
         found, warps = best[s["mix"], s["alpha"], s["ilp"], s["unroll"]], s["warps_per_sm"]
         found[warps] = min(1 / s["iterations_per_cycle_per_sm"], found.get(warps, np.inf))
@@ -76,7 +77,7 @@ def sweeps(machine: Machine) -> list[Sweep]:
     ]
 
 
-def _was_used(sample: dict[str, Any]) -> bool:
+def was_used(sample: dict[str, Any]) -> bool:
     """Whether the machine file's latencies and rates were read from this sample (data/h200/fit.py)."""
     return bool(sample["mix"] == "add" or sample["alpha"] == 0)
 
@@ -129,7 +130,8 @@ def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
     return ModelError(name, len(size), mean, median, float(error[worst]), places[worst], unphysical)
 
 
-def _read(name: str) -> dict[str, Any]:
+@cache
+def read(name: str) -> dict[str, Any]:
     """Read a data file from the installed package, or from the checkout it is installed from."""
     package = Path(__file__).parents[1]
     for folder in (package / "data", package.parents[1] / "data"):

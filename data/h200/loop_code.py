@@ -1,0 +1,71 @@
+"""Write the machine code of measured loops, for the simulator: mix_code.json.gz and register_ports_code.json.gz.
+
+    python data/h200/loop_code.py
+
+Needs the extra `cuda` (NVRTC 13.4, nvdisasm); no GPU. For each kernel the instructions of one turn of its loop are kept,
+as the front end decodes them, without the details of operands.
+"""
+
+import gzip
+import json
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from warplens.frontend import load_program, nvrtc
+from warplens.kernel.flow import flow_graph
+
+here = Path(__file__).parent
+
+
+def write(name: str, source: str, kernels: Iterable[tuple[str, dict[str, Any]]], arguments: str) -> None:
+    """Compile instances of a template and keep the longest loop of each, under its keys."""
+    kernels = list(kernels)
+    source += "".join(f"template __global__ void {kernel}({arguments});\n" for kernel, _ in kernels)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernels.cubin"
+        made_by = nvrtc.compile_source(source, name, "sm_90", [], file)
+        for kernel, keys in kernels:
+            program = load_program(file, kernel)
+            flow = flow_graph(program)
+            loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
+            first, last = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks)
+            code = [msgspec.structs.replace(x, operands=(), line=None) for x in program.instructions[first : last + 1]]
+            rows.append({**keys, "code": msgspec.to_builtins(code)})
+    content = {"command": "python data/h200/loop_code.py", "compiler": made_by, "arch": "sm_90", "loops": rows}
+    (here / name).write_bytes(gzip.compress(msgspec.json.encode(content), mtime=0))
+    print(name, len(rows), "loops")
+
+
+def part(file: str, first: str, last: str) -> str:
+    """Return a part of a source file: its device code."""
+    text = (here / file).read_text()
+    return text[text.index(first) : text.index(last)]
+
+
+samples = json.loads(gzip.decompress((here / "mix.json.gz").read_bytes()))["samples"]
+mixes = sorted({(s["mix"], s["alpha"], s["ilp"], s["unroll"]) for s in samples})
+KINDS = {"load": 0, "sfu": 1, "shared": 2, "add": 3}
+write(
+    "mix_code.json.gz",
+    part("mix.cu", "enum Kind", "static unsigned *array"),
+    [(f"mix<(Kind){KINDS[m]}, {a}, {i}>", {"mix": m, "alpha": a, "ilp": i, "unroll": u}) for m, a, i, u in mixes],
+    "const unsigned *, unsigned, int, long long, float, unsigned long long *, unsigned *",
+)
+samples = json.loads((here / "register_ports.json").read_text())["samples"]
+bodies = sorted({(s["other"], s["adds"], s["chained"]) for s in samples})
+OTHERS = ["none", "mufu", "lds", "ldg64", "address_ldg", "shf", "mufu_loose", "lds_loose"]
+write(
+    "register_ports_code.json.gz",
+    part("register_ports.cu", "typedef", "static u64"),
+    [
+        (f"body<{OTHERS.index(o)}, {k}, {'true' if c else 'false'}>",
+         {"other": o, "adds": k, "chained": c, "unroll": (512 // (k + 1) + 3) // 4 * 4})
+        for o, k, c in bodies
+    ],
+    "u64 *, float, double *, unsigned, unsigned",
+)  # fmt: skip

@@ -1,0 +1,139 @@
+"""A program with control codes as code: stall counts, scoreboards and wait masks as the compiler wrote them.
+
+The profile says what each access touches and which way each warp goes. Without one the ways are given by hand, and an
+access is taken as coalesced and missing in the caches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from warplens.errors import WarplensError
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.profile import Profile
+from warplens.kernel.program import Program
+from warplens.machine import KINDS
+from warplens.simulate import layout as at
+from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.units import Units
+
+_REGISTER = re.compile(r"R(\d+)")
+_BARRIER_SLOT = 8  # behind the scoreboards
+SECTOR_BYTES = 32
+
+
+def from_program(
+    program: Program | Sequence[Instruction],
+    units: Units,
+    profile: Profile | None = None,
+    *,
+    ways: Sequence[Way] = (),
+    blocks: Sequence[Sequence[int]] = (),
+    name: str = "program",
+) -> Code:
+    """Return the code of a program, with the ways of a profile or those given (`blocks`: which way each warp takes)."""
+    if isinstance(program, Program):
+        instructions: Sequence[Instruction] = program.instructions
+        name = program.demangled
+    else:
+        instructions = program
+    if any(x.control is None for x in instructions):
+        raise WarplensError(f"{name}: no control codes; simulate a listing instead")
+    steps, before = [], None
+    for i, x in enumerate(instructions):
+        steps.append(_step(x, before, units, profile, i))
+        before = x
+    notes = []
+    if profile is not None:
+        if not profile.paths or not profile.blocks:
+            raise WarplensError(f"{name}: the profile keeps no ways of warps; emulate with paths")
+        ways = [Way([(list(s.runs), s.times) for s in path.segments]) for path in profile.paths]
+        blocks = profile.blocks
+        notes = list(profile.notes)
+    elif not ways:
+        raise WarplensError(f"{name}: give a profile, or the ways of its warps")
+    rows = [list(block) for block in blocks] or [[0]]
+    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, notes=notes)
+
+
+def _step(x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int) -> Step:
+    machine, unit, control = units.machine, units.unit(x.kind, program=True), x.control
+    assert control is not None
+    kind = unit.kind
+    if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):
+        kind = at.FIXED  # fences and the like: they wait by scoreboard
+    pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
+    if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
+        like = units.unit("int", program=True)
+        kind, pipe, passes = at.FIXED, like.pipe, like.passes
+    if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
+        passes = 1.0
+    timing = machine.timing(x.kind)
+    latency = timing.latency_cycles or 0.0
+    if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
+        waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
+    made = Step(
+        label=x.text,
+        pipe=pipe,
+        kind=kind,
+        reason=unit.reason,
+        holds=unit.holds,
+        stall=float(max(1, control.stall)),
+        latency=latency,
+        read=timing.read_cycles or 0.0,
+        passes=passes,
+        branch=(machine.sm.reconverge_cycles or 0.0) if x.opcode == "BSYNC" else 0.0,
+        waits=tuple((slot, 0.0) for slot in waits),
+        values=tuple(slot for slot in values if slot is not None),
+        reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
+        bank_reads=_banks(_unkept(x, before)),
+        bank_writes=_banks(x.writes),
+    )
+    if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
+        made = msgspec.structs.replace(made, **_access(made, profile, i))
+    return made
+
+
+def _access(x: Step, profile: Profile | None, i: int) -> dict[str, float]:
+    """Return what one execution of an access asks of its pipe, of L2 and of DRAM: means over the whole grid."""
+    if profile is None or not profile.counts["requests"][i]:
+        full = 4 * SECTOR_BYTES if x.kind in (at.LOAD, at.STORE) else 0.0
+        return {"l2_bytes": full, "dram_bytes": full}
+    column = {name: values[i] for name, values in profile.counts.items()}
+    requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
+    wavefronts = max(1.0, column["wavefronts"] / requests)
+    if x.kind not in (at.LOAD, at.STORE):
+        return {"passes": wavefronts}
+    missed = asked - column["l2_hit_sectors"]
+    return {
+        "passes": wavefronts,
+        "l1_hit": column["l1_hit_sectors"] / sectors if sectors and x.kind == at.LOAD else 0.0,
+        "l2_hit": column["l2_hit_sectors"] / asked if asked else 1.0,
+        "l2_bytes": SECTOR_BYTES * asked / requests,
+        "dram_bytes": SECTOR_BYTES * missed / requests,
+    }
+
+
+def _unkept(x: Instruction, before: Instruction | None) -> list[str]:
+    """Return the registers that an instruction reads from the file: without those that the one before kept for it."""
+    if before is None or before.control is None or not before.control.reuse:
+        return list(x.reads)
+    kept = set()
+    for place in range(3):
+        if before.control.reuse >> place & 1:
+            kept |= _source(before, place) & _source(x, place)
+    return [r for r in x.reads if r not in kept]
+
+
+def _source(x: Instruction, place: int) -> set[str]:
+    operands = [o for o in x.operands if o.kind in ("register", "uniform", "constant", "immediate", "memory")][1:]
+    return set(operands[place].registers) if place < len(operands) else set()
+
+
+def _banks(registers: Sequence[str]) -> tuple[int, int]:
+    """Return how many registers lie in each of the two banks: even numbers in one, odd in the other."""
+    numbers = [int(m[1]) for r in registers if (m := _REGISTER.fullmatch(r))]
+    return sum(n % 2 == 0 for n in numbers), sum(n % 2 for n in numbers)

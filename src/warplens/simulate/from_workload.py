@@ -1,0 +1,277 @@
+"""A workload as code: its listing with the dependences of its registers, or a chain made from its counts.
+
+Counts say how often, links say what follows what. The chain runs through the links (a load, the adds that follow, the
+address, the next load); with parallelism each node is so many instructions side by side. What is counted and not on
+the chain is spread between. A branch ends a turn of the loop: the whole numbers before it are its control, a chain of
+their own, and the branch is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from msgspec.structs import replace
+
+from warplens.errors import MissingField, WarplensError
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.listing import parse_listing
+from warplens.kernel.workload import Access, Workload
+from warplens.machine import KINDS, Machine
+from warplens.simulate import layout as at
+from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.units import Units
+
+ENDLESS = 1 << 40
+_MOST_STEPS = 20_000
+_MOST_TURNS = 128  # bodies of a loop's turn that are spelled out
+_NO_RESULT = ("store", "branch", "barrier", "exit")
+
+
+def from_workload(workload: Workload, units: Units, warps_per_sm: float | None = None) -> Code:
+    """Return the code of a workload: of one block, or of `warps_per_sm` warps that repeat its body for ever."""
+    if workload.kernels:
+        raise WarplensError(f"{workload.name}: a program of several kernels is simulated one by one")
+    machine, launch = units.machine, workload.launch
+    if workload.warps:
+        codes = [parse_listing(w.listing, workload.name) for w in workload.warps]
+        steps, spans = list[Step](), list[tuple[int, int]]()
+        for code in codes:
+            spans.append((len(steps), len(steps) + len(code)))
+            steps += _listed(code, units, len(steps))
+        bodies, times = 1.0, max(1, round(float(workload.iterations)))
+    else:
+        steps, bodies = _counted(workload, units)
+        spans, times = [(0, len(steps))], max(1, round(float(workload.iterations) / bodies))
+    if launch is None:
+        count = int(warps_per_sm or machine.sm.warps_max)
+        blocks = [[w % len(spans) for w in range(count)]]
+        ways = [Way([([span], ENDLESS)]) for span in spans]
+        return Code(name=workload.name, steps=steps, ways=ways, blocks=blocks, bodies=bodies, steady=True)
+    count = int(launch.warps_per_block)
+    ways = [Way([([span], times)]) for span in spans]
+    return Code(name=workload.name, steps=steps, ways=ways, blocks=[[w % len(spans) for w in range(count)]])
+
+
+# Listings: every register is a slot, and a consumer's latency is the pair's.
+
+
+def _listed(code: list[Instruction], units: Units, first: int) -> list[Step]:
+    machine = units.machine
+    registers = sorted({r for x in code for r in (*x.reads, *x.writes)})
+    slot = {r: i for i, r in enumerate(registers)}
+    writer: dict[str, Instruction] = {}
+    for x in code:  # around the loop too: the last writer of the body is there before its first
+        writer.update((r, x) for r in x.writes)
+    steps, dual = [], False
+    for i, x in enumerate(code):
+        waits = []
+        for r in dict.fromkeys(x.reads):
+            if r in writer:
+                made = writer[r]
+                waits.append((slot[r], _latency(made, x, machine) - _latency(made, None, machine)))
+        writer.update((r, x) for r in x.writes)
+        dual = i > 0 and not dual and _pairs(code[i - 1], x, machine)
+        base = step(x.kind, x.text, units)
+        steps.append(
+            _with(base, waits=tuple(waits), values=tuple(slot[r] for r in x.writes), pairs=dual,
+                  latency=_latency(x, None, machine) if x.writes else base.latency,
+                  branch=_branch(x, machine))
+        )  # fmt: skip
+    return steps
+
+
+def _latency(made: Instruction, used: Instruction | None, machine: Machine) -> float:
+    if made.latency_cycles is not None:
+        return made.latency_cycles
+    if KINDS[made.kind] == "issue" and machine.timing(made.kind).latency_cycles is None:
+        return machine.sm.issue_interval_cycles
+    return machine.latency_cycles(made.kind, None if used is None else used.kind, model="the simulator")
+
+
+def _branch(x: Instruction, machine: Machine) -> float:
+    if x.kind != "branch":
+        return 0.0
+    return (machine.sm.branch_taken_cycles if x.taken else machine.sm.branch_not_taken_cycles) or 0.0
+
+
+def _pairs(first: Instruction, second: Instruction, machine: Machine) -> bool:
+    """Whether two instructions issue together: no two memory accesses, no branch, no dependence (Volkov §3.8)."""
+    if machine.sm.issue_width < 2:
+        return False
+    memory = KINDS[first.kind] == "memory system" and KINDS[second.kind] == "memory system"
+    control = first.kind in ("branch", "barrier", "exit") or second.kind in ("branch", "barrier")
+    return not (memory or control or set(first.writes) & {*second.reads, *second.writes})
+
+
+# Counts.
+
+
+def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
+    """Return the steps of one turn of the loop, and how many bodies they are."""
+    counts = {k: float(c) / float(workload.iterations) for k, c in workload.executed().items() if float(c) > 0}
+    if not counts:
+        raise WarplensError(f"{workload.name}: no instructions to simulate")
+    share = counts.get("branch", 1.0)
+    bodies = min(_MOST_TURNS, max(1, round(1 / share) if share < 1 else 1))
+    if sum(counts.values()) * bodies > _MOST_STEPS:
+        raise WarplensError(f"{workload.name}: a body of {sum(counts.values()):.3g} instructions is too long")
+    chain = _chain(workload, counts)
+    if bodies == 1 and any(c % 1 for c in counts.values()):
+        bodies = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 32)
+    builder = _Builder(workload, units)
+    if len(chain) == 1 and bodies == 1:
+        bodies = 2  # so that a turn has a node before its last
+    left = Counter({k: round(c * bodies) for k, c in counts.items()})
+    control = {
+        k: left.pop(k) for k in ("branch", "uniform", "int") if "branch" in left and k in left and k not in chain
+    }
+    total = sum(left.values())
+    while sum(left.values()) > 0:
+        before = sum(left.values())
+        for kind in chain:
+            wide = min(left[kind], builder.width(kind))
+            if wide:
+                builder.node(kind, wide)
+                left[kind] -= wide
+        # Instructions that are not on the chain, in step with it.
+        done = 1 - sum(left[k] for k in chain) / max(1, sum(round(counts[k] * bodies) for k in set(chain)))
+        for kind in [k for k in left if k not in chain]:
+            whole = round(counts[kind] * bodies)
+            while left[kind] > 0 and (whole - left[kind]) < done * whole:
+                builder.loose(kind)
+                left[kind] -= 1
+        if sum(left.values()) == before:
+            raise WarplensError(f"{workload.name}: the chain of links does not use its instructions")
+    builder.join()
+    builder.turn(control)
+    return builder.steps, float(bodies) if total else 1.0
+
+
+def _whole(x: float) -> bool:
+    return abs(x - round(x)) < 1e-6
+
+
+def _chain(workload: Workload, counts: dict[str, float]) -> list[str]:
+    """Return the kinds along one round of the longest chain, in order."""
+    links = {
+        (x.producer, x.consumer): float(x.count)
+        for x in workload.links
+        if float(x.count) > 0 and x.producer in counts and x.consumer in counts
+    }
+    if not links:
+        order = [k for k in counts if k not in ("branch", "exit", "barrier", "store")] or list(counts)
+        least = min(counts[k] for k in order)
+        spread = [
+            (j / round(counts[k] / least), i, k) for i, k in enumerate(order) for j in range(round(counts[k] / least))
+        ]
+        last = [k for k in ("store", "barrier") if k in counts and k not in order]
+        return [k for _, _, k in sorted(spread)] + last
+    between = [c for (a, b), c in links.items() if a != b]
+    unit = min(between) if between else 1.0
+    rest = {pair: max(1, round(c / unit)) for pair, c in links.items()} if between else dict.fromkeys(links, 1)
+    here = min((a for a, _ in links), key=lambda k: counts[k])
+    found = [here]
+    while True:
+        nexts = [pair for pair, c in rest.items() if pair[0] == here and c > 0]
+        if not nexts:
+            break
+        pair = next((p for p in nexts if p[0] == p[1]), nexts[0])
+        rest[pair] -= 1
+        here = pair[1]
+        found.append(here)
+    return found[:-1] if len(found) > 1 and found[-1] == found[0] else found
+
+
+class _Builder:
+    """Steps one behind the other: nodes of the chain, instructions beside it, the end of a turn.
+
+    Slots 0 and 1 take turns as the value of the chain, slot 3 is what one turn leaves to the next, slot 2 the loop's
+    control. The chain stays in one register bank, as a compiler that reuses registers leaves it; what is beside it
+    goes to the other.
+    """
+
+    def __init__(self, workload: Workload, units: Units) -> None:
+        self.workload, self.units = workload, units
+        self.steps: list[Step] = []
+        self.nodes: list[tuple[int, int, str]] = []  # first step, one behind the last, kind
+        self.accesses = {a.instruction_class: a for a in workload.accesses}
+
+    def width(self, kind: str) -> int:
+        """Instructions of a node: side by side as far as the workload's parallelism goes."""
+        return max(1, round(float(self.workload.mlp if KINDS[kind] == "memory system" else self.workload.ilp)))
+
+    def node(self, kind: str, wide: int) -> None:
+        """Add a node that waits for the one before it."""
+        base = self._step(kind)
+        self.nodes.append((len(self.steps), len(self.steps) + wide, kind))
+        self.steps += [_with(base, **_banks(base, (0, 1)))] * wide
+
+    def join(self) -> None:
+        """Let each node wait for the one before; in a steady state or a loop the first one for the last."""
+        chain = [node for node in self.nodes if node[2] not in _NO_RESULT]
+        slot = {node: 3 if node is chain[-1] else k % 2 for k, node in enumerate(chain)}
+        before: tuple[int, int, str] | None = chain[-1] if chain else None
+        for node in self.nodes:
+            first, stop, kind = node
+            waits: tuple[tuple[int, float], ...] = ()
+            if before is not None:
+                model = "the simulator"
+                pair = self.units.machine.latency_cycles(before[2], kind, model=model)
+                waits = ((slot[before], pair - self.units.machine.latency_cycles(before[2], model=model)),)
+            values = (slot[node],) if node in slot else ()
+            for i in range(first, stop):
+                self.steps[i] = _with(self.steps[i], waits=waits, values=values)
+            before = node if node in slot else before
+
+    def loose(self, kind: str) -> None:
+        """Add an instruction that nothing waits for."""
+        base = self._step(kind)
+        self.steps.append(_with(base, **_banks(base, (1, 0))))
+
+    def turn(self, control: dict[str, int]) -> None:
+        """End a turn: control of the loop as a chain of whole numbers, and the branch back."""
+        machine = self.units.machine
+        for kind in ("uniform", "int", "branch"):
+            for _ in range(control.get(kind, 0)):
+                base = self._step(kind)
+                waits = ((2, 0.0),) if kind != "uniform" else ()
+                values = (2,) if kind == "int" else ()
+                branch = machine.sm.branch_taken_cycles or 0.0 if kind == "branch" else 0.0
+                self.steps.append(_with(base, waits=waits, values=values, branch=branch))
+
+    def _step(self, kind: str) -> Step:
+        return step(kind, kind, self.units, self.accesses.get(kind))
+
+
+def _banks(x: Step, bank: tuple[int, int]) -> dict[str, tuple[int, int]]:
+    return {"bank_reads": bank, "bank_writes": bank} if x.kind in (at.FIXED, at.QUEUED, at.LOAD) else {}
+
+
+def step(kind: str, label: str, units: Units, access: Access | None = None) -> Step:
+    """Return one instruction of a class, without what it waits for; an access gives its transactions and hits."""
+    machine, unit = units.machine, units.unit(kind)
+    try:
+        latency = machine.latency_cycles(kind, model="the simulator")
+    except MissingField:
+        if KINDS[kind] != "issue" and kind not in _NO_RESULT:
+            raise
+        latency = machine.sm.issue_interval_cycles
+    passes, moved, l1_hit = unit.passes, 0.0, 0.0
+    if unit.kind in (at.LOAD, at.STORE):
+        moved = 128.0 if access is None else float(access.transactions * access.transaction_bytes)
+        passes = 1.0 if access is None else max(1.0, float(access.transactions))
+        if access is not None and access.hit_fraction:
+            moved *= 1 - access.hit_fraction
+    elif access is not None:
+        passes = float(access.conflict_degree)
+    timing = machine.timing(kind)
+    between = timing.ilp_latency_cycles or machine.sm.ilp_latency_cycles or machine.sm.issue_interval_cycles
+    return Step(
+        label=label, pipe=unit.pipe, kind=unit.kind, reason=unit.reason, holds=unit.holds, stall=between,
+        latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved, l1_hit=l1_hit,
+    )  # fmt: skip
+
+
+def _with(x: Step, **values: Any) -> Step:
+    return replace(x, **values)

@@ -1,0 +1,191 @@
+"""Put together what to simulate, and the answer: time, and what warps wait for, instruction by instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+from warplens.kernel.listing import parse_listing
+from warplens.kernel.profile import Profile
+from warplens.kernel.program import Program
+from warplens.kernel.workload import Workload
+from warplens.machine import Machine, occupancy
+from warplens.simulate import layout as at
+from warplens.simulate.code import Code
+from warplens.simulate.from_program import from_program
+from warplens.simulate.from_workload import from_workload
+from warplens.simulate.lemeire import from_listing
+from warplens.simulate.overlay import overlay
+from warplens.simulate.run import Measured, Options, kernel, steady
+from warplens.simulate.units import Units, units
+
+Mode = Literal["warplens", "lemeire"]
+
+
+class Line(Struct, frozen=True):
+    """One instruction: how often it issued in the part simulated, and its warps' cycles by reason."""
+
+    text: str
+    executed: int
+    stalls: dict[str, float]
+
+    @property
+    def cycles(self) -> float:
+        """All warp-cycles spent before and at this instruction."""
+        return sum(self.stalls.values())
+
+
+class Simulation(Struct, frozen=True, kw_only=True):
+    """What a simulation says. `cycles` are the kernel's, or what one SM spends per body of a steady state.
+
+    `error_cycles` bounds what extrapolation (a kernel) or the length of the run (a steady state) may have cost.
+    `stalls` are shares of all warp-cycles by Nsight's reasons; `blocks` start and end of each block simulated.
+    """
+
+    workload: str
+    machine: str
+    mode: str
+    policy: str
+    per: str
+    warps_per_sm: int
+    cycles: float
+    error_cycles: float
+    seconds: float
+    ipc: float
+    dram_bytes_per_second: float
+    simulated_instructions: int
+    stalls: dict[str, float]
+    lines: list[Line]
+    blocks: list[tuple[float, float]] = []
+    events: Any = None
+    notes: list[str] = []
+
+    @property
+    def cpi_stack(self) -> dict[str, float]:
+        """Cycles of a warp per instruction, by reason: what a warp's time is made of."""
+        executed = sum(line.executed for line in self.lines)
+        total = sum(line.cycles for line in self.lines)
+        return {reason: share * total / executed for reason, share in self.stalls.items()} if executed else {}
+
+
+def simulate(
+    work: Workload | Program,
+    machine: Machine,
+    *,
+    profile: Profile | None = None,
+    warps_per_sm: float | None = None,
+    blocks_per_sm: int | None = None,
+    mode: Mode = "warplens",
+    changes: Mapping[str, float] | None = None,
+    options: Options | None = None,
+) -> Simulation:
+    """Simulate a workload, or a program with the profile of its run, on one SM of a machine."""
+    workload = work if isinstance(work, Workload) else None
+    machine, workload = overlay(machine, workload, changes or {})
+    if warps_per_sm is not None and not 1 <= warps_per_sm <= 1024:
+        raise WarplensError(f"warps per SM must be between 1 and 1024, not {warps_per_sm:g}")
+    if mode == "lemeire":
+        options = msgspec.structs.replace(options or Options(), policy="round-robin")
+        if workload is None:
+            raise WarplensError("the paper's mode takes a workload with a listing")
+        return _paper(workload, machine, warps_per_sm, options)
+    options = options or Options()
+    if workload is not None:
+        return _workload(workload, machine, warps_per_sm, options)
+    assert isinstance(work, Program)
+    if profile is None:
+        raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
+    active = min(machine.chip.sm_count, profile.grid_blocks)
+    made = units(machine, active)
+    code = from_program(work, made, profile)
+    fits = blocks_per_sm or _fitting(
+        machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
+    )
+    return _kernel(code, made, options, fits, profile.grid_blocks, mode)
+
+
+def _workload(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
+    launch = workload.launch
+    if launch is None:
+        made = units(machine)
+        code = from_workload(workload, made, warps)
+        return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
+    if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
+        raise WarplensError("a simulation takes one configuration, not arrays")
+    made = units(machine, min(machine.chip.sm_count, float(launch.blocks)))
+    if workload.code and workload.profile is not None:
+        code = from_program(workload.code, made, workload.profile, name=workload.name)
+    else:
+        code = from_workload(workload, made)
+        options = msgspec.structs.replace(options, strict_barriers=True)
+    if warps is not None:
+        fits = max(1, int(warps // code.warps_per_block))
+    else:
+        fits = launch.blocks_per_sm or _fitting(
+            machine,
+            math.ceil(float(launch.threads_per_block)),
+            launch.registers_per_thread,
+            launch.shared_bytes_per_block,
+        )
+    return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
+
+
+def _paper(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
+    if not workload.warps:
+        raise WarplensError(f"{workload.name}: the paper's mode takes a workload with a listing")
+    launch = workload.launch
+    code = parse_listing(workload.warps[0].listing, workload.name)
+    per_group = 1 if launch is None else int(launch.warps_per_block)
+    made = from_listing(code, machine, per_group, workload.name)
+    groups = 1 if launch is None else int(launch.blocks)
+    fits = 1 if launch is None else max(1, int((warps or machine.sm.warps_max) // per_group))
+    return _kernel(made, units(machine), options, fits, groups, "lemeire")
+
+
+def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
+    on_sm = math.ceil(grid / made.machine.chip.sm_count)
+    resident = min(fits, on_sm)
+    measured = kernel(code, made, options, resident=resident, blocks=on_sm)
+    return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
+
+
+def _fitting(machine: Machine, threads: int, registers: int, shared: int) -> int:
+    found = occupancy(machine, threads_per_block=threads, registers_per_thread=registers, shared_bytes_per_block=shared)
+    return int(found.blocks_per_sm)
+
+
+def _answer(code: Code, made: Units, options: Options, measured: Measured, warps: int, mode: str) -> Simulation:
+    run, machine = measured.run, made.machine
+    total = run.stalls.sum()
+    shares = run.stalls.sum(axis=0) / total if total else run.stalls.sum(axis=0)
+    lines = [
+        Line(x.label, int(count), {r: float(c) for r, c in zip(at.REASONS, row, strict=True) if c})
+        for x, count, row in zip(code.steps, run.counts, run.stalls, strict=True)
+    ]
+    ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
+    notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
+    return Simulation(
+        workload=code.name,
+        machine=machine.id,
+        mode=mode,
+        policy=options.policy,
+        per="body and SM" if code.steady else "kernel",
+        warps_per_sm=warps,
+        cycles=measured.cycles,
+        error_cycles=measured.error_cycles,
+        seconds=measured.cycles / machine.chip.clock_hz,
+        ipc=run.issued / max(1.0, run.end_cycle),
+        dram_bytes_per_second=run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz,
+        simulated_instructions=measured.simulated_instructions,
+        stalls={r: float(s) for r, s in zip(at.REASONS, shares, strict=True)},
+        lines=lines,
+        blocks=ended,
+        events=run.events,
+        notes=notes,
+    )

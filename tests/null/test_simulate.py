@@ -1,0 +1,374 @@
+"""The simulator: laws that any machine obeys, compiled and plain alike, what users get wrong."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from warplens import api
+from warplens.cli import main
+from warplens.errors import WarplensError
+from warplens.kernel import Access, Launch, Workload, mix
+from warplens.kernel.instruction import Control, Instruction
+from warplens.kernel.lone_warp import issue_alone
+from warplens.kernel.profile import COLUMNS, Profile, Segment
+from warplens.kernel.profile import Path as WarpPath
+from warplens.kernel.workload import WarpListing
+from warplens.machine import load_machine
+from warplens.models import predict
+from warplens.simulate import layout as at
+from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.from_workload import from_workload
+from warplens.simulate.run import BUDGET, Options, kernel, run, steady
+from warplens.simulate.units import POLICIES, units
+from warplens.simulate.views import IssueRate, Occupancy, Stalls, listen
+
+OLD = ("gtx480", "gtx680", "gtx980")
+LAUNCH = Launch(grid=64, block=128, blocks_per_sm=4)
+
+
+def listing(text: str, **values: object) -> Workload:
+    return Workload(**{"name": "test", "warps": [WarpListing(text)], "launch": LAUNCH, **values})  # type: ignore[arg-type]
+
+
+# One engine, twice.
+
+
+def case(name: str) -> tuple[Code, str]:
+    """Return a code and the GPU to run it on."""
+    work, gpu, warps = {
+        "steady mix": (mix(4.0, other="shared"), "h200", 12),
+        "loads": (mix(8.0), "h200", 6),
+        "dual issue": (api.load_workload("volkov-listing-3.5"), "gtx680", None),
+        "barriers": (api.load_workload("volkov-listing-3.3"), "gtx480", None),
+    }[name]
+    return from_workload(work, units(load_machine(gpu)), warps), gpu
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", ["steady mix", "loads", "dual issue", "barriers"])
+def test_compiled_and_plain_python_agree_bit_for_bit(name: str, policy: str) -> None:
+    code, gpu = case(name)
+    made = []
+    for compiled in (True, False):
+        options = Options(policy=policy, compiled=compiled, events=3000)
+        limit = 3000.0 if code.steady else 1e30
+        made.append(
+            run(code, units(load_machine(gpu)), options, resident=2, blocks=1 if code.steady else 5, limit=limit)
+        )
+    one, two = made
+    assert (one.end_cycle, one.issued, one.dram_bytes, one.status) == (
+        two.end_cycle, two.issued, two.dram_bytes, two.status,
+    )  # fmt: skip
+    for what in ("counts", "stalls", "blocks", "events"):
+        assert np.array_equal(getattr(one, what), getattr(two, what)), what
+    assert one.issued >= 40
+
+
+def test_a_seed_gives_the_same_answer_and_another_seed_nearly() -> None:
+    first, again, other = (
+        api.simulate(mix(16.0), "h200", warps_per_sm=16, options=Options(seed=seed)).cycles for seed in (1, 1, 7)
+    )
+    assert first == again != other
+    assert first == pytest.approx(other, rel=0.02)
+
+
+# Laws.
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    alpha=st.sampled_from([0.0, 1.0, 3.0, 8.0, 20.0, 64.0, 200.0]),
+    other=st.sampled_from(["load", "sfu", "shared"]),
+    warps=st.integers(1, 48),
+    gpu=st.sampled_from([*OLD, "h200"]),
+)
+def test_never_faster_than_any_bound_of_volkov(alpha: float, other: str, warps: int, gpu: str) -> None:
+    work = mix(alpha, other=other)  # type: ignore[arg-type]
+    made = api.simulate(work, gpu, warps_per_sm=warps)
+    bound = predict(work, load_machine(gpu), "volkov", warps_per_sm=float(warps))
+    # Random latencies average to the mean within the run's own error.
+    assert made.cycles >= float(bound.cycles or 0) * 0.99 - made.error_cycles
+
+
+@pytest.mark.parametrize("gpu", OLD)
+@pytest.mark.parametrize("other", ["load", "sfu", "shared"])
+def test_old_gpus_meet_volkov_far_from_the_knee_and_contention_near_it(gpu: str, other: str) -> None:
+    machine = load_machine(gpu)
+    nearer = []
+    for alpha in (0.0, 4.0, 32.0):
+        for warps in (4, 16, 32, 48):
+            work = mix(alpha, other=other)  # type: ignore[arg-type]
+            bound = predict(work, machine, "volkov", warps_per_sm=float(warps))
+            loaded = float(predict(work, machine, "volkov-contention", warps_per_sm=float(warps)).cycles or 0)
+            made = api.simulate(work, machine, warps_per_sm=warps).cycles
+            limits = sorted(float(x) for x in bound.limits.values())
+            if limits[-1] > 3 * limits[-2]:  # far from the knee; a load's latency grows with load all the same
+                assert made == pytest.approx(loaded, rel=0.03)
+            nearer.append((abs(made / loaded - 1), abs(float(bound.cycles or 0) / loaded - 1)))
+    if other == "load":
+        assert sum(x for x, _ in nearer) < 0.5 * sum(x for _, x in nearer)
+
+
+@pytest.mark.parametrize("other", ["load", "sfu", "shared"])
+def test_another_warp_never_lowers_throughput_by_much(other: str) -> None:
+    for alpha in (1.0, 16.0, 64.0):
+        rates = [
+            1 / api.simulate(mix(alpha, other=other), "h200", warps_per_sm=n).cycles  # type: ignore[arg-type]
+            for n in (4, 5, 8, 9, 16, 17, 32, 33)
+        ]
+        assert all(b > 0.97 * a for a, b in pairwise(rates)), (alpha, rates)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    latencies=st.lists(st.sampled_from([2.0, 4.0, 6.0, 17.0, 24.0, 100.0]), min_size=1, max_size=12),
+    warps=st.integers(1, 16),
+    policy=st.sampled_from(list(POLICIES)),
+)
+def test_half_of_every_latency_is_never_slower(latencies: list[float], warps: int, policy: str) -> None:
+    """By more than 1 %: greedy orders have anomalies, as list scheduling has (Graham 1969), on short runs."""
+    machine = units(load_machine("gtx980"))
+    ends = []
+    for factor in (1.0, 0.5):
+        steps = [
+            Step(label=str(i), pipe=0, latency=c * factor, values=(i % 2,), waits=(((i + 1) % 2, 0.0),))
+            for i, c in enumerate(latencies)
+        ]
+        code = Code(name="x", steps=steps, ways=[Way([([(0, len(steps))], 60)])], blocks=[[0] * warps])
+        ends.append(run(code, machine, Options(policy=policy), resident=1, blocks=1).end_cycle)
+    assert ends[1] <= 1.01 * ends[0] + 4
+
+
+def test_the_order_of_equal_warps_does_not_matter() -> None:
+    """Two kinds of warps, and blocks in which they change places: alike but for the policy's choice."""
+    fast = "FADD R1, R1, R2\n" * 30
+    slow = "MUFU R1, R1\n" * 12
+    times = []
+    for order in ([fast, slow, fast, slow], [slow, fast, slow, fast]):
+        work = listing(
+            "", warps=[WarpListing(text) for text in order], launch=Launch(grid=132, block=128, blocks_per_sm=1)
+        )
+        times.append(api.simulate(work, "h200").cycles)
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies_differ_in_order_and_not_in_work(policy: str) -> None:
+    made = api.simulate(mix(16.0, other="sfu"), "h200", warps_per_sm=20, options=Options(policy=policy))
+    assert made.cycles == pytest.approx(5.0, rel=0.08)  # 17 instructions of 4 schedulers, and the SFU's share
+
+
+# Blocks, waves, loops.
+
+
+def test_waves_and_loops_are_extrapolated_within_the_reported_error() -> None:
+    text = "LD R1, [R2]\n" + "FADD R1, R1, R3\n" * 8 + "ST [R2], R1\n"
+    work = listing(text, launch=Launch(grid=132 * 400, block=64, blocks_per_sm=8))
+    short, whole = (api.simulate(work, "h200", options=Options(full=full)) for full in (False, True))
+    assert short.simulated_instructions < whole.simulated_instructions / 2 or whole.simulated_instructions < 600_000
+    assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
+    assert abs(short.cycles - whole.cycles) <= max(short.error_cycles, 0.01 * whole.cycles)
+    loop = listing(text, iterations=30_000, launch=Launch(grid=132, block=256, blocks_per_sm=1))
+    short, whole = (api.simulate(loop, "h200", options=Options(full=full)) for full in (False, True))
+    assert short.simulated_instructions < whole.simulated_instructions / 3
+    assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
+    assert any("loops extrapolated" in note for note in short.notes)
+
+
+def test_a_million_warps_cost_no_more_than_the_budget() -> None:
+    text = "LD R1, [R2]\n" + "FADD R1, R1, R3\n" * 20
+    made = [
+        api.simulate(listing(text, launch=Launch(grid=warps // 8, block=256, blocks_per_sm=8)), "h200")
+        for warps in (1_000_000, 100_000_000)
+    ]
+    assert all(x.simulated_instructions <= 2 * BUDGET for x in made)
+    assert made[1].simulated_instructions <= 2 * made[0].simulated_instructions
+    assert made[1].cycles == pytest.approx(100 * made[0].cycles, rel=0.03)
+
+
+def test_the_tail_of_the_grid_counts() -> None:
+    text = "MUFU R1, R1\n" * 40
+    times = [
+        api.simulate(listing(text, launch=Launch(grid=132 * blocks, block=32, blocks_per_sm=4)), "h200").cycles
+        for blocks in (4, 5, 8)
+    ]
+    assert times[0] < times[1] <= times[2] * 1.001
+    assert times[1] > 1.6 * times[0]  # the fifth block runs alone behind the others
+
+
+def test_block_replacement_takes_its_time() -> None:
+    text = "FADD R1, R1, R2\n" * 10
+    work = listing(text, launch=Launch(grid=8 * 4, block=32, blocks_per_sm=1))  # 8 SMs, 4 blocks each, one at a time
+    machine = load_machine("gtx680")
+    with_it = api.simulate(work, machine).cycles
+    without = api.simulate(work, machine.with_values(sm__block_replacement_cycles=0.0)).cycles
+    assert with_it - without == 3 * 201
+
+
+def test_events_tell_the_same_as_the_counts() -> None:
+    text = "LD R1, [R2]\nFADD R1, R1, R3\nMUFU R1, R1\nBAR\nST [R2], R1\n"
+    work = listing(text, launch=Launch(grid=132 * 4, block=128, blocks_per_sm=2))
+    made = api.simulate(work, "h200", options=Options(events=20_000, full=True))
+    rate, warps, stalls = listen(made, [IssueRate(64), Occupancy(4), Stalls()])
+    assert sum(r * 64 for _, r in rate) == sum(x.executed for x in made.lines) == 4 * 4 * 5
+    assert max(n for _, n in warps) == 8 and warps[-1][1] == 0
+    told = {reason: cycles for reason, cycles in stalls.items() if reason in ("long_scoreboard", "short_scoreboard")}
+    for reason, cycles in told.items():
+        kept = sum(line.stalls.get(reason, 0.0) for line in made.lines)
+        waits = sum(line.stalls.get("wait", 0.0) for line in made.lines)
+        assert kept <= cycles <= kept + waits
+    assert sum(made.stalls.values()) == pytest.approx(1)
+    assert sum(made.cpi_stack.values()) == pytest.approx(sum(x.cycles for x in made.lines) / (4 * 4 * 5))
+
+
+# Programs with control codes.
+
+
+def instruction(
+    opcode: str, kind: str, stall: int, write: int | None = None, waits: int = 0, **more: object
+) -> Instruction:
+    control = Control(stall=stall, yields=False, write_scoreboard=write, read_scoreboard=None, wait_mask=waits, reuse=0)
+    return Instruction(text=opcode, opcode=opcode, kind=kind, control=control, **more)  # type: ignore[arg-type]
+
+
+PROGRAM = [
+    instruction("LDG", "load", 2, 0),
+    instruction("FADD", "fp32", 4, None, 1),
+    instruction("MUFU", "sfu", 1, 1),
+    instruction("FADD", "fp32", 6, None, 2),
+    instruction("BAR", "barrier", 5),
+    instruction("STG", "store", 1),
+    instruction("EXIT", "exit", 5),
+]
+
+
+def profile(paths: list[list[tuple[list[tuple[int, int]], int]]], blocks: list[list[int]], grid: int = 132) -> Profile:
+    counts = {name: [0.0] * len(PROGRAM) for name in COLUMNS}
+    counts["executed"] = [float(grid * len(blocks[0]))] * len(PROGRAM)
+    for i in (0, 5):
+        counts["requests"][i] = counts["executed"][i]
+        counts["sectors"][i] = counts["l2_sectors"][i] = 4 * counts["executed"][i]
+        counts["wavefronts"][i] = counts["executed"][i]
+    ways = [WarpPath([Segment(runs, times) for runs, times in path]) for path in paths]
+    return Profile(
+        grid_blocks=grid, warps_per_block=len(blocks[0]), emulated_blocks=1, exact=True, counts=counts, paths=ways,
+        blocks=blocks,
+    )  # fmt: skip
+
+
+def test_a_lone_warp_of_a_program_takes_what_its_control_codes_say() -> None:
+    machine = load_machine("h200").with_values(latency_distribution=[])
+    code = from_program(PROGRAM, units(machine), profile([[([(0, 7)], 1)]], [[0]]))
+    made = run(code, units(machine), Options(events=100), resident=1, blocks=1)
+    issued = [int(row[0]) for row in made.events if row[1] == at.ISSUED]
+    alone = issue_alone(PROGRAM, machine).issue_cycles
+    # The load's latency is the curve's at no load, a little above the least one; everything else is the same.
+    extra = units(machine).loaded_cycles(0.0) - machine.latency_cycles("load")
+    assert issued[1] - alone[1] == pytest.approx(extra, abs=1)
+    assert np.diff(issued[1:]).tolist() == np.diff(alone[1:]).tolist()
+
+
+def test_uneven_warps_wait_for_one_another_at_the_barrier() -> None:
+    long_way = [([(0, 1)], 1), ([(1, 4)], 50), ([(4, 7)], 1)]
+    short_way = [([(0, 7)], 1)]
+    code = from_program(PROGRAM, units(load_machine("h200")), profile([long_way, short_way], [[0, 1, 1, 1]]))
+    made = run(code, units(load_machine("h200")), Options(), resident=1, blocks=1)
+    waited = made.stalls[:, at.AT_BARRIER].sum()
+    assert waited > 3 * 45 * 25  # three warps wait for 50 turns of some 30 cycles
+
+
+def test_hits_and_conflicts_of_the_profile_change_the_time() -> None:
+    base = profile([[([(0, 7)], 1)]], [[0]])
+    machine = load_machine("h200").with_values(cache__l1_latency_cycles=33.0, cache__l2_latency_cycles=260.0)
+    hit = {**base.counts, "l1_hit_sectors": base.counts["sectors"], "l2_sectors": [0.0] * 7}
+    times = []
+    for counts in (base.counts, hit):
+        seen = replace(base, counts=counts)
+        code = from_program(PROGRAM, units(machine), seen)
+        times.append(kernel(code, units(machine), Options(), resident=1, blocks=1).cycles)
+    assert times[0] - times[1] > 400
+
+
+def test_conflicts_in_shared_memory_cost_a_pass_each() -> None:
+    free, four = (
+        api.simulate(
+            Workload(name="x", instructions={"fp32": 1.0}, accesses=[Access(count=1.0, space="shared", conflict_degree=d)]),
+            "h200", warps_per_sm=64,
+        ).cycles
+        for d in (1.0, 4.0)
+    )  # fmt: skip
+    assert free == pytest.approx(1.0, rel=0.1) and four == pytest.approx(4.0, rel=0.02)
+
+
+# What users get wrong.
+
+
+def test_a_barrier_that_not_all_warps_reach_is_named() -> None:
+    work = listing("", warps=[WarpListing("FADD R1, R1, R2\nBAR.SYNC\nEXIT"), WarpListing("FADD R1, R1, R2\nEXIT")],
+                   launch=Launch(grid=8, block=64, blocks_per_sm=1))  # fmt: skip
+    with pytest.raises(WarplensError, match=r"deadlock at `BAR.SYNC` \(instruction 1\): warp 1 of 2 never comes to it"):
+        api.simulate(work, "gtx480")
+
+
+def test_warps_that_ended_do_not_hold_up_a_program() -> None:
+    code = from_program(PROGRAM, units(load_machine("h200")), profile([[([(0, 7)], 1)], [([(6, 7)], 1)]], [[0, 1]]))
+    assert run(code, units(load_machine("h200")), Options(), resident=1, blocks=1).status == at.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("saxpy", "--warps", "0"), "warps per SM must be between 1 and 1024, not 0"),
+        (("saxpy", "--policy", "oldst"), "unknown policy 'oldst'"),
+        (("saxpy", "--set", "shared.latncy=4"), "nothing to set under 'shared.latncy'; did you mean 'shared.latency'?"),
+        (("saxpy", "--set", "shared.latency"), "--set takes KEY=NUMBER"),
+        (("saxpy", "--set", "fp32.latency=0"), "latency_cycles"),
+        (("saxpy", "--mode", "lemeire"), "lemeire"),
+        (("hong-kim-mb1", "--set", "shared.conflict_degree=4"), "no access of class shared"),
+        ((), "name a workload, or give --launch"),
+        (("kothapalli-program",), "several kernels"),
+        (("saxpy", "--gpu", "h200,gtx980"), "one GPU"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert expected in err
+
+
+def test_the_command_answers_and_writes_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "trace.json"
+    assert main(["simulate", "saxpy", "--trace", str(file), "--events", "5000"]) == 0
+    out, _ = capsys.readouterr()
+    assert "warps mostly wait for: long_scoreboard" in out
+    trace = json.loads(file.read_text())["traceEvents"]
+    assert {row["ph"] for row in trace} >= {"M", "X", "b", "e"}
+    assert any(row["name"].startswith("FFMA") for row in trace)
+    assert main(["simulate", "volkov-add-shared", "--alpha", "4", "--warps", "8", "--json"]) == 0
+    made = json.loads(capsys.readouterr()[0])["simulation"]
+    assert set(made["stalls"]) == set(at.REASONS) and made["per"] == "body and SM"
+
+
+@pytest.mark.parametrize(
+    ("change", "slower"),
+    [({"shared.latency": 60}, True), ({"shared.latency": 12}, False), ({"machine.sms": 66}, None)],
+)
+def test_what_if_by_name(change: dict[str, float], slower: bool | None) -> None:
+    work = mix(4.0, other="shared")
+    base, changed = (api.simulate(work, "h200", warps_per_sm=8, changes=c).cycles for c in ({}, change))
+    assert changed == base if slower is None else (changed > base) is slower
+
+
+def test_a_steady_state_reports_its_error() -> None:
+    made = steady(from_workload(mix(16.0), units(load_machine("h200")), 16), units(load_machine("h200")), Options())
+    assert 0 < made.error_cycles < 0.02 * made.cycles

@@ -1,0 +1,126 @@
+"""The simulator in the paper's mode: Lemeire et al.'s equation, figures and tables (2017)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warplens import api
+from warplens.errors import WarplensError
+from warplens.machine import load_machine
+from warplens.machine.machine import LemeireOperation
+from warplens.models.lemeire import equation_1
+from warplens.simulate.lemeire import Node, from_graph, matrix_multiplication
+from warplens.simulate.run import Options, kernel, run
+from warplens.simulate.units import units
+
+ROUND = Options(policy="round-robin")
+GPUS = ("c2050", "gtx1060")
+# Groups at a time: the configurations that the paper's warp counts allow (its limits are not printed).
+GROUPS = {8: range(1, 9), 16: range(1, 7)}
+
+
+def performance(gpu: str, tile: int, groups: int, *, conflict: bool = False) -> float:
+    """Return the Gflop/s of the matrix multiplication of 1024 x 1024 with so many groups at a time."""
+    machine = load_machine(gpu)
+    nodes = matrix_multiplication(tile, 1024, conflict=conflict)
+    code = from_graph(nodes, machine.lemeire, tile * tile // 32, f"mmul{tile:02}")
+    total = -(-((1024 // tile) ** 2) // int(machine.chip.sm_count))
+    made = kernel(code, units(machine), ROUND, resident=groups, blocks=total)
+    assert made.error_cycles < 0.01 * made.cycles
+    return 2 * 1024**3 / (made.cycles / machine.chip.clock_hz) / 1e9
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    instructions=st.integers(1, 40),
+    warps=st.integers(1, 64),
+    issue=st.sampled_from([0.25, 0.5, 1.0, 1.75, 2.0, 4.0, 8.0, 23.0]),
+    more=st.sampled_from([0.0, 0.25, 5.0, 17.0, 40.5, 498.0]),
+)
+def test_equation_1_holds_exactly(instructions: int, warps: int, issue: float, more: float) -> None:
+    table = {"op": LemeireOperation(issue_cycles=issue, completion_cycles=issue + more)}
+    nodes = [Node("op", (i - 1,) if i else ()) for i in range(instructions)]
+    made = run(from_graph(nodes, table, warps), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
+    assert made.end_cycle == float(equation_1(issue, issue + more, instructions, warps))
+    assert made.issued == instructions * warps
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_figure_1_is_the_sum_that_the_paper_prints(gpu: str) -> None:
+    machine = load_machine(gpu)
+    made = api.simulate(api.load_workload("lemeire-figure-1").with_values(launch=None), machine, mode="lemeire")
+    index, memory, fmadd = (machine.lemeire[name] for name in ("fadd", "memory", "fmadd"))
+    # L_index + l_mem + L_mem + L_fmadd + l_mem: two loads back to back, the store counts with its issue
+    assert made.cycles == (
+        index.completion_cycles + memory.issue_cycles + memory.completion_cycles + fmadd.completion_cycles
+        + memory.issue_cycles
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("operation", ["fadd", "cos", "loop", "memory"])
+def test_table_2_is_a_boat_hull_from_completion_to_issue_latency(gpu: str, operation: str) -> None:
+    machine = load_machine(gpu)
+    own = machine.lemeire[operation]
+    nodes = [Node(operation, (i - 1,) if i else ()) for i in range(200)]
+    per = []
+    for warps in (1, int(machine.sm.warps_max)):
+        made = run(from_graph(nodes, machine.lemeire, warps), units(machine), ROUND, resident=1, blocks=1)
+        per.append(made.end_cycle / (200 * warps))
+    assert per[0] == own.completion_cycles
+    assert per[1] == pytest.approx(max(own.issue_cycles, own.completion_cycles / machine.sm.warps_max), rel=0.02)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("tile", [8, 16])
+def test_figure_3_more_groups_help_up_to_a_plateau_and_conflicts_hurt(gpu: str, tile: int) -> None:
+    few, some, many = (performance(gpu, tile, groups) for groups in (1, 2, GROUPS[tile][-1]))
+    assert some == pytest.approx(2 * few, rel=0.06)  # latency-bound at first
+    assert many >= some * 0.99
+    slow, slower = (performance(gpu, tile, groups, conflict=True) for groups in (GROUPS[tile][-1], 1))
+    assert slower <= slow < 0.55 * many  # the local memory becomes the bottleneck
+    machine = load_machine(gpu)
+    conflict = machine.lemeire["local_memory_conflict"].issue_cycles
+    # Two conflicting accesses per multiply-add of 32 threads, one pipeline per compute unit: no more than this.
+    bound = 2 * 32 / (2 * conflict) * machine.chip.sm_count * machine.chip.clock_hz / 1e9
+    assert slow <= bound
+    assert slow == pytest.approx(bound, rel=0.08)
+
+
+def test_16_by_16_is_faster_than_8_by_8_as_in_figure_3() -> None:
+    for gpu in GPUS:
+        assert performance(gpu, 16, 4) > 1.5 * performance(gpu, 8, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", GPUS)
+def test_figure_3_over_all_configurations(gpu: str) -> None:
+    """More groups never hurt by more than the last round's tail explains."""
+    for tile, groups in GROUPS.items():
+        for conflict in (False, True):
+            made = [performance(gpu, tile, n, conflict=conflict) for n in groups]
+            assert all(b > 0.97 * a for a, b in pairwise(made))
+
+
+def test_a_circle_in_the_graph_is_named() -> None:
+    nodes = [Node("fadd", (2,)), Node("fadd", (0,)), Node("cos", (1,))]
+    with pytest.raises(WarplensError, match=r"circle: 0 \(fadd\) needs 2 \(cos\) needs 1 \(fadd\) needs 0 \(fadd\)"):
+        from_graph(nodes, load_machine("c2050").lemeire, 1)
+
+
+def test_bad_graphs_are_one_line_each() -> None:
+    table = load_machine("c2050").lemeire
+    with pytest.raises(WarplensError, match="no latencies of 'fad'; did you mean 'fadd'"):
+        from_graph([Node("fad")], table, 1)
+    with pytest.raises(WarplensError, match="latency of zero"):
+        from_graph([Node("x")], {"x": LemeireOperation(issue_cycles=0, completion_cycles=4)}, 1)
+    with pytest.raises(WarplensError, match="needs a node that is not there"):
+        from_graph([Node("fadd", (7,))], table, 1)
+    with pytest.raises(WarplensError, match="no warps"):
+        run(from_graph([Node("fadd")], table, 0), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
+    with pytest.raises(WarplensError, match=r"lemeire, which machine h200 does not give"):
+        api.simulate("lemeire-figure-1", "h200", mode="lemeire")
