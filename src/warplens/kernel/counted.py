@@ -6,18 +6,14 @@ longest path takes, as so many latencies of the step's class, so that the chain 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-
-from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.kernel.analysis import Analysis
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.launch import KernelCall
-from warplens.kernel.lone_warp import issue_alone
-from warplens.kernel.profile import Path, Profile
+from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
+from warplens.kernel.walk import steps, walk
 from warplens.kernel.workload import Access, Launch, Link, Workload
 from warplens.machine import KINDS, Machine
 
@@ -26,7 +22,6 @@ _SPACES = {"LDG": "global", "STG": "global", "LD": "global", "ST": "global", "LD
            "LDL": "local", "STL": "local", "LDSM": "shared", "STSM": "shared", "ATOMS": "shared",
            "ATOM": "global", "ATOMG": "global", "RED": "global", "REDG": "global", "LDGSTS": "global"}  # fmt: skip
 _ATOMICS = frozenset(("ATOM", "ATOMG", "ATOMS", "RED", "REDG"))
-_TRIPS, _LONG, _LONGEST = 8, 1024, 20_000  # of a loop: trips run, instructions run; of a whole way
 
 
 def workload_of(program: Program, call: KernelCall, profile: Profile, analysis: Analysis, machine: Machine) -> Workload:
@@ -126,55 +121,16 @@ def _merged(accesses: list[Access]) -> list[Access]:
     return [replace(access, count=count) for access, count in found.items()]
 
 
-class _Walk(Struct, frozen=True):
-    """A way cut short: instruction numbers, for how many each one stands, positions of branches that are taken."""
-
-    code: list[int]
-    weights: list[float]
-    taken: set[int]
-
-
-def _walk(path: Path) -> _Walk:
-    """Run loops for a few trips; the later half of them stands for all that are left out."""
-    code: list[int] = []
-    weights: list[float] = []
-    taken: set[int] = set()
-    for segment in path.segments:
-        size = sum(stop - first for first, stop in segment.runs)
-        trips = min(segment.times, 2 * max(2, min(_TRIPS, _LONG // max(1, size))))
-        half = trips // 2
-        for turn in range(trips):
-            late = trips < segment.times and turn >= half
-            weight = (segment.times - half) / (trips - half) if late else 1.0
-            for first, stop in segment.runs:
-                if code and code[-1] + 1 != first:
-                    taken.add(len(code) - 1)
-                code += range(first, stop)
-                weights += [weight] * (stop - first)
-        if len(code) > _LONGEST:
-            break
-    return _Walk(code, weights, taken)
-
-
-def _steps(program: Program, walk: _Walk, machine: Machine) -> Iterator[tuple[Instruction, Instruction, float]]:
-    """Yield the longest path of a lone warp: from which instruction to which, and the cycles between."""
-    run = [program.instructions[i] for i in walk.code]
-    alone = issue_alone(run, machine, taken=walk.taken)
-    path = alone.path()
-    for at, to in pairwise(path):
-        yield run[at], run[to], walk.weights[at] * (alone.issue_cycles[to] - alone.issue_cycles[at])
-
-
 def _links(program: Program, profile: Profile, machine: Machine) -> list[Link]:
     """Return the chain of the commonest way, scaled to the instructions of the mean warp."""
     if not profile.paths:
         return []
     path = max(profile.paths, key=lambda p: (p.warps, p.instructions))
-    walk = _walk(path)
+    way = walk(path)
     warps = profile.grid_blocks * profile.warps_per_block
-    scale = profile.total("executed") / warps / max(1.0, sum(walk.weights))
+    scale = profile.total("executed") / warps / max(1.0, sum(way.weights))
     counts: dict[tuple[str, str], float] = {}
-    for producer, consumer, cycles in _steps(program, walk, machine):
+    for producer, consumer, cycles in steps(program.instructions, way, machine):
         latency = machine.timing(producer.kind).latency_to.get(
             consumer.kind, machine.timing(producer.kind).latency_cycles or machine.timing("fp32").latency_cycles or 0.0
         )

@@ -11,6 +11,8 @@ of the machine file and the registers that instructions share.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -40,10 +42,20 @@ class LoneWarp(Struct, frozen=True):
         return found[::-1]
 
 
-def issue_alone(code: list[Instruction], machine: Machine, *, taken: set[int] | None = None) -> LoneWarp:
-    """Issue instructions in order for one warp; `taken` has the positions of branches that are taken."""
+def issue_alone(
+    code: list[Instruction],
+    machine: Machine,
+    *,
+    taken: set[int] | None = None,
+    latencies: Sequence[float] | None = None,
+) -> LoneWarp:
+    """Issue instructions in order for one warp; `taken` has the positions of branches that are taken.
+
+    `latencies` replaces, position by position, how long a result takes that is waited for.
+    """
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
+    timed = {kind: machine.timing(kind) for kind in {x.kind for x in code}}
     now, next_barrier = 0.0, 0.0
     released: list[tuple[float, int | None]] = [(0.0, None)] * 8  # six scoreboards; a damaged field may name another
     cycles: list[float] = []
@@ -58,10 +70,10 @@ def issue_alone(code: list[Instruction], machine: Machine, *, taken: set[int] | 
                 if released[board][0] > issue:
                     (issue, by), why = released[board], board
             if control.write_scoreboard is not None:
-                done = issue + (machine.timing(instruction.kind).latency_cycles or 0.0)
+                done = issue + (timed[instruction.kind].latency_cycles or 0.0 if latencies is None else latencies[i])
                 released[control.write_scoreboard] = max(released[control.write_scoreboard], (done, i), key=_when)
             if control.read_scoreboard is not None:
-                done = issue + (machine.timing(instruction.kind).read_cycles or 0.0)
+                done = issue + (timed[instruction.kind].read_cycles or 0.0)
                 released[control.read_scoreboard] = max(released[control.read_scoreboard], (done, i), key=_when)
         cycles.append(issue)
         waited.append(why)

@@ -31,6 +31,7 @@ class Entry(Struct, frozen=True):
 
 
 MODELS: dict[str, Entry] = {
+    "warplens": Entry("warplens", "ours: two bounds from the machine code and the emulated memory behaviour"),
     "volkov": Entry("volkov", "Volkov 2016: latency bound and throughput bound"),
     "volkov-contention": Entry("volkov_contention", "Volkov 2016 §6.5: with memory latency that grows with load"),
     "volkov-contention-refined": Entry("volkov_contention", "the same, two-term fit (G80)", {"refined": True}),

@@ -41,7 +41,12 @@ class Point(Struct, frozen=True):
 
 
 def simulate_mixes(
-    gpu: str = "h200", *, mixes: set[str] | None = None, every: int = 1, used: bool = False, options: Options | None = None
+    gpu: str = "h200",
+    *,
+    mixes: set[str] | None = None,
+    every: int = 1,
+    used: bool = False,
+    options: Options | None = None,
 ) -> list[Point]:
     """Simulate the measured mixes of a machine, or every so-manieth point; with `used` also one instruction alone."""
     machine = load_machine(gpu)

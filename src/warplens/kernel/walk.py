@@ -1,0 +1,65 @@
+"""Walk along the way of a warp: loops for a few trips, and what a lone warp spends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.lone_warp import LoneWarp, issue_alone
+from warplens.kernel.profile import Path
+from warplens.machine import Machine
+
+_TRIPS, _LONG, _LONGEST = 8, 1024, 20_000  # of a loop: trips run, instructions run; of a whole way
+
+
+class Walk(Struct, frozen=True):
+    """A way cut short: instruction numbers, for how many each one stands, positions of branches that are taken."""
+
+    code: list[int]
+    weights: list[float]
+    taken: set[int]
+
+
+def walk(path: Path) -> Walk:
+    """Run loops for a few trips; the later half of them stands for all that are left out."""
+    code: list[int] = []
+    weights: list[float] = []
+    taken: set[int] = set()
+    for segment in path.segments:
+        size = sum(stop - first for first, stop in segment.runs)
+        trips = min(segment.times, 2 * max(2, min(_TRIPS, _LONG // max(1, size))))
+        half = trips // 2
+        for turn in range(trips):
+            late = trips < segment.times and turn >= half
+            weight = (segment.times - half) / (trips - half) if late else 1.0
+            for first, stop in segment.runs:
+                if code and code[-1] + 1 != first:
+                    taken.add(len(code) - 1)
+                code += range(first, stop)
+                weights += [weight] * (stop - first)
+        if len(code) > _LONGEST:
+            break
+    return Walk(code, weights, taken)
+
+
+def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tuple[Instruction, Instruction, float]]:
+    """Yield the longest path of a lone warp: from which instruction to which, and the cycles between."""
+    run = [code[i] for i in way.code]
+    alone = issue_alone(run, machine, taken=way.taken)
+    for at, to in pairwise(alone.path()):
+        yield run[at], run[to], way.weights[at] * (alone.issue_cycles[to] - alone.issue_cycles[at])
+
+
+def lone_warp_cycles(code: list[Instruction], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
+    """Return the cycles of a lone warp along a way, with a latency given for the result of each instruction."""
+    alone = _alone(code, way, machine, latencies)
+    ends = [*alone.issue_cycles[1:], alone.end_cycle]
+    return sum(w * (end - start) for w, start, end in zip(way.weights, alone.issue_cycles, ends, strict=True))
+
+
+def _alone(code: list[Instruction], way: Walk, machine: Machine, latencies: Sequence[float]) -> LoneWarp:
+    run = [code[i] for i in way.code]
+    return issue_alone(run, machine, taken=way.taken, latencies=[latencies[i] for i in way.code])

@@ -1,0 +1,208 @@
+"""Our own model, the analytical form: two bounds from the real machine code and the real memory behaviour.
+
+    time = launch + rounds of resident blocks, each the longest of
+           - what one warp alone takes (its control codes, its memory latencies under the load that the kernel makes)
+           - what each unit of an SM takes for all its warps: issue, pipes, shared memory, L1
+           - what L2 and DRAM take for the whole grid, over the SMs
+
+It needs a workload that was counted from machine code (`warplens analyze`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+from warplens.errors import MissingField
+from warplens.kernel import Workload
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.profile import Profile
+from warplens.kernel.walk import Walk, lone_warp_cycles, walk
+from warplens.machine import Machine
+from warplens.models.prediction import Prediction, Term, answer
+from warplens.models.residency import Residency
+
+NAME = "warplens"
+SECTOR_BYTES = 32
+_ROUNDS = 12  # of the fixed point
+
+
+def predict(workload: Workload, machine: Machine, residency: Residency) -> Prediction:
+    """Predict a kernel's time from its code and its profile."""
+    profile = workload.profile
+    if profile is None or not workload.code:
+        raise MissingField(NAME, f"workload {workload.name}", "profile (count it with `warplens analyze`)")
+    busy = units(workload.code, profile, machine)
+    sms = machine.chip.sm_count
+    blocks = profile.grid_blocks
+    on_busiest = math.ceil(blocks / sms)
+    uneven = on_busiest * sms / blocks
+    rounds = math.ceil(on_busiest / float(residency.blocks_per_sm))
+    chip = {"dram bandwidth": dram_cycles(profile, machine), "l2 bandwidth": l2_cycles(workload.code, profile, machine)}
+    on_sm = {name: cycles / sms * uneven for name, cycles in busy.items()}
+    slowest = max([*on_sm.values(), *chip.values()])
+    ways = [(walk(path), path.warps) for path in profile.paths]
+    replace = machine.sm.block_replacement_cycles or 0.0
+    replace += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
+    cycles, latency = slowest, 0.0
+    for _ in range(_ROUNDS):
+        levels = Levels.under_load(profile, machine, cycles)
+        each = warp_cycles(workload.code, profile, ways, machine, levels)
+        latency = rounds * (each + replace)
+        new = max(slowest, latency)
+        if abs(new - cycles) < 1e-3 * cycles:
+            break
+        cycles = 0.5 * (cycles + new)
+    cycles = max(slowest, latency)
+    start = (machine.launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
+    limits = {"latency": latency, **chip, **on_sm}
+    return answer(
+        NAME,
+        workload,
+        machine,
+        residency,
+        cycles=cycles + start,
+        bounds={name: value >= cycles for name, value in limits.items()},
+        limits=limits,
+        terms={
+            "warp latency": Term(latency / rounds, "cycles"),
+            "rounds": Term(rounds),
+            "uneven": Term(uneven),
+            "dram latency": Term(levels.dram, "cycles"),
+            "l2 latency": Term(levels.l2, "cycles"),
+            "launch": Term(start, "cycles"),
+            **{f"{name} cycles": Term(value, "cycles") for name, value in limits.items()},
+        },
+    )
+
+
+class Levels(Struct, frozen=True):
+    """Latencies of the levels of memory, in cycles, under a load."""
+
+    l1: float
+    l2: float
+    dram: float
+
+    @staticmethod
+    def under_load(profile: Profile, machine: Machine, cycles: float) -> Levels:
+        """Return the latencies when the grid's traffic takes so many cycles."""
+        seconds = cycles / machine.chip.clock_hz
+        dram = machine.timing("load").latency_cycles or 0.0
+        if machine.contention is not None:
+            c = machine.contention
+            x = min(0.98 * c.c_bytes_per_second, (profile.dram_read_bytes + profile.dram_written_bytes) / seconds)
+            dram = max(dram, c.a_cycles + c.b_cycles * x / (c.c_bytes_per_second - x))
+        l2 = machine.cache.l2_latency_cycles or dram
+        if machine.contention_l2 is not None:
+            c = machine.contention_l2
+            x = min(0.98 * c.c_bytes_per_second, SECTOR_BYTES * profile.total("l2_sectors") / seconds)
+            l2 = max(l2, c.a_cycles + c.b_cycles * x / (c.c_bytes_per_second - x))
+        return Levels(machine.cache.l1_latency_cycles or l2, l2, dram)
+
+
+def warp_cycles(
+    code: list[Instruction], profile: Profile, ways: list[tuple[Walk, int]], machine: Machine, levels: Levels
+) -> float:
+    """Return what a warp alone takes: the mean over the ways of warps, scaled to the mean warp's instructions."""
+    latencies = [_latency(x, i, profile, machine, levels) for i, x in enumerate(code)]
+    chosen = sorted(ways, key=lambda w: -w[1])[:4]
+    total = sum(n for _, n in chosen)
+    cycles = sum(n * lone_warp_cycles(code, way, machine, latencies) for way, n in chosen)
+    counted = sum(n * sum(way.weights) for way, n in chosen)
+    mean = profile.total("executed") / (profile.grid_blocks * profile.warps_per_block)
+    return cycles / total * mean / max(1.0, counted / total)
+
+
+def _latency(x: Instruction, i: int, profile: Profile, machine: Machine, levels: Levels) -> float:
+    """Return the latency of an instruction's result: of an access by how often it passes L1 and L2."""
+    timing = machine.timing(x.kind).latency_cycles or 0.0
+    requests = profile.counts["requests"][i]
+    if not requests:
+        return timing
+    if profile.counts["wavefronts"][i]:
+        more = profile.counts["wavefronts"][i] / requests - 1
+        conflict = machine.shared_memory.conflict_cycles if machine.shared_memory else None
+        return timing + (conflict or 2.0) * max(0.0, more)
+    if x.kind not in ("load", "store"):
+        return timing
+    beyond = min(1.0, profile.counts["l2_sectors"][i] / requests)
+    missed = profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i]
+    far = min(beyond, missed / requests)
+    return (1 - beyond) * levels.l1 + (beyond - far) * levels.l2 + far * levels.dram
+
+
+def units(code: list[Instruction], profile: Profile, machine: Machine) -> dict[str, float]:
+    """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
+    busy: dict[str, float] = {"issue": profile.total("executed") / machine.issue_ipc()}
+    for i, x in enumerate(code):
+        count = profile.counts["executed"][i]
+        if not count:
+            continue
+        unit, cycles = _unit(x, i, profile, machine)
+        if unit:
+            busy[unit] = busy.get(unit, 0.0) + count * cycles
+    return busy
+
+
+_PIPES = {"fp32": "fma", "imul": "fma", "int": "alu", "fp64": "fp64", "sfu": "sfu", "convert": "sfu", "half": "fma"}
+
+
+def _unit(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[str, float]:
+    """Return the unit that an instruction uses, and its cycles per execution on one SM."""
+    requests, executed = profile.counts["requests"][i], profile.counts["executed"][i]
+    if requests and profile.counts["wavefronts"][i]:
+        cost = max(profile.counts["wavefronts"][i], profile.counts["queue"][i])
+        return "shared memory", cost / executed
+    if requests:
+        lines, sectors = profile.counts["lines"][i] / requests, profile.counts["sectors"][i] / requests
+        return "l1", max(1.0, min(2.0, sectors / 2), lines) * requests / executed
+    if x.kind == "shuffle":
+        return "shared memory", 1.0
+    if x.kind not in _PIPES:
+        return "", 0.0
+    return _PIPES[x.kind], 1 / machine.peak_ipc(x.kind, model=NAME)
+
+
+def l2_cycles(code: list[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return the cycles that L2 takes for the whole grid: reads and writes by their own rates."""
+    rate = machine.cache.l2_bytes_per_second
+    if rate is None:
+        return 0.0
+    store = machine.bandwidth.get("l2_store_16")
+    write_rate = (store.bytes_per_second if store else None) or rate
+    seconds = 0.0
+    for i, x in enumerate(code):
+        sectors, all_sectors = profile.counts["l2_sectors"][i], profile.counts["sectors"][i]
+        if not sectors:
+            continue
+        lines = profile.counts["lines"][i] * sectors / max(all_sectors, 1.0)
+        moved = max(SECTOR_BYTES * sectors, 2 * SECTOR_BYTES * lines)
+        seconds += moved / (rate if x.kind == "load" else write_rate)
+    return seconds * machine.chip.clock_hz
+
+
+def dram_cycles(profile: Profile, machine: Machine) -> float:
+    """Return the cycles that DRAM takes for the whole grid, at the rate of its mix of reads and writes."""
+    read, written = profile.dram_read_bytes, profile.dram_written_bytes
+    total = read + written
+    if not total:
+        return 0.0
+    return total / dram_rate(machine, written / total) * machine.chip.clock_hz
+
+
+def dram_rate(machine: Machine, share: float) -> float:
+    """Return the DRAM rate in B/s at a share of writes, between the mixes that were measured."""
+    known = {"dram_read_16": 0.0, "dram_r3w1_16": 0.25, "dram_r2w1_16": 1 / 3, "dram_r1w1_16": 0.5,
+             "dram_r1w2_16": 2 / 3, "dram_r1w3_16": 0.75, "dram_write_16": 1.0}  # fmt: skip
+    points = [
+        (at, b.bytes_per_second)
+        for name, at in known.items()
+        if (b := machine.bandwidth.get(name)) is not None and b.bytes_per_second is not None
+    ]
+    if not points:
+        return machine.dram_bytes_per_second(model=NAME)
+    for (left, low), (right, high) in zip(points, points[1:], strict=False):
+        if left <= share <= right:
+            return low + (high - low) * (share - left) / (right - left)
+    return points[0][1]
