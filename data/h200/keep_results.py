@@ -2,9 +2,9 @@
 
     python data/h200/keep_results.py FOLDER ...
 
-A folder has any of: times.json of `run_launches.py --time`, outputs.npz of `--small`, ncu.json.gz of reduce_ncu.py. A launch
-that failed is named and left out. When, where and how each batch was measured stays in the file: the newest at the top,
-those before it under `earlier`, with the names of their launches.
+A folder has any of: times.json of `run_launches.py --time`, outputs.npz of `--small`, ncu.json.gz of reduce_ncu.py. A
+launch that failed is named and left out. When, where and how each batch was measured stays in the file: the newest at
+the top, those before it under `earlier`, with the names of their launches.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     ncu ... python data/h200/run_launches.py --ncu vabs histogram.one-bin
     python data/h200/run_launches.py --time --dry-run      what would run; needs no GPU
 
-Results go to the folder --out, which is $OUT where that is set; keep_results.py puts them among those of data/h200. --only
-takes patterns such as `ulist*` or `examples/today/*`. A launch that fails leaves its error in the result, and the
-others go on. Needs NumPy, msgspec and the folder src (PYTHONPATH=src).
+Results go to the folder --out, which is $OUT where that is set; keep_results.py puts them among those of data/h200.
+--only takes patterns such as `ulist*` or `examples/today/*`. A launch that fails leaves its error in the result, and
+the others go on. Needs NumPy, msgspec and the folder src (PYTHONPATH=src).
 
 Arrays hold what the launch file says, with the argument's number as seed. Each is made once, kept on the GPU and
 shared by the launches that only read it, until all of them are too many; what a launch writes to is put back before
