@@ -5,7 +5,8 @@
         --section Occupancy -o r python data/h200/run_launches.py --all-once --out FOLDER
     ncu -i r.ncu-rep --page source --csv > FOLDER/source.csv
     ncu -i r.ncu-rep --page raw --csv > FOLDER/raw.csv
-    python data/h200/reduce_ncu.py FOLDER data/h200/kernels/ncu.json.gz
+    python data/h200/reduce_ncu.py FOLDER ... RESULTS/ncu.json.gz
+    python data/h200/keep_results.py RESULTS
 
 ncu flushes the caches before each of its passes: these are numbers of a cold L2.
 """
@@ -90,16 +91,15 @@ def reduced(kernel: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def main() -> None:
-    """Read the folder, write the file."""
-    folder, target = Path(sys.argv[1]), Path(sys.argv[2])
-    order = json.loads((folder / "order.json").read_text())
-    names = list(order["launches"])
+def launches(folder: Path, names: list[str]) -> dict[str, Any]:
+    """Return the listing and the counters of each launch in a folder."""
     per_instruction = [reduced(kernel) for kernel in kernels(folder / "source.csv")]
     rows = list(csv.DictReader((folder / "raw.csv").open(newline="")))
     units, rows = rows[0], rows[1:]
     if not len(names) == len(per_instruction) == len(rows):
-        raise SystemExit(f"{len(names)} launches, {len(per_instruction)} listings, {len(rows)} rows of counters")
+        raise SystemExit(
+            f"{folder}: {len(names)} launches, {len(per_instruction)} listings, {len(rows)} rows of counters"
+        )
     made = {}
     for name, listing, row in zip(names, per_instruction, rows, strict=True):
         values = {
@@ -108,7 +108,19 @@ def main() -> None:
             if metric in row and (value := number(row[metric])) is not None
         }
         made[name] = {**listing, "counters": values}
-    about = {key: value for key, value in order.items() if key != "launches"}
+    return made
+
+
+def main() -> None:
+    """Read the folders, write the file."""
+    *folders, target = map(Path, sys.argv[1:])
+    about: dict[str, Any] = {}
+    made: dict[str, Any] = {}
+    for folder in folders:
+        order = json.loads((folder / "order.json").read_text())
+        ran = [name for name, result in order.pop("launches").items() if "error" not in result]
+        made |= launches(folder, ran)
+        about = about or order
     text = json.dumps({**about, "launches": made}, separators=(",", ":"))
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

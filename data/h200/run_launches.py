@@ -1,16 +1,18 @@
 """Run the launches that build_launches.py compiled on the GPU at hand, through the driver API alone.
 
-    python data/h200/run_launches.py --small               outputs of the small launches: one .npz for each
+    python data/h200/run_launches.py --small               outputs of the small launches: outputs.npz
     python data/h200/run_launches.py --time                times at full size: times.json
     ncu ... python data/h200/run_launches.py --all-once    each launch at full size once, for a profiler
     ncu ... python data/h200/run_launches.py --ncu vabs histogram.one-bin
     python data/h200/run_launches.py --time --dry-run      what would run; needs no GPU
 
-Results go to the folder --out, which is $OUT where that is set. --only takes patterns such as `ulist*`. A launch that
-fails leaves its error in the result, and the others go on. Needs NumPy, msgspec and the folder src (PYTHONPATH=src).
+Results go to the folder --out, which is $OUT where that is set; keep_results.py puts them among those of data/h200.
+--only takes patterns such as `ulist*` or `examples/today/*`. A launch that fails leaves its error in the result, and
+the others go on. Needs NumPy, msgspec and the folder src (PYTHONPATH=src).
 
 Arrays hold what the launch file says, with the argument's number as seed. Each is made once, kept on the GPU and
-shared by the launches that only read it; what a launch writes to is put back before every run.
+shared by the launches that only read it, until all of them are too many; what a launch writes to is put back before
+every run.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, load_laun
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 1 << 21  # elements made at a time by one thread
 FLUSH_BYTES = 1 << 28  # read to clear the L2 cache, which has 50 MB
+KEPT_BYTES = 8 << 30  # arrays kept for later launches; a profiler saves all of them at every launch
 LARGE_SHARED = 48 << 10  # more dynamic shared memory has to be asked for
 
 
@@ -153,6 +156,7 @@ class Arrays:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.made: dict[tuple[object, ...], ctypes.c_uint64] = {}
+        self.bytes = 0
         self.pool = ThreadPoolExecutor(os.cpu_count())
 
     def get(self, argument: Argument, seed: int, folder: str) -> ctypes.c_uint64:
@@ -160,10 +164,18 @@ class Arrays:
         key = (argument.element, argument.count, argument.fill, seed, folder if "file" in argument.fill else "")
         if key not in self.made:
             array = self.gpu.memory(size_of(argument))
+            self.bytes += size_of(argument)
             if argument.fill != "zeros":
                 self._fill(array, argument, seed, folder)
             self.made[key] = array
         return self.made[key]
+
+    def forget(self) -> None:
+        """Give back all arrays, if they are more than is kept between launches."""
+        if self.bytes > KEPT_BYTES:
+            for array in self.made.values():
+                self.gpu.call("cuMemFree_v2", array)
+            self.made, self.bytes = {}, 0
 
     def _fill(self, array: ctypes.c_uint64, argument: Argument, seed: int, folder: str) -> None:
         values, count, size = contents(argument, seed, folder), argument.count or 0, SCALAR_BYTES[argument.element]
@@ -258,12 +270,13 @@ class Session:
         self.gpu = Gpu()
         self.arrays = Arrays(self.gpu)
         self.entries = json.loads(given.index.read_text())["launches"]
+        self.outputs: dict[str, np.ndarray[Any, Any]] = {}
         self.flusher: Launch | None = None
 
-    def launch(self, entry: dict[str, Any]) -> Launch:
-        """Make a launch ready."""
+    def launch(self, entry: dict[str, Any], arrays: Arrays | None = None) -> Launch:
+        """Make a launch ready, with arrays of its own or those that are shared."""
         call = load_launch(ROOT / entry["launch"], entry["variant"])
-        return Launch(self.gpu, self.arrays, entry, call, self.folder)
+        return Launch(self.gpu, arrays or self.arrays, entry, call, self.folder)
 
     def each(self, entries: list[dict[str, Any]], work: Any) -> dict[str, Any]:
         """Do the work with every launch; an error is its result."""
@@ -274,6 +287,7 @@ class Session:
                 launch = self.launch(entry)
                 found[name] = work(name, launch)
                 launch.free()
+                self.arrays.forget()
             except Exception as error:  # whatever one launch does wrong must not cost the others
                 found[name] = {"error": f"{type(error).__name__}: {error}"}
                 self._recover()
@@ -292,7 +306,7 @@ class Session:
             self.flusher = None
 
     def small(self, name: str, launch: Launch) -> dict[str, Any]:
-        """Save the outputs; run twice to see that they do not depend on chance."""
+        """Keep the outputs; run twice to see that they do not depend on chance."""
         runs = []
         for _ in range(2):
             launch.restore()
@@ -300,7 +314,7 @@ class Session:
             self.gpu.wait()
             runs.append(launch.results())
         first, second = runs
-        np.savez_compressed(self.given.out / f"{name}.npz", **first)
+        self.outputs |= {f"{name}/{key}": value for key, value in first.items()}
         same = all(first[key].tobytes() == second[key].tobytes() for key in first)
         return {} if same else {"error": "two runs differ"}
 
@@ -357,7 +371,7 @@ class Session:
         """Clear the L2 cache by reading: a sum over more than it holds leaves no line that has to be written back."""
         if self.flusher is None:
             entry = next(e for e in self.entries if e["name"] == "reduction_k6")
-            self.flusher = self.launch(entry)
+            self.flusher = self.launch(entry, Arrays(self.gpu))
             if sum(size_of(a) for a in self.flusher.call.arguments if a.is_pointer) < FLUSH_BYTES:
                 raise Failure("reduction_k6 reads too little to clear the L2 cache")
         self.flusher.run()
@@ -366,7 +380,11 @@ class Session:
 def chosen(entries: list[dict[str, Any]], given: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the launches that were asked for."""
     patterns = given.ncu or given.only or ["*"]
-    found = [e for e in entries if e["small"] == given.small and any(fnmatch.fnmatch(e["name"], p) for p in patterns)]
+    found = [
+        e
+        for e in entries
+        if e["small"] == given.small and any(fnmatch.fnmatch(e[key], p) for key in ("name", "launch") for p in patterns)
+    ]
     if not found:
         raise SystemExit(f"no launch is called {', '.join(patterns)}")
     return found
@@ -421,6 +439,8 @@ def main() -> None:
     file = "small.json" if given.small else "times.json" if given.time else "order.json"
     head = {**about, "repetitions": given.repetitions if given.time else 1}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in found.items())
+    if given.small:
+        np.savez_compressed(given.out / "outputs.npz", **session.outputs)
     (given.out / file).write_text(json.dumps(head)[:-1] + ', "launches": {\n' + lines + "\n}}\n")
     print(f"{len(found) - len(failed)} launches ran, {len(failed)} failed {' '.join(failed)}", file=sys.stderr)
 
