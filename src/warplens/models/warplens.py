@@ -11,11 +11,12 @@ It needs a workload that was counted from machine code (`warplens analyze`).
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from msgspec import Struct
 
 from warplens.errors import MissingField
-from warplens.kernel import Workload
+from warplens.kernel import Number, Workload
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.walk import Walk, lone_warp_cycles, walk
@@ -56,7 +57,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
         cycles = 0.5 * (cycles + new)
     cycles = max(slowest, latency)
     start = (machine.launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
-    limits = {"latency": latency, **chip, **on_sm}
+    limits: dict[str, Number] = {"latency": latency, **chip, **on_sm}
     return answer(
         NAME,
         workload,
@@ -153,12 +154,12 @@ def _unit(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[s
     requests, executed = profile.counts["requests"][i], profile.counts["executed"][i]
     if requests and profile.counts["wavefronts"][i]:
         cost = max(profile.counts["wavefronts"][i], profile.counts["queue"][i])
-        return "shared memory", cost / executed
+        return "shared memory and l1", cost / executed
     if requests:
         lines, sectors = profile.counts["lines"][i] / requests, profile.counts["sectors"][i] / requests
-        return "l1", max(1.0, min(2.0, sectors / 2), lines) * requests / executed
+        return "shared memory and l1", max(1.0, min(2.0, sectors / 2), lines) * requests / executed
     if x.kind == "shuffle":
-        return "shared memory", 1.0
+        return "shared memory and l1", 1.0
     if x.kind not in _PIPES:
         return "", 0.0
     return _PIPES[x.kind], 1 / machine.peak_ipc(x.kind, model=NAME)
@@ -202,7 +203,7 @@ def dram_rate(machine: Machine, share: float) -> float:
     ]
     if not points:
         return machine.dram_bytes_per_second(model=NAME)
-    for (left, low), (right, high) in zip(points, points[1:], strict=False):
+    for (left, low), (right, high) in pairwise(points):
         if left <= share <= right:
             return low + (high - low) * (share - left) / (right - left)
     return points[0][1]

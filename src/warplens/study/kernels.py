@@ -1,7 +1,7 @@
 """Every model against the measured launches of real kernels: the suite under examples/, timed on an H200.
 
-The workloads were counted by the emulator (data/h200/kernels/workloads.json.gz, by data/h200/count_launches.py); the times
-are medians with a warm L2 (times.json.gz). A third of the kernels, by a hash of their name, is the test set: nobody
+The workloads were counted by the emulator (kernels/workloads.json.gz, by data/h200/count_launches.py); the times are
+medians with a warm L2 (times.json.gz). A third of the kernels, by a hash of their name, is the test set: nobody
 looks at its residuals when a model is changed.
 """
 
@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from warplens.errors import WarplensError
@@ -110,9 +111,9 @@ def _error(model: str, part: Part, machine: Machine, measured: list[Launch]) -> 
     )  # fmt: skip
 
 
-def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+def rank_correlation(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
     """Return Spearman's rank correlation."""
     if len(a) < 2:
         return 1.0
-    ranks = [np.argsort(np.argsort(x)).astype(float) for x in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    first, second = (np.argsort(np.argsort(x)).astype(float) for x in (a, b))
+    return float(np.corrcoef(first, second)[0, 1])
