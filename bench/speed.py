@@ -84,6 +84,36 @@ def emulating(launch: str, blocks: int) -> float | None:
     return (emulator.executed - before) / (time.process_time() - start) / 1e6
 
 
+def simulating() -> tuple[float, float, float]:
+    """Return millions of warp instructions simulated per second, and seconds to start: first, and from the cache."""
+    import os
+    import tempfile
+
+    from warplens.simulate.run import Options, run
+    from warplens.simulate.units import units
+    from warplens.study.simulated import mix_code
+
+    made = units(load_machine("h200"))
+    speeds = []
+    for mix, alpha, warps in (("shared", 16, 32), ("sfu", 8, 64), ("load", 64, 64)):
+        code = mix_code(made, "first", mix, alpha, 1, warps)
+        run(code, made, Options(), resident=1, blocks=1, limit=1000.0)
+        start = time.process_time()
+        done = run(code, made, Options(), resident=1, blocks=1, limit=400_000.0).issued
+        speeds.append(done / (time.process_time() - start) / 1e6)
+    program = (
+        "import time, warplens as wl; w, m = wl.mix(4.0, other='shared'), wl.load_machine('h200'); t = time.process_time();"
+        "wl.simulate(w, m, warps_per_sm=4); print(time.process_time() - t)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        starts = [
+            float(subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout)
+            for _ in range(2)
+        ]  # fmt: skip
+    return min(speeds), starts[0], starts[1]
+
+
 _LARGE = """
 extern "C" __global__ void large(float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -147,6 +177,14 @@ def main() -> int:
             missed += speed < 5
             mark = "met" if speed >= 5 else "MISSED"
             print(f"  emulating            {speed:8.1f} M warp instructions/s of {launch}   goal 5 M/s: {mark}")
+    speed, first, later = simulating()
+    for what, value, unit, goal, met in (
+        ("simulating", speed, "M warp instructions/s", "5 M/s", speed >= 5),
+        ("its first start", first, "s, compiling", "6 s", first <= 6),
+        ("a later start", later, "s", "1 s", later <= 1),
+    ):
+        missed += not met
+        print(f"  {what:<20} {value:8.2f} {unit}   goal {goal}: {'met' if met else 'MISSED'}")
     shown = showing()
     if shown is not None:
         count, seconds = shown

@@ -57,3 +57,13 @@ for c in np.arange(heavy_x * 1.002, heavy_x * 1.3, heavy_x * 0.001):
         best = (error, a, b, c, np.abs(basis @ [a, b] - y).max())
 print("contention a %.1f b %.1f c %.4e, off by at most %.1f cycles with one load per warp" % tuple(best[1:]))
 print("         heaviest load: %.3f TB/s at %.0f cycles" % (heavy_x / 1e12, heavy_y))
+
+# The spread of single load latencies, for [[latency_distribution]]: quantiles of the middle of each bin.
+spread = json.loads(gzip.decompress((here / "load_latency.json.gz").read_bytes()))
+for sample in spread["samples"]:
+    counts = np.array(sample["counts"], float)
+    middle = spread["bin_cycles"] * np.arange(len(counts)) + (spread["bin_cycles"] - 1) / 2
+    share, seen = np.cumsum(counts) / counts.sum(), middle[counts > 0]
+    row = [seen[0], *(middle[np.searchsorted(share, p)] for p in (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)), seen[-1]]
+    traffic = sample["loads_per_cycle_per_sm"] * bytes_per_ipc / 1e12
+    print("load latency, %d warps: %.3f TB/s, min p5 p25 p50 p75 p95 p99 max" % (sample["warps_per_sm"], traffic), row)

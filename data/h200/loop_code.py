@@ -1,4 +1,4 @@
-"""Write the machine code of measured loops, for the simulator: mix_code.json.gz and register_ports_code.json.gz.
+"""Write the machine code of measured loops, for the simulator: mix_code, register_ports_code and load_mix_code.json.gz.
 
     python data/h200/loop_code.py
 
@@ -17,14 +17,17 @@ import msgspec
 
 from warplens.frontend import load_program, nvrtc
 from warplens.kernel.flow import flow_graph
+from warplens.measure import catalogue
+from warplens.measure.checks import source_of
 
 here = Path(__file__).parent
 
 
-def write(name: str, source: str, kernels: Iterable[tuple[str, dict[str, Any]]], arguments: str) -> None:
-    """Compile instances of a template and keep the longest loop of each, under its keys."""
+def write(name: str, source: str, kernels: Iterable[tuple[str, dict[str, Any]]], arguments: str = "") -> None:
+    """Compile kernels (instances of a template, if its arguments are given) and keep the longest loop of each."""
     kernels = list(kernels)
-    source += "".join(f"template __global__ void {kernel}({arguments});\n" for kernel, _ in kernels)
+    if arguments:
+        source += "".join(f"template __global__ void {kernel}({arguments});\n" for kernel, _ in kernels)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernels.cubin"
@@ -32,7 +35,9 @@ def write(name: str, source: str, kernels: Iterable[tuple[str, dict[str, Any]]],
         for kernel, keys in kernels:
             program = load_program(file, kernel)
             flow = flow_graph(program)
-            loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
+            size = [sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks) for x in flow.loops]
+            inner = [k for k, x in enumerate(flow.loops) if x.depth == max(y.depth for y in flow.loops)]
+            loop = flow.loops[max(inner, key=lambda k: size[k])]
             first, last = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks)
             code = [msgspec.structs.replace(x, operands=(), line=None) for x in program.instructions[first : last + 1]]
             rows.append({**keys, "code": msgspec.to_builtins(code)})
@@ -69,3 +74,13 @@ write(
     ],
     "u64 *, float, double *, unsigned, unsigned",
 )  # fmt: skip
+streams = [entry for entry in catalogue.mixes() if entry.name.startswith("mix.load.")]
+kernels = [entry.kernels[0] for entry in streams]
+write(
+    "load_mix_code.json.gz",
+    source_of(kernels),
+    [
+        (k.name, {"mix": "load", "alpha": e.parameters["alpha"], "ilp": 1, "unroll": k.facts["unroll"]})
+        for e, k in zip(streams, kernels, strict=True)
+    ],
+)

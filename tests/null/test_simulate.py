@@ -301,7 +301,8 @@ def test_hits_and_conflicts_of_the_profile_change_the_time() -> None:
 def test_conflicts_in_shared_memory_cost_a_pass_each() -> None:
     free, four = (
         api.simulate(
-            Workload(name="x", instructions={"fp32": 1.0}, accesses=[Access(count=1.0, space="shared", conflict_degree=d)]),
+            Workload(name="x", instructions={"fp32": 1.0},
+                     accesses=[Access(count=1.0, space="shared", conflict_degree=d)]),
             "h200", warps_per_sm=64,
         ).cycles
         for d in (1.0, 4.0)

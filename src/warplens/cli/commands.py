@@ -222,7 +222,14 @@ def _show_(args: argparse.Namespace) -> None:
             profile = api.profile(program, call, machine, progress=say)
     facts = api.analyse(program, machine)
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
-    return _show(args, data, listing.program(program, facts, machine, profile))
+    parts = listing.program(program, facts, machine, profile)
+    if args.simulate:
+        if profile is None:
+            raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
+        made = api.simulate(program, machine, profile=profile)
+        data |= simulation.data(made)
+        parts += ["", *simulation.answer(made, machine, len(program.instructions))]
+    return _show(args, data, parts)
 
 
 def _simulate(args: argparse.Namespace) -> None:
@@ -334,7 +341,7 @@ def _reproduce(args: argparse.Namespace) -> None:
 
 def _validate(args: argparse.Namespace) -> None:
     machine = api.load_machine(args.gpu)
-    errors = api.validate(machine.id)
+    errors = api.validate(machine.id, simulated=args.simulate)
     _show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
 
 

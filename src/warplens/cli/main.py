@@ -87,6 +87,7 @@ def parser() -> argparse.ArgumentParser:
 
     validate = commands.add_parser("validate", help="each model's error over the measurements that ship")
     validate.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
+    validate.add_argument("--simulate", action="store_true", help="the simulator too (a minute or two)")
     _json(validate)
     return top
 

@@ -20,7 +20,16 @@ POLICIES = {
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
 # In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
 # worksheet, which puts all on the CUDA cores.
-PIPES = ("cuda cores", "integer", "product", "sfu units", "fp64 units", "tensor cores", "shared memory", "memory system")
+PIPES = (
+    "cuda cores",
+    "integer",
+    "product",
+    "sfu units",
+    "fp64 units",
+    "tensor cores",
+    "shared memory",
+    "memory system",
+)
 _SM_WIDE = ("shared memory", "memory system")
 _QUEUED = ("sfu units", "shared memory", "shuffle")
 INFINITE = 1e30

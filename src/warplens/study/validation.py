@@ -132,10 +132,15 @@ def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """Read a data file from the installed package, or from the checkout it is installed from."""
+    """Read a data file, gzipped JSON."""
+    content: dict[str, Any] = json.loads(gzip.decompress(data_file(name).read_bytes()))
+    return content
+
+
+def data_file(name: str) -> Path:
+    """Return where a data file is: in the installed package, or in the checkout it is installed from."""
     package = Path(__file__).parents[1]
     for folder in (package / "data", package.parents[1] / "data"):
         if (folder / name).is_file():
-            content: dict[str, Any] = json.loads(gzip.decompress((folder / name).read_bytes()))
-            return content
+            return folder / name
     raise FileError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")
