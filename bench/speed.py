@@ -95,22 +95,23 @@ def simulating() -> tuple[float, float, float]:
 
     made = units(load_machine("h200"))
     speeds = []
-    for mix, alpha, warps in (("shared", 16, 32), ("sfu", 8, 64), ("load", 64, 64)):
-        code = mix_code(made, "first", mix, alpha, 1, warps)
+    for other, alpha, warps in (("shared", 16, 32), ("sfu", 8, 64), ("load", 64, 64)):
+        code = mix_code(made, "first", other, alpha, 1, warps)
         run(code, made, Options(), resident=1, blocks=1, limit=1000.0)
         start = time.process_time()
         done = run(code, made, Options(), resident=1, blocks=1, limit=400_000.0).issued
         speeds.append(done / (time.process_time() - start) / 1e6)
     program = (
-        "import time, warplens as wl; w, m = wl.mix(4.0, other='shared'), wl.load_machine('h200'); t = time.process_time();"
-        "wl.simulate(w, m, warps_per_sm=4); print(time.process_time() - t)"
+        "import time, warplens as wl; w, m = wl.mix(4.0, other='shared'), wl.load_machine('h200');"
+        "t = time.process_time(); wl.simulate(w, m, warps_per_sm=4); print(time.process_time() - t)"
     )
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        command = [sys.executable, "-c", program]
         starts = [
-            float(subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout)
+            float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
             for _ in range(2)
-        ]  # fmt: skip
+        ]
     return min(speeds), starts[0], starts[1]
 
 
@@ -177,9 +178,9 @@ def main() -> int:
             missed += speed < 5
             mark = "met" if speed >= 5 else "MISSED"
             print(f"  emulating            {speed:8.1f} M warp instructions/s of {launch}   goal 5 M/s: {mark}")
-    speed, first, later = simulating()
+    simulated, first, later = simulating()
     for what, value, unit, goal, met in (
-        ("simulating", speed, "M warp instructions/s", "5 M/s", speed >= 5),
+        ("simulating", simulated, "M warp instructions/s", "5 M/s", simulated >= 5),
         ("its first start", first, "s, compiling", "6 s", first <= 6),
         ("a later start", later, "s", "1 s", later <= 1),
     ):
