@@ -59,7 +59,7 @@ def workload_of(program: Program, call: KernelCall, profile: Profile, analysis: 
         ilp=max(1.0, ilp),
         mlp=max(1.0, mlp),
         links=_links(program, profile, machine),
-        code=[replace(x, operands=()) for x in program.instructions],
+        code=program.instructions,
         profile=profile,
     )
 

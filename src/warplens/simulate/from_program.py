@@ -107,14 +107,26 @@ def _access(x: Step, profile: Profile | None, i: int) -> dict[str, float]:
     wavefronts = max(1.0, column["wavefronts"] / requests)
     if x.kind not in (at.LOAD, at.STORE):
         return {"passes": wavefronts}
-    missed = asked - column["l2_hit_sectors"]
+    l1_hit = column["l1_hit_sectors"] / sectors if sectors and x.kind == at.LOAD else 0.0
+    l2_hit, wide = column["l2_hit_sectors"] / asked if asked else 1.0, _widened(profile)
+    if x.kind == at.STORE:  # all of them hit; what is written back is known of the whole grid
+        written = sum(t.l2_written_bytes for t in profile.traffic)
+        l2_hit, wide = 1 - min(1.0, profile.dram_written_bytes / written) if written else 1.0, 1.0
+    beyond = max(1e-9, 1 - l1_hit)  # of those that pass L1, and L2, each moves so much more than the mean
+    lines = column["lines"] / requests  # a line at a time, and 64 bytes of it (data/h200/measured.jsonl.gz: l1_load_*)
     return {
-        "passes": wavefronts,
-        "l1_hit": column["l1_hit_sectors"] / sectors if sectors and x.kind == at.LOAD else 0.0,
-        "l2_hit": column["l2_hit_sectors"] / asked if asked else 1.0,
-        "l2_bytes": SECTOR_BYTES * asked / requests,
-        "dram_bytes": SECTOR_BYTES * missed / requests,
+        "passes": max(1.0, lines, min(2.0, sectors / requests / 2)),
+        "l1_hit": l1_hit,
+        "l2_hit": l2_hit,
+        "l2_bytes": SECTOR_BYTES * asked / requests / beyond,
+        "dram_bytes": SECTOR_BYTES * asked / requests / beyond * wide,
     }
+
+
+def _widened(profile: Profile) -> float:
+    """Return how many bytes DRAM gives for each that was asked of it."""
+    missed = sum(t.l2_missed_bytes for t in profile.traffic)
+    return profile.dram_read_bytes / missed if missed else 1.0
 
 
 def _unkept(x: Instruction, before: Instruction | None) -> list[str]:

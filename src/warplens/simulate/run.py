@@ -226,7 +226,7 @@ def _by_turns(
     code: Code, units: Units, options: Options, resident: int, blocks: int, share: float, load: float
 ) -> Measured:
     """Simulate three shares of the iterations, each by rounds of blocks, and go on along the line."""
-    cut = [shortened(code, share * k, MOST_TIMES) for k in (1, 2, 3)]
+    cut = [shortened(code, share * k, MOST_TIMES * k) for k in (1, 2, 3)]
     made = [_by_rounds(c, units, options, resident, blocks, resident, load) for c in cut]
     done = [sum(c.ways[w].instructions for w in c.blocks[0]) for c in cut]
     whole = sum(code.ways[w].instructions for w in code.blocks[0])
