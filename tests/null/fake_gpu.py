@@ -72,7 +72,7 @@ class FakeGpu:
         if data.dtype != np.uint64:
             data[:] = 300 + np.arange(data.size) % 50
             return data
-        function, blocks, threads, arguments = self.last
+        function, _blocks, threads, arguments = self.last
         warps = -(-threads // 32)
         size, trips = arguments[3].value, arguments[4].value
         cycles = min(

@@ -99,7 +99,7 @@ def _measure(args: argparse.Namespace) -> int:
             args.gpu,
             args.shared_gpu,
             cubins,
-        )  # fmt: skip
+        )
     )
     if args.json:
         print(json.dumps(laboratory.summary(outcome), indent=1))

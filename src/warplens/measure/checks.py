@@ -73,7 +73,7 @@ def check(kernel: Kernel, program: Program) -> None:
     if spilled:
         raise CheckError(f"{name}: wanted no local memory, found {spilled[0]}")
     timed = timed_loop(kernel, program)
-    found = Counter({pattern: 0 for pattern in kernel.expect.inside})
+    found = Counter(dict.fromkeys(kernel.expect.inside, 0))
     others: Counter[str] = Counter()
     for instruction in timed:
         pattern = next((p for p in kernel.expect.inside if re.fullmatch(p, instruction.name)), None)

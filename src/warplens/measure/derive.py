@@ -6,6 +6,7 @@ run. Vendor's facts of the file that it goes into are kept: a measured number re
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def _shipped(name: str) -> Machine | None:
 def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
     """Set a value in nested tables; a key that is a number is a place in a list of tables."""
     node: Any = tree
-    for key, following in zip(keys, keys[1:], strict=False):
+    for key, following in itertools.pairwise(keys):
         if isinstance(node, list):
             place = int(key)
             while len(node) <= place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -75,7 +76,7 @@ def plateaus(points: list[tuple[int, float]], step: float = 1.1) -> list[tuple[i
     A level begins where two neighbours are within `step` of one another; sizes between two levels belong to none.
     """
     levels: list[tuple[int, float]] = []
-    for (size, value), (larger, next_value) in zip(points, points[1:], strict=False):
+    for (size, value), (larger, next_value) in itertools.pairwise(points):
         if next_value <= step * value:
             if levels and value <= step * levels[-1][1]:
                 levels[-1] = (larger, levels[-1][1])

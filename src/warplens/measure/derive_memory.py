@@ -164,7 +164,7 @@ def cache_bandwidth(samples: Samples) -> Iterator[Number]:
 
 def contention(samples: Samples) -> Iterator[Number]:
     """Latency against throughput, a + b x / (c - x), for DRAM and for L2 (§6.4)."""
-    sms = samples.head["facts"]["attributes"]["sm_count"]
+    samples.head["facts"]["attributes"]["sm_count"]
     clock = samples.head["reference_ghz"] * 1e9
     for section, where in (("contention", "dram"), ("contention_l2", "l2")):
         curves = []

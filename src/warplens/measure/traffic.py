@@ -17,7 +17,7 @@ def bandwidth(reads: int, writes: int, width: int = 16) -> Kernel:
     name = f"bandwidth_r{reads}_w{writes}_b{width}"
     kind, registers, _ = _VECTOR[width]
     words = width // 4
-    names = ", ".join(f"v[i][{n}]" for n in range(words))
+    ", ".join(f"v[i][{n}]" for n in range(words))
     outputs = ", ".join(f'"=r"(v[i][{n}])' for n in range(words))
     inputs = ", ".join(f'"r"(v[i][{n}])' for n in range(words))
     numbered = "{" + ", ".join(f"%{n + 1}" for n in range(words)) + "}" if words > 1 else "%1"
@@ -56,7 +56,7 @@ def resident(level: str, width: int = 16, store: bool = False, stride: int = 1) 
     kernel makes `trips` trips of 8 accesses per thread. Threads are `stride` elements of `width` bytes apart.
     """
     name = f"{'store' if store else 'load'}_{level}_b{width}_s{stride}"
-    kind, registers, names = _VECTOR[width]
+    kind, registers, _names = _VECTOR[width]
     words = width // 4
     outputs = ", ".join(f'"=r"(v[i][{n}])' for n in range(words))
     inputs = ", ".join(f'"r"(v[i][{n}])' for n in range(words))
