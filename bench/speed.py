@@ -179,13 +179,13 @@ def main() -> int:
             mark = "met" if speed >= 5 else "MISSED"
             print(f"  emulating            {speed:8.1f} M warp instructions/s of {launch}   goal 5 M/s: {mark}")
     simulated, first, later = simulating()
-    for what, value, unit, goal, met in (
+    for what, value, unit, limit, met in (
         ("simulating", simulated, "M warp instructions/s", "5 M/s", simulated >= 5),
         ("its first start", first, "s, compiling", "6 s", first <= 6),
         ("a later start", later, "s", "1 s", later <= 1),
     ):
         missed += not met
-        print(f"  {what:<20} {value:8.2f} {unit}   goal {goal}: {'met' if met else 'MISSED'}")
+        print(f"  {what:<20} {value:8.2f} {unit}   goal {limit}: {'met' if met else 'MISSED'}")
     shown = showing()
     if shown is not None:
         count, seconds = shown
