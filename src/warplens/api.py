@@ -55,7 +55,7 @@ class Comparison(Struct, frozen=True):
     @property
     def headline(self) -> Prediction | None:
         """The answer to show first: the most complete model's that speaks and is physically possible."""
-        names = [name for name in ("volkov-contention", "volkov", *self.possible) if name in self.possible]
+        names = [name for name in ("warplens", "volkov-contention", "volkov", *self.possible) if name in self.possible]
         return self.predictions[names[0]] if names else None
 
 

@@ -31,7 +31,8 @@ class Entry(Struct, frozen=True):
 
 
 MODELS: dict[str, Entry] = {
-    "warplens": Entry("warplens", "ours: two bounds from the machine code and the emulated memory behaviour"),
+    "warplens": Entry("warplens", "ours: the machine code simulated with its emulated memory behaviour"),
+    "warplens-fast": Entry("warplens", "ours in closed form: bounds of the same", {"simulated": False}),
     "volkov": Entry("volkov", "Volkov 2016: latency bound and throughput bound"),
     "volkov-contention": Entry("volkov_contention", "Volkov 2016 §6.5: with memory latency that grows with load"),
     "volkov-contention-refined": Entry("volkov_contention", "the same, two-term fit (G80)", {"refined": True}),

@@ -1,8 +1,9 @@
-"""Our own model, the analytical form: two bounds from the real machine code and the real memory behaviour.
+"""Our own model: the kernel's machine code, simulated on one SM, and the limits of the chip.
 
-    time = launch + rounds of resident blocks, each the longest of
-           - what one warp alone takes (its control codes, its memory latencies under the load that the kernel makes)
-           - what each unit of an SM takes for all its warps: issue, pipes, shared memory, L1
+    time = launch + the longest of
+           - what the simulator says of the blocks of one SM (`warplens`), or, in the analytical form (`warplens-fast`),
+             rounds of resident blocks, each as long as a warp alone takes, with latencies under the kernel's own load
+           - what each unit of an SM takes for all its warps: issue, pipes, shared memory and L1
            - what L2 and DRAM take for the whole grid, over the SMs
 
 It needs a workload that was counted from machine code (`warplens analyze`).
@@ -23,59 +24,73 @@ from warplens.kernel.walk import Walk, lone_warp_cycles, walk
 from warplens.machine import Machine
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
+from warplens.simulate.simulation import simulate
 
 NAME = "warplens"
 SECTOR_BYTES = 32
 _ROUNDS = 12  # of the fixed point
 
 
-def predict(workload: Workload, machine: Machine, residency: Residency) -> Prediction:
-    """Predict a kernel's time from its code and its profile."""
+def predict(workload: Workload, machine: Machine, residency: Residency, *, simulated: bool = True) -> Prediction:
+    """Predict a kernel's time from its code and its profile; the analytical form where it is not to be `simulated`."""
     profile = workload.profile
     if profile is None or not workload.code:
         raise MissingField(NAME, f"workload {workload.name}", "profile (count it with `warplens analyze`)")
-    busy = units(workload.code, profile, machine)
-    sms = machine.chip.sm_count
-    blocks = profile.grid_blocks
+    sms, blocks = machine.chip.sm_count, profile.grid_blocks
     on_busiest = math.ceil(blocks / sms)
     uneven = on_busiest * sms / blocks
-    rounds = math.ceil(on_busiest / float(residency.blocks_per_sm))
     chip = {"dram bandwidth": dram_cycles(profile, machine), "l2 bandwidth": l2_cycles(workload.code, profile, machine)}
-    on_sm = {name: cycles / sms * uneven for name, cycles in busy.items()}
-    slowest = max([*on_sm.values(), *chip.values()])
-    ways = [(walk(path), path.warps) for path in profile.paths]
-    replace = machine.sm.block_replacement_cycles or 0.0
-    replace += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
-    cycles, latency = slowest, 0.0
-    for _ in range(_ROUNDS):
-        levels = Levels.under_load(profile, machine, cycles)
-        each = warp_cycles(workload.code, profile, ways, machine, levels)
-        latency = rounds * (each + replace)
-        new = max(slowest, latency)
-        if abs(new - cycles) < 1e-3 * cycles:
-            break
-        cycles = 0.5 * (cycles + new)
+    busy = {name: c / sms * uneven for name, c in units(workload.code, profile, machine).items()}
+    slowest = max([*busy.values(), *chip.values()])
+    rounds = math.ceil(on_busiest / float(residency.blocks_per_sm))
+    latency, levels = _latency_bound(workload, profile, machine, rounds, slowest)
+    terms = {
+        "warp latency": Term(latency / rounds, "cycles", "alone on an SM"),
+        "rounds": Term(rounds),
+        "dram latency": Term(levels.dram, "cycles", "under load"),
+        "l2 latency": Term(levels.l2, "cycles", "under load"),
+    }
+    limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     cycles = max(slowest, latency)
+    notes: list[str] = []
+    if simulated:
+        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
+        terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
+        terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
+        cycles, notes = max(slowest, run.cycles), [*run.notes]
     start = (machine.launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
-    limits: dict[str, Number] = {"latency": latency, **chip, **on_sm}
     return answer(
-        NAME,
+        NAME if simulated else f"{NAME}-fast",
         workload,
         machine,
         residency,
         cycles=cycles + start,
-        bounds={name: value >= cycles for name, value in limits.items()},
+        bounds={name: value >= 0.999 * max(slowest, latency) for name, value in limits.items()},
         limits=limits,
-        terms={
-            "warp latency": Term(latency / rounds, "cycles"),
-            "rounds": Term(rounds),
-            "uneven": Term(uneven),
-            "dram latency": Term(levels.dram, "cycles"),
-            "l2 latency": Term(levels.l2, "cycles"),
-            "launch": Term(start, "cycles"),
-            **{f"{name} cycles": Term(value, "cycles") for name, value in limits.items()},
-        },
+        terms={**terms, "launch": Term(start, "cycles")},
+        notes=notes,
     )
+
+
+def _latency_bound(
+    workload: Workload, profile: Profile, machine: Machine, rounds: int, slowest: float
+) -> tuple[float, Levels]:
+    """Return the cycles of all rounds of blocks if each takes what its longest warp takes alone, and the latencies.
+
+    Latencies grow with the traffic, which is the slower the longer they are: a fixed point.
+    """
+    ways = [(walk(path), path.warps) for path in profile.paths]
+    between = machine.sm.block_replacement_cycles or 0.0
+    between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
+    cycles = slowest
+    for _ in range(_ROUNDS):
+        levels = Levels.under_load(profile, machine, cycles)
+        latency = rounds * (warp_cycles(workload.code, profile, ways, machine, levels) + between)
+        new = max(slowest, latency)
+        if abs(new - cycles) < 1e-3 * cycles:
+            break
+        cycles = 0.5 * (cycles + new)
+    return latency, levels
 
 
 class Levels(Struct, frozen=True):
