@@ -30,7 +30,7 @@ __all__ = [
     "SimulationOptions", "Workload", "analyse", "analyze", "architecture",
     "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
     "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
-    "predict", "predict_all", "profile", "program_of", "reproduce", "simulate", "validate",
+    "predict", "predict_all", "profile", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -259,6 +259,13 @@ def validate(gpu: str = DEFAULT_GPU, *, simulated: bool = False) -> list[ModelEr
             raise WarplensError("the simulator is compared with measured mixes of the H200 only")
         found.append(error(simulate_mixes()))
     return sorted(found, key=lambda e: e.mean_percent)
+
+
+def validate_kernels(
+    gpu: str = DEFAULT_GPU, models: list[str] | None = None, progress: Callable[[str], None] | None = None
+) -> list[study.KernelError]:
+    """Return each model's error over the measured kernels, on those it may be tuned by and on the test set."""
+    return study.validate_kernels(gpu, models, progress)
 
 
 def _workload(given: Workload | str | Path) -> Workload:

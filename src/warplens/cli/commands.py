@@ -341,8 +341,13 @@ def _reproduce(args: argparse.Namespace) -> None:
 
 def _validate(args: argparse.Namespace) -> None:
     machine = api.load_machine(args.gpu)
+    if args.kernels:
+        names = None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
+        with _watching("validating") as say:
+            found = api.validate_kernels(machine.id, names, say)
+        return _show(args, {"gpu": machine.id, "kernels": found}, terminal.kernel_errors(found, machine))
     errors = api.validate(machine.id, simulated=args.simulate)
-    _show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
+    return _show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
 
 
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:

@@ -88,6 +88,10 @@ def parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="each model's error over the measurements that ship")
     validate.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
     validate.add_argument("--simulate", action="store_true", help="the simulator too (a minute or two)")
+    validate.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
+    validate.add_argument(
+        "--models", metavar="NAME[,NAME]", help="with --kernels: only these (default: all but the simulated `warplens`)"
+    )
     _json(validate)
     return top
 

@@ -24,7 +24,7 @@ from warplens.api import Comparison
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.models import Curve, Prediction
-from warplens.study import Item, ModelError, Row
+from warplens.study import Item, KernelError, ModelError, Row
 from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
@@ -214,6 +214,26 @@ def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
     ]  # fmt: skip
     headers = ["model", "points", "mean error", "median", "worst", "at", "unphysical"]
     return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 4, 6})]
+
+
+def kernel_errors(found: list[KernelError], machine: Machine) -> list[RenderableType]:
+    """Render the accuracy over measured kernels, the most accurate on the test set first."""
+    test = [e for e in found if e.part == "test"]
+    if not test:
+        return [Text("no model gives a time for a measured kernel", "bold red")]
+    best = test[0]
+    lead = (
+        f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.launches} launches "
+        "of the test set"
+    )
+    rows: list[list[RenderableType]] = [
+        [e.model, e.part, str(e.launches), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
+         f"{e.bias_percent:+.1f} %", f"{e.within_20_percent:.0f} %", f"{e.rank_correlation:.3f}",
+         f"{e.worst_percent:+.0f} %", e.worst_at]
+        for e in found
+    ]  # fmt: skip
+    headers = ["model", "set", "launches", "mean error", "median", "bias", "within 20 %", "rank", "worst", "at"]
+    return [Text(lead, "bold"), "", table(headers, rows, {2, 3, 4, 5, 6, 7, 8})]
 
 
 def verdicts(totals: dict[str, int]) -> Text:

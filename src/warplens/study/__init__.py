@@ -2,6 +2,10 @@
 
 from warplens.study.catalogue import item_ids, reproduce
 from warplens.study.item import Item, Plot, Row, Series, counts
+from warplens.study.kernels import KernelError, validate_kernels
 from warplens.study.validation import ModelError, validate
 
-__all__ = ["Item", "ModelError", "Plot", "Row", "Series", "counts", "item_ids", "reproduce", "validate"]
+__all__ = [
+    "Item", "KernelError", "ModelError", "Plot", "Row", "Series", "counts", "item_ids", "reproduce", "validate",
+    "validate_kernels",
+]  # fmt: skip

@@ -8,6 +8,7 @@ looks at its residuals when a model is changed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import WarplensError, nearest
 from warplens.kernel import Workload
 from warplens.machine import Machine, load_machine
 from warplens.models import MODELS, predict
@@ -23,6 +24,7 @@ from warplens.study.validation import read
 
 _FOLDERS = {"h200": "h200/kernels"}
 Part = Literal["train", "test"]
+PARTS: tuple[Part, Part] = ("train", "test")
 
 
 class Launch(Struct, frozen=True):
@@ -78,21 +80,32 @@ def launches(gpu: str = "h200") -> list[Launch]:
     ]
 
 
-def validate_kernels(gpu: str = "h200") -> list[KernelError]:
-    """Return the error of each model over each set, the most accurate on the test set first."""
+def validate_kernels(
+    gpu: str = "h200", models: Iterable[str] | None = None, progress: Callable[[str], None] | None = None
+) -> list[KernelError]:
+    """Return the error of each model (or of those named) over each set, the most accurate on the test set first.
+
+    The simulated model is among them only where it is named: it takes seconds for a launch.
+    """
     machine, measured = load_machine(gpu), launches(gpu)
     made: list[KernelError] = []
-    for model in MODELS:
-        for part in ("train", "test"):
-            found = _error(model, part, machine, [x for x in measured if x.part == part])
+    for model in models or [name for name in MODELS if name != "warplens"]:
+        if model not in MODELS:
+            raise WarplensError(f"unknown model {model!r}{nearest(model, MODELS)}")
+        for part in PARTS:
+            chosen = [x for x in measured if x.part == part]
+            found = _error(model, part, machine, chosen, progress or (lambda text: None))
             made += [found] if found is not None else []
     order = {e.model: e.mean_percent for e in made if e.part == "test"}
     return sorted(made, key=lambda e: (order.get(e.model, np.inf), e.part == "train"))
 
 
-def _error(model: str, part: Part, machine: Machine, measured: list[Launch]) -> KernelError | None:
+def _error(
+    model: str, part: Part, machine: Machine, measured: list[Launch], progress: Callable[[str], None]
+) -> KernelError | None:
     predicted: dict[str, tuple[float, float]] = {}
     for launch in measured:
+        progress(f"{model}, {launch.name}")
         try:
             seconds = predict(launch.workload, machine, model).seconds
         except WarplensError:
