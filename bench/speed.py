@@ -102,15 +102,14 @@ def simulating() -> tuple[float, float, float]:
         done = run(code, made, Options(), resident=1, blocks=1, limit=400_000.0).issued
         speeds.append(done / (time.process_time() - start) / 1e6)
     program = (
-        "import time, warplens as wl; w, m = wl.mix(4.0, other='shared'), wl.load_machine('h200');"
+        "import time, warplens as wl; w, m = wl.mix(4.0, other='shared'), wl.load_machine('h200'); "
         "t = time.process_time(); wl.simulate(w, m, warps_per_sm=4); print(time.process_time() - t)"
     )
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
         command = [sys.executable, "-c", program]
         starts = [
-            float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-            for _ in range(2)
+            float(subprocess.run(command, env=environment, capture_output=True, check=True).stdout) for _ in range(2)
         ]
     return min(speeds), starts[0], starts[1]
 

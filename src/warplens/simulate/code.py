@@ -18,6 +18,9 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+LONG_TURNS = 24  # loops up to so many turns are never cut
+
+
 class Step(Struct, frozen=True, kw_only=True):
     """One instruction. Latencies and intervals in cycles; `waits` are slots, each with cycles to add to its time."""
 
@@ -53,9 +56,12 @@ class Way(Struct, frozen=True):
         """Instructions from start to end."""
         return sum(times * sum(stop - first for first, stop in runs) for runs, times in self.segments)
 
-    def shortened(self, share: float, most: int) -> Way:
-        """Return the way with sequences that come more than `most` times cut to a share of their times."""
-        cut = [(runs, times if times <= most else max(most, round(times * share))) for runs, times in self.segments]
+    def shortened(self, turns: int, share: float) -> Way:
+        """Return the way with long sequences cut to a share of their times, but to so many turns at least.
+
+        Sequences that come no more than three times as often as `turns` asks for stay whole.
+        """
+        cut = [(runs, times if times <= LONG_TURNS else max(turns, round(times * share))) for runs, times in self.segments]
         return Way(cut)
 
 
@@ -150,6 +156,6 @@ def straight(steps: list[Step], times: int = 1) -> Way:
     return Way([([(0, len(steps))], times)])
 
 
-def shortened(code: Code, share: float, most: int) -> Code:
+def shortened(code: Code, turns: int, share: float) -> Code:
     """Return the code with every way cut (`Way.shortened`)."""
-    return replace(code, ways=[way.shortened(share, most) for way in code.ways])
+    return replace(code, ways=[way.shortened(turns, share) for way in code.ways])

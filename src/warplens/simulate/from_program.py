@@ -10,12 +10,13 @@ import re
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
-from warplens.machine import KINDS
+from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.units import Units
@@ -42,9 +43,9 @@ def from_program(
         instructions = program
     if any(x.control is None for x in instructions):
         raise WarplensError(f"{name}: no control codes; simulate a listing instead")
-    steps, before = [], None
+    steps, before, traffic = [], None, _traffic(instructions, units, profile)
     for i, x in enumerate(instructions):
-        steps.append(_step(x, before, units, profile, i))
+        steps.append(_step(x, before, units, profile, i, traffic))
         before = x
     notes = []
     if profile is not None:
@@ -59,7 +60,9 @@ def from_program(
     return Code(name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, notes=notes)
 
 
-def _step(x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int) -> Step:
+def _step(
+    x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int, traffic: _Traffic
+) -> Step:
     machine, unit, control = units.machine, units.unit(x.kind, program=True), x.control
     assert control is not None
     kind = unit.kind
@@ -93,33 +96,54 @@ def _step(x: Instruction, before: Instruction | None, units: Units, profile: Pro
         bank_writes=_banks(x.writes),
     )
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
-        made = msgspec.structs.replace(made, **_access(made, profile, i))
+        made = msgspec.structs.replace(made, **_access(made, machine, profile, i, traffic))
     return made
 
 
-def _access(x: Step, profile: Profile | None, i: int) -> dict[str, float]:
+class _Traffic(Struct, frozen=True):
+    """What the profile says of DRAM, where its counts of sectors do not: bytes per byte that loads miss or stores ask."""
+
+    read: float = 1.0
+    written: float = 1.0
+
+
+def _traffic(instructions: Sequence[Instruction], units: Units, profile: Profile | None) -> _Traffic:
+    if profile is None or not profile.traffic:
+        return _Traffic()
+    missed = asked = 0.0
+    for i, x in enumerate(instructions):
+        kind = units.unit(x.kind).kind
+        if kind == at.LOAD:
+            missed += SECTOR_BYTES * (profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i])
+        elif kind == at.STORE:
+            asked += SECTOR_BYTES * profile.counts["l2_sectors"][i]
+    return _Traffic(
+        profile.dram_read_bytes / missed if missed else 1.0, profile.dram_written_bytes / asked if asked else 1.0
+    )
+
+
+def _access(x: Step, machine: Machine, profile: Profile | None, i: int, traffic: _Traffic) -> dict[str, float]:
     """Return what one execution of an access asks of its pipe, of L2 and of DRAM: means over the whole grid."""
     if profile is None or not profile.counts["requests"][i]:
-        full = 4 * SECTOR_BYTES if x.kind in (at.LOAD, at.STORE) else 0.0
+        full = 4 * SECTOR_BYTES if profile is None and x.kind in (at.LOAD, at.STORE) else 0.0
         return {"l2_bytes": full, "dram_bytes": full}
     column = {name: values[i] for name, values in profile.counts.items()}
     requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
     wavefronts = max(1.0, column["wavefronts"] / requests)
     if x.kind not in (at.LOAD, at.STORE):
         return {"passes": wavefronts}
-    l1_hit = column["l1_hit_sectors"] / sectors if sectors and x.kind == at.LOAD else 0.0
-    l2_hit, wide = column["l2_hit_sectors"] / asked if asked else 1.0, _widened(profile)
-    if x.kind == at.STORE:  # all of them hit; what is written back is known of the whole grid
-        written = sum(t.l2_written_bytes for t in profile.traffic)
-        l2_hit, wide = 1 - min(1.0, profile.dram_written_bytes / written) if written else 1.0, 1.0
-    beyond = max(1e-9, 1 - l1_hit)  # of those that pass L1, and L2, each moves so much more than the mean
-    lines = column["lines"] / requests  # a line at a time, and 64 bytes of it (data/h200/measured.jsonl.gz: l1_load_*)
+    missed = asked - column["l2_hit_sectors"]
+    load = x.kind == at.LOAD
+    memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
+    beyond = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
     return {
-        "passes": max(1.0, lines, min(2.0, sectors / requests / 2)),
-        "l1_hit": l1_hit,
-        "l2_hit": l2_hit,
-        "l2_bytes": SECTOR_BYTES * asked / requests / beyond,
-        "dram_bytes": SECTOR_BYTES * asked / requests / beyond * wide,
+        # A wavefront or a line takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
+        "passes": max(1.0, max(wavefronts, column["lines"] / requests) / interval),
+        "latency": x.latency + beyond * (memory.extra_transaction_cycles or 0.0),
+        "l1_hit": column["l1_hit_sectors"] / sectors if sectors and load else 0.0,
+        "l2_hit": column["l2_hit_sectors"] / asked if asked and load else 0.0,
+        "l2_bytes": SECTOR_BYTES * asked / requests,
+        "dram_bytes": SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written),
     }
 
 

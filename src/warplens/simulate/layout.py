@@ -31,10 +31,10 @@ TIME_LIMIT, REPLACE, BARRIER_WAIT, BRANCH_TAKEN, STAGGER, L1_LATENCY, L2_LATENCY
 LOADED, MARK_EVERY = range(9, 11)  # LOADED: cycles that the load of the memory adds to an access to DRAM
 SETTING_COLUMNS = 11
 
-# Why a warp waits, in Nsight Compute's names.
+# Why a warp waits, in the names of Nsight Compute's source page (`stall_long_sb`: a long scoreboard).
 REASONS = (
-    "selected", "wait", "short_scoreboard", "long_scoreboard", "barrier", "branch_resolving", "math_pipe_throttle",
-    "mio_throttle", "lg_throttle", "dispatch_stall", "not_selected",
+    "selected", "wait", "short_sb", "long_sb", "barrier", "branch_resolving", "math", "mio", "lg", "dispatch",
+    "not_selected",
 )  # fmt: skip
 SELECTED, WAIT, SHORT, LONG, AT_BARRIER, RESOLVING, MATH, MIO, LG, DISPATCH, NOT_SELECTED = range(11)
 

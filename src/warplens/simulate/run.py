@@ -19,13 +19,13 @@ from warplens.errors import WarplensError
 from warplens.simulate import engine as engine_module
 from warplens.simulate import layout as at
 from warplens.simulate import parts
-from warplens.simulate.code import Arrays, Code, Floats, Ints, arrays, shortened
+from warplens.simulate.code import LONG_TURNS, Arrays, Code, Floats, Ints, arrays, shortened
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.units import INFINITE, PIPES, Units, policy
 
 BUDGET = 300_000  # instructions of one run, unless it is to be full
 MARKS = 24  # a steady state is cut into so many parts; the first quarter is left out
-MOST_TIMES = 8  # loops up to so many turns are never cut
+TURNS = 8  # a loop is cut to so many turns at least, then to twice and three times as many
 
 
 class Options(Struct, frozen=True):
@@ -205,7 +205,7 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     per_block = sum(code.ways[w].instructions for w in code.blocks[0]) * code.streams
     short = code
     if not options.full and per_block * resident * 3 > BUDGET and _long_loops(code):
-        short = shortened(code, BUDGET / 16 / (per_block * resident), MOST_TIMES)
+        short = shortened(code, TURNS, BUDGET / 16 / (per_block * resident))
     some = blocks if options.full else min(blocks, resident * max(2, BUDGET // (8 * per_block * resident)))
 
     def traffic(load: float) -> float:
@@ -226,7 +226,7 @@ def _by_turns(
     code: Code, units: Units, options: Options, resident: int, blocks: int, share: float, load: float
 ) -> Measured:
     """Simulate three shares of the iterations, each by rounds of blocks, and go on along the line."""
-    cut = [shortened(code, share * k, MOST_TIMES * k) for k in (1, 2, 3)]
+    cut = [shortened(code, TURNS * k, share * k) for k in (1, 2, 3)]
     made = [_by_rounds(c, units, options, resident, blocks, resident, load) for c in cut]
     done = [sum(c.ways[w].instructions for w in c.blocks[0]) for c in cut]
     whole = sum(code.ways[w].instructions for w in code.blocks[0])
@@ -234,7 +234,7 @@ def _by_turns(
     left = whole - done[-1]
     cycles = made[-1].cycles + (made[-1].cycles - made[0].cycles) / max(1, done[-1] - done[0]) * left
     error = abs(slopes[1] - slopes[0]) * left / 2 + made[-1].error_cycles * whole / done[-1]
-    note = f"loops extrapolated: {100 * done[-1] / whole:.2g} % of their iterations were simulated"
+    note = f"loops extrapolated: {100 * done[-1] / whole:.2g} % of the instructions of a block were simulated"
     issued = sum(m.simulated_instructions for m in made)
     return Measured(cycles, error, issued, load, made[-1].run, [note, *made[-1].notes])
 
@@ -258,7 +258,7 @@ def _by_rounds(
 
 
 def _long_loops(code: Code) -> bool:
-    return any(times > MOST_TIMES for way in code.ways for _, times in way.segments)
+    return any(times > LONG_TURNS for way in code.ways for _, times in way.segments)
 
 
 def _deadlock(code: Code, counts: Ints, ended: int, blocks: int) -> WarplensError:

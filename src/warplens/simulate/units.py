@@ -130,6 +130,9 @@ def units(machine: Machine, active_sms: float | None = None) -> Units:
         pipes[PIPES.index("memory system"), at.INTERVAL] = cache.l1_request_interval_cycles
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
+    if memory.queued_loads_per_sm is not None and cache.l1_request_interval_cycles is not None:
+        queue = memory.queued_loads_per_sm * cache.l1_request_interval_cycles
+        pipes[PIPES.index("memory system"), at.DEPTH] = queue
     settings = np.zeros(at.SETTING_COLUMNS)
     settings[at.TIME_LIMIT] = INFINITE
     settings[at.MARK_EVERY] = INFINITE
