@@ -61,7 +61,9 @@ class Way(Struct, frozen=True):
 
         Sequences that come no more than three times as often as `turns` asks for stay whole.
         """
-        cut = [(runs, times if times <= LONG_TURNS else max(turns, round(times * share))) for runs, times in self.segments]
+        cut = [
+            (runs, times if times <= LONG_TURNS else max(turns, round(times * share))) for runs, times in self.segments
+        ]
         return Way(cut)
 
 

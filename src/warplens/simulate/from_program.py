@@ -101,7 +101,7 @@ def _step(
 
 
 class _Traffic(Struct, frozen=True):
-    """What the profile says of DRAM, where its counts of sectors do not: bytes per byte that loads miss or stores ask."""
+    """What the profile says of DRAM, where its sectors do not: bytes per byte that loads miss or stores ask for."""
 
     read: float = 1.0
     written: float = 1.0
@@ -135,22 +135,20 @@ def _access(x: Step, machine: Machine, profile: Profile | None, i: int, traffic:
     missed = asked - column["l2_hit_sectors"]
     load = x.kind == at.LOAD
     memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
-    beyond = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
+    extra = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
+    l1_hit = column["l1_hit_sectors"] / sectors if sectors and load else 0.0
+    l2_hit = column["l2_hit_sectors"] / asked if asked and load else 0.0
+    beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
+    far = max(1e-9, beyond * (1 - l2_hit))
     return {
         # A wavefront or a line takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
         "passes": max(1.0, max(wavefronts, column["lines"] / requests) / interval),
-        "latency": x.latency + beyond * (memory.extra_transaction_cycles or 0.0),
-        "l1_hit": column["l1_hit_sectors"] / sectors if sectors and load else 0.0,
-        "l2_hit": column["l2_hit_sectors"] / asked if asked and load else 0.0,
-        "l2_bytes": SECTOR_BYTES * asked / requests,
-        "dram_bytes": SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written),
+        "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
+        "l1_hit": l1_hit,
+        "l2_hit": l2_hit,
+        "l2_bytes": SECTOR_BYTES * asked / requests / beyond,
+        "dram_bytes": SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far,
     }
-
-
-def _widened(profile: Profile) -> float:
-    """Return how many bytes DRAM gives for each that was asked of it."""
-    missed = sum(t.l2_missed_bytes for t in profile.traffic)
-    return profile.dram_read_bytes / missed if missed else 1.0
 
 
 def _unkept(x: Instruction, before: Instruction | None) -> list[str]:
