@@ -1,0 +1,62 @@
+"""The simulator on machine code: a lone warp to the cycle, and real kernels' stalls against Nsight Compute's sampling."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from warplens import api
+from warplens.frontend import load_program
+from warplens.kernel.flow import flow_graph
+from warplens.machine import load_machine
+from warplens.simulate import layout as at
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.run import Options, run
+from warplens.simulate.units import units
+
+pytestmark = pytest.mark.cuda
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "data" / "h200"
+CYCLES = {name: min(cycles) for name, cycles in json.loads((DATA / "lone_warp.json").read_text())["cycles"].items()}
+# Straight code between the two reads of the clock, four times in a loop.
+STRAIGHT = (
+    "fadd_ilp1", "fadd_ilp2", "fmul_ilp1", "ffma_ilp1", "ffma_ilp4", "ffma_ilp8", "imad_ilp1", "lop3_ilp1", "shf_ilp1",
+    "mixed_int", "mufu_ilp1", "mufu_ilp4", "ex2_ilp1", "mufu_fadd", "mufu_fadd4", "dfma_ilp1", "dfma_ilp4", "dadd_ilp1",
+    "popc_ilp1", "shfl_ilp1", "convert_ilp1", "lds_ilp1", "lds_ilp4", "barriers", "barrier_fadd",
+)  # fmt: skip
+# Launches of examples/ whose stall reasons agree with Nsight's within ten points; the others are in docs/simulator.md.
+FAST = ("vector_add", "itilp", "loads")
+SLOW = (
+    "vabs", "reduction_k6", "reduction_k0_k2", "itilp.ilp4", "angular_tiled", "cutoff_binned", "histogram", "sepia",
+    "permute_trivial", "mb.mb4-coalesced", "mb.mb4-uncoalesced", "permute_random",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
+    program, made = load_program(DATA / "lone_warp.cubin", name), units(load_machine("h200"))
+    flow = flow_graph(program)
+    loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
+    first, stop = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks) + 1
+    way = Way([([(0, stop)], 1), ([(first, stop)], 3), ([(stop, len(program.instructions))], 1)])
+    done = run(from_program(program, made, ways=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1)
+    clocks = [i for i, x in enumerate(program.instructions) if "CLOCK" in x.text]
+    at_clock = {int(row[3]): int(row[0]) for row in done.events if row[1] == at.ISSUED and int(row[3]) in clocks}
+    assert at_clock[clocks[1]] - at_clock[clocks[0]] == CYCLES[name]
+
+
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_stall_reasons_agree_with_nsight_within_ten_points(name: str) -> None:
+    seen = json.loads(gzip.decompress((DATA / "kernels" / "ncu.json.gz").read_bytes()))["launches"][name]["stalls"]
+    total = sum(map(sum, seen.values()))
+    shares = {reason: sum(samples) / total for reason, samples in seen.items()}
+    file = next(ROOT.glob(f"examples/**/{name.partition('.')[0]}.toml"))
+    workload = api.analyze(None, api.load_launch(file, name.partition(".")[2]), "h200")
+    made = api.simulate(workload, "h200").stalls
+    largest = sorted(shares, key=lambda reason: -shares[reason])[:3]
+    assert all(abs(shares[reason] - made.get(reason, 0.0)) <= 0.10 for reason in largest), (shares, made)
+    assert max(shares, key=lambda r: shares[r]) == max(made, key=lambda r: made[r])
