@@ -1,4 +1,4 @@
-"""The simulator on machine code: a lone warp to the cycle, and real kernels' stalls against Nsight Compute's sampling."""
+"""Machine code in the simulator: a lone warp to the cycle, and stalls and times of examples against an H200."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
     loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
     first, stop = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks) + 1
     way = Way([([(0, stop)], 1), ([(first, stop)], 3), ([(stop, len(program.instructions))], 1)])
-    done = run(from_program(program, made, ways=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1)
+    done = run(
+        from_program(program, made, ways=[way], blocks=[[0]]), made, Options(events=20_000), resident=1, blocks=1
+    )
     clocks = [i for i, x in enumerate(program.instructions) if "CLOCK" in x.text]
     at_clock = {int(row[3]): int(row[0]) for row in done.events if row[1] == at.ISSUED and int(row[3]) in clocks}
     assert at_clock[clocks[1]] - at_clock[clocks[0]] == CYCLES[name]
