@@ -26,7 +26,7 @@ OLD = ("sm_75",)
 AMPERE = ("sm_80", "sm_86", "sm_89")
 NEW = ("sm_90", "sm_100", "sm_120")
 # Architectures of the same generation have the same instructions here: one of each always, the others with test-all.
-SLOW = {"sm_86", "sm_100"}
+SLOW = {"sm_86", "sm_100", "sm_89"}
 
 Array = npt.NDArray[Any]
 

@@ -24,7 +24,15 @@ def _one_of_each() -> list[Kernel]:
     return [*HELPERS, *(chain(op) for op in (*OPERATIONS, *PAIRS)), *others, *mixes]
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+def _marks(arch: str) -> list[pytest.MarkDecorator]:
+    """One architecture always, the others with `make test-all`."""
+    marks = [] if arch == "sm_90" else [pytest.mark.slow]
+    if arch in ("sm_100", "sm_120"):  # the compiler turns the address of shared mixes into F2I: docs/formats/data.md
+        marks.append(pytest.mark.xfail(reason="mixes with shared memory get other instructions there"))
+    return marks
+
+
+@pytest.mark.parametrize("arch", [pytest.param(a, marks=_marks(a)) for a in ARCHITECTURES])
 def test_templates_make_the_machine_code_they_mean(arch: str) -> None:
     built = build(_one_of_each(), arch)
     assert built.errors == {}

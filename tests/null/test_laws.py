@@ -90,9 +90,9 @@ def test_contention_throughput_does_not_fall_with_occupancy(
     assert float(high or 0) >= float(low or 0) * (1 - 1e-9)
 
 
-TIMED = [
-    name for name in MODELS if name not in ("cuda-guide", "cuda-guide-refined", "mowry", "volkov-contention-refined")
-]
+# No time, one GPU only, or machine code needed (tests/cuda/test_own_model.py).
+NEEDS_MORE = ("cuda-guide", "cuda-guide-refined", "mowry", "volkov-contention-refined", "warplens", "warplens-fast")
+TIMED = [name for name in MODELS if name not in NEEDS_MORE]
 
 
 @pytest.mark.parametrize("model", TIMED)

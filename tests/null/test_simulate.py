@@ -42,6 +42,9 @@ def listing(text: str, **values: object) -> Workload:
 # One engine, twice.
 
 
+FEW = ("greedy-youngest", "round-robin")  # plain Python takes its time
+
+
 def case(name: str) -> tuple[Code, str]:
     """Return a code and the GPU to run it on."""
     work, gpu, warps = {
@@ -53,7 +56,7 @@ def case(name: str) -> tuple[Code, str]:
     return from_workload(work, units(load_machine(gpu)), warps), gpu
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [p if p in FEW else pytest.param(p, marks=pytest.mark.slow) for p in POLICIES])
 @pytest.mark.parametrize("name", ["steady mix", "loads", "dual issue", "barriers"])
 def test_compiled_and_plain_python_agree_bit_for_bit(name: str, policy: str) -> None:
     code, gpu = case(name)

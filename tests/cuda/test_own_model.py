@@ -1,0 +1,67 @@
+"""Our own model on emulated kernels: against an H200's times, and its laws."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warplens as wl
+from warplens.errors import WarplensError
+from warplens.study.kernels import is_test, rank_correlation
+
+pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
+ROOT = Path(__file__).parents[2]
+FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
+GPU = wl.load_machine("h200")
+
+
+@cache
+def _workload(name: str) -> wl.Workload:
+    stem, _, variant = name.partition(".")
+    return wl.analyze(None, FILES[stem], GPU, variant=variant)
+
+
+@cache
+def _times() -> dict[str, Any]:
+    file = ROOT / "data" / "h200" / "kernels" / "times.json.gz"
+    return dict(json.loads(gzip.decompress(file.read_bytes()))["launches"])
+
+
+@pytest.mark.parametrize(
+    ("name", "off"), [("saxpy", 0.05), ("vector_add", 0.1), ("divergence.path1", 0.05), ("loads.many", 0.06)]
+)
+def test_times_of_an_h200(name: str, off: float) -> None:
+    seconds = wl.predict(_workload(name), GPU, "warplens").seconds
+    assert seconds == pytest.approx(1e-6 * _times()[name]["warm_us"], rel=off)
+
+
+def test_never_below_a_limit_but_the_latency() -> None:
+    p = wl.predict(_workload("saxpy"), GPU, "warplens")
+    assert float(p.cycles or 0) >= max(float(c) for name, c in p.limits.items() if name != "latency")
+    fast = wl.predict(_workload("saxpy"), GPU, "warplens-fast")
+    assert float(fast.cycles or 0) >= max(float(c) for c in fast.limits.values())
+
+
+def test_a_slower_memory_takes_longer() -> None:
+    w = _workload("saxpy")
+    slow = GPU.with_values(chip__clock_hz=1e9)
+    assert float(wl.predict(w, slow, "warplens-fast").seconds or 0) > 0
+    assert wl.predict(w, GPU, "warplens-fast").bound == "dram bandwidth"
+
+
+def test_without_machine_code_it_says_so() -> None:
+    with pytest.raises(WarplensError, match="needs profile"):
+        wl.predict("saxpy", GPU, "warplens")
+
+
+def test_the_test_set_is_a_third_by_name() -> None:
+    kernels = {name.partition(".")[0] for name in _times()}
+    share = sum(map(is_test, kernels)) / len(kernels)
+    assert 0.2 < share < 0.5
+    assert rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 30, 20])) == pytest.approx(0.5)
