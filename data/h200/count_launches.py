@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> None:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         made[name] = msgspec.to_builtins(workload)
+        made[name]["source"] = workload.source.replace(f"{ROOT}/", "")
         print(f"{name}  {time.perf_counter() - start:.1f} s", flush=True)
     content = {"gpu": "h200", "command": "python data/h200/count_launches.py", "workloads": made}
     part = OUT.with_suffix(".part")
