@@ -28,7 +28,7 @@ ALWAYS |= {"wgmma_sm90a"}
 
 
 def _always(stem: str, arch: str) -> bool:
-    return stem in ALWAYS and (stem != "large" or arch in ("sm_75", "sm_90", "sm_120"))
+    return stem in ALWAYS and (stem != "large" or arch == "sm_90")
 
 
 _ALL = [(s, arch) for s in CORPUS for arch in (("sm_90a",) if "sm90a" in s.stem else ARCHITECTURES)]
