@@ -65,3 +65,12 @@ def test_the_test_set_is_a_third_by_name() -> None:
     share = sum(map(is_test, kernels)) / len(kernels)
     assert 0.2 < share < 0.5
     assert rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 30, 20])) == pytest.approx(0.5)
+
+
+def test_the_report_of_a_kernel_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from warplens.cli import main
+
+    report = tmp_path / "r.html"
+    assert main(["analyze", "--launch", str(FILES["saxpy"]), "--html", str(report)]) == 0
+    assert "limited by: dram bandwidth" in capsys.readouterr().out
+    assert "warplens-fast" in report.read_text()

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 from msgspec import Struct
 
-from warplens.errors import MissingField
+from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Number, Workload
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
@@ -36,6 +37,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     profile = workload.profile
     if profile is None or not workload.code:
         raise MissingField(NAME, f"workload {workload.name}", "profile (count it with `warplens analyze`)")
+    if np.ndim(residency.warps_per_sm):
+        raise WarplensError(f"{NAME} takes one occupancy at a time, not an array")
     sms, blocks = machine.chip.sm_count, profile.grid_blocks
     on_busiest = math.ceil(blocks / sms)
     uneven = on_busiest * sms / blocks
