@@ -1,4 +1,4 @@
-"""The laboratory's kernels, without a GPU: every template compiles for every architecture and is what it means to be."""
+"""The laboratory's kernels, without a GPU: every template compiles for every architecture and is what it means."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_spills_and_stray_traffic_are_refused() -> None:
     spilling = Kernel(
         "spilling",
         "KERNEL(spilling, 1024) { volatile float x[64]; PASSES { START LOOP { x[turn % 64] += value; } STOP } "
-        "record(records, c0, c1, n0, n1, 1); }\n",
+        "record(records, c0, c1, n0, since(n0), 1); }\n",
         Expectation({"FADD": 1}),
     )
     stray = Kernel(
         "stray",
         "KERNEL(stray, 1024) { float x = value; PASSES { START LOOP { x += ((volatile float *)data)[turn]; } STOP } "
-        "KEEP(x == 1.5f) record(records, c0, c1, n0, n1, 1); }\n",
+        "KEEP(x == 1.5f) record(records, c0, c1, n0, since(n0), 1); }\n",
         Expectation({"FADD": 1}, 30),
     )
     errors = build([spilling, stray], "sm_90").errors
