@@ -241,9 +241,9 @@ def simulate(
     )
 
 
-def reproduce(which: str | None = None) -> Iterator[Item]:
-    """Regenerate the papers' tables and figures: all, one paper's, or one item."""
-    return study.reproduce(which)
+def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item]:
+    """Regenerate the papers' tables and figures: all, one paper's, or one item; or those of a measured GPU."""
+    return study.reproduce(which, gpu)
 
 
 def validate(gpu: str = DEFAULT_GPU, *, simulated: bool = False) -> list[ModelError]:

@@ -13,6 +13,7 @@ _SUFFIXES = (
     ("_ops_per_cycle_per_scheduler", "ops/cycle"),
     ("_ops_per_cycle_per_sm", "ops/cycle"),
     ("_warps_per_scheduler", "warps"),
+    ("_flops_per_cycle_per_sm", "flop/cycle"),
     ("_bytes_per_second", "B/s"),
     ("_flops_per_second", "flop/s"),
     ("_warps_per_sm", "warps"),

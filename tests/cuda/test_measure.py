@@ -1,39 +1,52 @@
-"""The laboratory's kernels, without a GPU: every template compiles for every architecture and is what it means to be."""
+"""The laboratory's kernels, without a GPU: every template compiles for every architecture and is what it means."""
 
 from __future__ import annotations
 
 import pytest
 
+from warplens.measure import control, memory, tensor, traffic
 from warplens.measure.build import build
 from warplens.measure.catalogue import HELPERS, entries
-from warplens.measure.chains import chain
+from warplens.measure.chains import chain, uniform
 from warplens.measure.checks import CheckError, check, checked, compiled
 from warplens.measure.operations import OPERATIONS, PAIRS
 from warplens.measure.source import Expectation, Kernel
 
 pytestmark = pytest.mark.cuda
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+BY_NAME = {op.name: op for op in OPERATIONS}
+
+
+def _templates() -> list[Kernel]:
+    """One kernel of every template."""
+    return [
+        *HELPERS, chain(BY_NAME["fadd"]), chain(BY_NAME["lds"], 2), chain(BY_NAME["mufu_rsq"], 1, False, 4, 16),
+        uniform("uniform_int"), memory.stream(4), memory.stream(0, 2, 16, "l2"), memory.chase("l2"), memory.probe("l2"),
+        memory.lines(), traffic.bandwidth(2, 1), traffic.resident("l1", 4), traffic.resident("l2", 16, store=True),
+        traffic.atomic("atom"), traffic.atomic("red"), traffic.distribution(2), traffic.in_flight(), traffic.burst(20),
+        tensor.mma(tensor.MATRICES[0]), tensor.wgmma(tensor.GROUPS[0], 64), control.empty(), control.short_blocks(),
+        control.barrier(), control.branch("uniform"), control.branch("divergent"), control.loop(), control.code(512),
+        control.constant(),
+    ]  # fmt: skip
 
 
 def _one_of_each() -> list[Kernel]:
     """One kernel of every operation, and all those of other templates that are not chains or long loops of code."""
-    others = [
-        k for e in entries() for k in e.kernels if not e.name.startswith(("instruction", "pair", "mix", "control.code"))
-    ]
+    chains = ("instruction", "pair", "mix", "control.code")
+    others = [k for e in entries() for k in e.kernels if not e.name.startswith(chains)]
     mixes = [k for e in entries() if e.name in ("mix.load.a32", "mix.sfu.a3", "mix.shared.a4") for k in e.kernels]
     return [*HELPERS, *(chain(op) for op in (*OPERATIONS, *PAIRS)), *others, *mixes]
 
 
-def _marks(arch: str) -> list[pytest.MarkDecorator]:
-    """One architecture always, the others with `make test-all`."""
-    marks = [] if arch == "sm_90" else [pytest.mark.slow]
-    if arch in ("sm_100", "sm_120"):  # the compiler turns the address of shared mixes into F2I: docs/formats/data.md
-        marks.append(pytest.mark.xfail(reason="mixes with shared memory get other instructions there"))
-    return marks
+def test_templates_make_the_machine_code_they_mean() -> None:
+    built = build(_templates(), "sm_90")
+    assert built.errors == {}
+    assert len(built.cubins) == len(_templates())
 
 
-@pytest.mark.parametrize("arch", [pytest.param(a, marks=_marks(a)) for a in ARCHITECTURES])
-def test_templates_make_the_machine_code_they_mean(arch: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_all_templates_on_every_architecture(arch: str) -> None:
     built = build(_one_of_each(), arch)
     assert built.errors == {}
     assert len(built.cubins) > 120
@@ -62,13 +75,13 @@ def test_spills_and_stray_traffic_are_refused() -> None:
     spilling = Kernel(
         "spilling",
         "KERNEL(spilling, 1024) { volatile float x[64]; PASSES { START LOOP { x[turn % 64] += value; } STOP } "
-        "record(records, c0, c1, n0, n1, 1); }\n",
+        "record(records, c0, c1, n0, since(n0), 1); }\n",
         Expectation({"FADD": 1}),
     )
     stray = Kernel(
         "stray",
         "KERNEL(stray, 1024) { float x = value; PASSES { START LOOP { x += ((volatile float *)data)[turn]; } STOP } "
-        "KEEP(x == 1.5f) record(records, c0, c1, n0, n1, 1); }\n",
+        "KEEP(x == 1.5f) record(records, c0, c1, n0, since(n0), 1); }\n",
         Expectation({"FADD": 1}, 30),
     )
     errors = build([spilling, stray], "sm_90").errors

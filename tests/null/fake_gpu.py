@@ -1,4 +1,4 @@
-"""A GPU that is not there: takes launches, leaves plausible stamps. For the plans, the journal and the redoing of samples."""
+"""A GPU that is not there: takes launches, leaves plausible stamps. For the plans, the journal, redone samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ ATTRIBUTES = {
     "threads_per_block_max": 1024, "shared_per_block_bytes": 49152, "constant_bytes": 65536, "warp_size": 32,
     "clock_khz": 1980000, "sm_count": 12, "memory_clock_khz": 3201000, "memory_bus_bits": 6144, "l2_bytes": 62914560,
     "threads_per_sm_max": 2048, "major": 9, "minor": 0, "l1_for_globals": 1, "shared_per_sm_bytes": 233472,
-    "registers_per_sm": 65536, "shared_per_block_max_bytes": 232448, "blocks_per_sm_max": 32, "shared_reserved_bytes": 1024,
+    "registers_per_sm": 65536, "shared_per_block_max_bytes": 232448, "blocks_per_sm_max": 32,
+    "shared_reserved_bytes": 1024,
 }  # fmt: skip
 
 
@@ -72,7 +73,7 @@ class FakeGpu:
         if data.dtype != np.uint64:
             data[:] = 300 + np.arange(data.size) % 50
             return data
-        function, _blocks, threads, arguments = self.last
+        function, _, threads, arguments = self.last
         warps = -(-threads // 32)
         size, trips = arguments[3].value, arguments[4].value
         cycles = min(

@@ -45,7 +45,10 @@ def test_without_a_driver_one_line_says_so(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_measuring_needs_no_rich() -> None:
-    program = "import sys; sys.modules['rich'] = None; from warplens.cli import main; sys.exit(main(['machine', 'measure', '--list']))"
+    program = (
+        "import sys; sys.modules['rich'] = None; from warplens.cli import main; "
+        "sys.exit(main(['machine', 'measure', '--list']))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "chase.l2" in done.stdout

@@ -26,6 +26,7 @@ from warplens.files import write_whole
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
+from warplens.machine.review import review
 from warplens.models import Prediction
 from warplens.report import analysis, html, listing, occupancy, simulation, terminal
 from warplens.report.data import to_json
@@ -288,18 +289,25 @@ def _value(machine: Machine, dotted: str) -> Any:
 
 def _machine_check(args: argparse.Namespace) -> int:
     results: dict[str, str] = {}
+    remarks: dict[str, list[str]] = {}
     for name in args.files:
         try:
             machine = load_file(Path(name))
             results[name] = f"ok: {machine.name}, {len(machine.sources)} numbers, each with a source"
+            remarks[name] = [str(finding) for finding in review(machine)]
         except WarplensError as error:
             results[name] = str(error)
     wrong = {name: text for name, text in results.items() if not text.startswith("ok: ")}
+    good = [
+        line
+        for name, text in results.items()
+        if name not in wrong
+        for line in (f"{name}: {text}", *(f"  {remark}" for remark in remarks[name]))
+    ]
     if wrong and not args.json:
-        good = [f"{name}: {text}" for name, text in results.items() if name not in wrong]
         terminal.console().print(*good, sep="\n", markup=False) if good else None
         raise WarplensError("; ".join(wrong.values()))
-    _show(args, results, [f"{name}: {text}" for name, text in results.items()])
+    _show(args, {**results, **({"remarks": remarks} if any(remarks.values()) else {})}, good)
     return 2 if wrong else 0
 
 
@@ -322,16 +330,17 @@ def _workload_show(args: argparse.Namespace) -> None:
 
 def _reproduce(args: argparse.Namespace) -> None:
     if args.list:
-        ids = study.item_ids()
+        ids = study.item_ids(args.gpu)
         return _show(args, ids, ids)
     items = _made(args)
     if args.html:
-        write_whole(Path(args.html), html.reproduction(items))
+        write_whole(Path(args.html), html.reproduction(items, args.gpu))
     parts: list[RenderableType] = []
     for it in items:
         if not args.disagreements or any(row.verdict == "differs" for row in it.rows):
             parts += terminal.item(it, all_rows=not args.disagreements)
-    parts += ["", terminal.verdicts(study.counts(items))]
+    if args.gpu is None:
+        parts += ["", terminal.verdicts(study.counts(items))]
     verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in items]
     _show(args, {"items": items, "verdicts": verdicts, "counts": study.counts(items)}, parts)
     if args.html and not args.json:
@@ -352,8 +361,10 @@ def _validate(args: argparse.Namespace) -> None:
 
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:
     """Make the items under a progress bar on stderr, when someone is looking."""
-    makers = study.reproduce(args.what)
-    total = sum(1 for i in study.item_ids() if args.what is None or i == args.what or i.startswith(f"{args.what}-"))
+    makers = study.reproduce(args.what, args.gpu)
+    total = sum(
+        1 for i in study.item_ids(args.gpu) if args.what is None or i == args.what or i.startswith(f"{args.what}-")
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = terminal.console().__class__(stderr=True)
     items = []

@@ -1,4 +1,4 @@
-"""`machine measure` and `machine derive`: apart from the other commands, because they must run where rich is not installed."""
+"""`machine measure` and `machine derive`: apart from the other commands, because they must run without rich."""
 
 from __future__ import annotations
 
@@ -90,17 +90,10 @@ def _measure(args: argparse.Namespace) -> int:
         if built.errors:
             raise WarplensError("; ".join(built.errors.values()))
         return 0
-    outcome = laboratory.measure(
-        laboratory.Request(
-            Path(args.out),
-            only,
-            args.quick,
-            args.repetitions,
-            args.gpu,
-            args.shared_gpu,
-            cubins,
-        )
-    )
+    request = laboratory.Request(
+        Path(args.out), only, args.quick, args.repetitions, args.gpu, args.shared_gpu, cubins
+    )  # fmt: skip
+    outcome = laboratory.measure(request)
     if args.json:
         print(json.dumps(laboratory.summary(outcome), indent=1))
     else:

@@ -15,7 +15,16 @@ from msgspec import Meta, Struct
 
 from warplens.errors import MissingField, WarplensError
 from warplens.files import convert
-from warplens.machine.measured import Atomic, Bandwidth, ConstantCache, InstructionCache, LaunchCost, Operation, Tlb
+from warplens.machine.measured import (
+    Atomic,
+    Bandwidth,
+    ConstantCache,
+    InstructionCache,
+    LaunchCost,
+    Operation,
+    Tensor,
+    Tlb,
+)
 from warplens.machine.quantities import (
     Bytes,
     BytesPerSecond,
@@ -167,6 +176,7 @@ class Sm(Section, frozen=True):
     block_replacement_per_warp_cycles: Cycles | None = None
     branch_taken_cycles: Cycles | None = None
     branch_not_taken_cycles: Cycles | None = None
+    divergence_cycles: Cycles | None = None
     barrier_cycles: Cycles | None = None
     barrier_per_warp_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
@@ -328,6 +338,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     stream_saturation: StreamSaturation | None = None
     latency_distribution: list[LatencyPercentiles] = []
     operations: dict[str, Operation] = {}
+    tensor: dict[str, Tensor] = {}
     atomics: dict[str, Atomic] = {}
     bandwidth: dict[str, Bandwidth] = {}
     launch: LaunchCost = LaunchCost()

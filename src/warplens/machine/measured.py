@@ -29,6 +29,13 @@ class Operation(Section, frozen=True):
     at_95_percent_warps_per_scheduler: Warps | None = None
 
 
+class Tensor(Section, frozen=True):
+    """One matrix instruction: `tensor.f16` of a warp (mma.sync), `tensor.group_f16_256` of four warps (wgmma)."""
+
+    latency_cycles: Interval | None = None
+    peak_flops_per_cycle_per_sm: OpsPerCycle | None = None
+
+
 class Atomic(Section, frozen=True):
     """Atomic additions in one pattern of addresses: `atomics.global_spread`; a thread's addition is one operation."""
 

@@ -44,7 +44,7 @@ def batches(kernels: Iterable[Kernel], arch: str) -> Iterator[list[Kernel]]:
 def build(kernels: Iterable[Kernel], arch: str, folder: Path | None = None, among: Iterable[Kernel] = ()) -> Built:
     """Compile and check kernels; a folder with what was made before saves the work.
 
-    Kernels go into the same batches as all those that they are `among`, so that a folder's files serve any choice of them.
+    Kernels go into the same batches as all those that they are `among`, so that a folder's files serve any choice.
     """
     built = Built({}, {}, [])
     wanted = {kernel.name: kernel for kernel in kernels if kernel.fits(arch)}

@@ -1,13 +1,14 @@
-"""Chains of one instruction, or of one instruction and alpha adds: latency and throughput of arithmetic and shared memory.
+"""Chains of one instruction, or of one and alpha adds: latency and throughput of arithmetic and shared memory.
 
-Every link depends on the one before (Volkov 2016 §5.1, §5.2). `chains` copies run side by side in a thread (§6.3's ILP).
-A measurement takes two kernels of N and 2N links per trip: the difference of their times is that of N links, without
-loop, prologue and stamps.
+Every link depends on the one before (Volkov 2016 §5.1, §5.2). `chains` copies run side by side in a thread (§6.3's
+ILP). A measurement takes two kernels of N and 2N links per trip: the difference of the times of a trip is that of N
+links, without loop, prologue and stamps. All warps run for `size` cycles and count their trips, so that all are there
+all the time, however unequally they are served.
 
-trips: trips of the loop. a: with shared memory a thread's word is its index times a. c: a value that no result is, so that
-results stay alive. out holds the operands: what the chain begins with, four others, and at byte 64 a float that is added.
-They are read from there, thread by thread b bytes further (0), because the compiler then neither knows them, nor computes
-them anew in the loop, nor knows that they are the same in all threads.
+trips: most trips of the loop. a: with shared memory a thread's word is its index times a. c: a value that no result is,
+so that results stay alive. out holds the operands: what the chain begins with, four others, and at byte 64 a float that
+is added. They are read from there, thread by thread b bytes further (0), because the compiler then neither knows them,
+nor computes them anew in the loop, nor knows that they are the same in all threads.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
     kind, word = _TYPES[op.register], _TO_WORD[op.register]
     shared = op.width > 0
     first = "mine + {} * 128" if shared else "given[0]"
-    variables = f"  volatile {kind} *given = (volatile {kind} *)((char *)out + threadIdx.x * b);\n  float zero = ((volatile float *)given)[{ZERO_AT // 4}];\n"
+    variables = f"  volatile {kind} *given = (volatile {kind} *)((char *)out + threadIdx.x * b);\n"
+    variables += f"  float zero = ((volatile float *)given)[{ZERO_AT // 4}];\n"
     variables += "".join(f"  {kind} x{k} = {first.format(k)};\n" for k in range(chains))
     variables += "".join(f"  {kind} {name} = given[{i}];\n" for i, name in enumerate("yzvw", 1))
     adds = f" UNROLL for (int i = 0; i < {alpha}; i++) ADD({{x}});" if alpha else ""
@@ -54,12 +56,13 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
         add = f"{{ float f = __uint_as_float(x); {add.replace('(x)', '(f)')} x = __float_as_uint(f); }}"
     keep = " ^ ".join(word.format(f"x{k}") for k in range(chains))
     return (
-        f'#define LINK(x, p, q, r, s) asm volatile("{op.link}" : "+{c}"(x) : "{c}"(p), "{c}"(q), "{c}"(r), "{c}"(s) : "memory");\n'
+        f'#define LINK(x, p, q, r, s) asm volatile("{op.link}" : "+{c}"(x) '
+        f': "{c}"(p), "{c}"(q), "{c}"(r), "{c}"(s) : "memory");\n'
         f"#define ADD(x) {add}\n"
         f"KERNEL({name}, 1024) {{\n{_SHARED_SETUP.replace('WIDTH', str(op.width)) if shared else ''}"
         f"{variables}"
-        f"  PASSES {{\n    START\n    LOOP {{\n{body}    }}\n    STOP\n  }}\n"
-        f"  KEEP(({keep}) == c)\n  record(records, c0, c1, n0, n1, (u64)trips * {links});\n}}\n"
+        f"  PASSES {{\n    START_TOGETHER\n    TIMED_LOOP {{\n{body}    }} UNTIL_TIME\n    STOP\n  }}\n"
+        f"  KEEP(({keep}) == c)\n  record(records, c0, c1, n0, since(n0), done);\n}}\n"
         "#undef LINK\n#undef ADD\n"
     )
 
@@ -71,3 +74,33 @@ _SHARED_SETUP = f"""\
   for (u32 i = threadIdx.x; i < {_SHARED_WORDS}; i += blockDim.x) words[i] = i % WIDTH ? 0 : shared_address(words + i);
   __syncthreads();
 """
+
+
+_UNIFORM = {
+    "uniform_int": ("x = (x ^ a) + b;", {r"ULOP3.*|UIADD3.*|UIADD": 2}),
+    "uniform_imul": ("x = x * a + b;", {r"UIMAD": 1}),
+}
+
+
+def uniform(name: str, doubled: bool = False) -> Kernel:
+    """Return a chain on the uniform datapath: plain arithmetic on what the compiler knows to be alike in all lanes."""
+    step, expect = _UNIFORM[name]
+    links = 64 if doubled else 32
+    text = f"""\
+KERNEL({name}_n{links}, 1024) {{
+  u32 x = c;
+  PASSES {{
+    START_TOGETHER
+    TIMED_LOOP {{ UNROLL for (int u = 0; u < {links}; u++) {{ {step} }} }} UNTIL_TIME
+    STOP
+  }}
+  KEEP(x == 12345u + (u32)(size >> 32))
+  record(records, c0, c1, n0, since(n0), done);
+}}
+"""
+    facts = {"links": links, "chains": 1, "alpha": 0, "operation": name}
+    counted = {pattern: count * links for pattern, count in expect.items()}
+    return Kernel(f"{name}_n{links}", text, Expectation(counted, 16, over=4), facts=facts)
+
+
+UNIFORM = {name: sum(expect.values()) for name, (_, expect) in _UNIFORM.items()}

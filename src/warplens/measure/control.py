@@ -1,4 +1,4 @@
-"""Kernels about a launch and about control: launch overhead, blocks, barriers, branches, instruction and constant caches."""
+"""Kernels about launches and control: overhead, blocks, barriers, branches, instruction and constant caches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def empty() -> Kernel:
 
 
 def blocks() -> Kernel:
-    """Blocks that last `size` cycles by the clock and stamp begin and end: launch, replacement, tail."""
+    """Blocks that last `size` cycles by the clock and stamp begin and end in both times: the tail of a grid."""
     text = """\
 KERNEL(blocks, 1024) {
   u64 n0 = nanoseconds(), c0 = cycles(), c1;
@@ -24,13 +24,30 @@ KERNEL(blocks, 1024) {
     return Kernel("blocks", text, _ANYTHING)
 
 
+def short_blocks() -> Kernel:
+    """As `blocks`, with the clock read first of all and last of all: what lies between two blocks of an SM."""
+    text = """\
+KERNEL(short_blocks, 1024) {
+  u64 c0 = cycles(), c1;
+  Record *to = records + (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32;
+  if (threadIdx.x % 32 == 0) { to->start = c0; to->start_ns = 0; to->end_ns = 1; to->sm = sm_id(); to->count = 1; }
+  do c1 = cycles(); while (c1 - c0 < size);
+  if (threadIdx.x % 32 == 0) to->end = cycles();
+}
+"""
+    return Kernel("short_blocks", text, _ANYTHING)
+
+
 def warm() -> Kernel:
     """Busy arithmetic for `size` cycles: brings the clocks up."""
     text = """\
 KERNEL(warm, 1024) {
   u64 n0 = nanoseconds(), c0 = cycles(), c1;
   float x = value;
-  do { UNROLL for (int i = 0; i < 256; i++) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x)); c1 = cycles(); } while (c1 - c0 < size);
+  do {
+    UNROLL for (int i = 0; i < 256; i++) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
+    c1 = cycles();
+  } while (c1 - c0 < size);
   KEEP(x == 12345.0f)
   record(records, c0, c1, n0, nanoseconds(), 1);
 }
@@ -45,47 +62,47 @@ def barrier(doubled: bool = False) -> Kernel:
     text = f"""\
 KERNEL({name}, 1024) {{
   PASSES {{
-    START
+    START_TOGETHER
     LOOP {{ UNROLL for (int u = 0; u < {count}; u++) asm volatile("bar.sync 0;" ::: "memory"); }}
     STOP
   }}
-  record(records, c0, c1, n0, n1, (u64)trips * {count});
+  record(records, c0, c1, n0, since(n0), (u64)trips * {count});
 }}
 """
     return Kernel(name, text, Expectation({r"BAR\.SYNC.*": count}, 12), facts={"links": count})
 
 
 def branch(kind: str, doubled: bool = False) -> Kernel:
-    """Branches in a row around eight multiplications: taken, not taken, or divergent, where half the warp goes each way.
+    """Branches in a row, each around dependent multiplications: so many that the compiler makes a branch of it.
 
-    a: lanes below it skip. taken: 32, not taken: 0, divergent: 16.
+    a: lanes below it skip. `uniform`: the compiler knows that all lanes agree, and there is nothing to bring together
+    again; `divergent`: it does not know. Whether a branch is taken is a's: 32 all skip, 0 none, 16 half of them.
     """
     count = 32 if doubled else 16
     name = f"branch_{kind}_n{count}"
-    inner = "".join(["mul.f32 %0, %0, %2; "] * 8)
+    body = 8 if kind == "uniform" else 40
+    inner = "".join(["mul.f32 %0, %0, %2; "] * body)
+    bra = "bra.uni" if kind == "uniform" else "bra"
     one = (
-        f'asm volatile("{{ .reg .pred p; setp.lt.s32 p, %1, %3; @p bra SKIP; {inner} SKIP: }}" '
+        f'asm volatile("{{ .reg .pred p; setp.lt.s32 p, %1, %3; @p {bra} SKIP; {inner} SKIP: }}" '
         ': "+f"(x) : "r"(lane), "f"(y), "r"(limit) : "memory");'
     )
+    lane = "((volatile int *)out)[16]" + ("" if kind == "uniform" else " + threadIdx.x % 32")
     text = f"""\
 KERNEL({name}, 1024) {{
   float x = ((volatile float *)out)[0], y = ((volatile float *)out)[1];
-  int lane = ((volatile int *)out)[16] + threadIdx.x % 32, limit = (int)a;
+  int lane = {lane}, limit = (int)a;
   PASSES {{
-    START
+    START_TOGETHER
     LOOP {{ UNROLL for (int u = 0; u < {count}; u++) {{ {one} }} }}
     STOP
   }}
   KEEP(x == 12345.0f)
-  record(records, c0, c1, n0, n1, (u64)trips * {count});
+  record(records, c0, c1, n0, since(n0), (u64)trips * {count});
 }}
 """
-    return Kernel(
-        name,
-        text,
-        Expectation({"FMUL": 8 * count, r"BRA.*": count}, 4 * count + 20, over=1),
-        facts={"links": count, "kind": kind},
-    )
+    expect = Expectation({"FMUL": body * count, r"BRA.*": count}, 4 * count + 20, over=1)
+    return Kernel(name, text, expect, facts={"links": count, "kind": kind, "body": body})
 
 
 def loop(doubled: bool = False) -> Kernel:
@@ -96,12 +113,12 @@ def loop(doubled: bool = False) -> Kernel:
 KERNEL({name}, 1024) {{
   float x = ((volatile float *)out)[0], y = ((volatile float *)out)[1];
   PASSES {{
-    START
+    START_TOGETHER
     LOOP {{ UNROLL for (int u = 0; u < {count}; u++) asm volatile("add.f32 %0, %0, %1;" : "+f"(x) : "f"(y)); }}
     STOP
   }}
   KEEP(x == 12345.0f)
-  record(records, c0, c1, n0, n1, (u64)trips * {count});
+  record(records, c0, c1, n0, since(n0), (u64)trips * {count});
 }}
 """
     return Kernel(name, text, Expectation({"FADD": count}, 4), facts={"links": count})
@@ -110,28 +127,25 @@ KERNEL({name}, 1024) {{
 def code(length: int) -> Kernel:
     """A loop of so many independent multiply-adds: fits an instruction cache, or does not."""
     name = f"code_{length}"
+    start = ", ".join(f"{x} = ((volatile float *)out)[{i}]" for i, x in enumerate("xyzv"))
+    each = " ".join(f'asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"({x}));' for x in "xyzv")
     text = f"""\
 KERNEL({name}, 1024) {{
-  float x = ((volatile float *)out)[0], y = ((volatile float *)out)[1], z = ((volatile float *)out)[2], v = ((volatile float *)out)[3];
+  float {start};
   PASSES {{
-    START
-    LOOP {{
-      UNROLL for (int u = 0; u < {length // 4}; u++) {{
-        asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x)); asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(y));
-        asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(z)); asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(v));
-      }}
-    }}
+    START_TOGETHER
+    LOOP {{ UNROLL for (int u = 0; u < {length // 4}; u++) {{ {each} }} }}
     STOP
   }}
   KEEP(x + y + z + v == 12345.0f)
-  record(records, c0, c1, n0, n1, (u64)trips * {length});
+  record(records, c0, c1, n0, since(n0), (u64)trips * {length});
 }}
 """
     return Kernel(name, text, Expectation({"FFMA": length}, 8), facts={"links": length})
 
 
 def constant() -> Kernel:
-    """A chain of loads from constant memory; the table is filled by whoever launches. trips: trips of 8 loads; a: start."""
+    """A chain of loads from constant memory; whoever launches fills the table. trips: trips of 8 loads; a: start."""
     text = """\
 __constant__ u32 table[16384];
 KERNEL(constant_chase, 1024) {
@@ -142,7 +156,7 @@ KERNEL(constant_chase, 1024) {
     KEEP(x == c)
     STOP
   }
-  record(records, c0, c1, n0, n1, trips * 8ull);
+  record(records, c0, c1, n0, since(n0), trips * 8ull);
 }
 """
     return Kernel("constant_chase", text, Expectation({r"LDC.*": 8}, 30))

@@ -1,13 +1,13 @@
 """From a journal to a machine file: `warplens machine derive`. The same journal always gives the same file.
 
-Every number has the entry of the journal, the statistic and the spread over repetitions in its `ref`, and the day of the
-run. Vendor's facts of the file that it goes into are kept: a measured number replaces measured and derived ones only.
+Every number has the entry of the journal, the statistic and the spread over repetitions in its `ref`, and the day of
+the run. Vendor's facts of the file that it goes into are kept: a measured number replaces measured and derived ones.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines
 from warplens.machine.machine import Source
 from warplens.machine.writer import parsed, tree_of
-from warplens.measure import derive_control, derive_instructions, derive_memory, journal
+from warplens.measure import derive_control, derive_instructions, derive_lemeire, derive_memory, journal
 from warplens.measure.numbers import Number
 from warplens.measure.samples import Samples
 from warplens.units import unit_of
 
-STEPS = (*derive_instructions.STEPS, *derive_memory.STEPS, *derive_control.STEPS)
+STEPS = (*derive_instructions.STEPS, *derive_memory.STEPS, *derive_control.STEPS, *derive_lemeire.STEPS)
 
 
 def numbers(samples: Samples) -> Iterator[Number]:
@@ -63,7 +63,7 @@ def _shipped(name: str) -> Machine | None:
 def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
     """Set a value in nested tables; a key that is a number is a place in a list of tables."""
     node: Any = tree
-    for key, following in itertools.pairwise(keys):
+    for key, following in pairwise(keys):
         if isinstance(node, list):
             place = int(key)
             while len(node) <= place:

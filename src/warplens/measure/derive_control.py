@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +22,22 @@ def barriers(samples: Samples) -> Iterator[Number]:
         slope, off = _slope(by_warps)
         how = f"slope over {min(by_warps)} to {max(by_warps)} warps per block, off by at most {off:.2f} cycles"
         yield Number("sm.barrier_per_warp_cycles", digits(slope, 3), "control.barrier", how)
+
+
+def branches(samples: Samples) -> Iterator[Number]:
+    """A branch that is not taken, beyond what it skips; what half a warp's going another way adds."""
+    entry = "control.branch.uniform"
+    flat = samples.take(entry, per_link, "a", "body", warps=1)
+    multiply = samples.one("instruction.fmul", per_link, warps=1, stride=1)
+    if (0, 8) in flat and multiply:
+        cycles = flat[0, 8].median - 8 * multiply.median
+        how = f"one warp, branch and 8 FMUL, less these; {flat[0, 8]}"
+        yield Number("sm.branch_not_taken_cycles", digits(max(0.0, cycles), 3), entry, how)
+    entry = "control.branch.divergent"
+    split = samples.take(entry, per_link, "a", warps=1)
+    if 0 in split and 16 in split:
+        how = f"one warp: half of the lanes skip 40 FMUL, less none does; {split[16]}"
+        yield Number("sm.divergence_cycles", digits(max(0.0, split[16].median - split[0].median), 3), entry, how)
 
 
 def _slope(by: dict[int, Reading]) -> tuple[float, float]:
@@ -76,7 +92,7 @@ def plateaus(points: list[tuple[int, float]], step: float = 1.1) -> list[tuple[i
     A level begins where two neighbours are within `step` of one another; sizes between two levels belong to none.
     """
     levels: list[tuple[int, float]] = []
-    for (size, value), (larger, next_value) in itertools.pairwise(points):
+    for (size, value), (larger, next_value) in pairwise(points):
         if next_value <= step * value:
             if levels and value <= step * levels[-1][1]:
                 levels[-1] = (larger, levels[-1][1])
@@ -106,4 +122,4 @@ def constants(samples: Samples) -> Iterator[Number]:
         yield Number(key, float(round(reading.median - ADDRESS_CYCLES)), entry, how)
 
 
-STEPS = (barriers, replacement, launches, code, constants)
+STEPS = (barriers, branches, replacement, launches, code, constants)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from warplens.measure import tensor
+from warplens.measure.chains import UNIFORM
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.operations import OPERATIONS, PAIRS
 from warplens.measure.samples import Reading, Samples, links_per_cycle, per_link
@@ -14,15 +16,17 @@ _SCHEDULERS, _LANES = 4, 32
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
 # of HFMA2, and of FFMA beside it, is that of the register ports.
 _LATENCY_OF = {
-    "fp32": "fadd", "int": "lop3", "imul": "imad", "fp64": "dfma", "half": "hfma2", "convert": "popc", "sfu": "mufu_rsq",
-    "shuffle": "shfl", "shared": "lds",
+    "fp32": "fadd", "int": "lop3", "imul": "imad", "fp64": "dfma", "half": "hfma2", "convert": "popc",
+    "sfu": "mufu_rsq", "shuffle": "shfl", "shared": "lds", "uniform": "uniform_imul",
 }  # fmt: skip
 _RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hadd2"}
 # Pairs that depend on one another in turn: a pair less its slow half is the way from the fast half to the slow one.
 _WAYS = (
-    ("fp32", "sfu", "fadd_mufu", "mufu_rsq"), ("fp32", "shared", "fadd_lds", "lds"), ("int", "shared", "lop3_lds", "lds"),
-    ("int", "shuffle", "shfl_lop3", "shfl"),
+    ("fp32", "sfu", "fadd_mufu", "mufu_rsq"), ("fp32", "shared", "fadd_lds", "lds"),
+    ("int", "shared", "lop3_lds", "lds"), ("int", "shuffle", "shfl_lop3", "shfl"),
 )  # fmt: skip
+# Pairs that are alike, by the compiler's stall counts: half of it is the way there, half the way back.
+_BOTH_WAYS = (("int", "fp32", "lop3_fadd"), ("imul", "fp32", "imad_fadd"), ("imul", "int", "imad_lop3"))
 
 
 def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
@@ -58,14 +62,15 @@ def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:
 
 def operations(samples: Samples) -> Iterator[Number]:
     """Latency, peak rate and needed warps of every operation; latency of pairs."""
-    for op in (*OPERATIONS, *PAIRS):
-        entry = f"{'pair' if op in PAIRS else 'instruction'}.{op.name}"
+    known = [(f"instruction.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in OPERATIONS]
+    known += [(f"pair.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in PAIRS]
+    known += [(f"instruction.{name}", name, "uniform", count) for name, count in UNIFORM.items()]
+    for entry, name, kind, count in known:
         alone = latency(samples, entry)
         if alone is None:
             continue
-        key = f"operations.{op.name}"
-        yield Number(f"{key}.kind", op.kind)
-        count = sum(op.expect.values())
+        key = f"operations.{name}"
+        yield Number(f"{key}.kind", kind)
         yield Number(f"{key}.instructions", count, entry, "machine instructions of one link")
         yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
         yield from rates(samples, key, entry)
@@ -78,10 +83,8 @@ def rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
         return
     where, warps, peak = top
     per_scheduler = _LANES / _SCHEDULERS
-    yield from number(
-        f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, f"best over occupancies and chains: {warps} warps per SM",
-        per_scheduler, 3,
-    )  # fmt: skip
+    how = f"best over occupancies and chains: {warps} warps per SM"
+    yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, per_scheduler, 3)
     for percent in (90, 95):
         needed = needed_warps(curve(samples, entry), percent / 100 * peak.median)
         if needed is not None:
@@ -115,6 +118,13 @@ def ways(samples: Samples) -> Iterator[Number]:
             key = f"instructions.{producer}.latency_to.{consumer}"
             how = f"a pair, less instruction.{slow}; {both}"
             yield Number(key, digits(round(both.median - own.median, 1)), f"pair.{pair}", how)
+    for one, other, pair in _BOTH_WAYS:
+        both = latency(samples, f"pair.{pair}")
+        for producer, consumer in ((one, other), (other, one)) if both else ():
+            own = latency(samples, f"instruction.{_LATENCY_OF[producer]}")
+            if both and own and round(both.median / 2) != round(own.median):
+                key, how = f"instructions.{producer}.latency_to.{consumer}", f"half a pair, in whole cycles; {both}"
+                yield Number(key, float(round(both.median / 2)), f"pair.{pair}", how)
 
 
 def shared_memory(samples: Samples) -> Iterator[Number]:
@@ -153,4 +163,37 @@ def shared_atomics(samples: Samples) -> Iterator[Number]:
                 )
 
 
-STEPS = (operations, classes, ways, shared_memory, shared_atomics)
+def tables(samples: Samples) -> Iterator[Number]:
+    """Throughput against occupancy of single instructions, where all occupancies were reached (Zhang & Owens)."""
+    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // _LANES
+    for kind, name in (("fp32", "fadd"), ("sfu", "mufu_rsq"), ("shared", "lds"), ("fp64", "dadd")):
+        entry, found = f"instruction.{name}", curve(samples, f"instruction.{name}")
+        if most in found:
+            how, key = "one chain per warp; medians, with the point (0, 0) in front", f"throughput.{kind}"
+            yield Number(f"{key}.warps_per_sm", [0.0, *map(float, sorted(found))], entry, how)
+            values = [0.0, *(digits(_LANES * found[n].median) for n in sorted(found))]
+            yield Number(f"{key}.ops_per_cycle_per_sm", values, entry, how)
+
+
+def matrices(samples: Samples) -> Iterator[Number]:
+    """Matrix instructions: latency of one in a chain, and the rate of multiplications and additions."""
+    names = [(f"tensor.{m.name}", m.name, m.operations) for m in tensor.MATRICES]
+    for entry, name, operations_each in names:
+        key, alone, top = f"tensor.{name}", latency(samples, entry), best(samples, entry)
+        yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
+        if top:
+            how = f"best over occupancies and chains: {top[1]} warps per SM"
+            yield from number(f"{key}.peak_flops_per_cycle_per_sm", top[2], top[0], how, operations_each)
+    for group in tensor.GROUPS:
+        for columns in (64, 128, 256):
+            entry = f"tensor.group.{group.name}.c{columns}"
+            # four warps do one instruction together, and each of them counts it
+            found = {n: r for n, r in curve(samples, entry).items() if n >= _SCHEDULERS}
+            if found:
+                warps, top_of = max(found.items(), key=lambda one: one[1].median)
+                key, how = f"tensor.group_{group.name}_{columns}", f"wgmma, 64 by {columns}: {warps} warps per SM"
+                each = 2 * 64 * columns * group.k / _SCHEDULERS
+                yield from number(f"{key}.peak_flops_per_cycle_per_sm", top_of, entry, how, each)
+
+
+STEPS = (operations, classes, ways, shared_memory, shared_atomics, tables, matrices)

@@ -44,7 +44,7 @@ def _reach(key: str, by_size: dict[int, Reading], tolerance: float, entry: str) 
 
 
 def _near_and_far(samples: Samples) -> Iterator[Number]:
-    """Mean L2 latency over SMs and lines; and of two groups of SMs and lines, which the measurements themselves form."""
+    """Mean L2 latency over SMs and lines; and of two groups of them, which the measurements themselves form."""
     probed = samples.entries.get("probe.l2", [])
     if not probed:
         return
@@ -89,9 +89,14 @@ def dram_latency(samples: Samples) -> Iterator[Number]:
     how = f"median over occupancies up to a quarter, less {ADDRESS_CYCLES} for the address; {light}"
     coalesced = light.median - ADDRESS_CYCLES
     yield Number("instructions.load.latency_cycles", float(round(coalesced)), "mix.load.a0", how)
-    # later repetitions walk the same way again and find it in the L2 cache
+    spread = samples.take("chase.lines", lambda p, v: v["mean_warp_cycles"] / p["loads"], "lines", where="dram")
+    # later repetitions may walk the same way again and find it in the L2 cache
     random = samples.one("stream.random", _cycles, warps=0, repetition=0)
-    if random:
+    if 4 in spread and 32 in spread:
+        extra = (spread[32].median - spread[4].median) / 28
+        how = f"one warp alone on 32 lines in DRAM less on 4: over 28; {spread[32]}"
+        yield Number("memory.extra_transaction_cycles", digits(extra, 3), "chase.lines", how)
+    elif random:
         extra = (random.median - ADDRESS_CYCLES - coalesced) / (_LANES - _LANES * 4 / 32)
         how = "one warp alone, 32 sectors at random in 1 GiB, first repetition, less a coalesced load's 4: over 28"
         yield Number("memory.extra_transaction_cycles", digits(extra, 3), "stream.random", how)
@@ -140,7 +145,8 @@ def cache_bandwidth(samples: Samples) -> Iterator[Number]:
 
     def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
         span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
-        return float(point["trips"] * 8 * point["warps"] * _LANES * point["width"] / span)
+        made = point["trips"] * point.get("accesses", 8) * point["warps"]
+        return float(made * _LANES * point["width"] / span)
 
     for level in ("l1", "l2"):
         for entry in (f"bandwidth.{level}.width", f"bandwidth.{level}.stride", f"bandwidth.{level}.store"):
@@ -164,7 +170,6 @@ def cache_bandwidth(samples: Samples) -> Iterator[Number]:
 
 def contention(samples: Samples) -> Iterator[Number]:
     """Latency against throughput, a + b x / (c - x), for DRAM and for L2 (§6.4)."""
-    samples.head["facts"]["attributes"]["sm_count"]
     clock = samples.head["reference_ghz"] * 1e9
     for section, where in (("contention", "dram"), ("contention_l2", "l2")):
         curves = []
@@ -178,8 +183,8 @@ def contention(samples: Samples) -> Iterator[Number]:
         fit = loaded_latency(curves)
         entry = f"mix.load.a0, stream.{where}.ilp1.b8 and .b16" if where == "dram" else f"stream.{where}.ilp1.*"
         how = (
-            f"least squares over widths of 4, 8 and 16 bytes with one a each, one b and c; off by {fit.mean_off:.1f} cycles "
-            f"in the mean, {fit.most_off:.0f} at most, of {fit.points} points"
+            f"least squares over widths of 4, 8 and 16 bytes with one a each, one b and c; off by {fit.mean_off:.1f} "
+            f"cycles in the mean, {fit.most_off:.0f} at most, of {fit.points} points"
         )
         less = f"that of 4 bytes less {ADDRESS_CYCLES} for the address; {how}"
         yield Number(f"{section}.a_cycles", digits(fit.a[0] - ADDRESS_CYCLES), entry, less)
@@ -209,18 +214,24 @@ def _p99(point: dict[str, Any], values: dict[str, Any]) -> float:
 
 
 def departures(samples: Samples) -> Iterator[Number]:
-    """Cycles between two loads, and between two transactions of one, that leave an SM; loads that may wait (Listing 3.2)."""
-    entry = "in_flight.dram"
+    """Cycles between two loads, and two transactions of one, that leave an SM; loads that wait (Listing 3.2)."""
+    entry, burst = "in_flight.dram", "in_flight.burst"
 
     def interval(point: dict[str, Any], values: dict[str, Any]) -> float:
         issued = values["issued"]
         return float((issued[-1] - issued[-16]) / 15 / point["warps"])
 
-    coalesced = samples.one(entry, interval, blocks=1, lines=1, warps=16)
-    how = "one SM, 16 warps: cycles between the issues of its last loads"
-    yield from number("memory.departure_coalesced_cycles", coalesced, entry, how, worth=3)
-    apart = samples.one(entry, interval, blocks=1, lines=32, warps=16)
-    yield from number("memory.departure_uncoalesced_cycles", apart, entry, f"{how}, over 32 lines", 1 / 32, 3)
+    for name, lines in (("coalesced", 1), ("uncoalesced", 32)):
+        key, each = f"memory.departure_{name}_cycles", f", over {lines} lines" if lines > 1 else ""
+        back = samples.take(burst, lambda p, v: v["mean_warp_cycles"], "count", lines=lines, warps=32)
+        if 20 in back and 40 in back:
+            cycles = (back[40].median - back[20].median) / (20 * 32 * lines)
+            how = f"one SM, 32 warps, loads from L2 until all are back: 40 each less 20{each}; {back[40]}"
+            yield Number(key, digits(cycles, 3), burst, how)
+        else:
+            found = samples.one(entry, interval, blocks=1, lines=lines, warps=16)
+            how = f"one SM, 16 warps: cycles between the issues of its last loads{each}"
+            yield from number(key, found, entry, how, 1 / lines, 3)
     waiting = [
         reading.median
         for lines in (8, 32)
@@ -228,8 +239,10 @@ def departures(samples: Samples) -> Iterator[Number]:
         if reading.median > 0
     ]
     if waiting:
-        how = "one SM, 8 and 32 lines per load, by warps: loads issued before issue slows down less those gone at a line per cycle"
-        how += f"; median of {len(waiting)}, {min(waiting):.0f} to {max(waiting):.0f}"
+        how = (
+            "one SM, 8 and 32 lines per load, by warps: loads issued before issue slows down, less those gone at a "
+            f"line per cycle; median of {len(waiting)}, {min(waiting):.0f} to {max(waiting):.0f}"
+        )
         yield Number("memory.queued_loads_per_sm", float(round(np.median(waiting))), entry, how)
 
 
@@ -263,5 +276,6 @@ def atomics(samples: Samples) -> Iterator[Number]:
 
 
 STEPS = (
-    caches, tlb, dram_latency, load_table, dram_bandwidth, cache_bandwidth, contention, distribution, departures, atomics,
+    caches, tlb, dram_latency, load_table, dram_bandwidth, cache_bandwidth, contention, distribution, departures,
+    atomics,
 )  # fmt: skip

@@ -138,7 +138,8 @@ class Gpu:
         major, minor = self._attribute(_ATTRIBUTES["major"]), self._attribute(_ATTRIBUTES["minor"])
         if (major, minor) < OLDEST:
             raise WarplensError(
-                f"{self._name()} has compute capability {major}.{minor}: compilers make code from 7.5 on; use a newer GPU"
+                f"{self._name()} has compute capability {major}.{minor}: compilers make code from 7.5 on; "
+                "use a newer GPU"
             )
         try:
             driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)

@@ -46,10 +46,10 @@ class Laboratory:
     """One GPU with buffers and kernels."""
 
     def __init__(self, gpu: Gpu, facts: Facts, watch: Watch, cubins: dict[str, bytes]) -> None:
-        """Take memory: at most 32 GiB, and no more than half of what is free."""
+        """Take memory: at most 64 GiB, and no more than half of what is free."""
         self.gpu, self.facts, self.watch = gpu, facts, watch
         self._cubins, self._modules, self._functions = cubins, dict[int, Any](), dict[str, Any]()
-        self.data_bytes = min(32 * GIB, facts.free_bytes // 2) // GIB * GIB
+        self.data_bytes = min(64 * GIB, facts.free_bytes // 2) // GIB * GIB
         if self.data_bytes < GIB:
             raise WarplensError(f"measuring needs 2 GiB of free GPU memory, {facts.free_bytes >> 20} MiB are free")
         self.data = gpu.allocate(self.data_bytes)
@@ -123,9 +123,9 @@ class Laboratory:
     def stamped(self, name: str, blocks: int, threads: int, shared: int = 0, **arguments: Any) -> np.ndarray[Any, Any]:
         """Launch a kernel, wait, and return its records."""
         warps = blocks * ((threads + 31) // 32)
-        if warps * RECORD_WORDS * 8 > _RECORDS_BYTES:
+        if (warps + 1) * RECORD_WORDS * 8 > _RECORDS_BYTES:
             raise Unfit(f"{warps} warps leave more stamps than there is room for")
-        self.gpu.clear(self.records, warps * RECORD_WORDS * 8)
+        self.gpu.clear(self.records, (warps + 1) * RECORD_WORDS * 8)  # behind the last one the blocks are counted
         self.launch(name, blocks, threads, shared, **arguments)
         return self.gpu.get(self.records, np.empty(warps * RECORD_WORDS, np.uint64))
 
@@ -134,7 +134,7 @@ class Laboratory:
         return self.steady(lambda: stamps.reduce(self.stamped(name, blocks, threads, shared, **arguments)))
 
     def steady(self, take: Callable[[], dict[str, float]]) -> dict[str, float]:
-        """Take a sample until its clock is the reference; mark it if it never is, or if too much time went into that."""
+        """Take a sample until its clock is the reference; mark it if it never is, or if too much time went into it."""
         tries, values = 0, take()
         while not self._is_steady(values):
             if tries >= _TRIES or self.redo_seconds <= 0:
@@ -203,7 +203,7 @@ class Laboratory:
         self.launch("touch", 4 * self.facts.sm_count, 512, size=size, trips=times, offset=offset)
 
     def flush(self) -> None:
-        """Clear the L2 cache: read what nothing else reads, more than twice as much as fits. Nothing is left to write back."""
+        """Clear the L2 cache: read more than twice what fits, elsewhere. Nothing is left to write back."""
         size = max(256 * MIB, 4 * self.facts.attributes["l2_bytes"])
         self.touch(size // MIB * MIB, self.data_bytes - size // MIB * MIB)
 

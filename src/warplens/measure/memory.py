@@ -1,4 +1,4 @@
-"""Kernels for the memory system: filling and reading arrays, chains of loads under load, one chain alone, plain streaming.
+"""Kernels for the memory system: filling and reading arrays, chains of loads under load, one chain alone.
 
 Chains follow Volkov 2016 §5.10: an entry of the array holds the index of the next entry that the same thread reads, one
 block's width further, so that a warp reads whole lines, a block sweeps its own section, and no entry is read twice. In
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from warplens.measure.source import Expectation, Kernel
 
-_HINT = {"default": "", "l1": "", "l2": ".cg"}  # which caches a load may use: all by default; .cg leaves out the first
+_HINT = {"default": "", "l1": "", "l2": ".cg"}  # which caches a load may use: .cg leaves out the first
 _SCOPE = r"(\.SYS|\.STRONG\.GPU|\.STRONG\.SYS|\.CONSTANT)?"  # how the disassembler marks a load's reach
 
 
@@ -41,7 +41,8 @@ KERNEL(touch, 1024) {
   for (u32 turn = 0; turn < trips; turn++)
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < size / 16; i += (u64)gridDim.x * blockDim.x) {
       u32 x, y, z, w;
-      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(data + 16 * i));
+      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(data + 16 * i));
       sum ^= x ^ y ^ z ^ w;
     }
   KEEP(sum == c)
@@ -66,9 +67,9 @@ def stream(
 ) -> Kernel:
     """Chains of loads for a given time: latency and throughput under load, with alpha adds after each load.
 
-    size: cycles to run; trips: most loads of a chain; a: entries of a chain's section. With c not 0 the chains start
-    c entries apart from thread to thread, for the random pattern. Warps run until the time is over and count, so that
-    all are there all the time.
+    size: cycles to run; trips: most trips of the loop, `unroll` loads each; a: entries of a chain's section. With c not
+    0 the chains start c entries apart from thread to thread, for the random pattern. Warps run until the time is over
+    and count, so that all are there all the time.
     """
     unroll = unroll or max(1, min(4, 640 // ((alpha + 2) * chains)))
     name = f"stream_{level}_a{alpha}_i{chains}_w{width}"
@@ -90,30 +91,26 @@ KERNEL({name}, 1024) {{
   float zero = ((volatile float *)((char *)out + threadIdx.x * b))[16];
   {kind} x[{chains}];{other}
   UNROLL for (int k = 0; k < {chains}; k++) {{
-    u64 at = c ? (((u64)blockIdx.x * blockDim.x + threadIdx.x) * {chains} + k) * c & (a - 1) : ((u64)blockIdx.x * {chains} + k) * a + threadIdx.x;
+    u64 at = ((u64)blockIdx.x * {chains} + k) * a + threadIdx.x;
+    if (c) at = (((u64)blockIdx.x * blockDim.x + threadIdx.x) * {chains} + k) * c & (a - 1);
     x[k] = {start};
   }}
-  u64 c0 = 0, c1 = 0, n0 = 0, n1 = 0;
-  u32 done = 0, most = {unroll}, budget = 0;
-  _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, most = trips, budget = (u32)size) {{
-    START
-    u32 begin = clock32();
-    done = 0;
-    _Pragma("unroll 1") do {{
+  PASSES {{
+    START_TOGETHER
+    TIMED_LOOP {{
       UNROLL for (int u = 0; u < {unroll}; u++)
         UNROLL for (int k = 0; k < {chains}; k++) {{
           asm volatile({load});
           {adds}
           {"x[k] ^= y[k];" if width == 16 else ""}
         }}
-      done += {unroll};
-    }} while (done + {unroll} <= most && clock32() - begin < budget);
+    }} UNTIL_TIME
+    u64 sum = 0;
+    UNROLL for (int k = 0; k < {chains}; k++) sum += x[k];
+    KEEP(sum == size + 12345)  // the clock waits for the last loads
     STOP
   }}
-  u64 sum = 0;
-  UNROLL for (int k = 0; k < {chains}; k++) sum += x[k];
-  KEEP(sum == size + 12345)
-  record(records, c0, c1, n0, n1, done);
+  record(records, c0, c1, n0, since(n0), (u64)done * {unroll});
 }}
 """
     suffix = {4: "", 8: r"\.64", 16: r"\.128"}[width]
@@ -143,7 +140,7 @@ KERNEL({name}, 32) {{
     STOP
   }}
   KEEP(p == 1)
-  record(records, c0, c1, n0, n1, trips * 8ull);
+  record(records, c0, c1, n0, since(n0), trips * 8ull);
 }}
 """
     expect = {rf"LDG\.E\.64{_SCOPE}": 8}
@@ -172,10 +169,36 @@ KERNEL({name}, 32) {{
       taken[turn] = (u32)(cycles() - begin);
     }}
   }}
-  u64 c1 = cycles(), n1 = nanoseconds();
+  u64 c1 = cycles();
   for (u32 i = threadIdx.x; i < trips; i += 32) ((u32 *)(out + 32))[(u64)blockIdx.x * trips + i] = taken[i];
-  record(records, c0, c1, n0, n1, trips);
+  record(records, c0, c1, n0, since(n0), trips);
 }}
 """
     expect = {rf"LDG\.E\.64{_SCOPE}": 1, r"CS2R.*|S2UR|CS2UR.*": 2}
     return Kernel(name, text, Expectation(expect, 14), facts={"level": level})
+
+
+def lines(level: str = "l2") -> Kernel:
+    """As `chase`, with the warp's lanes spread over so many lines: what each further transaction adds (Table 6.7).
+
+    data + size: the first node, 4 KiB of which every line begins with the address of the next one; c: lines; trips:
+    trips of 8 loads; a: the SM.
+    """
+    name = f"lines_{level}"
+    text = f"""\
+KERNEL({name}, 32) {{
+  __shared__ volatile u64 last[32];
+  if (sm_id() != a) return;
+  u64 p = (u64)(data + size), mine = threadIdx.x % c * 128;
+  PASSES {{
+    START
+    LOOP {{ UNROLL for (int u = 0; u < 8; u++)
+      asm volatile("ld.global{_HINT[level]}.u64 %0, [%1];" : "=l"(p) : "l"(p + mine) : "memory"); }}
+    last[threadIdx.x] = p;  // the clock waits for the last load
+    STOP
+  }}
+  KEEP(p == 1)
+  record(records, c0, c1, n0, since(n0), trips * 8ull);
+}}
+"""
+    return Kernel(name, text, Expectation({rf"LDG\.E\.64{_SCOPE}": 8}, 28), facts={"level": level})

@@ -1,4 +1,4 @@
-"""Clocks, temperature, throttling and other processes of a GPU, by NVML through ctypes. Optional: without it all is None.
+"""Clocks, temperature, throttling and other processes of a GPU, by NVML through ctypes. Without it all is None.
 
 NVML looks, it changes nothing: clocks are measured as they are found.
 """
@@ -103,8 +103,11 @@ class Watch:
 
         class Info(ctypes.Structure):
             _fields_ = (
-                ("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("instance", ctypes.c_uint), ("compute", ctypes.c_uint)
-            )  # fmt: skip
+                ("pid", ctypes.c_uint),
+                ("used", ctypes.c_ulonglong),
+                ("instance", ctypes.c_uint),
+                ("compute", ctypes.c_uint),
+            )
 
         found = (Info * 64)()
         function = getattr(self._library, "nvmlDeviceGetComputeRunningProcesses_v3", None)

@@ -1,7 +1,8 @@
 """The instructions that are measured one by one, each as one link of a chain.
 
-A link is PTX: %0 is the chain's register, %1 to %4 are others of the same type. From link to link these change places, so
-that the compiler cannot merge two links into one instruction; with shared memory they do not. `expect` is the machine code of one link.
+A link is PTX: %0 is the chain's register, %1 to %4 are others of the same type. From link to link these change places,
+so that the compiler cannot merge two links into one instruction; with shared memory they do not. `expect` is the
+machine code of one link.
 """
 
 from __future__ import annotations
@@ -52,29 +53,35 @@ def _one(
 FP32 = (
     _one("fadd", "fp32", "add.f32 %0, %0, %1;", r"FADD"),
     _one("fmul", "fp32", "mul.f32 %0, %0, %1;", r"FMUL"),
-    _one("ffma", "fp32", "fma.rn.f32 %0, %0, %1, %2;", r"FFMA"),
+    _one("ffma", "fp32", "fma.rn.f32 %0, %0, %1, %2;", r"FFMA", about="three registers: their ports may be the limit"),
+    _one("ffma_2", "fp32", "fma.rn.f32 %0, %0, %1, %1;", r"FFMA", about="two registers"),
+    _one("ffma_1", "fp32", "fma.rn.f32 %0, %0, %0, %0;", r"FFMA", about="one register"),
     _one("fmnmx", "int", "min.f32 %0, %0, %1; max.f32 %0, %0, %2;", r"FMNMX3?", length=64, instructions=2),
 )
 INTEGER = (
-    _one("iadd3", "int", "add.s32 %0, %0, %1; add.s32 %0, %0, %2;", r"IADD3|IADD", "r", over=1),
+    _one("iadd3", "int", "add.s32 %0, %0, %1; add.s32 %0, %0, %2;", r"IADD3|IADD", "r", over=2),
     _one("imad", "imul", "mad.lo.s32 %0, %0, %1, %2;", r"IMAD", "r"),
     _one("imad_wide", "imul", "{.reg .b32 t, u; mov.b64 {t, u}, %0; mul.wide.u32 %0, t, u;}", r"IMAD\.WIDE.*", "l"),
     _one("imad_hi", "imul", "mad.hi.u32 %0, %0, %1, %2;", r"IMAD\.HI.*", "r", length=64, others=2),
     _one("lop3", "int", "lop3.b32 %0, %0, %1, %2, 0xe8;", r"LOP3.*", "r"),
     _one("shf", "int", "shf.l.wrap.b32 %0, %0, %1, %2;", r"SHF.*", "r"),
     _one("prmt", "int", "prmt.b32 %0, %0, %1, %2;", r"PRMT", "r"),
-    _one("isetp_sel", "int", "{.reg .pred p; setp.lt.s32 p, %0, %1; selp.b32 %0, %2, %0, p;}", r"ISETP\.\w+\.AND|SEL", "r",
-         length=64, instructions=2, about="compare and select"),
+    _one("isetp_sel", "int", "{.reg .pred p; setp.lt.s32 p, %0, %1; selp.b32 %0, %2, %0, p;}",
+         r"ISETP\.\w+\.AND|SEL", "r", length=64, instructions=2, about="compare and select"),
     _one("imnmx", "int", "min.s32 %0, %0, %1; max.s32 %0, %0, %2;", r"V?IMNMX3?.*", "r", length=64, instructions=2),
+    _one("s2r", "int", "{.reg .u32 t; mov.u32 t, %%warpid; add.u32 %0, %0, t;}", r"S2R.*", "r", length=16, others=5,
+         most_chains=1, about="a special register, what makes a number of it, an addition"),
 )  # fmt: skip
 DOUBLE = (
     _one("dadd", "fp64", "add.rn.f64 %0, %0, %1;", r"DADD", "d", length=32),
     _one("dmul", "fp64", "mul.rn.f64 %0, %0, %1;", r"DMUL", "d", length=32),
-    _one("dfma", "fp64", "fma.rn.f64 %0, %0, %1, %2;", r"DFMA", "d", length=32),
+    _one("dfma", "fp64", "fma.rn.f64 %0, %0, %1, %2;", r"DFMA", "d", length=32, about="three registers"),
+    _one("dfma_1", "fp64", "fma.rn.f64 %0, %0, %0, %0;", r"DFMA", "d", length=32, about="one register"),
 )
 HALF = (
     _one("hadd2", "half", "add.rn.f16x2 %0, %0, %1;", r"HADD2.*|HFMA2.*", "r"),
-    _one("hfma2", "half", "fma.rn.f16x2 %0, %0, %1, %2;", r"HFMA2.*", "r"),
+    _one("hfma2", "half", "fma.rn.f16x2 %0, %0, %1, %2;", r"HFMA2.*", "r", about="three registers"),
+    _one("hfma2_1", "half", "fma.rn.f16x2 %0, %0, %0, %0;", r"HFMA2.*", "r", about="one register"),
     _one("bfma2", "half", "fma.rn.bf16x2 %0, %0, %1, %2;", r"HFMA2.*", "r", since=80),
 )
 CONVERT = (
@@ -88,13 +95,15 @@ CONVERT = (
     _one("brev", "convert", "brev.b32 %0, %0; add.s32 %0, %0, %1;", r"BREV", "r", length=64, others=1),
     _one("flo", "convert", "bfind.u32 %0, %0;", r"FLO.*", "r", length=64),
 )  # fmt: skip
-SFU = tuple(
-    _one(f"mufu_{name}", "sfu", f"{ptx}.approx.ftz.f32 %0, %0;", rf"MUFU\.{pattern}", length=64, others=int(name in ("sin", "cos")))
-    for name, ptx, pattern in (
-        ("rsq", "rsqrt", "RSQ"), ("sqrt", "sqrt", "SQRT"), ("ex2", "ex2", "EX2"),
-        ("lg2", "lg2", "LG2"), ("sin", "sin", "SIN"), ("cos", "cos", "COS"),
-    )
-) + (
+SFU = (
+    *(
+        _one(f"mufu_{name}", "sfu", f"{ptx}.approx.ftz.f32 %0, %0;", rf"MUFU\.{pattern}", length=64,
+             others=int(name in ("sin", "cos")))
+        for name, ptx, pattern in (
+            ("rsq", "rsqrt", "RSQ"), ("sqrt", "sqrt", "SQRT"), ("ex2", "ex2", "EX2"),
+            ("lg2", "lg2", "LG2"), ("sin", "sin", "SIN"), ("cos", "cos", "COS"),
+        )
+    ),
     _one("mufu_tanh", "sfu", "tanh.approx.f32 %0, %0;", r"MUFU\.TANH", length=64),
     _one("mufu_rcp", "sfu", "tanh.approx.f32 %0, %0; rcp.approx.ftz.f32 %0, %0;", r"MUFU\.(TANH|RCP)", length=32,
          instructions=2, about="tangent and reciprocal: two reciprocals would cancel"),
@@ -113,27 +122,46 @@ SHARED = (
     _one("lds_64", "shared", "{.reg .b32 t; ld.shared.v2.b32 {%0, t}, [%0]; xor.b32 %0, %0, t;}", r"LDS(\.U)?\.64", "r",
          length=64, width=2, others=1),
     _one("lds_128", "shared",
-         "{.reg .b32 t, u, v; ld.shared.v4.b32 {%0, t, u, v}, [%0]; xor.b32 t, t, u; xor.b32 t, t, v; xor.b32 %0, %0, t;}",
+         "{.reg .b32 t, u, v; ld.shared.v4.b32 {%0, t, u, v}, [%0]; "
+         "xor.b32 t, t, u; xor.b32 t, t, v; xor.b32 %0, %0, t;}",
          r"LDS(\.U)?\.128", "r", length=64, width=4, others=3),
     _one("sts", "shared", "st.volatile.shared.u32 [%0], %0;", r"STS", "r", length=64, width=1),
     _one("sts_64", "shared", "st.volatile.shared.v2.b32 [%0], {%1, %2};", r"STS\.64", "r", length=64, width=2),
-    _one("sts_128", "shared", "st.volatile.shared.v4.b32 [%0], {%1, %2, %3, %4};", r"STS\.128", "r", length=64, width=4),
-    _one("sts_lds", "shared", "st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];", r"STS|LDS(\.U)?", "r",
-         length=32, width=1, instructions=2, about="store, then load of the same word"),
+    _one("sts_128", "shared", "st.volatile.shared.v4.b32 [%0], {%1, %2, %3, %4};", r"STS\.128", "r", length=64,
+         width=4),
+    _one("sts_lds", "shared", "st.volatile.shared.u32 [%0], %0; ld.volatile.shared.u32 %0, [%0];", r"STS|LDS(\.U)?",
+         "r", length=32, width=1, instructions=2, about="store, then load of the same word"),
     _one("atoms_add", "other", "atom.shared.add.u32 %0, [%0], %1;", r"ATOMS.*", "r", length=16, width=1, others=1),
     _one("atoms_cas", "other", "atom.shared.cas.b32 %0, [%0], %0, %0;", r"ATOMS.*", "r", length=16, width=1, others=1),
 )  # fmt: skip
-# Two instructions of different classes in turn: latency by producer and consumer (§4.7), issue of two kinds at once.
+
+
+def _pair(name: str, kind: str, link: str, expect: dict[str, int], register: str = "r", length: int = 128,
+          width: int = 0, over: int = 0) -> Operation:  # fmt: skip
+    return Operation(name, kind, link, expect, register, length, width=width, over=over)
+
+
+_TO_FLOAT = "mov.b32 t, %0; mov.b32 u, %1; add.f32 t, t, u; mov.b32 %0, t;"
+# Two instructions of different classes in turn: latency by producer and consumer (§4.7). In `fadd2_iadd` nothing but
+# issue can keep a scheduler to one instruction per cycle: three instructions of one register each, on two pipelines.
 PAIRS = (
-    Operation("fadd_mufu", "sfu", "add.f32 %0, %0, %1; rsqrt.approx.ftz.f32 %0, %0;", {"FADD": 1, r"MUFU\.RSQ": 1}, length=32),
-    Operation("lop3_lds", "shared", "ld.shared.u32 %0, [%0]; lop3.b32 %0, %0, %1, %2, 0xfe;", {r"LDS(\.U)?": 1, r"LOP3.*": 1}, "r",
-              length=32, width=1),
-    Operation("fadd_lds", "shared", "{.reg .f32 t; ld.shared.u32 %0, [%0]; mov.b32 t, %0; add.f32 t, t, 0f00000000; mov.b32 %0, t;}", {r"LDS(\.U)?": 1, "FADD": 1}, "r", length=32,
-              width=1),
-    Operation("lop3_fadd", "int", "{.reg .f32 t, u; lop3.b32 %0, %0, %1, %2, 0xe8; mov.b32 t, %0; mov.b32 u, %1; add.f32 t, t, u; mov.b32 %0, t;}", {"FADD": 1, r"LOP3.*": 1}, "r"),
-    Operation("imad_fadd", "imul", "{.reg .f32 t, u; mad.lo.s32 %0, %0, %1, %2; mov.b32 t, %0; mov.b32 u, %1; add.f32 t, t, u; mov.b32 %0, t;}", {"FADD": 1, "IMAD": 1}, "r"),
-    Operation("imad_lop3", "imul", "mad.lo.s32 %0, %0, %1, %2; lop3.b32 %0, %0, %1, %2, 0xe8;", {"IMAD": 1, r"LOP3.*": 1}, "r"),
-    Operation("shfl_lop3", "shuffle", "shfl.sync.bfly.b32 %0, %0, 1, 31, -1; lop3.b32 %0, %0, %1, %2, 0xe8;",
-              {r"SHFL.*": 1, r"LOP3.*": 1}, "r", length=32),
+    _pair("fadd_mufu", "sfu", "add.f32 %0, %0, %1; rsqrt.approx.ftz.f32 %0, %0;", {"FADD": 1, r"MUFU\.RSQ": 1}, "f",
+          32),
+    _pair("lop3_lds", "shared", "ld.shared.u32 %0, [%0]; lop3.b32 %0, %0, %1, %2, 0xfe;",
+          {r"LDS(\.U)?": 1, r"LOP3.*": 1}, length=32, width=1),
+    _pair("fadd_lds", "shared",
+          "{.reg .f32 t; ld.shared.u32 %0, [%0]; mov.b32 t, %0; add.f32 t, t, 0f00000000; mov.b32 %0, t;}",
+          {r"LDS(\.U)?": 1, "FADD": 1}, length=32, width=1),
+    _pair("lop3_fadd", "int", "{.reg .f32 t, u; lop3.b32 %0, %0, %1, %2, 0xe8; " + _TO_FLOAT + "}",
+          {"FADD": 1, r"LOP3.*": 1}),
+    _pair("imad_fadd", "imul", "{.reg .f32 t, u; mad.lo.s32 %0, %0, %1, %2; " + _TO_FLOAT + "}",
+          {"FADD": 1, "IMAD": 1}),
+    _pair("imad_lop3", "imul", "mad.lo.s32 %0, %0, %1, %2; lop3.b32 %0, %0, %1, %2, 0xe8;", {"IMAD": 1, r"LOP3.*": 1}),
+    _pair("shfl_lop3", "shuffle", "shfl.sync.bfly.b32 %0, %0, 1, 31, -1; lop3.b32 %0, %0, %1, %2, 0xe8;",
+          {r"SHFL.*": 1, r"LOP3.*": 1}, length=32),
+    _pair("fadd2_iadd", "fp32",
+          "{.reg .f32 t; mov.b32 t, %0; add.f32 t, t, 0f3F800000; add.f32 t, t, 0f3F000000; mov.b32 %0, t; "
+          "add.s32 %0, %0, 12345;}",
+          {"FADD": 2, "IADD3|VIADD|IADD": 1}, length=64, over=2),
 )  # fmt: skip
 OPERATIONS = (*FP32, *INTEGER, *DOUBLE, *HALF, *CONVERT, *SFU, *WARP, *SHARED)

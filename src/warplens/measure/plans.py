@@ -13,10 +13,14 @@ import numpy as np
 
 from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
-from warplens.measure.laboratory import SCHEDULERS, Laboratory, Unfit
+from warplens.measure.laboratory import SCHEDULERS, Laboratory, Place, Unfit
 
 _TARGET_CYCLES = 60_000  # of a launch: 30 us
+_CHAIN_CYCLES = 120_000
+_NEVER = 0x7FC12345  # a value that no result has
 _KEPT = ("span_cycles", "mean_warp_cycles", "warps_least", "warps_most", "ghz", "off_clock", "redone")
+_TIMED = ("rate", "mean_cycles_per_count", "slowest_over_fastest", "sms", "warps_least", "warps_most", "ghz",
+          "off_clock", "redone")  # fmt: skip
 
 
 def occupancies(lab: Laboratory, effort: Effort) -> list[int]:
@@ -37,14 +41,16 @@ def kept(values: dict[str, float], suffix: str = "") -> dict[str, float]:
     return {f"{key}{suffix}": round(values[key], 4) for key in _KEPT if key in values}
 
 
-def trips_for(lab: Laboratory, name: str, place: Any, most: int = 20_000, **arguments: Any) -> int:
+def timed(values: dict[str, float], suffix: str = "") -> dict[str, float]:
+    """Return the numbers of a sample that ran for a given time."""
+    return {f"{key}{suffix}": float(f"{values[key]:.8g}") for key in _TIMED if key in values}
+
+
+def trips_for(lab: Laboratory, name: str, place: Place, most: int = 20_000, **arguments: Any) -> int:
     """Return how many trips take about the time of a good launch, from a short one."""
-    probe = 4
-    taken = stamps.reduce(
-        lab.stamped(
-            name, place.blocks_per_sm * lab.facts.sm_count, place.threads, place.shared, trips=probe, **arguments
-        )
-    )["span_cycles"]
+    probe, blocks = 4, place.blocks_per_sm * lab.facts.sm_count
+    records = lab.stamped(name, blocks, place.threads, place.shared, trips=probe, **arguments)
+    taken = stamps.reduce(records)["span_cycles"]
     return int(max(4, min(most, probe * _TARGET_CYCLES / max(taken, 1.0))))
 
 
@@ -59,15 +65,13 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
                 places = [lab.place(kernel.name, warps) for kernel in (half, double)]
             except Unfit:
                 continue
-            given = {"a": stride * max(1, shared), "c": 0x7FC12345}
-            trips = trips_for(lab, half.name, places[0], **given)
-            point = {"warps": warps, "stride": stride, "trips": trips, **half.facts}
+            given = {"a": stride * max(1, shared), "c": _NEVER, "size": _CHAIN_CYCLES, "trips": 1 << 30}
+            point = {"warps": warps, "stride": stride, **half.facts}
             for repetition in range(effort.repetitions):
                 values: dict[str, float] = {}
                 for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
                     blocks = place.blocks_per_sm * lab.facts.sm_count
-                    made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=trips, **given)
-                    values |= kept(made, suffix)
+                    values |= timed(lab.sample(kernel.name, blocks, place.threads, place.shared, **given), suffix)
                 yield {**point, "repetition": repetition}, values
 
 
@@ -75,21 +79,21 @@ def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
     """Kernels of N and 2N links with one block per SM of so many warps: barriers, loops, branches."""
     half, double = entry.kernels
     lab.operands("f")
-    for warps in entry.parameters.get("warps", (1, 2, 4, 8, 16, 32)):
-        if warps > lab.facts.warps_per_sm_max:
-            continue
-        place = lab.place(half.name, warps)
-        given = {"a": entry.parameters.get("a", 0), "c": 0x7FC12345}
-        trips = trips_for(lab, half.name, place, **given)
-        for repetition in range(effort.repetitions):
-            values: dict[str, float] = {}
-            for suffix, kernel in (("_n", half), ("_2n", double)):
-                where = lab.place(kernel.name, warps)
-                blocks = where.blocks_per_sm * lab.facts.sm_count
-                values |= kept(
-                    lab.sample(kernel.name, blocks, where.threads, where.shared, trips=trips, **given), suffix
-                )
-            yield {"warps": warps, "trips": trips, **half.facts, "repetition": repetition}, values
+    for a in entry.parameters.get("a", (0,)):
+        for warps in entry.parameters.get("warps", (1, 2, 4, 8, 16, 32)):
+            if warps > lab.facts.warps_per_sm_max:
+                continue
+            place = lab.place(half.name, warps)
+            given = {"a": a, "c": _NEVER}
+            trips = trips_for(lab, half.name, place, **given)
+            for repetition in range(effort.repetitions):
+                values: dict[str, float] = {}
+                for suffix, kernel in (("_n", half), ("_2n", double)):
+                    where = lab.place(kernel.name, warps)
+                    blocks = where.blocks_per_sm * lab.facts.sm_count
+                    made = lab.sample(kernel.name, blocks, where.threads, where.shared, trips=trips, **given)
+                    values |= kept(made, suffix)
+                yield {"warps": warps, "a": a, "trips": trips, **half.facts, "repetition": repetition}, values
 
 
 def code_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -100,9 +104,7 @@ def code_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample
             place = lab.place(kernel.name, warps)
             trips = max(4, 100_000 // kernel.facts["links"])
             for repetition in range(effort.repetitions):
-                made = lab.sample(
-                    kernel.name, lab.facts.sm_count, place.threads, place.shared, trips=trips, c=0x7FC12345
-                )
+                made = lab.sample(kernel.name, lab.facts.sm_count, place.threads, place.shared, trips=trips, c=_NEVER)
                 yield {"warps": warps, "trips": trips, **kernel.facts, "repetition": repetition}, kept(made)
 
 
@@ -124,18 +126,15 @@ def constant_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
 
 
 def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Empty kernels: time from launch to launch, from launch to its end on the host, and by number and size of blocks."""
+    """Empty kernels: from one to the next in a row that waits behind a long one; on the host; by number of blocks."""
     many = 50 if effort.quick else 200
     for repetition in range(max(5, effort.repetitions)):
-        lab.gpu.wait()
-        begin = time.perf_counter()
+        lab.launch("blocks", 1, 32, size=int(many * 1e5))  # 50 us for each launch that is asked for meanwhile
         lab.gpu.mark(0)
         for _ in range(many):
             lab.launch("empty", 1, 32)
         lab.gpu.mark(1)
-        asked = time.perf_counter() - begin
-        yield {"what": "row", "launches": many, "repetition": repetition}, {
-            "seconds": lab.gpu.elapsed_seconds(), "host_seconds": asked}  # fmt: skip
+        yield {"what": "queued", "launches": many, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
         lab.gpu.wait()
         begin = time.perf_counter()
         lab.launch("empty", 1, 32)
@@ -145,7 +144,7 @@ def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
     for threads in (32, 128, 256, 512, 1024):
         for waves in (1, 64, 256, 512, 1024):
             for repetition in range(effort.repetitions):
-                lab.launch("empty", sms, 32)
+                lab.launch("blocks", 1, 32, size=200_000)
                 lab.gpu.mark(0)
                 lab.launch("empty", waves * sms, threads)
                 lab.gpu.mark(1)
@@ -156,11 +155,11 @@ def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
 def block_replacement(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """Blocks of a fixed length, several times as many as fit: from a block's end to the next one's start on its SM."""
     sms = lab.facts.sm_count
-    for warps, threads in ((1, 32), (4, 128), (8, 256), (32, 1024)):
-        place = lab.place("blocks", warps)
+    for warps, threads in ((1, 32), (4, 128), (8, 256), (16, 512), (32, 1024)):
+        place = lab.place("short_blocks", warps)
         for cycles in (2000, 20_000):
             for repetition in range(effort.repetitions):
-                records = stamps.columns(lab.stamped("blocks", 8 * sms, threads, place.shared, size=cycles))
+                records = stamps.columns(lab.stamped("short_blocks", 8 * sms, threads, place.shared, size=cycles))
                 point = {"what": "replacement", "warps": warps, "cycles": cycles, "repetition": repetition}
                 yield point, _gaps(records, threads)
     for grid in sorted({1, sms // 2, sms, sms + 1, 2 * sms - 1, 2 * sms, 2 * sms + 1, 4 * sms, 4 * sms + 1}):
@@ -170,12 +169,7 @@ def block_replacement(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator
             span = float(records["end_ns"].max() - records["start_ns"].min())
             starts = float(records["start_ns"].max() - records["start_ns"].min())
             yield {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition}, {
-                "span_ns": span, "last_start_ns": starts, "ghz": stamps_ghz(records)}  # fmt: skip
-
-
-def stamps_ghz(records: dict[str, Any]) -> float:
-    """Return cycles over nanoseconds."""
-    return float((records["end"] - records["start"]).sum() / max(1, (records["end_ns"] - records["start_ns"]).sum()))
+                "span_ns": span, "last_start_ns": starts}  # fmt: skip
 
 
 def _gaps(records: dict[str, Any], threads: int) -> dict[str, float]:
@@ -195,5 +189,4 @@ def _gaps(records: dict[str, Any], threads: int) -> dict[str, float]:
         "least_gap_cycles": float(gaps.min()),
         "most_gap_cycles": float(gaps.max()),
         "mean_start_spread_cycles": float(spread),
-        "ghz": stamps_ghz(records),
     }

@@ -1,4 +1,4 @@
-"""How the memory system is measured: chains under load, one chain alone, bandwidth by level, atomics, requests in flight."""
+"""How the memory system is measured: chains under load, one chain alone, atomics, single latencies, requests."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ import numpy as np
 from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, KIB, MIB, Laboratory, Place, Unfit
-from warplens.measure.plans import chosen, kept, trips_for
-from warplens.measure.traffic import SLICE
+from warplens.measure.plans import chosen, kept, timed, trips_for
 
 _BUDGET_CYCLES = 200_000  # of a stream: 100 us
-_KEPT = (
-    "rate", "mean_cycles_per_count", "mean_warp_cycles", "slowest_over_fastest", "span_ns", "sms", "warps_least", "warps_most",
-    "ghz", "off_clock", "redone",
-)  # fmt: skip
 _MULTIPLIER, _INCREMENT = 1664525, 1013904223  # a full cycle through any power of two
-
-
-def _streamed(values: dict[str, float]) -> dict[str, float]:
-    return {key: float(f"{values[key]:.8g}") for key in _KEPT if key in values}
+_APART = 0x9E3779B1  # entries between the beginnings of two random chains
 
 
 def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Chains of loads over occupancies, from DRAM, from a part of the L2 cache, or from the first level."""
+    """Chains of loads over occupancies, from DRAM, from a part of the L2 cache, or from the first level.
+
+    `dirty`: the array is written anew before each launch, so that the L2 cache is full of what must be written back.
+    """
     kernel = entry.kernels[0]
     where, width, chains = entry.parameters["where"], kernel.facts["width"], kernel.facts["chains"]
     lab.zeros()
@@ -39,13 +34,16 @@ def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
         except Unfit:
             continue
         blocks = place.blocks_per_sm * lab.facts.sm_count
-        given = {"size": entry.parameters.get("budget", _BUDGET_CYCLES), "trips": most, "a": section}
+        given = {"size": _BUDGET_CYCLES, "trips": most // kernel.facts["unroll"], "a": section}
         for repetition in range(effort.repetitions):
-            if where == "dram":
+            if entry.parameters.get("dirty"):
+                lab.forget()
+                _sections(lab, where, place, chains, width)
+            elif where == "dram":
                 lab.flush()
             made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
             point = {"where": where, "warps": warps, **kernel.facts, "threads": place.threads, "repetition": repetition}
-            yield point, _streamed(made)
+            yield point, timed(made)
 
 
 def _sections(lab: Laboratory, where: str, place: Place, chains: int, width: int) -> tuple[int, int]:
@@ -66,7 +64,7 @@ def _sections(lab: Laboratory, where: str, place: Place, chains: int, width: int
 
 
 def random_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Every thread at another place: over footprints at full occupancy, and over occupancies at one footprint (§6.7)."""
+    """Every thread at another place: over footprints at full occupancy, over occupancies at one footprint (§6.7)."""
     kernel = entry.kernels[0]
     lab.zeros()
     width = kernel.facts["width"]
@@ -83,24 +81,19 @@ def random_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
         if size <= lab.facts.attributes["l2_bytes"]:
             lab.touch(size, times=2)
         blocks = place.blocks_per_sm * lab.facts.sm_count
+        given = {"size": _BUDGET_CYCLES, "trips": 1 << 30, "a": entries, "c": _APART}
         for repetition in range(effort.repetitions):
-            made = lab.sample(
-                kernel.name,
-                blocks,
-                place.threads,
-                place.shared,
-                size=_BUDGET_CYCLES,
-                trips=1 << 30,
-                a=entries,
-                c=0x9E3779B1,
-            )
-            yield {"bytes": size, "warps": warps, **kernel.facts, "repetition": repetition}, _streamed(made)
+            if size > lab.facts.attributes["l2_bytes"]:
+                lab.flush()
+            made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
+            yield {"bytes": size, "warps": warps, **kernel.facts, "repetition": repetition}, timed(made)
     one = lab.place(kernel.name, 1)  # one warp of the whole device: the latency with nothing else going on
     lab.fill(GIB // width, _MULTIPLIER, _INCREMENT, width, random=True)
     for repetition in range(effort.repetitions):
-        given = {"size": _BUDGET_CYCLES, "trips": 1 << 30, "a": GIB // width, "c": 0x9E3779B1}
+        lab.flush()
+        given = {"size": _BUDGET_CYCLES, "trips": 1 << 30, "a": GIB // width, "c": _APART}
         made = lab.sample(kernel.name, 1, 32, one.shared, **given)
-        yield {"bytes": GIB, "warps": 0, **kernel.facts, "repetition": repetition}, _streamed(made)
+        yield {"bytes": GIB, "warps": 0, **kernel.facts, "repetition": repetition}, timed(made)
 
 
 def _chain(lab: Laboratory, offsets: np.ndarray[Any, Any], seed: int) -> int:
@@ -116,8 +109,8 @@ def _chain(lab: Laboratory, offsets: np.ndarray[Any, Any], seed: int) -> int:
 def chase_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """One chain in one warp over growing footprints: latency of each level, sizes of the caches, reach of the TLBs.
 
-    At most `nodes` places are visited. Where the footprint has more, it is read as a whole first and the chain is a sample
-    of it; where it has fewer, the chain is walked once before the clock starts.
+    At most `nodes` places are visited. Where the footprint has more, it is read as a whole first and the chain is a
+    sample of it; where it has fewer, the chain is walked once before the clock starts.
     """
     kernel, stride = entry.kernels[0], entry.parameters["stride"]
     most: int = entry.parameters.get("nodes", 8192)
@@ -162,79 +155,10 @@ def probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
         values, counts = np.unique(taken, return_counts=True)
         yield {"lines": lines, "repetition": repetition}, {
             "cycles": values.tolist(), "counts": counts.tolist(), "sm": ids.tolist(),
-            "sm_means": np.round(taken.mean(axis=1), 2).tolist(), "line_means": np.round(taken.mean(axis=0), 2).tolist(),
+            "sm_means": np.round(taken.mean(axis=1), 2).tolist(),
+            "line_means": np.round(taken.mean(axis=0), 2).tolist(),
             "matrix": taken[:, :48].tolist() if repetition == 0 else [],
         }  # fmt: skip
-
-
-def dram_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Stream through arrays of N and 2N bytes: the difference of the times is that of N bytes."""
-    for kernel in entry.kernels:
-        reads, writes, width = (kernel.facts[key] for key in ("reads", "writes", "width"))
-        piece = 256 * SLICE * width
-        size = min(GIB, (lab.data_bytes - GIB) // (reads + writes) // 2) // piece * piece
-        for repetition in range(effort.repetitions):
-            seconds = []
-            for bytes_each in (size, 2 * size):
-                lab.flush()
-                lab.gpu.mark(0)
-                lab.launch(kernel.name, bytes_each // piece, 256, size=2 * size, trips=1, c=0x7FC12345)
-                lab.gpu.mark(1)
-                seconds.append(lab.gpu.elapsed_seconds())
-            if writes:
-                lab.forget()
-            point = {"bytes": size * (reads + writes), **kernel.facts, "repetition": repetition}
-            yield point, {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
-
-
-def copy_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """The driver's own copy within the GPU's memory, to compare with; counted both ways."""
-    size = min(2 * GIB, (lab.data_bytes - GIB) // 2)
-    for repetition in range(effort.repetitions):
-        lab.gpu.mark(0)
-        lab.gpu.copy(lab.data + size, lab.data, size)
-        lab.gpu.mark(1)
-        lab.forget()
-        yield {"bytes": 2 * size, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
-
-
-def cache_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Loads and stores over and over the same lines: T and 2T trips, all SMs and one."""
-    where = entry.parameters["where"]
-    for kernel in entry.kernels:
-        width, stride = kernel.facts["width"], kernel.facts["stride"]
-        for warps in entry.parameters.get("warps", (32, lab.facts.warps_per_sm_max)):
-            try:
-                place = lab.place(kernel.name, warps, limit=where != "l1")
-            except Unfit:
-                continue
-            if where == "l1":
-                lab.gpu.carve_out(lab.function(kernel.name), 0)
-            piece = 16 * KIB if where == "l1" else 128 * KIB
-            total = piece << 12 if where == "l1" else _power_of_two(lab.facts.attributes["l2_bytes"] // 3)
-            given = {"size": total, "a": piece, "b": piece, "c": 0x7FC12345}
-            trips = max(8, trips_for(lab, kernel.name, place, **given))
-            for sms in (lab.facts.sm_count, 1):
-                blocks = place.blocks_per_sm * sms
-                for repetition in range(effort.repetitions):
-                    values: dict[str, float] = {}
-                    for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
-                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
-                        values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": made["mean_span_cycles"]}
-                    point = {
-                        "where": where,
-                        "warps": warps,
-                        "sms": sms,
-                        "trips": trips,
-                        "width": width,
-                        "stride": stride,
-                    }
-                    yield {**point, "store": kernel.facts["store"], "repetition": repetition}, values
-    lab.forget()
-
-
-def _power_of_two(size: int) -> int:
-    return 1 << (size.bit_length() - 1)
 
 
 def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -279,7 +203,7 @@ def latency_distributions(lab: Laboratory, entry: Entry, effort: Effort) -> Iter
             edges = np.arange(0, 8001, 8)
             marks = np.percentile(taken, [0, 5, 25, 50, 75, 95, 100])
             yield {"chains": chains, "warps": warps, "repetition": repetition}, {
-                **_streamed(made), "samples": len(taken), "mean_cycles": float(taken.mean()),
+                **timed(made), "samples": len(taken), "mean_cycles": float(taken.mean()),
                 "percentiles": np.round(marks, 1).tolist(), "bin_cycles": 8,
                 "histogram": np.trim_zeros(np.histogram(taken, edges)[0], "b").tolist(),
             }  # fmt: skip
@@ -309,3 +233,39 @@ def requests_in_flight(lab: Laboratory, entry: Entry, effort: Effort) -> Iterato
                         "issued": np.round(taken[:, :count].mean(axis=0), 1).tolist(),
                         "all_back": float(taken[:, count].mean()), **kept(made),
                     }  # fmt: skip
+
+
+def bursts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """So many loads at once from the L2 cache, by warps and lines per load, one SM: cycles between two that leave."""
+    lab.zeros()
+    for kernel in entry.kernels:
+        for lines, apart in ((1, 4), (4, 16), (8, 32), (32, 128)):
+            for warps in (1, 4, 16, 32):
+                for repetition in range(effort.repetitions):
+                    made = stamps.reduce(lab.stamped(kernel.name, 1, 32 * warps, a=apart, b=256 * KIB))
+                    yield {"lines": lines, "warps": warps, **kernel.facts, "repetition": repetition}, kept(made)
+
+
+def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """One warp's chain with its lanes on 1 to 32 lines, from the L2 cache and from DRAM (Table 6.7)."""
+    kernel, nodes = entry.kernels[0], 1024
+    place = lab.place(kernel.name, 1)
+    for where, apart in (("l2", 4 * KIB), ("dram", 4 * MIB)):
+        if nodes * apart + GIB > lab.data_bytes:
+            continue
+        order = np.random.default_rng(1).permutation(nodes).astype(np.uint64) * apart
+        begins = np.repeat(order, 32) + np.tile(np.arange(32, dtype=np.uint64) * 128, nodes)
+        pairs = np.stack([begins, np.repeat(np.roll(order, -1), 32)], axis=1).astype(np.uint64)
+        lab.gpu.put(lab.out + 256, pairs)
+        lab.launch("scatter", -(-len(pairs) // 256), 256, trips=len(pairs))
+        lab.forget()
+        loads = nodes - 32
+        for lines in (1, 2, 4, 8, 16, 32):
+            given = {"size": int(order[0]), "trips": loads // 8, "c": lines}
+            for repetition in range(effort.repetitions):
+                if where == "dram":
+                    lab.flush()
+                else:
+                    _alone(lab, kernel.name, place, 0, given)
+                made = _alone(lab, kernel.name, place, 0, given)
+                yield {"where": where, "lines": lines, "loads": loads, "repetition": repetition}, kept(made)

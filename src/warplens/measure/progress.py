@@ -1,4 +1,4 @@
-"""How far a measurement is and how long it will take: a bar where rich is installed and someone looks, plain lines elsewhere."""
+"""How far a measurement is and how long it will take: a bar where rich is there and someone looks, else plain lines."""
 
 from __future__ import annotations
 

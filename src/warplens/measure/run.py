@@ -103,8 +103,8 @@ def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
     others = watch.other_processes(os.getpid())
     if others and not request.shared_gpu:
         raise WarplensError(
-            f"the GPU is in use by {len(others)} other process(es), such as {others[0]}: end them, or measure all the same "
-            "with --shared-gpu"
+            f"the GPU is in use by {len(others)} other process(es), such as {others[0]}: end them, or measure all "
+            "the same with --shared-gpu"
         )
     gpu = Gpu(driver, request.gpu)
     return gpu, gpu.facts(), watch
@@ -113,8 +113,8 @@ def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
 class _Session:
     """A run: the laboratory, made anew if its context is lost."""
 
-    def __init__(self, request: Request, driver: Driver, gpu: Gpu, facts: Facts, watch: Watch, built: Built, journal: Journal,
-                 outcome: Outcome) -> None:  # fmt: skip
+    def __init__(self, request: Request, driver: Driver, gpu: Gpu, facts: Facts, watch: Watch, built: Built,
+                 journal: Journal, outcome: Outcome) -> None:  # fmt: skip
         self.request, self.driver, self.gpu, self.facts, self.watch = request, driver, gpu, facts, watch
         self.built, self.journal, self.outcome = built, journal, outcome
         self.effort = Effort(request.quick, 2 if request.quick else request.repetitions)
@@ -125,8 +125,9 @@ class _Session:
         self.lab.find_reference()
         now = datetime.datetime.now(datetime.UTC)
         self.journal.write(
-            "head", gpu=self.facts.name, facts=msgspec.to_builtins(self.facts), driver_version=self.watch.driver_version(),
-            date=now.date().isoformat(), time=now.isoformat(timespec="seconds"), version=__version__,
+            "head", gpu=self.facts.name, facts=msgspec.to_builtins(self.facts),
+            driver_version=self.watch.driver_version(), date=now.date().isoformat(),
+            time=now.isoformat(timespec="seconds"), version=__version__,
             command="warplens " + shlex.join(sys.argv[1:]), tools=self.built.tools, unchecked=self.built.unchecked,
             reference_ghz=self.lab.reference_ghz, timer_ns=self.lab.timer_ns, data_bytes=self.lab.data_bytes,
             state=msgspec.to_builtins(self.lab.state()), quick=self.request.quick, python=platform.python_version(),
@@ -191,7 +192,8 @@ class _Session:
             self.lab.redo_seconds = redo
         except WarplensError as lost:
             raise WarplensError(
-                f"the GPU is lost ({lost}); what was measured is in {self.journal.path}, the same command goes on from there"
+                f"the GPU is lost ({lost}); what was measured is in {self.journal.path}, "
+                "the same command goes on from there"
             ) from None
 
     def end(self) -> None:

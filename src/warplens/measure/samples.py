@@ -84,13 +84,22 @@ def counts(point: Point, values: dict[str, Any]) -> bool:
 
 
 def per_link(point: Point, values: dict[str, Any]) -> float:
-    """Return a warp's cycles per link of a chain: of 2N links less N."""
+    """Return a warp's cycles per link of a chain: of a trip of 2N links less one of N, or of so many trips of each."""
+    if "mean_cycles_per_count_n" in values:
+        return float(values["mean_cycles_per_count_2n"] - values["mean_cycles_per_count_n"]) / float(point["links"])
     longer: float = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
     links: int = point["trips"] * point["links"]
     return longer / links
 
 
 def links_per_cycle(point: Point, values: dict[str, Any]) -> float:
-    """Return links per cycle of an SM, by the smaller of two estimates: from the SM's span, from the mean warp."""
+    """Return links per cycle of an SM.
+
+    Where warps ran for a time and counted trips: from the cycles of a trip, of all warps together. Where they ran so
+    many trips: by the smaller of two estimates, from the SM's span and from the mean warp.
+    """
+    if "rate_n" in values:
+        longer: float = values["sms_2n"] / values["rate_2n"] - values["sms_n"] / values["rate_n"]
+        return float(point["links"] * point["chains"] / longer)
     longer = max(values[f"{key}_2n"] - values[f"{key}_n"] for key in ("span_cycles", "mean_warp_cycles"))
     return float(point["trips"] * point["links"] * point["chains"] * point["warps"] / longer)

@@ -1,4 +1,4 @@
-"""From the warps' stamps to numbers: time by SM, mean warp latency, occupancy as it was, the clock (Volkov 2016 §5.5, §5.6)."""
+"""From the warps' stamps to numbers: time by SM, mean warp, occupancy as it was, the clock (Volkov 2016 §5.5, §5.6)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def columns(records: Array) -> dict[str, Array]:
 def reduce(records: Array) -> dict[str, float]:
     """Reduce one launch to a few numbers.
 
-    span_cycles: from the first start to the last end on an SM, of the SM where that is longest; mean_warp_cycles: mean of
+    span_cycles: from the first start to the last end on an SM, where that is longest; mean_warp_cycles: mean of
     the warps' own times; rate: sum over the warps of count over cycles; warps: on an SM at once, least and most over
     the SMs that had any; ghz: cycles over nanoseconds.
     """
@@ -36,7 +36,9 @@ def reduce(records: Array) -> dict[str, float]:
     ends = np.maximum.reduceat(c["end"][order], first)
     own = c["end"] - c["start"]
     at_once = occupancy(c)
-    nanoseconds = float((c["end_ns"] - c["start_ns"]).sum())
+    clocked = c["start_ns"] > 0  # one warp of a block
+    nanoseconds = float((c["end_ns"] - c["start_ns"])[clocked].sum())
+    first_ns = float(c["start_ns"][clocked].min()) if clocked.any() else 0.0
     rates = c["count"] / np.maximum(own, 1)
     return {
         "span_cycles": float((ends - starts).max()),
@@ -48,11 +50,11 @@ def reduce(records: Array) -> dict[str, float]:
         "rate": float(rates.sum()),
         "mean_cycles_per_count": float((own / np.maximum(c["count"], 1)).mean()),
         "slowest_over_fastest": float(rates.max() / max(float(rates.min()), 1e-12)),
-        "span_ns": float(c["end_ns"].max() - c["start_ns"].min()),
+        "span_ns": float(c["end_ns"].max()) - first_ns,
         "sms": float(len(first)),
         "warps_least": float(at_once.min()),
         "warps_most": float(at_once.max()),
-        "ghz": float(own.sum() / nanoseconds) if nanoseconds > 0 else 0.0,
+        "ghz": float(own[clocked].sum() / nanoseconds) if nanoseconds > 0 else 0.0,
     }
 
 

@@ -1,99 +1,100 @@
-"""Kernels that move data: plain streaming at each level, strides, atomics, single latencies under load, requests in flight."""
+"""Kernels that move data: streaming at each level, strides, atomics, single latencies, requests in flight."""
 
 from __future__ import annotations
 
 from warplens.measure.memory import _HINT, _SCOPE
 from warplens.measure.source import Expectation, Kernel
 
-_VECTOR = {4: ("u32", "%0", "x"), 8: ("v2.u32", "{%0, %1}", "x, y"), 16: ("v4.u32", "{%0, %1, %2, %3}", "x, y, z, w")}
+_KIND = {4: "u32", 8: "v2.u32", 16: "v4.u32"}
+_SUFFIX = {4: "", 8: r"\.64", 16: r"\.128"}
 SLICE = 16  # accesses of a thread in one block's piece of the array
+_GROUP = 8  # accesses in flight
+
+
+def _access(width: int, address: str, store: bool, hint: str = "") -> str:
+    """Return one access of v[i] in inline assembly."""
+    words = range(width // 4)
+    registers = "{" + ", ".join(f"%{n + store}" for n in words) + "}" if width > 4 else f"%{int(store)}"
+    values = ", ".join(f'"{"" if store else "="}r"(v[i][{n}])' for n in words)
+    if store:
+        return f'asm volatile("st.global.{_KIND[width]} [%0], {registers};" :: "l"({address}), {values} : "memory");'
+    return f'asm volatile("ld.global{hint}.{_KIND[width]} {registers}, [%{len(words)}];" : {values} : "l"({address}));'
 
 
 def bandwidth(reads: int, writes: int, width: int = 16) -> Kernel:
-    """Stream once through arrays with many small blocks: reads and writes of so many arrays each, from DRAM to DRAM.
+    """Stream once through arrays with many small blocks: so many arrays read, so many written, from DRAM to DRAM.
 
     Array j begins size bytes after the one before; a block does its piece of every array and leaves.
     """
-    name = f"bandwidth_r{reads}_w{writes}_b{width}"
-    kind, registers, _ = _VECTOR[width]
-    words = width // 4
-    ", ".join(f"v[i][{n}]" for n in range(words))
-    outputs = ", ".join(f'"=r"(v[i][{n}])' for n in range(words))
-    inputs = ", ".join(f'"r"(v[i][{n}])' for n in range(words))
-    numbered = "{" + ", ".join(f"%{n + 1}" for n in range(words)) + "}" if words > 1 else "%1"
-    load = f'asm volatile("ld.global.{kind} {registers}, [%{words}];" : {outputs} : "l"(at + (u64)i * blockDim.x * {width}));'
-    store = f'asm volatile("st.global.{kind} [%0], {numbered};" :: "l"(at + (u64)i * blockDim.x * {width}), {inputs} : "memory");'
+    name, words = f"bandwidth_r{reads}_w{writes}_b{width}", width // 4
+    at = f"at + (u64)i * blockDim.x * {width}"
     fold = " ".join(f"sum ^= v[i][{n}];" for n in range(words))
-    group = 8
     text = f"""\
 KERNEL({name}, 256) {{
-  u32 sum = 0, v[{group}][{words}];
-  UNROLL for (int i = 0; i < {group}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = trips + n;
+  u32 sum = 0, v[{_GROUP}][{words}];
+  UNROLL for (int i = 0; i < {_GROUP}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = trips + n;
   char *at = data + ((u64)blockIdx.x * blockDim.x * {SLICE} + threadIdx.x) * {width};
-  _Pragma("unroll 1") for (u32 half = 0; half < {SLICE // group}; half++, at += (u64){group} * blockDim.x * {width}) {{
+  u64 next = (u64){_GROUP} * blockDim.x * {width} - size * {reads + writes};
+  _Pragma("unroll 1") for (u32 half = 0; half < {SLICE // _GROUP}; half++, at += next) {{
     _Pragma("unroll 1") for (u32 j = 0; j < {reads}; j++, at += size) {{
-      UNROLL for (int i = 0; i < {group}; i++) {load}
-      UNROLL for (int i = 0; i < {group}; i++) {{ {fold} }}
+      UNROLL for (int i = 0; i < {_GROUP}; i++) {_access(width, at, False)}
+      UNROLL for (int i = 0; i < {_GROUP}; i++) {{ {fold} }}
     }}
     _Pragma("unroll 1") for (u32 j = 0; j < {writes}; j++, at += size)
-      UNROLL for (int i = 0; i < {group}; i++) {store}
-    at -= size * {reads + writes};
+      UNROLL for (int i = 0; i < {_GROUP}; i++) {_access(width, at, True)}
   }}
   KEEP(sum == c)
 }}
 """
-    suffix = {4: "", 8: r"\.64", 16: r"\.128"}[width]
-    loads, stores = (group if reads else 0), (group if writes else 0)
-    expect = {rf"LDG\.E{suffix}{_SCOPE}": loads, rf"STG\.E{suffix}{_SCOPE}": stores}
+    loads, stores = (_GROUP if reads else 0), (_GROUP if writes else 0)
+    expect = {rf"LDG\.E{_SUFFIX[width]}{_SCOPE}": loads, rf"STG\.E{_SUFFIX[width]}{_SCOPE}": stores}
     facts = {"reads": reads, "writes": writes, "width": width}
     return Kernel(name, text, Expectation(expect, 2000, True, loop=False), facts=facts)
 
 
 def resident(level: str, width: int = 16, store: bool = False, stride: int = 1) -> Kernel:
-    """Independent loads or stores over a small footprint, over and over: bandwidth of the caches.
+    """Independent loads or stores of the same lines over and over: bandwidth of the caches.
 
-    A block's piece begins blockIdx.x * a bytes in, modulo size (a power of two), and has b bytes (a power of two); the
-    kernel makes `trips` trips of 8 accesses per thread. Threads are `stride` elements of `width` bytes apart.
+    Blocks have 1024 threads, `stride` elements of `width` bytes apart, and make `trips` trips of 8 accesses each, 4 of
+    16 bytes; what is added to the block's beginning, blockIdx.x * a, stands in the instructions. With strides the
+    accesses of a trip fall between one another, as far as there is room. b: 0, which the compiler does not know.
     """
     name = f"{'store' if store else 'load'}_{level}_b{width}_s{stride}"
-    kind, registers, _names = _VECTOR[width]
-    words = width // 4
-    outputs = ", ".join(f'"=r"(v[i][{n}])' for n in range(words))
-    inputs = ", ".join(f'"r"(v[i][{n}])' for n in range(words))
-    numbered = "{" + ", ".join(f"%{n + 1}" for n in range(words)) + "}" if words > 1 else "%1"
+    words, step, group = width // 4, 1024 * width * stride, 4 if width == 16 else 8
+    inside = f"at + (i % {stride} * {width} + i / {stride} * {step})"
     fold = " ".join(f"sum ^= v[i][{n}];" for n in range(words))
-    one = (
-        f'asm volatile("st.global.{kind} [%0], {numbered};" :: "l"(piece + (at + i * step & b - 1)), {inputs} : "memory");'
-        if store
-        else f'asm volatile("ld.global{_HINT[level]}.{kind} {registers}, [%{words}];" : {outputs} : "l"(piece + (at + i * step & b - 1)));'
-    )
     text = f"""\
 KERNEL({name}, 1024) {{
-  u32 sum = 0, v[8][{words}];
-  UNROLL for (int i = 0; i < 8; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = threadIdx.x + n;
-  char *piece = data + ((u64)blockIdx.x * a & (size - 1));
-  u32 at = threadIdx.x * {width * stride}, step = blockDim.x * {width * stride};
+  u32 sum = 0, v[{group}][{words}];
+  UNROLL for (int i = 0; i < {group}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = threadIdx.x + n;
+  char *at = data + (u64)blockIdx.x * a + threadIdx.x * {width * stride};
   PASSES {{
-    START
+    START_TOGETHER
     LOOP {{
-      UNROLL for (int i = 0; i < 8; i++) {one}
-      {"" if store else f"UNROLL for (int i = 0; i < 8; i++) {{ {fold} }}"}
-      at += 8 * step;
+      UNROLL for (int i = 0; i < {group}; i++) {_access(width, inside, store, _HINT[level])}
+      {"" if store else f"UNROLL for (int i = 0; i < {group}; i++) {{ {fold} }}"}
+      at += b;
     }}
     STOP
   }}
   KEEP(sum == c)
-  record(records, c0, c1, n0, n1, trips * 8ull);
+  record(records, c0, c1, n0, since(n0), trips * {group}ull);
 }}
 """
-    suffix = {4: "", 8: r"\.64", 16: r"\.128"}[width]
-    expect = {rf"{'STG' if store else 'LDG'}\.E{suffix}{_SCOPE}": 8}
-    facts = {"level": level, "width": width, "store": store, "stride": stride}
-    return Kernel(name, text, Expectation(expect, 110), facts=facts)
+    expect = {rf"{'STG' if store else 'LDG'}\.E{_SUFFIX[width]}{_SCOPE}": group}
+    facts = {
+        "level": level,
+        "width": width,
+        "store": store,
+        "stride": stride,
+        "reach": -(-group // stride) * step,
+        "accesses": group,
+    }
+    return Kernel(name, text, Expectation(expect, 20 + group * words), facts=facts)
 
 
 def atomic(kind: str) -> Kernel:
-    """Atomic additions of zero to global memory. `atom` returns the old value, which is the next index; `red` does not.
+    """Atomic additions of zero to global memory. `atom` returns the old value, the next index; `red` does not.
 
     A thread's word: ((block * a + its index / 32 * b) + lane * c) of data, modulo 2^20.
     """
@@ -106,14 +107,15 @@ def atomic(kind: str) -> Kernel:
     )
     text = f"""\
 KERNEL({name}, 1024) {{
-  u32 zero = ((volatile u32 *)out)[16], x = (blockIdx.x * a + threadIdx.x / 32 * b + threadIdx.x % 32 * c) & 0xfffff;
+  u32 zero = ((volatile u32 *)out)[16];
+  u32 x = (blockIdx.x * a + threadIdx.x / 32 * b + threadIdx.x % 32 * c) & 0xfffff;
   PASSES {{
-    START
+    START_TOGETHER
     LOOP {{ UNROLL for (int u = 0; u < {links}; u++) {{ {one} }} }}
     STOP
   }}
   KEEP(x == 0xfffffff)
-  record(records, c0, c1, n0, n1, (u64)trips * {links});
+  record(records, c0, c1, n0, since(n0), (u64)trips * {links});
 }}
 """
     pattern = r"ATOMG?\.E\.ADD.*" if kind == "atom" else r"REDG?\.E\.ADD.*"
@@ -123,7 +125,7 @@ KERNEL({name}, 1024) {{
 def distribution(chains: int = 1) -> Kernel:
     """As `stream` for 4-byte loads, but in warp 0 of every block one load in eight is timed alone (§6.6).
 
-    The times, at most 512 per block, go to out from word 32 on.
+    trips: most loads of a chain; size: cycles. The times, at most 512 per block, go to out from word 32 on.
     """
     name = f"distribution_i{chains}"
     load = 'asm volatile("ld.global.u32 %0, [%1];" : "=r"(x[k]) : "l"((const u32 *)data + x[k]));'
@@ -134,8 +136,9 @@ KERNEL({name}, 1024) {{
   u32 x[{chains}], times = 0, done = 0;
   UNROLL for (int k = 0; k < {chains}; k++) x[k] = (blockIdx.x * {chains} + k) * a + threadIdx.x;
   for (u32 i = threadIdx.x; i < 512; i += blockDim.x) taken[i] = 0;
-  __syncthreads();
-  u64 n0 = nanoseconds(), c0 = cycles();
+  u64 c0, c1, n0 = 0;
+  const u32 pass = 0;
+  START_TOGETHER
   if (threadIdx.x < 32) {{
     _Pragma("unroll 1") do {{
       UNROLL for (int u = 0; u < 7; u++) UNROLL for (int k = 0; k < {chains}; k++) {load}
@@ -154,13 +157,13 @@ KERNEL({name}, 1024) {{
       done += 8;
     }} while (done + 8 <= trips && cycles() - c0 < size);
   }}
-  u64 c1 = cycles(), n1 = nanoseconds();
+  STOP
   u32 sum = 0;
   UNROLL for (int k = 0; k < {chains}; k++) sum += x[k];
   KEEP(sum == c)
   __syncthreads();
   for (u32 i = threadIdx.x; i < 512; i += blockDim.x) ((u32 *)(out + 32))[blockIdx.x * 512 + i] = taken[i];
-  record(records, c0, c1, n0, n1, done);
+  record(records, c0, c1, n0, since(n0), done);
 }}
 """
     expect = {rf"LDG\.E{_SCOPE}": 8 * chains}
@@ -168,18 +171,18 @@ KERNEL({name}, 1024) {{
 
 
 def in_flight(count: int = 40) -> Kernel:
-    """Issue independent loads back to back and note when each one was issued: how many may be under way (Listing 3.2).
+    """Issue independent loads back to back and note when each was issued: how many may be under way (Listing 3.2).
 
     A thread reads data + warp * b + lane * a + load * 64 KiB: a is 4 for one line per load, more for several. The first
-    pass reads 2 KiB beside, so that the pages are known and the lines are not in a cache. Times of the issues, after the
-    first clock, go to out from word 32 on: count per warp, then the time when all had come.
+    pass reads 2 KiB beside, so that the pages are known and the lines are not in a cache. Times of the issues, after
+    the first clock, go to out from word 32 on: count per warp, then the time when all had come.
     """
     name = f"in_flight_{count}"
     text = f"""\
 KERNEL({name}, 512) {{
   __shared__ volatile u32 last[16];
   u32 v[{count}], t[{count}], begin = 0, end = 0;
-  u64 c0 = 0, c1 = 0, n0 = 0, n1 = 0;
+  u64 c0 = 0, c1 = 0, n0 = 0;
   const char *at = data + (u64)(threadIdx.x / 32 + blockIdx.x * (blockDim.x / 32)) * b + threadIdx.x % 32 * a + 2048;
   _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, at -= 2048) {{
     START
@@ -199,8 +202,34 @@ KERNEL({name}, 512) {{
     UNROLL for (int i = 0; i < {count}; i++) to[i] = t[i] - begin;
     to[{count}] = end - begin;
   }}
-  record(records, c0, c1, n0, n1, {count});
+  record(records, c0, c1, n0, since(n0), {count});
 }}
 """
     expect = {rf"LDG\.E{_SCOPE}": count}
     return Kernel(name, text, Expectation(expect, 4 * count + 40), facts={"count": count})
+
+
+def burst(count: int) -> Kernel:
+    """So many independent loads of one warp at once, until all are back: the cycles between two that leave an SM.
+
+    As `in_flight`, but with no clock between the loads; both passes read the same, so that it comes from the L2 cache.
+    """
+    name = f"burst_{count}"
+    text = f"""\
+KERNEL({name}, 1024) {{
+  __shared__ volatile u32 last[32];
+  u32 v[{count}];
+  const char *at = data + (u64)(threadIdx.x / 32 + blockIdx.x * (blockDim.x / 32)) * b + threadIdx.x % 32 * a;
+  PASSES {{
+    START
+    UNROLL for (int i = 0; i < {count}; i++)
+      asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v[i]) : "l"(at + i * 4096));
+    u32 sum = 0;
+    UNROLL for (int i = 0; i < {count}; i++) sum += v[i];
+    last[threadIdx.x / 32] = sum;  // the clock waits for all
+    STOP
+  }}
+  record(records, c0, c1, n0, since(n0), {count});
+}}
+"""
+    return Kernel(name, text, Expectation({rf"LDG\.E{_SCOPE}": count}, 2 * count + 60), facts={"count": count})

@@ -25,7 +25,7 @@ _OPERATION = {"fp32": "fadd", "int": "fadd", "imul": "fmadd", "sfu": "cos", "sha
 def latencies(kind: str, machine: Machine) -> tuple[float, float]:
     """Return (issue, completion) latency in cycles, of Tables II and III or from the general timing."""
     own = machine.lemeire.get(_OPERATION.get(kind, ""))
-    if own is not None:
+    if own is not None and not (kind in ("int", "imul") and kind in machine.instructions):  # the papers' GPUs have none
         return own.issue_cycles, own.completion_cycles
     if KINDS[kind] == "issue":
         return 1 / machine.issue_ipc(), machine.sm.ilp_latency_cycles or machine.sm.issue_interval_cycles

@@ -122,8 +122,11 @@ def _short(values: Sequence[float]) -> list[float]:
     return [float(f"{value:.5g}") for value in values]
 
 
-def reproduction(items: Sequence[Item]) -> str:
-    """Return the page of reproduced tables and figures, the disagreements first."""
+def reproduction(items: Sequence[Item], gpu: str | None = None) -> str:
+    """Return the page of reproduced tables and figures, the disagreements first; or the page of a measured GPU."""
+    if gpu is not None:
+        lead = "<p>Points are measured, curves are modelled. Every number comes from the journal that ships.</p>"
+        return page(f"What the laboratory measured: {gpu}", lead, [_section(it) for it in items])
     totals = counts(items)
     compared = totals["digit"] + totals["near"] + totals["differs"]
     lead = (
@@ -138,13 +141,17 @@ def reproduction(items: Sequence[Item]) -> str:
         head = ["item", "", "ours", "paper", "difference", "note"]
         cells = [[it.id, *_cells(row)] for it, row in wrong]
         sections.append(Section("Where the papers and we disagree", table(head, cells, {2, 3, 4})))
-    for it in items:
-        body = f"<p class='dim'>{html.escape(it.source)} · {html.escape(it.id)}</p>"
-        if it.rows:
-            body += table(["", "ours", "paper", "difference", "note"], [_cells(r) for r in it.rows], {1, 2, 3})
-        body += "".join(f"<p>{html.escape(note)}</p>" for note in it.notes)
-        sections.append(Section(it.title, body, it.plots))
+    sections += [_section(it) for it in items]
     return page("The papers' tables and figures, regenerated", lead, sections)
+
+
+def _section(it: Item) -> Section:
+    body = f"<p class='dim'>{html.escape(it.source)} · {html.escape(it.id)}</p>"
+    if it.rows:
+        body += table(["", "ours", "paper", "difference", "note"], [_cells(r) for r in it.rows], {1, 2, 3})
+    body += "".join(table(grid.head, grid.rows, set(range(1, len(grid.head)))) for grid in it.grids)
+    body += "".join(f"<p>{html.escape(note)}</p>" for note in it.notes)
+    return Section(it.title, body, it.plots)
 
 
 def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:

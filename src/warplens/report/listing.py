@@ -94,8 +94,7 @@ def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
 def _guessed(x: Instruction, machine: Machine) -> bool:
     """Whether a result that is waited for has its latency only from other instructions.
 
-    The latency of `int` and `uniform` is that of arithmetic, which nobody waits for by a scoreboard; of S2R someone
-    does.
+    The latency of `int` and `uniform` is that of arithmetic, which nobody waits for by a scoreboard, unlike S2R's.
     """
     waited = x.control is not None and x.control.write_scoreboard is not None
     own = machine.instructions.get(x.kind)

@@ -187,6 +187,7 @@ def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
     shown = [row for row in it.rows if all_rows or row.verdict == "differs"]
     if shown:
         parts.append(table(["", "ours", "paper", "difference", "", "note"], [_row(r) for r in shown], {1, 2, 3}))
+    parts += [table(grid.head, grid.rows, set(range(1, len(grid.head)))) for grid in it.grids]
     parts += [Text(f"  note: {note}", "yellow") for note in it.notes]
     if it.plots:
         names = ", ".join(escape(plot.title) for plot in it.plots)

@@ -1,11 +1,11 @@
 """The papers' tables and figures, regenerated: ours, theirs, difference."""
 
 from warplens.study.catalogue import item_ids, reproduce
-from warplens.study.item import Item, Plot, Row, Series, counts
+from warplens.study.item import Grid, Item, Plot, Row, Series, counts
 from warplens.study.kernels import KernelError, validate_kernels
 from warplens.study.validation import ModelError, validate
 
 __all__ = [
-    "Item", "KernelError", "ModelError", "Plot", "Row", "Series", "counts", "item_ids", "reproduce", "validate",
+    "Grid", "Item", "KernelError", "ModelError", "Plot", "Row", "Series", "counts", "item_ids", "reproduce", "validate",
     "validate_kernels",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from warplens.errors import WarplensError, nearest
 from warplens.study.item import Item
@@ -22,18 +23,34 @@ def _makers() -> dict[str, Callable[[], Item]]:
     return makers
 
 
-def item_ids() -> list[str]:
-    """Return the names of all items that can be reproduced."""
-    return [_dotted(name) for name in _makers()]
+def item_ids(gpu: str | None = None) -> list[str]:
+    """Return the names of all items that can be reproduced, of the papers or for a measured GPU."""
+    return [_dotted(name) for name in _makers()] if gpu is None else list(_measured(gpu))
+
+
+def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
+    """Return the functions that make items of a measured GPU, under the item's name without the GPU's."""
+    from warplens.study.laboratory import laboratory
+    from warplens.study.measured_figures import FIGURES
+    from warplens.study.measured_tables import TABLES
+
+    lab = laboratory(gpu)
+    named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (*TABLES, *FIGURES)}
+    return {
+        name: partial(function, lab) for name, function in named.items() if lab.machine.tensor or "tensor" not in name
+    }
 
 
 # Tables that stand in an item under another name.
 _ALSO = {"volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4"}
 
 
-def reproduce(which: str | None = None) -> Iterator[Item]:
-    """Make all items, those of one paper (`volkov`), or a single one (`volkov-table-3.4`)."""
-    makers = {_dotted(name): function for name, function in _makers().items()}
+def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item]:
+    """Make all items, those of one paper (`volkov`), or a single one (`volkov-table-3.4`).
+
+    With a GPU that the laboratory measured: what there is of them for that GPU, beside the paper's.
+    """
+    makers = {_dotted(name): function for name, function in _makers().items()} if gpu is None else _measured(gpu)
     which = None if which is None else _ALSO.get(which.lower(), which.lower())
     chosen = {n: f for n, f in makers.items() if which is None or n == which or n.startswith(f"{which}-")}
     if not chosen:

@@ -82,6 +82,13 @@ class Plot(Struct, frozen=True):
     y_max: float | None = None
 
 
+class Grid(Struct, frozen=True):
+    """A table as it is printed: a head, and rows of as many cells, the first of which says what the row is."""
+
+    head: list[str]
+    rows: list[list[str]]
+
+
 class Item(Struct, frozen=True):
     """A table or figure of a paper, regenerated."""
 
@@ -91,6 +98,7 @@ class Item(Struct, frozen=True):
     rows: list[Row] = []
     plots: list[Plot] = []
     notes: list[str] = []
+    grids: list[Grid] = []
 
 
 def parse_printed(text: str) -> float:

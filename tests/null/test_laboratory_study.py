@@ -1,0 +1,76 @@
+"""The dissertation's tables and figures for a GPU that the laboratory measured."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from warplens.cli import main
+from warplens.errors import WarplensError
+from warplens.study import Item, item_ids, reproduce
+
+
+@pytest.fixture(scope="module")
+def items() -> dict[str, Item]:
+    return {item.id: item for item in reproduce("volkov", "h200")}
+
+
+def test_all_that_was_asked_for_is_there(items: dict[str, Item]) -> None:
+    tables = {f"volkov-table-{n}-h200" for n in ("4.1", "6.1", "6.2", "6.3", "6.4", "6.5", "6.6", "6.7")}
+    figures = {f"volkov-figure-{n}-h200" for n in ("4.1", "4.2", "4.5", "4.6", "4.8", "4.9", "5.5", "6.3", "6.5")}
+    assert tables | figures | {"volkov-since-maxwell-h200"} <= set(items)
+    assert "volkov-table-6.3" in item_ids("h200")
+
+
+def test_hopper_stands_beside_the_five(items: dict[str, Item]) -> None:
+    for number in ("4.1", "6.1", "6.2", "6.3", "6.5", "6.7"):
+        (grid,) = items[f"volkov-table-{number}-h200"].grids
+        names = [row[0] for row in grid.rows]
+        assert names[:5] == ["G80", "GT200", "Fermi", "Kepler", "Maxwell"]
+        assert names[5] == "Hopper"
+        assert all(len(row) == len(grid.head) for row in grid.rows)
+
+
+def test_the_numbers_are_the_journals(items: dict[str, Item]) -> None:
+    latencies = dict(zip(*_row(items["volkov-table-6.2-h200"], "Hopper"), strict=True))
+    assert (latencies["add"], latencies["SFU"], latencies["shared"]) == ("4", "17", "23")
+    assert latencies["shared, 2-way conflicts"] == "25"  # 2 cycles per way
+    peaks = dict(zip(*_row(items["volkov-table-6.1-h200"], "Hopper"), strict=True))
+    assert float(peaks["add"]) == pytest.approx(32, rel=0.01)
+    assert float(peaks["shared, 2-way conflicts"]) == pytest.approx(4, rel=0.02)
+
+
+def _row(item: Item, name: str) -> tuple[list[str], list[str]]:
+    (grid,) = item.grids
+    return grid.head, next(row for row in grid.rows if row[0] == name)
+
+
+def test_measured_points_lie_near_the_curves(items: dict[str, Item]) -> None:
+    adds = next(plot for plot in items["volkov-figure-4.1-h200"].plots if "infinite" in plot.title)
+    model = next(s for s in adds.series if s.name == "two bounds")
+    curve = dict(zip(model.x, model.y, strict=True))
+    points = next(s for s in adds.series if s.kind == "points")
+    assert len(points.x) > 8
+    for n, rate in zip(points.x, points.y, strict=True):
+        assert rate == pytest.approx(curve[n], rel=0.03), n
+
+
+def test_histograms_have_a_share_of_all(items: dict[str, Item]) -> None:
+    plots = items["volkov-figure-6.5-h200"].plots
+    assert len(plots) == 7
+    for plot in plots:
+        assert sum(plot.series[0].y) == pytest.approx(1.0, abs=0.01)
+
+
+def test_it_can_be_written(items: dict[str, Item], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "volkov-table-6.5", "--gpu", "h200", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["items"][0]["grids"][0]["head"][0] == ""
+    assert main(["reproduce", "volkov-table-6.5", "--gpu", "h200"]) == 0
+    assert "Hopper, L2 cache" in capsys.readouterr().out
+
+
+def test_other_gpus_have_no_journal() -> None:
+    with pytest.raises(WarplensError, match="no journal of GeForce GTX 980"):
+        list(reproduce("volkov", "gtx980"))

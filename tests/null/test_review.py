@@ -1,0 +1,129 @@
+"""What `machine check` says about files that load, and the cross-checks of the committed measurement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warplens.cli import main
+from warplens.machine import Machine, load_machine
+from warplens.machine.review import review
+from warplens.measure import journal
+from warplens.measure.derive_instructions import best, latency
+from warplens.measure.samples import Samples
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def h200() -> Machine:
+    return load_machine("h200")
+
+
+@pytest.fixture(scope="module")
+def samples() -> Samples:
+    return Samples(journal.read(ROOT / "data/h200/measured.jsonl.gz"))
+
+
+def disagreements(machine: Machine) -> list[str]:
+    return [finding.key for finding in review(machine) if finding.kind == "disagrees"]
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"memory__sustained_bytes_per_second": 4.9e12}, "memory.sustained_bytes_per_second"),  # pins: 4.8e12
+        ({"cache__l2_latency_cycles": 20.0}, "cache.l2_near_latency_cycles"),
+        ({"cache__l1_latency_cycles": 900.0}, "cache.l1_latency_cycles"),
+        ({"instructions__fp32__latency_cycles": 4.5}, "instructions.fp32.latency_cycles"),
+        ({"sm__cuda_cores": 64.0}, "operations.fadd.peak_ops_per_cycle_per_scheduler"),
+        ({"sm__warps_per_scheduler_max": 12.0}, "sm.warps_per_scheduler_max"),
+        ({"contention__c_bytes_per_second": 3e12}, "memory.sustained_bytes_per_second"),
+        ({"cache__l2_hit_bytes": 1e9}, "cache.l2_hit_bytes"),
+    ],
+)
+def test_what_cannot_be_is_named(h200: Machine, values: dict[str, float], key: str) -> None:
+    assert key not in disagreements(h200)
+    assert key in disagreements(h200.with_values(**values))
+
+
+def test_what_is_missing_is_named_with_who_wants_it() -> None:
+    lacking = {finding.key: finding.text for finding in review(load_machine("t4")) if finding.kind == "lacks"}
+    assert lacking["contention"] == "(volkov-contention)"
+    assert "instructions.load.latency_cycles" in lacking
+    assert "instructions.fp32.latency_cycles" not in lacking
+
+
+def test_check_prints_remarks_below_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    file = ROOT / "src/warplens/machine/files/t4.toml"
+    assert main(["machine", "check", str(file)]) == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{file}: ok: ")
+    assert any(line.startswith("  lacks: contention (volkov-contention)") for line in rest)
+
+
+def test_arithmetic_peaks_are_what_the_unit_counts_say(h200: Machine, samples: Samples) -> None:
+    for operation, units in (
+        ("fadd", h200.sm.cuda_cores),
+        ("mufu_rsq", h200.sm.sfu_units),
+        ("dadd", h200.sm.fp64_units),
+    ):
+        top = best(samples, f"instruction.{operation}")
+        assert top is not None and units is not None
+        assert 32 * top[2].median == pytest.approx(units, rel=0.01), operation
+
+
+def test_fixed_latencies_are_whole_and_do_not_vary(samples: Samples) -> None:
+    for name in ("fadd", "fmul", "ffma", "iadd3", "imad", "lop3", "shf", "prmt", "dadd", "dmul", "dfma"):
+        found = latency(samples, f"instruction.{name}")
+        assert found is not None
+        assert found.median == pytest.approx(round(found.median), abs=0.01), name
+        assert found.spread < 1e-3, name
+
+
+def test_they_are_those_of_the_lone_warp(h200: Machine) -> None:
+    """data/h200/lone_warp.json, another program: fadd 4, mufu 17, lds 23, dfma 8, shfl 24, popc 17."""
+    expected = {"fp32": 4, "sfu": 17, "shared": 23, "fp64": 8, "shuffle": 24, "convert": 17}
+    assert {kind: h200.timing(kind).latency_cycles for kind in expected} == expected
+
+
+def test_the_drivers_copy_is_as_fast_as_ours(samples: Samples) -> None:
+    """A copy by another program: within the spread of reads and writes in equal parts and 2 to 1."""
+    driver = samples.one("bandwidth.dram.copy", lambda p, v: p["bytes"] / v["seconds"], repetition=1)
+    ours = {
+        mix: np.median([p["bytes"] / (v["seconds_2n"] - v["seconds_n"]) for p, v in samples.entries[mix][1:]])
+        for mix in ("bandwidth.dram.r1w1.b16", "bandwidth.dram.r2w1.b16")
+    }
+    assert driver is not None
+    assert 0.97 * ours["bandwidth.dram.r1w1.b16"] < driver.median < 1.03 * ours["bandwidth.dram.r2w1.b16"]
+
+
+def test_sizes_are_those_that_the_driver_reports(h200: Machine, samples: Samples) -> None:
+    a = samples.head["facts"]["attributes"]
+    assert h200.cache.l2_bytes == a["l2_bytes"]
+    assert h200.sm.shared_bytes == a["shared_per_sm_bytes"]
+    assert h200.sm.registers == a["registers_per_sm"]
+    assert h200.chip.sm_count == a["sm_count"]
+    pins = a["memory_clock_khz"] * 1e3 * 2 * a["memory_bus_bits"] / 8
+    assert h200.memory.pin_bytes_per_second == pytest.approx(pins, rel=0.01)
+
+
+def test_the_quick_form_agrees(samples: Samples) -> None:
+    """Two runs: 1 % on fixed latencies and peaks of arithmetic, 3 % on memory."""
+    quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
+    for name in ("fadd", "imad", "lop3", "dfma", "mufu_rsq", "shfl", "lds"):
+        entry = f"instruction.{name}"
+        once, again = latency(samples, entry), latency(quick, entry)
+        assert once is not None and again is not None
+        assert again.median == pytest.approx(once.median, rel=0.01), name
+    for entry in ("chase.l1", "chase.dram", "mix.load.a0"):
+        key = "warps" if entry.startswith("mix") else "bytes"
+
+        def take(p: dict[str, float], v: dict[str, float]) -> float:
+            return v.get("mean_cycles_per_count", v.get("mean_warp_cycles", 0.0) / p.get("loads", 1))
+
+        full, few = samples.take(entry, take, key), quick.take(entry, take, key)
+        for at in few.keys() & full.keys():
+            assert few[at].median == pytest.approx(full[at].median, rel=0.03), (entry, at)
