@@ -1,4 +1,4 @@
-"""Machine code in the simulator: a lone warp to the cycle, and stalls and times of examples against an H200."""
+"""The simulator on machine code: a lone warp to the cycle, and stalls of real kernels against Nsight Compute's."""
 
 from __future__ import annotations
 

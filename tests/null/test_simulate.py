@@ -26,8 +26,8 @@ from warplens.models import predict
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import from_workload
-from warplens.simulate.run import BUDGET, Options, kernel, run, steady
+from warplens.simulate.from_workload import ENDLESS, from_workload
+from warplens.simulate.run import BUDGET, Options, Run, kernel, run, steady
 from warplens.simulate.units import POLICIES, units
 from warplens.simulate.views import IssueRate, Occupancy, Stalls, listen
 
@@ -138,17 +138,26 @@ def test_another_warp_never_lowers_throughput_by_much(other: str) -> None:
     policy=st.sampled_from(list(POLICIES)),
 )
 def test_half_of_every_latency_is_never_slower(latencies: list[float], warps: int, policy: str) -> None:
-    """By more than 1 %: greedy orders have anomalies, as list scheduling has (Graham 1969), on short runs."""
-    machine = units(load_machine("gtx980"))
-    ends = []
-    for factor in (1.0, 0.5):
-        steps = [
-            Step(label=str(i), pipe=0, latency=c * factor, values=(i % 2,), waits=(((i + 1) % 2, 0.0),))
-            for i, c in enumerate(latencies)
-        ]
-        code = Code(name="x", steps=steps, ways=[Way([([(0, len(steps))], 60)])], blocks=[[0] * warps])
-        ends.append(run(code, machine, Options(policy=policy), resident=1, blocks=1).end_cycle)
-    assert ends[1] <= 1.01 * ends[0] + 4
+    """In throughput. The end of a short run may come later: see the anomaly below."""
+    done = [run_chain(latencies, factor, warps, policy, ENDLESS, 6000.0).issued for factor in (1.0, 0.5)]
+    assert done[1] >= 0.99 * done[0]
+
+
+def run_chain(latencies: list[float], factor: float, warps: int, policy: str, times: int, limit: float = 1e30) -> Run:
+    """Run warps whose instructions each wait for the one before, on one pipe per scheduler."""
+    steps = [
+        Step(label=str(i), pipe=0, latency=c * factor, values=(i % 2,), waits=(((i + 1) % 2, 0.0),))
+        for i, c in enumerate(latencies)
+    ]
+    code = Code(name="x", steps=steps, ways=[Way([([(0, len(steps))], times)])], blocks=[[0] * warps])
+    return run(code, units(load_machine("gtx980")), Options(policy=policy), resident=1, blocks=1, limit=limit)
+
+
+def test_an_anomaly_of_greedy_orders_is_as_documented() -> None:
+    """Found by hypothesis: with shorter latencies two of three warps run ahead, and the third ends alone."""
+    ends = {p: [run_chain([2.0, 4.0, 4.0], f, 9, p, 60).end_cycle for f in (1.0, 0.5)] for p in POLICIES}
+    assert ends["greedy-oldest"] == [543.0, 600.0]
+    assert ends["round-robin"][1] <= 1.01 * ends["round-robin"][0]
 
 
 def test_the_order_of_equal_warps_does_not_matter() -> None:
