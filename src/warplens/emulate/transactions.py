@@ -1,4 +1,4 @@
-"""What an access costs the memory system: sectors, lines, wavefronts of shared memory, queues at one address."""
+"""What an access costs the memory system: sectors, lines, wavefronts of the banks, queues at one address."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from warplens.emulate.layout import (
     CONTIGUOUS,
     COUNT,
     HEADS,
+    ISOLATED,
     KEYS,
     LINE,
     LINE_SECTORS,
@@ -29,6 +30,7 @@ from warplens.emulate.layout import (
     SLOTS,
     USE,
     USEFUL_BYTES,
+    WAVEFRONTS,
     WORD,
 )
 
@@ -128,6 +130,23 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 
 
 @compiled
+def _tag_queue(s: Any, lines: int) -> int:
+    """Return the cycles in which L1 looks up the lines of an access: each of its four banks of tags takes one a cycle.
+
+    Which bank a line is in was found by its times on an H200: data/h200/scattered.json.gz.
+    """
+    worst = np.int64(0)
+    for bank in range(4):
+        s[COUNT + bank] = 0
+    for i in range(lines):
+        line = s[LINE + i]
+        bank = (line & 2) | (popcount(np.uint32(line & 61)) & 1)
+        s[COUNT + bank] += 1
+        worst = max(worst, s[COUNT + bank])
+    return worst
+
+
+@compiled
 def _sample(memory: Any, pc: int, mask: Any, size: int) -> None:
     """Keep the places of an access, as long as there is room for more of this instruction."""
     at = memory.stats[pc, REQUESTS]
@@ -153,6 +172,7 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
             low, high = max(first - 4 * line, np.int64(0)), min(last - 4 * line, np.int64(3))
             s[LINE + found], s[LINE_SECTORS + found] = line, (2 << high) - (1 << low)
             found += 1
+        memory.stats[pc, WAVEFRONTS] += max(1, size >> 2) if s[PATTERN] == CONTIGUOUS else 1
         count_access(memory, pc, size * 32, last - first + 1, found, writes, sm, local)
         return
     at, rest = np.int64(-1), np.uint32(s[HEADS])
@@ -169,6 +189,7 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
         if not s[LINE_SECTORS + at] & bit:
             s[LINE_SECTORS + at] |= bit
             sectors += 1
+    memory.stats[pc, WAVEFRONTS] += max(shared_wavefronts(s, mask, size), _tag_queue(s, found))
     count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
 
 
@@ -182,6 +203,9 @@ def count_access(
     stats[pc, REQUESTS] += 1
     stats[pc, SECTORS] += sectors
     stats[pc, LINES] += lines
+    for i in range(lines):
+        touched = memory.scratch[LINE_SECTORS + i]
+        stats[pc, ISOLATED] += (touched & 3 == 0) | (touched >> 2 == 0)
     if memory.l1.shape[1] > 0:
         call(memory.services[CACHES], memory, pc, lines, sm, np.uint32(writes * 2 + local))
 

@@ -12,12 +12,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 # Per instruction: executions by a warp; threads that took part; accesses to memory; bytes that the threads asked for;
-# 32-byte sectors and 128-byte lines touched; wavefronts of shared memory; the longest queues of threads at one
-# address (atomics); sectors found in L1; sectors asked of L2, found there. For a machine before compute capability 3
-# also `transactions` and `moved_bytes` by its own rules.
+# 32-byte sectors and 128-byte lines touched; wavefronts: cycles of the data path of shared memory and L1; the longest
+# queues of threads at one address (atomics); sectors found in L1; sectors asked of L2, found there; halves of lines
+# that an access touches without the other half. For a machine before compute capability 3 also `transactions` and
+# `moved_bytes` by its own rules.
 COLUMNS = (
     "executed", "threads", "requests", "useful_bytes", "sectors", "lines", "wavefronts", "queue",
-    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors",
+    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "isolated",
 )  # fmt: skip
 
 Share = Annotated[float, Meta(ge=0, le=1)]
