@@ -27,7 +27,9 @@ from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS, from_workload
-from warplens.simulate.run import BUDGET, Options, Run, kernel, run, steady
+from warplens.simulate.run import Options, Run, run
+from warplens.simulate.sample import kernel
+from warplens.simulate.steady import BUDGET, steady
 from warplens.simulate.units import POLICIES, units
 from warplens.simulate.views import IssueRate, Occupancy, Stalls, listen
 
@@ -345,7 +347,7 @@ def test_warps_that_ended_do_not_hold_up_a_program() -> None:
         (("saxpy", "--set", "shared.latncy=4"), "nothing to set under 'shared.latncy'; did you mean 'shared.latency'?"),
         (("saxpy", "--set", "shared.latency"), "--set takes KEY=NUMBER"),
         (("saxpy", "--set", "fp32.latency=0"), "latency_cycles"),
-        (("saxpy", "--mode", "lemeire"), "lemeire"),
+        (("saxpy", "--mode", "lemeire", "--gpu", "gtx980"), "lemeire"),
         (("hong-kim-mb1", "--set", "shared.conflict_degree=4"), "no access of class shared"),
         ((), "name a workload, or give --launch"),
         (("kothapalli-program",), "several kernels"),

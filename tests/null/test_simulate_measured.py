@@ -16,7 +16,8 @@ from warplens.simulate import layout as at
 from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run, steady
+from warplens.simulate.run import Options, run
+from warplens.simulate.steady import steady
 from warplens.simulate.units import units
 from warplens.study.simulated import error, mix_code, simulate_mixes
 from warplens.study.validation import data_file, read

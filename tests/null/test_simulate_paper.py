@@ -14,7 +14,8 @@ from warplens.machine import load_machine
 from warplens.machine.machine import LemeireOperation
 from warplens.models.lemeire import equation_1
 from warplens.simulate.lemeire import Node, from_graph, matrix_multiplication
-from warplens.simulate.run import Options, kernel, run
+from warplens.simulate.run import Options, run
+from warplens.simulate.sample import kernel
 from warplens.simulate.units import units
 
 ROUND = Options(policy="round-robin")
@@ -122,5 +123,5 @@ def test_bad_graphs_are_one_line_each() -> None:
         from_graph([Node("fadd", (7,))], table, 1)
     with pytest.raises(WarplensError, match="no warps"):
         run(from_graph([Node("fadd")], table, 0), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
-    with pytest.raises(WarplensError, match=r"lemeire, which machine h200 does not give"):
-        api.simulate("lemeire-figure-1", "h200", mode="lemeire")
+    with pytest.raises(WarplensError, match=r"lemeire, which machine gtx980 does not give"):
+        api.simulate("lemeire-figure-1", "gtx980", mode="lemeire")

@@ -6,6 +6,10 @@ slot: a scoreboard where there are control codes, a register or another instruct
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -16,9 +20,10 @@ from warplens.simulate import layout as at
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Runs = tuple[tuple[int, int], ...]  # straight runs, one behind the other
 
 
-LONG_TURNS = 24  # loops up to so many turns are never cut
+TURNS, TURN_INSTRUCTIONS = 4, 1024  # a loop keeps so many turns at least, two if they are longer than this together
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -56,15 +61,44 @@ class Way(Struct, frozen=True):
         """Instructions from start to end."""
         return sum(times * sum(stop - first for first, stop in runs) for runs, times in self.segments)
 
-    def shortened(self, turns: int, share: float) -> Way:
-        """Return the way with long sequences cut to a share of their times, but to so many turns at least.
+    def turns(self) -> Counter[Runs]:
+        """Return how often each sequence of runs comes."""
+        found = Counter[Runs]()
+        for runs, times in self.segments:
+            found[tuple(runs)] += times
+        return found
 
-        Sequences that come no more than three times as often as `turns` asks for stay whole.
-        """
-        cut = [
-            (runs, times if times <= LONG_TURNS else max(turns, round(times * share))) for runs, times in self.segments
-        ]
-        return Way(cut)
+    def sampled(self, shares: Mapping[Runs, float]) -> Way:
+        """Return a part of the way: of each sequence of runs a share of its times, spread evenly over the way."""
+        segments, seen = [], Counter[Runs]()
+        for runs, times in self.segments:
+            key = tuple(runs)
+            before = math.ceil(seen[key] * shares[key] - 1e-9)
+            seen[key] += times
+            left = math.ceil(seen[key] * shares[key] - 1e-9) - before
+            if left:
+                segments.append((runs, left))
+        return Way(segments)
+
+    def first(self, instructions: int) -> Way:
+        """Return the first part of the way, of so many instructions."""
+        segments: list[tuple[list[tuple[int, int]], int]] = []
+        left = instructions
+        for runs, times in self.segments:
+            size = sum(stop - first for first, stop in runs)
+            if times * size <= left:
+                segments.append((runs, times))
+                left -= times * size
+                continue
+            if left // size:
+                segments.append((runs, left // size))
+                left -= left // size * size
+            for first, stop in runs:
+                if left > 0:
+                    segments.append(([(first, min(stop, first + left))], 1))
+                    left -= stop - first
+            break
+        return Way(segments)
 
 
 class Code(Struct, frozen=True, kw_only=True):
@@ -81,6 +115,7 @@ class Code(Struct, frozen=True, kw_only=True):
     bodies: float = 1.0  # repetitions of a workload's body that one way makes (steady state)
     steady: bool = False
     controlled: bool = False  # by control codes: jumps cost the time to fetch, barriers open with the stall count
+    grid_mean: float | None = None  # instructions of a block, mean over the grid; None: over `blocks`
     notes: list[str] = []
 
     @property
@@ -88,9 +123,16 @@ class Code(Struct, frozen=True, kw_only=True):
         """Warps of a block."""
         return len(self.blocks[0])
 
+    @property
+    def block_instructions(self) -> float:
+        """Instructions of a block, mean over the kinds of blocks."""
+        length = [sum(w.instructions for w in self.ways[k * self.streams : (k + 1) * self.streams])
+                  for k in range(len(self.ways) // self.streams)]  # fmt: skip
+        return sum(length[w] for block in self.blocks for w in block) / len(self.blocks)
 
-class Arrays(Struct, frozen=True):
-    """The engine's view of a code, in the order of its arguments."""
+
+class StepArrays(Struct, frozen=True):
+    """The engine's view of instructions, in the order of its arguments."""
 
     code: Ints
     timing: Floats
@@ -98,16 +140,19 @@ class Arrays(Struct, frozen=True):
     deltas: Floats
     results: Ints
     result_kinds: Ints
+
+
+class WayArrays(Struct, frozen=True):
+    """The engine's view of the ways of warps, in the order of its arguments."""
+
     path_at: Ints
     segments: Ints
     runs: Ints
     warp_paths: Ints
 
 
-def arrays(code: Code) -> Arrays:
-    """Lay a code out for the engine."""
-    _check(code)
-    steps = code.steps
+def lay_steps(steps: Sequence[Step]) -> StepArrays:
+    """Lay instructions out for the engine."""
     whole = np.zeros((len(steps), at.INSTRUCTION_COLUMNS), np.int64)
     timing = np.zeros((len(steps), at.TIMING_COLUMNS))
     sources: list[tuple[int, float]] = []
@@ -122,16 +167,23 @@ def arrays(code: Code) -> Arrays:
         timing[i] = (
             x.holds, x.stall, x.latency, x.read, x.passes, x.l2_bytes, x.dram_bytes, x.l1_hit, x.l2_hit, x.branch,
         )  # fmt: skip
+    return StepArrays(
+        whole, timing,
+        np.array([slot for slot, _ in sources], np.int64), np.array([delta for _, delta in sources], np.float64),
+        np.array([slot for slot, _ in results], np.int64), np.array([kind for _, kind in results], np.int64),
+    )  # fmt: skip
+
+
+def lay_ways(code: Code) -> WayArrays:
+    """Lay the ways of warps out for the engine."""
+    _check(code)
     path_at, segments, runs = [0], list[tuple[int, int, int]](), list[tuple[int, int]]()
     for way in code.ways:
         for sequence, times in way.segments:
             segments.append((len(runs), len(runs) + len(sequence), times))
             runs += sequence
         path_at.append(len(segments))
-    return Arrays(
-        whole, timing,
-        np.array([slot for slot, _ in sources], np.int64), np.array([delta for _, delta in sources], np.float64),
-        np.array([slot for slot, _ in results], np.int64), np.array([kind for _, kind in results], np.int64),
+    return WayArrays(
         np.array(path_at, np.int64), np.array(segments, np.int64).reshape(-1, 3),
         np.array(runs, np.int64).reshape(-1, 2), np.array(code.blocks, np.int64),
     )  # fmt: skip
@@ -158,6 +210,24 @@ def straight(steps: list[Step], times: int = 1) -> Way:
     return Way([([(0, len(steps))], times)])
 
 
-def shortened(code: Code, turns: int, share: float) -> Code:
-    """Return the code with every way cut (`Way.shortened`)."""
-    return replace(code, ways=[way.shortened(turns, share) for way in code.ways])
+def sampled(code: Code, share: float, length: int = 1) -> Code:
+    """Return the code with a part of every way: of each loop this share of its turns.
+
+    A loop is a sequence of runs, wherever it comes; where it comes most often it keeps `length` times a few turns at
+    least. What comes no more than six times as often on any way stays whole, and so does what comes once.
+    """
+    most: dict[Runs, int] = {}
+    for way in code.ways:
+        for runs, times in way.turns().items():
+            most[runs] = max(times, most.get(runs, 0))
+    shares = {}
+    for runs, times in most.items():
+        size = sum(stop - first for first, stop in runs)
+        least = max(TURNS // 2, min(TURNS, TURN_INSTRUCTIONS // max(1, size)))
+        shares[runs] = 1.0 if times <= 6 * least else min(1.0, max(share, length * least / times))
+    return replace(code, ways=[way.sampled(shares) for way in code.ways])
+
+
+def first_part(code: Code, share: float) -> Code:
+    """Return the code with the first part of every way, a share of its instructions."""
+    return replace(code, ways=[way.first(max(1, round(way.instructions * share))) for way in code.ways])

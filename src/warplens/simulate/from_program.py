@@ -7,7 +7,7 @@ access is taken as coalesced and missing in the caches.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,7 @@ from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.units import Units
+from warplens.simulate.units import Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
@@ -43,39 +43,40 @@ def from_program(
         instructions = program
     if any(x.control is None for x in instructions):
         raise WarplensError(f"{name}: no control codes; simulate a listing instead")
-    steps, before, traffic = [], None, _traffic(instructions, units, profile)
+    served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
+    steps, before, traffic = [], None, _traffic(instructions, served, profile)
     for i, x in enumerate(instructions):
-        steps.append(_step(x, before, units, profile, i, traffic))
+        steps.append(_step(x, before, units.machine, served, profile, i, traffic))
         before = x
-    notes = []
+    notes, mean = [], None
     if profile is not None:
         if not profile.paths or not profile.blocks:
             raise WarplensError(f"{name}: the profile keeps no ways of warps; emulate with paths")
         ways = [Way([(list(s.runs), s.times) for s in path.segments]) for path in profile.paths]
         blocks = profile.blocks
         notes = list(profile.notes)
+        mean = profile.total("executed") / profile.grid_blocks or None
     elif not ways:
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
-    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, notes=notes)
+    return Code(
+        name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes
+    )  # fmt: skip
 
 
-def _step(
-    x: Instruction, before: Instruction | None, units: Units, profile: Profile | None, i: int, traffic: _Traffic
-) -> Step:
-    machine, unit, control = units.machine, units.unit(x.kind, program=True), x.control
+def _step(x: Instruction, before: Instruction | None, machine: Machine, served: Mapping[str, Unit],
+          profile: Profile | None, i: int, traffic: _Traffic) -> Step:  # fmt: skip
+    unit, control = served[x.kind], x.control
     assert control is not None
     kind = unit.kind
     if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):
         kind = at.FIXED  # fences and the like: they wait by scoreboard
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
-        like = units.unit("int", program=True)
-        kind, pipe, passes = at.FIXED, like.pipe, like.passes
+        kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
-    timing = machine.timing(x.kind)
-    latency = timing.latency_cycles or 0.0
+    latency = unit.latency
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     made = Step(
@@ -86,7 +87,7 @@ def _step(
         holds=unit.holds,
         stall=float(max(1, control.stall)),
         latency=latency,
-        read=timing.read_cycles or 0.0,
+        read=unit.read,
         passes=passes,
         branch=(machine.sm.reconverge_cycles or 0.0) if x.opcode == "BSYNC" else 0.0,
         waits=tuple((slot, 0.0) for slot in waits),
@@ -107,12 +108,12 @@ class _Traffic(Struct, frozen=True):
     written: float = 1.0
 
 
-def _traffic(instructions: Sequence[Instruction], units: Units, profile: Profile | None) -> _Traffic:
+def _traffic(instructions: Sequence[Instruction], served: Mapping[str, Unit], profile: Profile | None) -> _Traffic:
     if profile is None or not profile.traffic:
         return _Traffic()
     missed = asked = 0.0
     for i, x in enumerate(instructions):
-        kind = units.unit(x.kind).kind
+        kind = served[x.kind].kind
         if kind == at.LOAD:
             missed += SECTOR_BYTES * (profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i])
         elif kind == at.STORE:

@@ -20,10 +20,12 @@ from warplens.machine.machine import LemeireOperation
 from warplens.simulate.code import Code, Step, Way
 
 PIPELINES = ("alu", "sfu", "local memory", "global memory")
-_PIPELINE = {"cos": 1, "local_memory": 2, "local_memory_conflict": 2, "memory": 3}
+_PIPELINE = {"cos": 1, "sfu": 1, "local_memory": 2, "local_memory_conflict": 2, "memory": 3}
+# Names in the latency tables, the first that a machine has.
 _OPERATION = {
-    "fp32": "fmadd", "int": "fadd", "imul": "fmadd", "sfu": "cos", "shared": "local_memory", "load": "memory",
-    "store": "memory", "barrier": "barrier", "branch": "loop",
+    "fp32": ("fmadd", "fadd"), "int": ("fadd",), "imul": ("fmadd", "fadd"), "sfu": ("cos", "sfu"),
+    "shared": ("local_memory",), "load": ("memory",), "store": ("memory",), "barrier": ("barrier",),
+    "branch": ("loop",),
 }  # fmt: skip
 
 
@@ -75,9 +77,10 @@ def from_listing(code: Sequence[Instruction], machine: Machine, warps_per_group:
     writer: dict[str, int] = {}
     nodes = []
     for i, x in enumerate(code):
-        operation = _OPERATION.get(x.kind)
-        if operation is None:
+        if x.kind not in _OPERATION:
             raise WarplensError(f"{name}: {x.text!r} is none of the paper's operations")
+        known = _OPERATION[x.kind]
+        operation = next((o for o in known if o in machine.lemeire), known[0])
         needs = tuple(dict.fromkeys(writer[r] for r in x.reads if r in writer))
         nodes.append(Node(operation, needs, x.kind == "store"))
         writer.update((r, i) for r in x.writes)

@@ -22,14 +22,16 @@ from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import from_workload
 from warplens.simulate.lemeire import from_listing
 from warplens.simulate.overlay import overlay
-from warplens.simulate.run import Measured, Options, kernel, steady
+from warplens.simulate.run import Options
+from warplens.simulate.sample import kernel
+from warplens.simulate.steady import Measured, steady
 from warplens.simulate.units import Units, units
 
 Mode = Literal["warplens", "lemeire"]
 
 
 class Line(Struct, frozen=True):
-    """One instruction: how often it issued in the part simulated, and its warps' cycles by reason."""
+    """One instruction: how often it issues on the SM, and its warps' cycles by reason."""
 
     text: str
     executed: int

@@ -44,6 +44,7 @@ class Unit(Struct, frozen=True):
     reason: int
     holds: float
     read: float
+    latency: float
 
 
 class Units(Struct, frozen=True):
@@ -78,7 +79,7 @@ class Units(Struct, frozen=True):
         if kind != "barrier" and resource != "memory system":
             engine = at.QUEUED if queued else at.FIXED
         reason = at.LONG if resource == "memory system" else at.SHORT if queued else at.WAIT
-        return Unit(pipe, passes, engine, reason, holds, timing.read_cycles or 0.0)
+        return Unit(pipe, passes, engine, reason, holds, timing.read_cycles or 0.0, timing.latency_cycles or 0.0)
 
     def loaded_cycles(self, bytes_per_cycle: float) -> float:
         """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""

@@ -24,7 +24,8 @@ from warplens.machine import Machine, load_machine
 from warplens.simulate.code import Code, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, steady
+from warplens.simulate.run import Options
+from warplens.simulate.steady import steady
 from warplens.simulate.units import Units, units
 from warplens.study.validation import ModelError, data_file, read
 

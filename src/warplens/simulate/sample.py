@@ -1,0 +1,127 @@
+"""A kernel's time from a part of it: some rounds of its blocks, some turns of its loops.
+
+Rounds of blocks are alike, and so are turns of a loop. Three numbers of rounds with the same tail are simulated, or
+three lengths of the loops, each for two numbers of rounds; whatever counts (cycles, bytes, stalls) goes on
+along the line through the first and the last. How far the middle one lies from the line, carried on over what was not
+simulated, is the error reported. What has neither rounds nor loops is cut off behind its first part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
+from warplens.simulate.run import Options, Run, run
+from warplens.simulate.steady import BUDGET, Measured, own_load
+from warplens.simulate.units import Units
+
+ROUND = BUDGET // 6  # instructions of a round of blocks with the shortest loops
+ROUNDS = 3  # up to so many rounds of blocks are all simulated
+
+
+class _Bench(Struct, frozen=True):
+    """An SM that takes so many blocks at a time; it keeps the code's instructions laid out."""
+
+    units: Units
+    options: Options
+    resident: int
+    laid: StepArrays
+
+    def run(self, code: Code, blocks: int, load: float) -> Run:
+        return run(
+            code, self.units, self.options, resident=min(self.resident, blocks), blocks=blocks, load=load,
+            laid=self.laid,
+        )  # fmt: skip
+
+    def load(self, code: Code, blocks: int) -> float:
+        """Return the DRAM traffic in B/cycle that the blocks make under their own load."""
+        if not any(x.dram_bytes for x in code.steps):
+            return 0.0
+
+        def traffic(load: float) -> float:
+            made = self.run(code, blocks, load)
+            return made.dram_bytes / max(1.0, made.end_cycle)
+
+        return own_load(self.units, traffic)
+
+
+def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int) -> Measured:
+    """Return the cycles that all these blocks take on one SM."""
+    bench = _Bench(units, options, min(resident, blocks), lay_steps(code.steps))
+    each = code.grid_mean or code.block_instructions
+    if options.full or each * blocks <= BUDGET:
+        load = bench.load(code, blocks)
+        made = bench.run(code, blocks, load)
+        return Measured(made.end_cycle, 0.0, made.issued, load, made, [])
+    if each * bench.resident <= BUDGET / 3:
+        return _by_rounds(bench, code, blocks, each)
+    lengths = _lengths(code, bench.resident)
+    if lengths[0].block_instructions == code.block_instructions:
+        return _by_rounds(bench, code, blocks, each)
+    return _by_lengths(bench, code, lengths, blocks, each)
+
+
+def _lengths(code: Code, resident: int) -> list[Code]:
+    """Return the code with three lengths of its loops, or three first parts where it has none to cut."""
+    a_round = code.block_instructions * resident
+    share = ROUND / a_round
+    cut = [sampled(code, share * k, k) for k in (1, 2, 3)]
+    if cut[-1].block_instructions * resident > BUDGET:
+        return [first_part(code, min(1.0, 2 * share * k)) for k in (1, 2, 3)]
+    return cut
+
+
+def _by_rounds(bench: _Bench, code: Code, blocks: int, each: float) -> Measured:
+    """Simulate three numbers of blocks that leave the same tail, and go on along the line."""
+    step = bench.resident * max(1, round(BUDGET / 8 / (code.block_instructions * bench.resident)))
+    few = blocks % bench.resident + bench.resident
+    counts = [few + k * step for k in (1, 2, 3)]
+    load = bench.load(code, min(blocks, counts[-1]))
+    if counts[-1] >= blocks:
+        made = bench.run(code, blocks, load)
+        return Measured(made.end_cycle, 0.0, made.issued, load, made, [])
+    runs = [bench.run(code, n, load) for n in counts]
+    made, error = _along(runs, runs[-1].issued + (blocks - counts[-1]) * each)
+    note = f"blocks extrapolated: {counts[-1]} of {blocks} were simulated"
+    return Measured(made.end_cycle, error, sum(r.issued for r in runs), load, made, [note])
+
+
+def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], blocks: int, each: float) -> Measured:
+    """Simulate three lengths of the loops, for all blocks or for two numbers of them, and go on along the lines."""
+    few = blocks if blocks <= ROUNDS * bench.resident else blocks % bench.resident + bench.resident
+    load = bench.load(lengths[1], few)
+    runs = [bench.run(c, few, load) for c in lengths]
+    made, error = _along(runs, few * each)
+    share = 100 * lengths[-1].block_instructions / code.block_instructions
+    notes = [f"loops extrapolated: {share:.2g} % of the instructions of a block were simulated"]
+    if few < blocks:
+        more = [bench.run(c, few + bench.resident, load) for c in lengths]
+        longer, error_longer = _along(more, (few + bench.resident) * each)
+        rounds = (blocks - few) / bench.resident
+        made, error = _line(made, longer, rounds), max(error, error_longer) * rounds
+        notes.append(f"blocks extrapolated: {few + bench.resident} of {blocks} were simulated")
+        runs += more
+    return Measured(made.end_cycle, error, sum(r.issued for r in runs), load, made, notes)
+
+
+def _along(runs: Sequence[Run], instructions: float) -> tuple[Run, float]:
+    """Return what a run of so many instructions is on the line through three, and the error in cycles."""
+    first, middle, last = runs
+    made = _line(first, last, (instructions - first.issued) / max(1, last.issued - first.issued))
+    slopes = [(b.end_cycle - a.end_cycle) / max(1, b.issued - a.issued) for a, b in ((first, middle), (middle, last))]
+    return made, abs(slopes[1] - slopes[0]) * max(0.0, instructions - last.issued) / 2
+
+
+def _line(first: Run, last: Run, times: float) -> Run:
+    """Return the first run and so many times what the last one has more; what was noted on the way is the last's."""
+    return replace(
+        last,
+        end_cycle=max(last.end_cycle, first.end_cycle + times * (last.end_cycle - first.end_cycle)),
+        dram_bytes=first.dram_bytes + times * (last.dram_bytes - first.dram_bytes),
+        issued=round(first.issued + times * (last.issued - first.issued)),
+        counts=(first.counts + times * (last.counts - first.counts)).round().clip(0).astype(last.counts.dtype),
+        stalls=(first.stalls + times * (last.stalls - first.stalls)).clip(0),
+    )
