@@ -348,6 +348,7 @@ def test_warps_that_ended_do_not_hold_up_a_program() -> None:
         (("saxpy", "--set", "shared.latency"), "--set takes KEY=NUMBER"),
         (("saxpy", "--set", "fp32.latency=0"), "latency_cycles"),
         (("saxpy", "--mode", "lemeire", "--gpu", "gtx980"), "lemeire"),
+        (("saxpy", "--mode", "lemeire"), "none of the paper's operations"),
         (("hong-kim-mb1", "--set", "shared.conflict_degree=4"), "no access of class shared"),
         ((), "name a workload, or give --launch"),
         (("kothapalli-program",), "several kernels"),

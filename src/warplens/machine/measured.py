@@ -51,9 +51,13 @@ class Bandwidth(Section, frozen=True):
 
 
 class LaunchCost(Section, frozen=True):
-    """What a launch costs beyond its blocks' own time, and how fast blocks are handed out."""
+    """What a launch costs beyond its blocks' own time, and how fast blocks are handed out.
+
+    An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it; two events around it see more.
+    """
 
     empty_kernel_seconds: Seconds | None = None
+    empty_between_events_seconds: Seconds | None = None
     round_trip_seconds: Seconds | None = None
     block_interval_cycles: Cycles | None = None
 

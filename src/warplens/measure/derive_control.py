@@ -57,10 +57,15 @@ def replacement(samples: Samples) -> Iterator[Number]:
 
 
 def launches(samples: Samples) -> Iterator[Number]:
-    """An empty kernel's duration, the way there and back, the rate of blocks."""
+    """An empty kernel's duration, alone and between two events; the way there and back; the rate of blocks."""
     entry = "launch.empty"
     row = samples.one(entry, lambda p, v: v["seconds"] / p["launches"], what="queued")
     yield from number("launch.empty_kernel_seconds", row, entry, "from one to the next in a row that was queued before")
+    sms = samples.head["facts"]["attributes"]["sm_count"]
+    marked = samples.one(entry, lambda p, v: v["seconds"], what="blocks", blocks=sms)
+    yield from number(
+        "launch.empty_between_events_seconds", marked, entry, f"{sms} blocks, queued, from event to event"
+    )
     back = samples.one(entry, lambda p, v: v["seconds"], what="round trip")
     yield from number("launch.round_trip_seconds", back, entry, "from the call to the end, on the host, from Python")
     clock = samples.head["reference_ghz"] * 1e9

@@ -10,9 +10,10 @@ from warplens.measure import tensor
 from warplens.measure.chains import UNIFORM
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.operations import OPERATIONS, PAIRS
-from warplens.measure.samples import Reading, Samples, links_per_cycle, per_link
+from warplens.measure.samples import Reading, Samples, links_per_cycle, per_link, unevenness
 
 _SCHEDULERS, _LANES = 4, 32
+_ALIKE, _QUITE_ALIKE = 1.25, 1.06  # rate of the fastest warp over that of the slowest: for curves, for peaks
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
 # of HFMA2, and of FFMA beside it, is that of the register ports.
 _LATENCY_OF = {
@@ -34,9 +35,14 @@ def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
     return samples.one(name, per_link, warps=1, stride=stride)
 
 
-def curve(samples: Samples, name: str, stride: int = 1) -> dict[int, Reading]:
-    """Return links per cycle of an SM by warps per SM."""
-    return samples.take(name, links_per_cycle, "warps", stride=stride)
+def curve(samples: Samples, name: str, stride: int = 1, alike: float = _ALIKE) -> dict[int, Reading]:
+    """Return links per cycle of an SM by warps per SM, where the warps were served alike.
+
+    Warps that are served unequally do not end together, and those that are left at the end run faster.
+    """
+    rates = samples.take(name, links_per_cycle, "warps", stride=stride)
+    uneven = samples.take(name, unevenness, "warps", stride=stride)
+    return {warps: rate for warps, rate in rates.items() if uneven[warps].median <= alike}
 
 
 def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, int, Reading] | None:
@@ -44,7 +50,7 @@ def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, int, Readin
     found = [
         (entry, warps, reading)
         for entry in (name, f"{name}.ilp2", f"{name}.ilp4")
-        for warps, reading in curve(samples, entry, stride).items()
+        for warps, reading in curve(samples, entry, stride, _QUITE_ALIKE).items()
     ]
     return max(found, key=lambda one: one[2].median, default=None)
 

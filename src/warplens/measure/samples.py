@@ -39,7 +39,8 @@ class Samples:
     """What a journal holds, without what does not count.
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
-    samples at another clock; samples in which fewer or more warps were on an SM at once than were meant.
+    samples at another clock; samples in which fewer or more warps were on an SM at once than were meant. A journal
+    without a format was taken with the timer read long after the clock: its marks say nothing about the clock.
     """
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
@@ -58,7 +59,8 @@ class Samples:
                 found[event["entry"]] = begun[event["entry"]]
         if not self.head:
             raise WarplensError("the journal has no head")
-        self.entries = {name: [s for s in samples if counts(*s)] for name, samples in found.items()}
+        marked = self.head.get("format", 1) > 1
+        self.entries = {name: [s for s in samples if counts(*s, marked)] for name, samples in found.items()}
 
     def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
@@ -74,9 +76,9 @@ class Samples:
         return self.take(entry, take, **only).get(())
 
 
-def counts(point: Point, values: dict[str, Any]) -> bool:
-    """Whether a sample may be used: at the reference clock, with the warps that were meant."""
-    if any(key.startswith("off_clock") for key in values):
+def counts(point: Point, values: dict[str, Any], marked: bool = True) -> bool:
+    """Whether a sample may be used: at the reference clock where samples are `marked`, with the warps that were meant."""
+    if marked and any(key.startswith("off_clock") for key in values):
         return False
     meant = point.get("warps")
     there = [values[key] for key in values if key.startswith(("warps_least", "warps_most"))]
@@ -90,6 +92,11 @@ def per_link(point: Point, values: dict[str, Any]) -> float:
     longer: float = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
     links: int = point["trips"] * point["links"]
     return longer / links
+
+
+def unevenness(point: Point, values: dict[str, Any]) -> float:
+    """Return the rate of the fastest warp over that of the slowest; 1 where it was not noted."""
+    return float(max((v for key, v in values.items() if key.startswith("slowest_over_fastest")), default=1.0))
 
 
 def links_per_cycle(point: Point, values: dict[str, Any]) -> float:
