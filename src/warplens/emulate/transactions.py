@@ -130,7 +130,7 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 
 
 @compiled
-def _tag_queue(s: Any, lines: int) -> int:
+def _tag_queue(s: Any, lines: int) -> Any:
     """Return the cycles in which L1 looks up the lines of an access: each of its four banks of tags takes one a cycle.
 
     Which bank a line is in was found by its times on an H200: data/h200/scattered.json.gz.

@@ -61,7 +61,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
         terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
         cycles, notes = max(slowest, run.cycles), [*run.notes]
-    start = (machine.launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
+    start = (machine.launch.empty_between_events_seconds or machine.launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,

@@ -19,7 +19,7 @@ from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.units import Unit, Units
+from warplens.simulate.units import PIPES, Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
@@ -74,17 +74,24 @@ def _step(x: Instruction, before: Instruction | None, machine: Machine, served: 
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
+    if x.kind == "tensor" and (flops := matrix_flops(x)) is not None:
+        rate = tensor_flops_per_cycle(x, machine)
+        pipe, passes = (PIPES.index("tensor cores"), flops * machine.sm.schedulers / rate) if rate else (-1, 1.0)
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
     latency = unit.latency
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
+    reads = _banks(_unkept(x, before))
+    holds = unit.holds
+    if kind == at.FIXED and machine.sm.register_banks:  # a bank gives one register a cycle (operations.ffma, .dfma)
+        holds = max(holds, float(max(reads)))
     made = Step(
         label=x.text,
         pipe=pipe,
         kind=kind,
         reason=unit.reason,
-        holds=unit.holds,
+        holds=holds,
         stall=float(max(1, control.stall)),
         latency=latency,
         read=unit.read,
@@ -93,12 +100,42 @@ def _step(x: Instruction, before: Instruction | None, machine: Machine, served: 
         waits=tuple((slot, 0.0) for slot in waits),
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
-        bank_reads=_banks(_unkept(x, before)),
+        bank_reads=reads,
         bank_writes=_banks(x.writes),
     )
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
-        made = msgspec.structs.replace(made, **_access(made, machine, profile, i, traffic))
+        made = msgspec.structs.replace(made, **_access(made, x, machine, profile, i, traffic))
     return made
+
+
+_SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
+           "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
+_GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
+_TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}
+
+
+def matrix_flops(x: Instruction) -> float | None:
+    """Return the operations of one warp in a matrix instruction, from its shape; None where that is not known."""
+    for modifier in x.modifiers:
+        if modifier in _SHAPES:
+            m, n, k = _SHAPES[modifier]
+            return 2.0 * m * n * k
+        if found := _GROUP.fullmatch(modifier):  # of a group of four warps
+            m, n, k = (int(part) for part in found.groups())
+            return 2.0 * m * n * k / 4
+    return None
+
+
+def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
+    """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
+    kind = next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
+    if x.opcode.endswith("GMMA"):
+        alike = [name for name in machine.tensor if name.startswith(f"group_{kind}_")]
+        alike = alike or [name for name in machine.tensor if name.startswith("group_f16_")]
+        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in alike]
+        return max((rate for rate in rates if rate), default=None)
+    name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
+    return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
 
 
 class _Traffic(Struct, frozen=True):
@@ -123,16 +160,19 @@ def _traffic(instructions: Sequence[Instruction], served: Mapping[str, Unit], pr
     )
 
 
-def _access(x: Step, machine: Machine, profile: Profile | None, i: int, traffic: _Traffic) -> dict[str, float]:
+def _access(
+    x: Step, instruction: Instruction, machine: Machine, profile: Profile | None, i: int, traffic: _Traffic
+) -> dict[str, float]:
     """Return what one execution of an access asks of its pipe, of L2 and of DRAM: means over the whole grid."""
     if profile is None or not profile.counts["requests"][i]:
         full = 4 * SECTOR_BYTES if profile is None and x.kind in (at.LOAD, at.STORE) else 0.0
         return {"l2_bytes": full, "dram_bytes": full}
     column = {name: values[i] for name, values in profile.counts.items()}
     requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
+    share = min(1.0, requests / column["executed"])  # the others had no thread that took part
     wavefronts = max(1.0, column["wavefronts"] / requests)
     if x.kind not in (at.LOAD, at.STORE):
-        return {"passes": wavefronts}
+        return {"passes": share * max(wavefronts, _queue(instruction, column["queue"] / requests))}
     missed = asked - column["l2_hit_sectors"]
     load = x.kind == at.LOAD
     memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
@@ -141,15 +181,21 @@ def _access(x: Step, machine: Machine, profile: Profile | None, i: int, traffic:
     l2_hit = column["l2_hit_sectors"] / asked if asked and load else 0.0
     beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
     far = max(1e-9, beyond * (1 - l2_hit))
+    l1_hit = 1 - share * (1 - l1_hit)
     return {
-        # A wavefront or a line takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
-        "passes": max(1.0, max(wavefronts, column["lines"] / requests) / interval),
+        # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
+        "passes": share * max(1.0, wavefronts / interval),
         "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
         "l1_hit": l1_hit,
         "l2_hit": l2_hit,
         "l2_bytes": SECTOR_BYTES * asked / requests / beyond,
         "dram_bytes": SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far,
     }
+
+
+def _queue(x: Instruction, longest: float) -> float:
+    """Return the turns of an atomic on shared memory: one per thread at an address, but counting joins them all."""
+    return 1.0 if "POPC" in x.modifiers else longest
 
 
 def _unkept(x: Instruction, before: Instruction | None) -> list[str]:
