@@ -44,10 +44,9 @@ def from_program(
     if any(x.control is None for x in instructions):
         raise WarplensError(f"{name}: no control codes; simulate a listing instead")
     served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
-    steps, before, traffic = [], None, _traffic(instructions, served, profile)
-    for i, x in enumerate(instructions):
-        steps.append(_step(x, before, units.machine, served, profile, i, traffic))
-        before = x
+    kept: set[str] = set()
+    traffic = _traffic(instructions, served, profile)
+    steps = [_step(x, kept, units.machine, served, profile, i, traffic) for i, x in enumerate(instructions)]
     notes, mean = [], None
     if profile is not None:
         if not profile.paths or not profile.blocks:
@@ -64,7 +63,7 @@ def from_program(
     )  # fmt: skip
 
 
-def _step(x: Instruction, before: Instruction | None, machine: Machine, served: Mapping[str, Unit],
+def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str, Unit],
           profile: Profile | None, i: int, traffic: _Traffic) -> Step:  # fmt: skip
     unit, control = served[x.kind], x.control
     assert control is not None
@@ -82,10 +81,10 @@ def _step(x: Instruction, before: Instruction | None, machine: Machine, served: 
     latency = unit.latency
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
-    reads = _banks(_unkept(x, before))
+    reads = _banks(_unkept(x, kept))
     holds = unit.holds
     if kind == at.FIXED and machine.sm.register_banks:  # a bank gives one register a cycle (operations.ffma, .dfma)
-        holds = max(holds, float(max(reads)))
+        holds = max(holds, float(-(-sum(reads) // 2)))
     made = Step(
         label=x.text,
         pipe=pipe,
@@ -198,20 +197,22 @@ def _queue(x: Instruction, longest: float) -> float:
     return 1.0 if "POPC" in x.modifiers else longest
 
 
-def _unkept(x: Instruction, before: Instruction | None) -> list[str]:
-    """Return the registers that an instruction reads from the file: without those that the one before kept for it."""
-    if before is None or before.control is None or not before.control.reuse:
-        return list(x.reads)
-    kept = set()
-    for place in range(3):
-        if before.control.reuse >> place & 1:
-            kept |= _source(before, place) & _source(x, place)
-    return [r for r in x.reads if r not in kept]
+_KEPT = re.compile(r"\bR(\d+)\.reuse")
 
 
-def _source(x: Instruction, place: int) -> set[str]:
-    operands = [o for o in x.operands if o.kind in ("register", "uniform", "constant", "immediate", "memory")][1:]
-    return set(operands[place].registers) if place < len(operands) else set()
+def _unkept(x: Instruction, kept: set[str]) -> list[str]:
+    """Return the registers that an instruction reads from the file: without those kept beside the units.
+
+    An operand marked for reuse stays until it is used without the mark; the set `kept` is brought up to date.
+    """
+    read = [r for r in x.reads if r not in kept]
+    words = 2 if x.kind == "fp64" else 1
+    marked = {f"R{int(n) + k}" for n in _KEPT.findall(x.text) for k in range(words)}
+    kept.difference_update(x.reads, x.writes)
+    kept |= marked
+    if x.target is not None:
+        kept.clear()
+    return read
 
 
 def _banks(registers: Sequence[str]) -> tuple[int, int]:
