@@ -102,4 +102,11 @@ def _measure(args: argparse.Namespace) -> int:
         )
         for name, message in outcome.errors.items():
             print(f"{name}: {message}", file=sys.stderr)
+        if outcome.off_clock:
+            why = f" (throttled: {', '.join(outcome.throttled)})" if outcome.throttled else ""
+            print(
+                f"{outcome.off_clock} of {outcome.samples} samples were at another clock{why} and are not used: let the "
+                "GPU cool down, or raise its power limit, and measure these again in another folder",
+                file=sys.stderr,
+            )
     return 1 if outcome.errors else 0
