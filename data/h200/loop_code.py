@@ -2,8 +2,8 @@
 
     python data/h200/loop_code.py
 
-Needs the extra `cuda` (NVRTC 13.4, nvdisasm); no GPU. For each kernel the instructions of one turn of its loop are kept,
-as the front end decodes them, without the details of operands.
+Needs the extra `cuda` (NVRTC 13.4, nvdisasm); no GPU. For each kernel the instructions of one turn of its loop are
+kept, as the front end decodes them, without the details of operands.
 """
 
 import gzip

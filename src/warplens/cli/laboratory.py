@@ -1,4 +1,4 @@
-"""`machine measure`, `machine derive` and `machine agree`: apart from the other commands, because they must run without rich."""
+"""`machine measure`, `derive` and `agree`: apart from the other commands, because they must run without rich."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ def _measure(args: argparse.Namespace) -> int:
         if outcome.off_clock:
             why = f" (throttled: {', '.join(outcome.throttled)})" if outcome.throttled else ""
             print(
-                f"{outcome.off_clock} of {outcome.samples} samples were at another clock{why} and are not used: let the "
-                "GPU cool down, or raise its power limit, and measure these again in another folder",
+                f"{outcome.off_clock} of {outcome.samples} samples were at another clock{why} and are not used: let "
+                "the GPU cool down, or raise its power limit, and measure these again in another folder",
                 file=sys.stderr,
             )
     return 1 if outcome.errors else 0

@@ -94,7 +94,7 @@ def _variants() -> list[Entry]:
     """Some of the mixes with several chains per warp, and in smaller blocks."""
     text = "as the mix without the suffix, with so many chains per warp (ilp), in blocks of so many threads (t)"
     rsq = next(op for op in OPERATIONS if op.name == "mufu_rsq")
-    few = {"warps": tuple(range(4, 65, 8)) + (64,)}
+    few = {"warps": (*range(4, 65, 8), 64)}
     made = []
     for alpha in (4, 32):
         load, pair = (memory.stream(alpha),), (chain(rsq, 1, False, alpha, 32), chain(rsq, 1, True, alpha, 32))
@@ -109,8 +109,8 @@ def _variants() -> list[Entry]:
             )  # fmt: skip
         for chains in (2, 4):
             made.append(
-                Entry(f"mix.load.a{alpha}.ilp{chains}", (memory.stream(alpha, chains),), plans_memory.stream_sweep, text,
-                      {"where": "dram", **few}, quick=False, weight=0.5)
+                Entry(f"mix.load.a{alpha}.ilp{chains}", (memory.stream(alpha, chains),), plans_memory.stream_sweep,
+                      text, {"where": "dram", **few}, quick=False, weight=0.5)
             )  # fmt: skip
             both = tuple(chain(rsq, chains, doubled, alpha, 32 // chains) for doubled in (False, True))
             made.append(

@@ -58,7 +58,8 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
         if not isinstance(one.value, str):
             sources[one.key] = Source(
                 unit="cycles" if ".latency_to." in one.key else unit_of(one.key.rpartition(".")[2]),
-                source="measured", ref=f"{path}: {one.entry}: {one.how}{_beside(one, other)}", date=samples.head["date"],
+                source="measured", date=samples.head["date"],
+                ref=f"{path}: {one.entry}: {one.how}{_beside(one, other)}",
             )  # fmt: skip
     return parsed(tree, sources, str(path))
 

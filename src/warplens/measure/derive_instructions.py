@@ -185,7 +185,7 @@ def tables(samples: Samples) -> Iterator[Number]:
 
 
 def matrices(samples: Samples) -> Iterator[Number]:
-    """Matrix instructions: latency of one in a chain, the rate of multiplications and additions, the clock they hold."""
+    """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
     held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"]) if samples.newer else None
     yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
     names = [(f"tensor.{m.name}", m.name, m.operations) for m in tensor.MATRICES]

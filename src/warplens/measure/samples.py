@@ -40,8 +40,8 @@ class Samples:
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
     samples at another clock; samples in which fewer or more warps were on an SM at once than were meant. A journal
-    without a format (not `newer`) was taken with the timer read long after the clock, so that its marks say nothing, and
-    with warps that left one by one.
+    without a format (not `newer`) was taken with the timer read long after the clock, so that its marks say nothing,
+    and with warps that left one by one.
     """
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
@@ -78,7 +78,7 @@ class Samples:
 
 
 def counts(point: Point, values: dict[str, Any], marked: bool = True) -> bool:
-    """Whether a sample may be used: at the reference clock where samples are `marked`, with the warps that were meant."""
+    """Whether a sample may be used: at the reference clock where that is `marked`, with the warps that were meant."""
     if marked and any(key.startswith("off_clock") for key in values):
         return False
     meant = point.get("warps")
