@@ -2,12 +2,13 @@
 
     python data/h200/loop_code.py
 
-Needs the extra `cuda` (NVRTC 13.4, nvdisasm); no GPU. For each kernel the instructions of one turn of its loop are kept,
-as the front end decodes them, without the details of operands.
+Needs the extra `cuda` (NVRTC 13.4, nvdisasm); no GPU. For each kernel the instructions of one turn of its loop are
+kept, as the front end decodes them, without the details of operands.
 """
 
 import gzip
 import json
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,13 +75,9 @@ write(
     ],
     "u64 *, float, double *, unsigned, unsigned",
 )  # fmt: skip
-streams = [entry for entry in catalogue.mixes() if entry.name.startswith("mix.load.")]
-kernels = [entry.kernels[0] for entry in streams]
+kernels = [entry.kernels[0] for entry in catalogue.mixes() if re.fullmatch(r"mix\.load\.a\d+", entry.name)]
 write(
     "load_mix_code.json.gz",
     source_of(kernels),
-    [
-        (k.name, {"mix": "load", "alpha": e.parameters["alpha"], "ilp": 1, "unroll": k.facts["unroll"]})
-        for e, k in zip(streams, kernels, strict=True)
-    ],
+    [(k.name, {"mix": "load", "alpha": k.facts["alpha"], "ilp": 1, "unroll": k.facts["unroll"]}) for k in kernels],
 )

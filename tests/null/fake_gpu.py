@@ -87,6 +87,7 @@ class FakeGpu:
         table[:, 3] = table[:, 1] / self.ghz
         table[:, 4] = number // warps % 12
         table[:, 5] = 100
+        table[:, 6:8] = table[:, 0:2]
         return data
 
     def elapsed_seconds(self) -> float:

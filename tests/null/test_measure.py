@@ -81,7 +81,7 @@ def test_a_sample_at_another_clock_is_redone_and_marked() -> None:
 def test_occupancy_is_tracked_from_stamps() -> None:
     # SM 0: two warps overlap, a third starts as the first ends; SM 5: one after the other
     rows = [(0, 10, 0), (5, 20, 0), (10, 30, 0), (0, 10, 5), (10, 20, 5)]
-    records = np.array([(start + 1, end + 1, 0, 0, sm, 4) for start, end, sm in rows], np.uint64).ravel()
+    records = np.array([(start + 1, end + 1, 0, 0, sm, 4, 0, 0) for start, end, sm in rows], np.uint64).ravel()
     values = stamps.reduce(records)
     assert (values["warps_least"], values["warps_most"], values["sms"]) == (1, 2, 2)
     assert values["span_cycles"] == 30

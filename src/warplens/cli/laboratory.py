@@ -1,4 +1,4 @@
-"""`machine measure` and `machine derive`: apart from the other commands, because they must run without rich."""
+"""`machine measure`, `derive` and `agree`: apart from the other commands, because they must run without rich."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warplens.errors import WarplensError
 
 
 def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
-    """Add the two commands to `machine`."""
+    """Add these commands to `machine`."""
     text = "measure the GPU at hand: every number of a machine file"
     measure = verbs.add_parser("measure", help=text, description=text)
     measure.add_argument(
@@ -39,12 +39,35 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     derive.add_argument(
         "--base", metavar="NAME", help="machine whose vendor facts are kept (default: the one that ships for this GPU)"
     )
+    derive.add_argument(
+        "--also", metavar="JOURNAL", help="another run on such a GPU: how far it is off is put beside each number"
+    )
     derive.add_argument("--json", action="store_true", help="print the derived numbers as JSON")
+    text = "how far two measurements of GPUs of one kind agree"
+    agree = verbs.add_parser("agree", help=text, description=text)
+    agree.add_argument("journals", nargs=2, metavar="JOURNAL", help="what `machine measure` wrote, plain or gzipped")
+    agree.add_argument("--json", action="store_true", help="print all numbers that both have as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one of the two."""
-    return _measure(args) if args.verb == "measure" else _derive(args)
+    """Run one of them."""
+    return {"measure": _measure, "derive": _derive, "agree": _agree}[args.verb](args)
+
+
+def _agree(args: argparse.Namespace) -> int:
+    from warplens.measure.agree import agree_files, told
+
+    pairs = agree_files(*map(Path, args.journals))
+    if args.json:
+        found = [
+            {"key": p.key, "values": [p.first, p.second], "percent": round(p.percent, 3),
+             "promised_percent": p.promised_percent, "agrees": p.agrees, "why": p.why}
+            for p in pairs
+        ]  # fmt: skip
+        print(json.dumps(found, indent=1))
+    else:
+        print("\n".join(told(pairs)))
+    return 0
 
 
 def _derive(args: argparse.Namespace) -> int:
@@ -53,7 +76,8 @@ def _derive(args: argparse.Namespace) -> int:
     from warplens.machine.writer import toml_of
     from warplens.measure.derive import derive
 
-    machine = derive(Path(args.journal), load_machine(args.base) if args.base else None)
+    also = Path(args.also) if args.also else None
+    machine = derive(Path(args.journal), load_machine(args.base) if args.base else None, also)
     comment = (
         f"{machine.name}: the vendor's facts, and what `warplens machine derive {args.journal}` made of a measurement."
     )
@@ -102,4 +126,11 @@ def _measure(args: argparse.Namespace) -> int:
         )
         for name, message in outcome.errors.items():
             print(f"{name}: {message}", file=sys.stderr)
+        if outcome.off_clock:
+            why = f" (throttled: {', '.join(outcome.throttled)})" if outcome.throttled else ""
+            print(
+                f"{outcome.off_clock} of {outcome.samples} samples were at another clock{why} and are not used: let "
+                "the GPU cool down, or raise its power limit, and measure these again in another folder",
+                file=sys.stderr,
+            )
     return 1 if outcome.errors else 0

@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     models = commands.add_parser("models", help="list the models")
     _json(models)
     machine = commands.add_parser("machine", help="list, show or check machine files; measure a GPU")
-    verbs = machine.add_subparsers(dest="verb", required=True, metavar="list|show|check|measure|derive")
+    verbs = machine.add_subparsers(dest="verb", required=True, metavar="list|show|check|measure|derive|agree")
     _json(verbs.add_parser("list", help="the machines that ship with warplens"))
     show = verbs.add_parser("show", help="every number of a machine with its source")
     show.add_argument("name", help="id, alias or path of a machine file")
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "name a command: analyze, predict, compare, occupancy, show, models, machine, workload, reproduce, "
                 "validate"
             )
-        if args.command == "machine" and args.verb in ("measure", "derive"):
+        if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
             code = laboratory.run(args)
         else:
             from warplens.cli import commands

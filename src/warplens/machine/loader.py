@@ -73,6 +73,9 @@ def parse(tree: dict[str, Any], file: str) -> Machine:
             raise FileError(f"{file}: throughput.{kind}: two lists of equal length, at least 2 points each")
         if sorted(set(table.warps_per_sm)) != table.warps_per_sm:
             raise FileError(f"{file}: throughput.{kind}.warps_per_sm: must increase")
+    scattered = machine.random_access
+    if len(scattered.footprint_bytes or ()) != len(scattered.sector_bytes_per_second or ()):
+        raise FileError(f"{file}: random_access: two lists of equal length")
     return msgspec.structs.replace(machine, sources=sources)
 
 

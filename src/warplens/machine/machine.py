@@ -22,6 +22,7 @@ from warplens.machine.measured import (
     InstructionCache,
     LaunchCost,
     Operation,
+    RandomAccess,
     Tensor,
     Tlb,
 )
@@ -110,6 +111,7 @@ class Chip(Section, frozen=True):
     sm_count: Count
     clock_hz: Hertz
     graphics_clock_hz: Hertz | None = None
+    tensor_clock_hz: Hertz | None = None
     processing_elements: Count | None = None
     peak_flops_per_second: FlopsPerSecond | None = None
 
@@ -136,6 +138,9 @@ class Cache(Section, frozen=True):
     l1_hit_bytes: Bytes | None = None
     l1_latency_cycles: Cycles | None = None
     l1_request_interval_cycles: Interval | None = None
+    l1_line_interval_cycles: Cycles | None = None
+    l1_conflict_interval_cycles: Cycles | None = None
+    l1_extra_line_cycles: Cycles | None = None
     l2_bytes: Bytes | None = None
     l2_partitions: Count | None = None
     l2_dirty_bytes: Bytes | None = None
@@ -341,6 +346,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tensor: dict[str, Tensor] = {}
     atomics: dict[str, Atomic] = {}
     bandwidth: dict[str, Bandwidth] = {}
+    random_access: RandomAccess = RandomAccess()
     launch: LaunchCost = LaunchCost()
     instruction_cache: InstructionCache = InstructionCache()
     constant_cache: ConstantCache = ConstantCache()

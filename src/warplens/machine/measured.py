@@ -50,6 +50,13 @@ class Bandwidth(Section, frozen=True):
     one_sm_bytes_per_second: BytesPerSecond | None = None
 
 
+class RandomAccess(Section, frozen=True):
+    """Every lane of a load somewhere else in an array of so many bytes: bytes of 32-byte sectors per second."""
+
+    footprint_bytes: list[Bytes] | None = None
+    sector_bytes_per_second: list[BytesPerSecond] | None = None
+
+
 class LaunchCost(Section, frozen=True):
     """What a launch costs beyond its blocks' own time, and how fast blocks are handed out.
 

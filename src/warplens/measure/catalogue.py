@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warplens.measure import control, memory, plans, plans_bandwidth, plans_memory, tensor, traffic
-from warplens.measure.chains import UNIFORM, chain, uniform
+from warplens.measure.chains import UNIFORM, chain, local, uniform
 from warplens.measure.entry import Entry
 from warplens.measure.laboratory import GIB, KIB, MIB
 from warplens.measure.operations import OPERATIONS, PAIRS, Operation
@@ -18,7 +18,7 @@ def _operation(op: Operation, chains: int) -> Entry:
     strides = (0, 1, 2, 4, 8, 16, 32) if op.width else (1,)
     return Entry(
         f"instruction.{op.name}" + (f".ilp{chains}" if chains > 1 else ""),
-        (chain(op, chains), chain(op, chains, doubled=True)),
+        tuple(chain(op, chains, doubled, length=max(4, op.length // chains)) for doubled in (False, True)),
         plans.chain_sweep,
         "latency, throughput and needed warps (Tables 6.1 to 6.3)" + (f": {op.about}" if op.about else ""),
         {"register": op.register, "width": op.width, "strides": strides if chains == 1 else (1,)},
@@ -41,6 +41,10 @@ def instructions() -> list[Entry]:
             Entry(f"instruction.{name}", (uniform(name), uniform(name, True)), plans.chain_sweep,
                   "latency and throughput of the uniform datapath", {"register": "r"}, weight=0.5)
         )  # fmt: skip
+    made.append(
+        Entry("instruction.ldl", (local(), local(True)), plans.chain_sweep,
+              "latency and throughput of local memory that hits in L1", {"register": "r"}, weight=0.5)
+    )  # fmt: skip
     return made
 
 
@@ -52,15 +56,15 @@ def tensors() -> list[Entry]:
             kernels = tensor.mma(matrix, chains), tensor.mma(matrix, chains, doubled=True)
             made.append(
                 Entry(f"tensor.{matrix.name}" + (f".ilp{chains}" if chains > 1 else ""), kernels, plans.chain_sweep,
-                      "mma.sync: latency and throughput", {"register": "f"}, weight=0.5)
+                      "mma.sync: latency and throughput", {"register": "f", "own_clock": True}, weight=0.5)
             )  # fmt: skip
     for group in tensor.GROUPS:
         for columns in (64, 128, 256):
             kernels = tensor.wgmma(group, columns), tensor.wgmma(group, columns, doubled=True)
             warps = (4, 8) if columns > 128 else (4, 8, 16)
             made.append(
-                Entry(f"tensor.group.{group.name}.c{columns}", kernels, plans.chain_sweep,
-                      "wgmma: throughput", {"register": "f", "warps": warps}, quick=columns == 256, weight=0.2)
+                Entry(f"tensor.group.{group.name}.c{columns}", kernels, plans.block_sweep,
+                      "wgmma: throughput", {"warps": warps, "own_clock": True}, quick=columns == 256, weight=0.2)
             )  # fmt: skip
     return made
 
@@ -83,6 +87,36 @@ def mixes() -> list[Entry]:
                   "throughput and latency against occupancy (Figures 4.1, 5.5)", {"where": "dram"},
                   quick=alpha in _QUICK_ALPHAS, weight=1.0)
         )  # fmt: skip
+    return [*made, *_variants()]
+
+
+def _variants() -> list[Entry]:
+    """Some of the mixes with several chains per warp, and in smaller blocks."""
+    text = "as the mix without the suffix, with so many chains per warp (ilp), in blocks of so many threads (t)"
+    rsq = next(op for op in OPERATIONS if op.name == "mufu_rsq")
+    few = {"warps": (*range(4, 65, 8), 64)}
+    made = []
+    for alpha in (4, 32):
+        load, pair = (memory.stream(alpha),), (chain(rsq, 1, False, alpha, 32), chain(rsq, 1, True, alpha, 32))
+        for threads in (128, 256):
+            made.append(
+                Entry(f"mix.load.a{alpha}.t{threads}", load, plans_memory.stream_sweep, text,
+                      {"where": "dram", "threads": threads, **few}, quick=False, weight=0.5)
+            )  # fmt: skip
+            made.append(
+                Entry(f"mix.sfu.a{alpha}.t{threads}", pair, plans.chain_sweep, text,
+                      {"register": "f", "threads": threads, **few}, quick=False, weight=0.3)
+            )  # fmt: skip
+        for chains in (2, 4):
+            made.append(
+                Entry(f"mix.load.a{alpha}.ilp{chains}", (memory.stream(alpha, chains),), plans_memory.stream_sweep,
+                      text, {"where": "dram", **few}, quick=False, weight=0.5)
+            )  # fmt: skip
+            both = tuple(chain(rsq, chains, doubled, alpha, 32 // chains) for doubled in (False, True))
+            made.append(
+                Entry(f"mix.sfu.a{alpha}.ilp{chains}", both, plans.chain_sweep, text, {"register": "f", **few},
+                      quick=False, weight=0.3)
+            )  # fmt: skip
     return made
 
 
@@ -107,6 +141,9 @@ def streams() -> list[Entry]:
         Entry("stream.dram.dirty", (memory.stream(0, 1, 4, "default"),), plans_memory.stream_sweep,
               "as mix.load.a0, with an L2 cache full of what must be written back", {"where": "dram", "dirty": True},
               quick=False, weight=2.0),
+        Entry("stream.dram.one_sm", (memory.stream(0, 4, 16, "default"),), plans_memory.stream_sweep,
+              "one SM alone: what it gets from DRAM", {"where": "dram", "one_sm": True, "warps": (4, 8, 16, 32)},
+              weight=0.3),
         Entry("stream.random", (memory.stream(0, 1, 4, "default"),), plans_memory.random_sweep,
               "unstructured access: throughput by footprint, latency (§6.7, Table 6.7)", weight=2.0),
     ]  # fmt: skip
@@ -142,22 +179,39 @@ def chases() -> list[Entry]:
             Entry(f"chase.{name}", (memory.chase("l1" if first_level else "l2"),), plans_memory.chase_sizes,
                   "latency by footprint and stride, one warp alone", parameters, quick=bool(few), weight=1.5)
         )  # fmt: skip
+    for percent in (25, 50, 75):
+        parameters = {"stride": 128, "sizes": _steps(32 * KIB, 256 * KIB, 4), "quick_sizes": [], "limit": False,
+                      "shared_percent": percent}  # fmt: skip
+        made.append(
+            Entry(f"chase.l1.carved_{percent}", (memory.chase("l1"),), plans_memory.chase_sizes,
+                  "latency by footprint with so much of the first level as shared memory", parameters, quick=False)
+        )  # fmt: skip
     text = "latency of each line from each SM: near and far L2"
     return [
         *made,
         Entry("probe.l2", (memory.probe("l2"),), plans_memory.probes, text),
-        Entry("chase.lines", (memory.lines("l2"),), plans_memory.line_counts, "latency by lines of a load (Table 6.7)"),
+        Entry(
+            "chase.lines",
+            (memory.lines("l2"), memory.lines("l1")),
+            plans_memory.line_counts,
+            "latency by lines of a load (Table 6.7)",
+        ),
     ]
 
 
 def bandwidths() -> list[Entry]:
     """Bytes per second by level, width, stride and mix of loads and stores."""
     shapes = [(1, 0, w) for w in (4, 8, 16)] + [(0, 1, w) for w in (4, 8, 16)]
-    shapes += [(1, 1, 4), (1, 1, 16), (2, 1, 16), (3, 1, 16), (1, 2, 16), (1, 3, 16)]
+    shapes += [(1, 1, 4), (1, 1, 8), (1, 1, 16), (2, 1, 16), (3, 1, 16), (1, 2, 16), (1, 3, 16)]
     made = [
         Entry(f"bandwidth.dram.r{r}w{w}.b{b}", (traffic.bandwidth(r, w, b),), plans_bandwidth.dram_bandwidth,
               "DRAM bandwidth: reads, writes and mixes", weight=0.3)
         for r, w, b in shapes
+    ]  # fmt: skip
+    made += [
+        Entry(f"bandwidth.dram.s{s}", (traffic.bandwidth(1, 0, 4, s),), plans_bandwidth.dram_bandwidth,
+              "DRAM bandwidth of 4-byte reads, every s-th word: every sector from 8 on fewer", weight=0.3)
+        for s in (8, 16, 32, 64)
     ]  # fmt: skip
     made.append(Entry("bandwidth.dram.copy", (), plans_bandwidth.copy_bandwidth, "the driver's own copy", weight=0.2))
     made.append(
@@ -166,13 +220,16 @@ def bandwidths() -> list[Entry]:
     )  # fmt: skip
     for where in ("l1", "l2"):
         widths = tuple(traffic.resident(where, b) for b in (4, 8, 16))
-        strided = tuple(traffic.resident(where, 4, stride=s) for s in (2, 4, 8, 16, 32))
+        # odd strides keep the words of a load in different banks of the first level
+        strides = (2, 4, 8, 16, 32) + ((3, 5, 9, 17, 33) if where == "l1" else ())
+        strided = tuple(traffic.resident(where, 4, stride=s) for s in strides)
         for name, kernels in (("width", widths), ("stride", strided)):
             made.append(
                 Entry(f"bandwidth.{where}.{name}", kernels, plans_bandwidth.cache_bandwidth,
                       f"{where.upper()} bandwidth by {name}", {"where": where}, weight=0.7)
             )  # fmt: skip
     stores = tuple(traffic.resident("l2", b, store=True) for b in (4, 8, 16))
+    stores += tuple(traffic.resident("l2", 4, store=True, stride=s) for s in (2, 8, 32))
     made.append(
         Entry("bandwidth.l2.store", stores, plans_bandwidth.cache_bandwidth, "L2 bandwidth of stores", {"where": "l2"},
               weight=0.5)
@@ -219,4 +276,4 @@ def others() -> list[Entry]:
 
 def entries() -> list[Entry]:
     """Return all measurements in the order in which they are done: what matters most comes first."""
-    return [*instructions(), *chases(), *bandwidths(), *streams(), *launches(), *others(), *tensors(), *mixes()]
+    return [*instructions(), *chases(), *bandwidths(), *streams(), *launches(), *others(), *mixes(), *tensors()]

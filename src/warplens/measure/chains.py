@@ -2,10 +2,9 @@
 
 Every link depends on the one before (Volkov 2016 §5.1, §5.2). `chains` copies run side by side in a thread (§6.3's
 ILP). A measurement takes two kernels of N and 2N links per trip: the difference of the times of a trip is that of N
-links, without loop, prologue and stamps. All warps run for `size` cycles and count their trips, so that all are there
-all the time, however unequally they are served.
+links, without loop, prologue and stamps. All warps run for a time, `size` cycles, and count their trips.
 
-trips: most trips of the loop. a: with shared memory a thread's word is its index times a. c: a value that no result is,
+a: with shared memory a thread's word is its index times a. c: a value that no result is,
 so that results stay alive. out holds the operands: what the chain begins with, four others, and at byte 64 a float that
 is added. They are read from there, thread by thread b bytes further (0), because the compiler then neither knows them,
 nor computes them anew in the loop, nor knows that they are the same in all threads.
@@ -61,8 +60,8 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
         f"#define ADD(x) {add}\n"
         f"KERNEL({name}, 1024) {{\n{_SHARED_SETUP.replace('WIDTH', str(op.width)) if shared else ''}"
         f"{variables}"
-        f"  PASSES {{\n    START_TOGETHER\n    TIMED_LOOP {{\n{body}    }} UNTIL_TIME\n    STOP\n  }}\n"
-        f"  KEEP(({keep}) == c)\n  record(records, c0, c1, n0, since(n0), done);\n}}\n"
+        f"  PASSES {{\n    START_TOGETHER\n    TIMED_LOOP\n{body}    UNTIL_TIME\n  }}\n"
+        f"  KEEP(({keep}) == c)\n  record(records, TIMED, done);\n}}\n"
         "#undef LINK\n#undef ADD\n"
     )
 
@@ -91,11 +90,10 @@ KERNEL({name}_n{links}, 1024) {{
   u32 x = c;
   PASSES {{
     START_TOGETHER
-    TIMED_LOOP {{ UNROLL for (int u = 0; u < {links}; u++) {{ {step} }} }} UNTIL_TIME
-    STOP
+    TIMED_LOOP UNROLL for (int u = 0; u < {links}; u++) {{ {step} }} UNTIL_TIME
   }}
   KEEP(x == 12345u + (u32)(size >> 32))
-  record(records, c0, c1, n0, since(n0), done);
+  record(records, TIMED, done);
 }}
 """
     facts = {"links": links, "chains": 1, "alpha": 0, "operation": name}
@@ -104,3 +102,26 @@ KERNEL({name}_n{links}, 1024) {{
 
 
 UNIFORM = {name: sum(expect.values()) for name, (_, expect) in _UNIFORM.items()}
+
+
+def local(doubled: bool = False) -> Kernel:
+    """Return a chain of loads from local memory, where the compiler keeps what finds no register: hits in L1."""
+    links = 64 if doubled else 32
+    text = f"""\
+KERNEL(local_n{links}, 1024) {{
+  u32 words[16], first;
+  asm volatile("{{ .reg .u64 t; cvta.to.local.u64 t, %1; cvt.u32.u64 %0, t; }}" : "=r"(first) : "l"(words));
+  for (u32 i = 0; i < 16; i++) words[i] = first + 4 * ((i + 1) % 16);
+  u32 x = first + ((volatile u32 *)out)[0];
+  PASSES {{
+    START_TOGETHER
+    TIMED_LOOP
+      UNROLL for (int u = 0; u < {links}; u++) asm volatile("ld.local.u32 %0, [%0];" : "+r"(x) :: "memory");
+    UNTIL_TIME
+  }}
+  KEEP(x == c)
+  record(records, TIMED, done);
+}}
+"""
+    facts = {"links": links, "chains": 1, "alpha": 0, "operation": "ldl"}
+    return Kernel(f"local_n{links}", text, Expectation({r"LDL.*": links}, 20, local=True), facts=facts)

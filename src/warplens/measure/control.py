@@ -16,9 +16,10 @@ def blocks() -> Kernel:
     """Blocks that last `size` cycles by the clock and stamp begin and end in both times: the tail of a grid."""
     text = """\
 KERNEL(blocks, 1024) {
-  u64 n0 = nanoseconds(), c0 = cycles(), c1;
+  if (threadIdx.x < 32) stamp_begin(records);
+  u64 c0 = cycles(), c1;
   do c1 = cycles(); while (c1 - c0 < size);
-  record(records, c0, c1, n0, nanoseconds(), 1);
+  record(records, c0, c1, 1);
 }
 """
     return Kernel("blocks", text, _ANYTHING)
@@ -42,14 +43,15 @@ def warm() -> Kernel:
     """Busy arithmetic for `size` cycles: brings the clocks up."""
     text = """\
 KERNEL(warm, 1024) {
-  u64 n0 = nanoseconds(), c0 = cycles(), c1;
+  if (threadIdx.x < 32) stamp_begin(records);
+  u64 c0 = cycles(), c1;
   float x = value;
   do {
     UNROLL for (int i = 0; i < 256; i++) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
     c1 = cycles();
   } while (c1 - c0 < size);
   KEEP(x == 12345.0f)
-  record(records, c0, c1, n0, nanoseconds(), 1);
+  record(records, c0, c1, 1);
 }
 """
     return Kernel("warm", text, Expectation({"FFMA": 256}, 12))
@@ -66,7 +68,7 @@ KERNEL({name}, 1024) {{
     LOOP {{ UNROLL for (int u = 0; u < {count}; u++) asm volatile("bar.sync 0;" ::: "memory"); }}
     STOP
   }}
-  record(records, c0, c1, n0, since(n0), (u64)trips * {count});
+  record(records, c0, c1, (u64)trips * {count});
 }}
 """
     return Kernel(name, text, Expectation({r"BAR\.SYNC.*": count}, 12), facts={"links": count})
@@ -98,7 +100,7 @@ KERNEL({name}, 1024) {{
     STOP
   }}
   KEEP(x == 12345.0f)
-  record(records, c0, c1, n0, since(n0), (u64)trips * {count});
+  record(records, c0, c1, (u64)trips * {count});
 }}
 """
     expect = Expectation({"FMUL": body * count, r"BRA.*": count}, 4 * count + 20, over=1)
@@ -118,7 +120,7 @@ KERNEL({name}, 1024) {{
     STOP
   }}
   KEEP(x == 12345.0f)
-  record(records, c0, c1, n0, since(n0), (u64)trips * {count});
+  record(records, c0, c1, (u64)trips * {count});
 }}
 """
     return Kernel(name, text, Expectation({"FADD": count}, 4), facts={"links": count})
@@ -138,7 +140,7 @@ KERNEL({name}, 1024) {{
     STOP
   }}
   KEEP(x + y + z + v == 12345.0f)
-  record(records, c0, c1, n0, since(n0), (u64)trips * {length});
+  record(records, c0, c1, (u64)trips * {length});
 }}
 """
     return Kernel(name, text, Expectation({"FFMA": length}, 8), facts={"links": length})
@@ -156,7 +158,7 @@ KERNEL(constant_chase, 1024) {
     KEEP(x == c)
     STOP
   }
-  record(records, c0, c1, n0, since(n0), trips * 8ull);
+  record(records, c0, c1, trips * 8ull);
 }
 """
     return Kernel("constant_chase", text, Expectation({r"LDC.*": 8}, 30))

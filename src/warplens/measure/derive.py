@@ -15,12 +15,15 @@ from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines
 from warplens.machine.machine import Source
 from warplens.machine.writer import parsed, tree_of
-from warplens.measure import derive_control, derive_instructions, derive_lemeire, derive_memory, journal
+from warplens.measure import derive_access, derive_control, derive_instructions, derive_lemeire, derive_memory, journal
 from warplens.measure.numbers import Number
 from warplens.measure.samples import Samples
 from warplens.units import unit_of
 
-STEPS = (*derive_instructions.STEPS, *derive_memory.STEPS, *derive_control.STEPS, *derive_lemeire.STEPS)
+STEPS = (
+    *derive_instructions.STEPS, *derive_memory.STEPS, *derive_access.STEPS, *derive_control.STEPS,
+    *derive_lemeire.STEPS,
+)  # fmt: skip
 
 
 def numbers(samples: Samples) -> Iterator[Number]:
@@ -29,8 +32,11 @@ def numbers(samples: Samples) -> Iterator[Number]:
         yield from step(samples)
 
 
-def derive(path: Path, base: Machine | None = None) -> Machine:
-    """Return a machine: `base`, or the one that ships for this GPU, or a new one, with the journal's numbers in it."""
+def derive(path: Path, base: Machine | None = None, also: Path | None = None) -> Machine:
+    """Return a machine: `base`, or the one that ships for this GPU, or a new one, with the journal's numbers in it.
+
+    `also`: the journal of another run on such a GPU; how far it is off stands in each number's `ref`.
+    """
     samples = Samples(journal.read(path))
     base = base or _shipped(samples.head["gpu"])
     tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head), {})
@@ -43,6 +49,7 @@ def derive(path: Path, base: Machine | None = None) -> Machine:
         tree.pop("latency_distribution", None)
         sources = {key: s for key, s in sources.items() if not key.startswith("latency_distribution.")}
     sources = dict(sources)
+    other = {n.key: n.value for n in numbers(Samples(journal.read(also)))} if also else {}
     for one in made:
         old = sources.get(one.key)
         if old is not None and old.source in ("vendor", "paper"):
@@ -51,9 +58,18 @@ def derive(path: Path, base: Machine | None = None) -> Machine:
         if not isinstance(one.value, str):
             sources[one.key] = Source(
                 unit="cycles" if ".latency_to." in one.key else unit_of(one.key.rpartition(".")[2]),
-                source="measured", ref=f"{path}: {one.entry}: {one.how}", date=samples.head["date"],
+                source="measured", date=samples.head["date"],
+                ref=f"{path}: {one.entry}: {one.how}{_beside(one, other)}",
             )  # fmt: skip
     return parsed(tree, sources, str(path))
+
+
+def _beside(one: Number, other: dict[str, Any]) -> str:
+    """Say how far another run is off: `; another run: +0.3 %`."""
+    value = other.get(one.key)
+    if not isinstance(value, float) or not isinstance(one.value, float) or not one.value:
+        return ""
+    return f"; another run: {100 * (value / one.value - 1):+.2g} %"
 
 
 def _shipped(name: str) -> Machine | None:

@@ -36,11 +36,13 @@ def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
 
 
 def curve(samples: Samples, name: str, stride: int = 1, alike: float = _ALIKE) -> dict[int, Reading]:
-    """Return links per cycle of an SM by warps per SM, where the warps were served alike.
+    """Return links per cycle of an SM by warps per SM; of older journals only where the warps were served alike.
 
-    Warps that are served unequally do not end together, and those that are left at the end run faster.
+    There, warps that were served unequally did not end together, and those that were left at the end ran faster.
     """
     rates = samples.take(name, links_per_cycle, "warps", stride=stride)
+    if samples.newer:
+        return rates
     uneven = samples.take(name, unevenness, "warps", stride=stride)
     return {warps: rate for warps, rate in rates.items() if uneven[warps].median <= alike}
 
@@ -71,6 +73,7 @@ def operations(samples: Samples) -> Iterator[Number]:
     known = [(f"instruction.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in OPERATIONS]
     known += [(f"pair.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in PAIRS]
     known += [(f"instruction.{name}", name, "uniform", count) for name, count in UNIFORM.items()]
+    known.append(("instruction.ldl", "ldl", "load", 1))
     for entry, name, kind, count in known:
         alone = latency(samples, entry)
         if alone is None:
@@ -182,7 +185,9 @@ def tables(samples: Samples) -> Iterator[Number]:
 
 
 def matrices(samples: Samples) -> Iterator[Number]:
-    """Matrix instructions: latency of one in a chain, and the rate of multiplications and additions."""
+    """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
+    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"]) if samples.newer else None
+    yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
     names = [(f"tensor.{m.name}", m.name, m.operations) for m in tensor.MATRICES]
     for entry, name, operations_each in names:
         key, alone, top = f"tensor.{name}", latency(samples, entry), best(samples, entry)

@@ -9,7 +9,7 @@ import numpy as np
 
 from warplens.measure.fits import loaded_latency
 from warplens.measure.numbers import Number, digits, number
-from warplens.measure.samples import Reading, Samples, per_link
+from warplens.measure.samples import Reading, Samples
 
 _LANES = 32
 ADDRESS_CYCLES = 6  # from the address's instruction to the load, by the stall counts in the machine code
@@ -254,28 +254,6 @@ def _queued(point: dict[str, Any], values: dict[str, Any]) -> float:
     return float((held + 1) * point["warps"] - issued[held] / point["lines"]) if held else 0.0
 
 
-def atomics(samples: Samples) -> Iterator[Number]:
-    """Atomic additions to global memory by pattern, with a result and without."""
-    entry = "atomic.global"
-
-    def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
-        span = values["span_cycles_2n"] - values["span_cycles_n"]
-        return float(point["trips"] * point["links"] * point["warps"] * _LANES / span)
-
-    for kernel, name in (("atom_add", "global"), ("red_add", "global_reduce")):
-        for pattern, short in (("spread", "spread"), ("per warp", "per_warp"), ("per SM", "per_sm"), ("one", "same")):
-            key, at = f"atomics.{name}_{short}", {"kernel": kernel, "pattern": pattern}
-            if kernel == "atom_add":
-                alone = samples.one(entry, per_link, warps=1, **at)
-                yield from number(f"{key}.latency_cycles", alone, entry, f"{pattern}, one warp on every SM")
-            rates = samples.take(entry, rate, "warps", **at)
-            if rates:
-                warps, top = max(rates.items(), key=lambda one: one[1].median)
-                how = f"{pattern}, all SMs, {warps} warps each"
-                yield from number(f"{key}.peak_ops_per_cycle_per_sm", top, entry, how, worth=3)
-
-
 STEPS = (
     caches, tlb, dram_latency, load_table, dram_bandwidth, cache_bandwidth, contention, distribution, departures,
-    atomics,
 )  # fmt: skip

@@ -3,11 +3,11 @@
     {"is": "head", ...}      GPU, driver, date, command, tools: once per run
     {"is": "begin", ...}     an entry begins; what an earlier run left of it does not count
     {"is": "sample", ...}    one launch or one reading: entry, point, repetition, values
-    {"is": "error", ...}     what went wrong with an entry or a point, in its own words
+    {"is": "error", ...}     what went wrong with an entry, in its own words; whether the GPU was lost over it
     {"is": "done", ...}      an entry is complete, under the fingerprint of its code
 
 A run that finds its journal goes on behind the last line: an entry that is done under the same fingerprint is not
-measured again. A last line that was cut off is taken away.
+measured again, nor is one over which the GPU was lost. A last line that was cut off is taken away.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Journal:
             if not before.endswith(b"\n") and before:
                 before = before[: before.rfind(b"\n") + 1]
                 path.write_bytes(before)
-            self.done = {e["entry"]: e["fingerprint"] for e in lines(before, str(path)) if e["is"] == "done"}
+            events = list(lines(before, str(path)))
+            self.done = {e["entry"]: e["fingerprint"] for e in events if e["is"] == "done"}
+            self.lost = {e["entry"]: e["lost"] for e in events if e["is"] == "error" and e.get("lost")}
             self._file: IO[str] = path.open("a", encoding="utf-8")
         except OSError as error:
             raise FileError(f"{path}: cannot write: {error.strerror or error}") from None

@@ -6,9 +6,10 @@ mark, and nothing is derived from it (Volkov 2016 §5.4).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,16 @@ class Laboratory:
         self.function(kernel)
         return self.gpu.variable(self._modules[id(self._cubins[kernel])], name)[0]
 
-    def place(self, name: str, warps_per_sm: int, *, limit: bool = True) -> Place:
+    def place(self, name: str, warps_per_sm: int, *, limit: bool = True, threads: int = 0) -> Place:
         """Return how to put so many warps on each SM: one block up to 1024 threads, else as few as need be.
 
-        With `limit` the rest of the shared memory is taken, so that no further block fits (§5.7).
+        With `limit` the rest of the shared memory is taken, so that no further block fits (§5.7). With `threads` the
+        blocks have no more than these.
         """
         if warps_per_sm > self.facts.warps_per_sm_max:
             raise Unfit(f"{warps_per_sm} warps per SM; this GPU has {self.facts.warps_per_sm_max} at most")
-        most = self.facts.attributes["threads_per_block_max"] // 32
-        blocks = next(n for n in range(1, 33) if warps_per_sm % n == 0 and warps_per_sm // n <= most)
+        most = (threads or self.facts.attributes["threads_per_block_max"]) // 32
+        blocks = next(n for n in range(1, 65) if warps_per_sm % n == 0 and warps_per_sm // n <= most)
         function, threads, shared = self.function(name), warps_per_sm // blocks * 32, 0
         if limit:
             a, static = self.facts.attributes, self.gpu.static_shared_bytes(function)
@@ -164,12 +166,23 @@ class Laboratory:
         self.warm_up(0.5)
         clocks = []
         for _ in range(9):
-            records = stamps.columns(self.stamped("warm", self.facts.sm_count, 1024, size=_WARM_CYCLES, value=1.0))
-            own, timed = records["end"] - records["start"], records["end_ns"] - records["start_ns"]
-            clocks.append(float(own.sum() / timed.sum()))
-            moments = np.unique(np.r_[records["start_ns"], records["end_ns"]])
-            self.timer_ns = float(np.gcd.reduce(np.diff(moments))) if len(moments) > 1 else self.timer_ns
+            records = self.stamped("warm", self.facts.sm_count, 1024, size=_WARM_CYCLES, value=1.0)
+            clocks.append(stamps.reduce(records)["ghz"])
+            stamped = stamps.columns(records)
+            moments = np.unique(np.r_[stamped["start_ns"], stamped["end_ns"]])
+            ticks = np.diff(moments[moments > 0])
+            self.timer_ns = float(np.gcd.reduce(ticks)) if len(ticks) else self.timer_ns
         self.reference_ghz = float(np.median(clocks))
+
+    @contextlib.contextmanager
+    def at_own_clock(self, take: Callable[[], dict[str, float]]) -> Iterator[None]:
+        """Take the clock that a kernel itself holds for reference: some instructions make the GPU lower it."""
+        reference = self.reference_ghz
+        self.reference_ghz = float(np.median([take()["ghz"] for _ in range(5)]))
+        try:
+            yield
+        finally:
+            self.reference_ghz = reference
 
     def operands(self, register: str, values: tuple[float, ...] = (1.0, 0.5, 0.25, 0.75, 0.5)) -> None:
         """Write what chains begin with and combine with, as the register's type, and a zero to add."""

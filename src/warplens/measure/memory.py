@@ -68,8 +68,8 @@ def stream(
     """Chains of loads for a given time: latency and throughput under load, with alpha adds after each load.
 
     size: cycles to run; trips: most trips of the loop, `unroll` loads each; a: entries of a chain's section. With c not
-    0 the chains start c entries apart from thread to thread, for the random pattern. Warps run until the time is over
-    and count, so that all are there all the time.
+    0 the chains start c entries apart from thread to thread, for the random pattern. The clock is read when a trip's
+    last load has left, not when it is back: one load less than was made is counted.
     """
     unroll = unroll or max(1, min(4, 640 // ((alpha + 2) * chains)))
     name = f"stream_{level}_a{alpha}_i{chains}_w{width}"
@@ -97,20 +97,20 @@ KERNEL({name}, 1024) {{
   }}
   PASSES {{
     START_TOGETHER
-    TIMED_LOOP {{
+    u32 tried = 0;
+    TIMED_LOOP
       UNROLL for (int u = 0; u < {unroll}; u++)
         UNROLL for (int k = 0; k < {chains}; k++) {{
           asm volatile({load});
           {adds}
           {"x[k] ^= y[k];" if width == 16 else ""}
         }}
-    }} UNTIL_TIME
-    u64 sum = 0;
-    UNROLL for (int k = 0; k < {chains}; k++) sum += x[k];
-    KEEP(sum == size + 12345)  // the clock waits for the last loads
-    STOP
+    UNTIL_TIME_OR(++tried >= turns)
   }}
-  record(records, c0, c1, n0, since(n0), (u64)done * {unroll});
+  u64 sum = 0;
+  UNROLL for (int k = 0; k < {chains}; k++) sum += x[k];
+  KEEP(sum == size + 12345)
+  record(records, TIMED, done ? (u64)done * {unroll} - 1 : 0);
 }}
 """
     suffix = {4: "", 8: r"\.64", 16: r"\.128"}[width]
@@ -140,7 +140,7 @@ KERNEL({name}, 32) {{
     STOP
   }}
   KEEP(p == 1)
-  record(records, c0, c1, n0, since(n0), trips * 8ull);
+  record(records, c0, c1, trips * 8ull);
 }}
 """
     expect = {rf"LDG\.E\.64{_SCOPE}": 8}
@@ -159,7 +159,8 @@ KERNEL({name}, 32) {{
   __shared__ u32 taken[4096];
   __shared__ u64 last;
   if (a != ~0u && sm_id() != a) return;
-  u64 c0 = cycles(), n0 = nanoseconds();
+  stamp_begin(records);
+  u64 c0 = cycles();
   _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++) {{
     u64 p = (u64)(data + size);
     _Pragma("unroll 1") for (u32 turn = 0; turn < trips; turn++) {{
@@ -171,7 +172,7 @@ KERNEL({name}, 32) {{
   }}
   u64 c1 = cycles();
   for (u32 i = threadIdx.x; i < trips; i += 32) ((u32 *)(out + 32))[(u64)blockIdx.x * trips + i] = taken[i];
-  record(records, c0, c1, n0, since(n0), trips);
+  record(records, c0, c1, trips);
 }}
 """
     expect = {rf"LDG\.E\.64{_SCOPE}": 1, r"CS2R.*|S2UR|CS2UR.*": 2}
@@ -181,8 +182,8 @@ KERNEL({name}, 32) {{
 def lines(level: str = "l2") -> Kernel:
     """As `chase`, with the warp's lanes spread over so many lines: what each further transaction adds (Table 6.7).
 
-    data + size: the first node, 4 KiB of which every line begins with the address of the next one; c: lines; trips:
-    trips of 8 loads; a: the SM.
+    data + size: the first node, 4 KiB of which every line begins with the address of the next one; c: lines; b: loads
+    before the clock starts; trips: trips of 8 loads; a: the SM.
     """
     name = f"lines_{level}"
     text = f"""\
@@ -190,6 +191,8 @@ KERNEL({name}, 32) {{
   __shared__ volatile u64 last[32];
   if (sm_id() != a) return;
   u64 p = (u64)(data + size), mine = threadIdx.x % c * 128;
+  _Pragma("unroll 1") for (u32 i = 0; i < b; i++)
+    asm volatile("ld.global{_HINT[level]}.u64 %0, [%1];" : "=l"(p) : "l"(p + mine) : "memory");
   PASSES {{
     START
     LOOP {{ UNROLL for (int u = 0; u < 8; u++)
@@ -198,7 +201,7 @@ KERNEL({name}, 32) {{
     STOP
   }}
   KEEP(p == 1)
-  record(records, c0, c1, n0, since(n0), trips * 8ull);
+  record(records, c0, c1, trips * 8ull);
 }}
 """
     return Kernel(name, text, Expectation({rf"LDG\.E\.64{_SCOPE}": 8}, 28), facts={"level": level})

@@ -67,7 +67,7 @@ INTEGER = (
     _one("shf", "int", "shf.l.wrap.b32 %0, %0, %1, %2;", r"SHF.*", "r"),
     _one("prmt", "int", "prmt.b32 %0, %0, %1, %2;", r"PRMT", "r"),
     _one("isetp_sel", "int", "{.reg .pred p; setp.lt.s32 p, %0, %1; selp.b32 %0, %2, %0, p;}",
-         r"ISETP\.\w+\.AND|SEL", "r", length=64, instructions=2, about="compare and select"),
+         r"ISETP\.\w+\.AND|SEL", "r", length=64, instructions=2, over=1, about="compare and select"),
     _one("imnmx", "int", "min.s32 %0, %0, %1; max.s32 %0, %0, %2;", r"V?IMNMX3?.*", "r", length=64, instructions=2),
     _one("s2r", "int", "{.reg .u32 t; mov.u32 t, %%warpid; add.u32 %0, %0, t;}", r"S2R.*", "r", length=16, others=5,
          most_chains=1, about="a special register, what makes a number of it, an addition"),
@@ -162,6 +162,6 @@ PAIRS = (
     _pair("fadd2_iadd", "fp32",
           "{.reg .f32 t; mov.b32 t, %0; add.f32 t, t, 0f3F800000; add.f32 t, t, 0f3F000000; mov.b32 %0, t; "
           "add.s32 %0, %0, 12345;}",
-          {"FADD": 2, "IADD3|VIADD|IADD": 1}, length=64, over=2),
+          {"FADD": 2, "IADD3|VIADD|IADD": 1}, length=64, over=3),
 )  # fmt: skip
 OPERATIONS = (*FP32, *INTEGER, *DOUBLE, *HALF, *CONVERT, *SFU, *WARP, *SHARED)

@@ -5,6 +5,7 @@ A plan yields a point and one repetition's values there, every repetition. What 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import SCHEDULERS, Laboratory, Place, Unfit
+from warplens.measure.source import Kernel
 
 _TARGET_CYCLES = 60_000  # of a launch: 30 us
 _CHAIN_CYCLES = 120_000
@@ -62,38 +64,56 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
         lab.operands(register) if not shared else lab.zeros()
         for warps in chosen(entry, lab, effort):
             try:
-                places = [lab.place(kernel.name, warps) for kernel in (half, double)]
+                threads = entry.parameters.get("threads", 0)
+                places = [lab.place(kernel.name, warps, threads=threads) for kernel in (half, double)]
             except Unfit:
                 continue
-            given = {"a": stride * max(1, shared), "c": _NEVER, "size": _CHAIN_CYCLES, "trips": 1 << 30}
-            point = {"warps": warps, "stride": stride, **half.facts}
-            for repetition in range(effort.repetitions):
-                values: dict[str, float] = {}
-                for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
-                    blocks = place.blocks_per_sm * lab.facts.sm_count
-                    values |= timed(lab.sample(kernel.name, blocks, place.threads, place.shared, **given), suffix)
-                yield {**point, "repetition": repetition}, values
+            given = {"a": stride * max(1, shared), "c": _NEVER, "size": _CHAIN_CYCLES}
+            point = {"warps": warps, "stride": stride, "threads": places[0].threads, **half.facts}
+            with _own_clock(lab, entry, double, places[1], given):
+                for repetition in range(effort.repetitions):
+                    values: dict[str, float] = {}
+                    for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
+                        values |= timed(_sampled(lab, kernel, place, given), suffix)
+                    yield {**point, "repetition": repetition}, values
+
+
+def _sampled(lab: Laboratory, kernel: Kernel, place: Place, given: dict[str, Any]) -> dict[str, float]:
+    blocks = place.blocks_per_sm * lab.facts.sm_count
+    return lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
+
+
+def _own_clock(
+    lab: Laboratory, entry: Entry, kernel: Kernel, place: Place, given: dict[str, Any]
+) -> contextlib.AbstractContextManager[None]:
+    """Watch the clock by what this kernel holds, where the entry says that it has one of its own."""
+    if not entry.parameters.get("own_clock"):
+        return contextlib.nullcontext()
+    blocks = place.blocks_per_sm * lab.facts.sm_count
+    return lab.at_own_clock(
+        lambda: stamps.reduce(lab.stamped(kernel.name, blocks, place.threads, place.shared, **given))
+    )
 
 
 def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Kernels of N and 2N links with one block per SM of so many warps: barriers, loops, branches."""
+    """Kernels of N and 2N links with one block per SM of so many warps: barriers, loops, branches, groups of warps."""
     half, double = entry.kernels
     lab.operands("f")
     for a in entry.parameters.get("a", (0,)):
         for warps in entry.parameters.get("warps", (1, 2, 4, 8, 16, 32)):
-            if warps > lab.facts.warps_per_sm_max:
+            try:
+                places = [lab.place(kernel.name, warps) for kernel in (half, double)]
+            except Unfit:
                 continue
-            place = lab.place(half.name, warps)
             given = {"a": a, "c": _NEVER}
-            trips = trips_for(lab, half.name, place, **given)
-            for repetition in range(effort.repetitions):
-                values: dict[str, float] = {}
-                for suffix, kernel in (("_n", half), ("_2n", double)):
-                    where = lab.place(kernel.name, warps)
-                    blocks = where.blocks_per_sm * lab.facts.sm_count
-                    made = lab.sample(kernel.name, blocks, where.threads, where.shared, trips=trips, **given)
-                    values |= kept(made, suffix)
-                yield {"warps": warps, "a": a, "trips": trips, **half.facts, "repetition": repetition}, values
+            given["trips"] = trips_for(lab, half.name, places[0], **given)
+            with _own_clock(lab, entry, double, places[1], given):
+                for repetition in range(effort.repetitions):
+                    values: dict[str, float] = {}
+                    for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
+                        values |= kept(_sampled(lab, kernel, place, given), suffix)
+                    point = {"warps": warps, "a": a, "trips": given["trips"], **half.facts}
+                    yield {**point, "repetition": repetition}, values
 
 
 def code_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -135,6 +155,10 @@ def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
             lab.launch("empty", 1, 32)
         lab.gpu.mark(1)
         yield {"what": "queued", "launches": many, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+        lab.launch("blocks", 1, 32, size=200_000)
+        lab.gpu.mark(0)
+        lab.gpu.mark(1)
+        yield {"what": "nothing", "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
         lab.gpu.wait()
         begin = time.perf_counter()
         lab.launch("empty", 1, 32)
@@ -166,10 +190,14 @@ def block_replacement(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator
         place = lab.place("blocks", 8)
         for repetition in range(effort.repetitions):
             records = stamps.columns(lab.stamped("blocks", grid, 256, place.shared, size=10_000))
-            span = float(records["end_ns"].max() - records["start_ns"].min())
-            starts = float(records["start_ns"].max() - records["start_ns"].min())
-            yield {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition}, {
-                "span_ns": span, "last_start_ns": starts}  # fmt: skip
+            starts = records["start_ns"][records["start_ns"] > 0]
+            yield (
+                {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition},
+                {
+                    "span_ns": float(records["end_ns"].max() - starts.min()),
+                    "last_start_ns": float(starts.max() - starts.min()),
+                },
+            )
 
 
 def _gaps(records: dict[str, Any], threads: int) -> dict[str, float]:

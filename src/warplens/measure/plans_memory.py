@@ -15,25 +15,28 @@ from warplens.measure.plans import chosen, kept, timed, trips_for
 _BUDGET_CYCLES = 200_000  # of a stream: 100 us
 _MULTIPLIER, _INCREMENT = 1664525, 1013904223  # a full cycle through any power of two
 _APART = 0x9E3779B1  # entries between the beginnings of two random chains
+_BINS = (32, 1024, 32768)  # words of an array, every lane at another
 
 
 def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """Chains of loads over occupancies, from DRAM, from a part of the L2 cache, or from the first level.
 
     `dirty`: the array is written anew before each launch, so that the L2 cache is full of what must be written back.
+    `one_sm`: one block of the whole device. `threads`: the most of a block.
     """
     kernel = entry.kernels[0]
     where, width, chains = entry.parameters["where"], kernel.facts["width"], kernel.facts["chains"]
     lab.zeros()
     for warps in chosen(entry, lab, effort):
         try:
-            place = lab.place(kernel.name, warps, limit=where != "l1")
+            threads = entry.parameters.get("threads", 0)
+            place = lab.place(kernel.name, warps, limit=where != "l1", threads=threads)
             if where == "l1":
                 lab.gpu.carve_out(lab.function(kernel.name), 0)
             section, most = _sections(lab, where, place, chains, width)
         except Unfit:
             continue
-        blocks = place.blocks_per_sm * lab.facts.sm_count
+        blocks = 1 if entry.parameters.get("one_sm") else place.blocks_per_sm * lab.facts.sm_count
         given = {"size": _BUDGET_CYCLES, "trips": most // kernel.facts["unroll"], "a": section}
         for repetition in range(effort.repetitions):
             if entry.parameters.get("dirty"):
@@ -116,7 +119,7 @@ def chase_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
     most: int = entry.parameters.get("nodes", 8192)
     place = lab.place(kernel.name, 1, limit=entry.parameters.get("limit", True))
     if not entry.parameters.get("limit", True):
-        lab.gpu.carve_out(lab.function(kernel.name), 0)
+        lab.gpu.carve_out(lab.function(kernel.name), entry.parameters.get("shared_percent", 0))
     lab.zeros()
     for size in entry.parameters["quick_sizes" if effort.quick else "sizes"]:
         if size + GIB > lab.data_bytes:
@@ -162,21 +165,24 @@ def probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
 
 
 def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Atomic additions: every thread its own word, a word per warp, one word of all; T and 2T trips."""
+    """Atomic additions: every thread its own word, a word per warp, one word of all, so many bins; T and 2T trips."""
     patterns = {"spread": (1024, 32, 1), "per warp": (1024, 32, 0), "per SM": (1024, 0, 0), "one": (0, 0, 0)}
+    patterns |= {f"bins {bins}": (7919, 104729, _APART) for bins in _BINS}
     lab.zeros()
     for kernel in entry.kernels:
         for name, (a, b, c) in patterns.items():
             lab.fill(1 << 20, 0, 0, 4)
+            words = int(name.removeprefix("bins ")) if name.startswith("bins") else 1 << 20
             for warps in (1, 4, 16, 32):
                 place = lab.place(kernel.name, warps)
                 blocks = place.blocks_per_sm * lab.facts.sm_count
-                trips = trips_for(lab, kernel.name, place, a=a, b=b, c=c)
+                given = {"a": a, "b": b, "c": c, "size": words - 1}
+                trips = trips_for(lab, kernel.name, place, **given)
                 for repetition in range(effort.repetitions):
                     values: dict[str, float] = {}
                     for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
-                        given = {"trips": turns, "a": a, "b": b, "c": c}
-                        values |= kept(lab.sample(kernel.name, blocks, place.threads, place.shared, **given), suffix)
+                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
+                        values |= kept(made, suffix)
                     point = {"kernel": kernel.name, "pattern": name, "warps": warps, "trips": trips}
                     yield {**point, **kernel.facts, "repetition": repetition}, values
 
@@ -247,21 +253,23 @@ def bursts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
 
 
 def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """One warp's chain with its lanes on 1 to 32 lines, from the L2 cache and from DRAM (Table 6.7)."""
-    kernel, nodes = entry.kernels[0], 1024
-    place = lab.place(kernel.name, 1)
-    for where, apart in (("l2", 4 * KIB), ("dram", 4 * MIB)):
+    """One warp's chain with its lanes on 1 to 32 lines: from the L2 cache, from DRAM (Table 6.7), from the first level.
+
+    The nodes are 4 KiB each: 1024 of them lie in the L2 cache, or 4 MiB apart in DRAM; 32 in the first level.
+    """
+    beyond, first_level = entry.kernels
+    for where, apart, nodes, kernel in (
+        ("l2", 4 * KIB, 1024, beyond), ("dram", 4 * MIB, 1024, beyond), ("l1", 4 * KIB, 32, first_level),
+    ):  # fmt: skip
         if nodes * apart + GIB > lab.data_bytes:
             continue
-        order = np.random.default_rng(1).permutation(nodes).astype(np.uint64) * apart
-        begins = np.repeat(order, 32) + np.tile(np.arange(32, dtype=np.uint64) * 128, nodes)
-        pairs = np.stack([begins, np.repeat(np.roll(order, -1), 32)], axis=1).astype(np.uint64)
-        lab.gpu.put(lab.out + 256, pairs)
-        lab.launch("scatter", -(-len(pairs) // 256), 256, trips=len(pairs))
-        lab.forget()
-        loads = nodes - 32
+        place = lab.place(kernel.name, 1, limit=where != "l1")
+        if where == "l1":
+            lab.gpu.carve_out(lab.function(kernel.name), 0)
+        begin = _nodes(lab, nodes, apart)
+        loads, before = (nodes - 32, 0) if where != "l1" else (1024, nodes)
         for lines in (1, 2, 4, 8, 16, 32):
-            given = {"size": int(order[0]), "trips": loads // 8, "c": lines}
+            given = {"size": begin, "trips": loads // 8, "c": lines, "b": before}
             for repetition in range(effort.repetitions):
                 if where == "dram":
                     lab.flush()
@@ -269,3 +277,14 @@ def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
                     _alone(lab, kernel.name, place, 0, given)
                 made = _alone(lab, kernel.name, place, 0, given)
                 yield {"where": where, "lines": lines, "loads": loads, "repetition": repetition}, kept(made)
+
+
+def _nodes(lab: Laboratory, nodes: int, apart: int) -> int:
+    """Link nodes of 32 lines in random order, every line with the address of the next node; return the first one."""
+    order = np.random.default_rng(1).permutation(nodes).astype(np.uint64) * apart
+    begins = np.repeat(order, 32) + np.tile(np.arange(32, dtype=np.uint64) * 128, nodes)
+    pairs = np.stack([begins, np.repeat(np.roll(order, -1), 32)], axis=1).astype(np.uint64)
+    lab.gpu.put(lab.out + 256, pairs)
+    lab.launch("scatter", -(-len(pairs) // 256), 256, trips=len(pairs))
+    lab.forget()
+    return int(order[0])

@@ -48,6 +48,9 @@ class Outcome(Struct):
     measured: int = 0
     skipped: int = 0
     errors: dict[str, str] = {}
+    samples: int = 0
+    off_clock: int = 0
+    throttled: list[str] = []
 
 
 def chosen(only: tuple[str, ...], quick: bool) -> list[Entry]:
@@ -125,7 +128,7 @@ class _Session:
         self.lab.find_reference()
         now = datetime.datetime.now(datetime.UTC)
         self.journal.write(
-            "head", gpu=self.facts.name, facts=msgspec.to_builtins(self.facts),
+            "head", format=2, gpu=self.facts.name, facts=msgspec.to_builtins(self.facts),
             driver_version=self.watch.driver_version(), date=now.date().isoformat(),
             time=now.isoformat(timespec="seconds"), version=__version__,
             command="warplens " + shlex.join(sys.argv[1:]), tools=self.built.tools, unchecked=self.built.unchecked,
@@ -142,6 +145,9 @@ class _Session:
         if self.journal.done.get(entry.name) == mark:
             self.outcome.skipped += 1
             bar.step(entry.weight, entry.name, "was measured before")
+        elif self.journal.lost.get(entry.name) == mark and not self.request.only:
+            self.outcome.skipped += 1
+            bar.step(entry.weight, entry.name, "the GPU was lost over it before; --only tries it again")
         elif unfit:
             self.outcome.skipped += 1
             bar.step(entry.weight, entry.name, f"not on {self.facts.arch}")
@@ -160,19 +166,22 @@ class _Session:
                 samples, off = samples + 1, off + any(key.startswith("off_clock") for key in values)
             after = self.lab.state()
         except Exception as error:  # one measurement's fault must not cost the others
-            self._failed(entry, f"{type(error).__name__}: {error}", bar)
+            lost = isinstance(error, DriverError) and error.lost
+            self._failed(entry, f"{type(error).__name__}: {error}", bar, mark if lost else "")
             self._recover(error)
             return
         states = [msgspec.to_builtins(state) for state in (before, after)]
         self.journal.write("done", entry=entry.name, fingerprint=mark, samples=samples, off_clock=off, states=states)
         self.outcome.measured += 1
         throttled = sorted({*before.throttled, *after.throttled})
+        self.outcome.samples, self.outcome.off_clock = self.outcome.samples + samples, self.outcome.off_clock + off
+        self.outcome.throttled = sorted({*self.outcome.throttled, *throttled})
         note = f"throttled: {', '.join(throttled)}" if throttled else ""
         bar.step(entry.weight, entry.name, f"{off} of {samples} samples at another clock" if off else note)
 
-    def _failed(self, entry: Entry, message: str, bar: Progress) -> None:
+    def _failed(self, entry: Entry, message: str, bar: Progress, lost: str = "") -> None:
         self.outcome.errors[entry.name] = message
-        self.journal.write("error", entry=entry.name, message=message)
+        self.journal.write("error", entry=entry.name, message=message, **({"lost": lost} if lost else {}))
         bar.step(entry.weight, entry.name, message)
 
     def _recover(self, error: Exception) -> None:
@@ -193,7 +202,7 @@ class _Session:
         except WarplensError as lost:
             raise WarplensError(
                 f"the GPU is lost ({lost}); what was measured is in {self.journal.path}, "
-                "the same command goes on from there"
+                "the same command goes on behind it"
             ) from None
 
     def end(self) -> None:

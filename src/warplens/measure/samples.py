@@ -40,7 +40,8 @@ class Samples:
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
     samples at another clock; samples in which fewer or more warps were on an SM at once than were meant. A journal
-    without a format was taken with the timer read long after the clock: its marks say nothing about the clock.
+    without a format (not `newer`) was taken with the timer read long after the clock, so that its marks say nothing,
+    and with warps that left one by one.
     """
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
@@ -59,8 +60,8 @@ class Samples:
                 found[event["entry"]] = begun[event["entry"]]
         if not self.head:
             raise WarplensError("the journal has no head")
-        marked = self.head.get("format", 1) > 1
-        self.entries = {name: [s for s in samples if counts(*s, marked)] for name, samples in found.items()}
+        self.newer = self.head.get("format", 1) > 1
+        self.entries = {name: [s for s in samples if counts(*s, self.newer)] for name, samples in found.items()}
 
     def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
@@ -77,7 +78,7 @@ class Samples:
 
 
 def counts(point: Point, values: dict[str, Any], marked: bool = True) -> bool:
-    """Whether a sample may be used: at the reference clock where samples are `marked`, with the warps that were meant."""
+    """Whether a sample may be used: at the reference clock where that is `marked`, with the warps that were meant."""
     if marked and any(key.startswith("off_clock") for key in values):
         return False
     meant = point.get("warps")

@@ -9,7 +9,11 @@ All kernels take the same arguments, so that one function launches them all:
 
 The timed loop stands in an outer loop of two passes. The first makes one trip and fills the instruction caches; only
 the second is stamped. Where all blocks of a launch are there at once, they wait for one another before it starts: the
-word behind the records counts them. The loop runs for a number of trips, or of cycles, whichever ends first.
+word behind the records counts them.
+
+A loop makes a number of trips, or it runs for a time and counts: the trips that end within `size` cycles, and when the
+last of them does. The warps then stay for half as long again, working and not counting, so that a warp's trips are
+counted with all others at work, however unequally they are served.
 """
 
 from __future__ import annotations
@@ -18,12 +22,12 @@ from typing import Any
 
 from msgspec import Struct
 
-RECORD_WORDS = 6  # start, end, start_ns, end_ns, SM, count
+RECORD_WORDS = 8  # start, end, start_ns, end_ns, SM, count, start_clock, end_clock
 
 PRELUDE = """\
 typedef unsigned u32;
 typedef unsigned long long u64;
-struct Record { u64 start, end, start_ns, end_ns, sm, count; };
+struct Record { u64 start, end, start_ns, end_ns, sm, count, start_clock, end_clock; };
 __device__ __forceinline__ u64 cycles() {
   u64 t; asm volatile("mov.u64 %0, %%clock64;" : "=l"(t) :: "memory"); return t; }
 __device__ __forceinline__ u32 clock32() {
@@ -32,11 +36,19 @@ __device__ __forceinline__ u64 nanoseconds() {
   u64 t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t) :: "memory"); return t; }
 __device__ __forceinline__ u32 sm_id() { u32 s; asm volatile("mov.u32 %0, %%smid;" : "=r"(s)); return s; }
 __device__ __forceinline__ u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ u64 since(u64 begun) { return begun ? nanoseconds() : 0; }
-__device__ __forceinline__ void record(Record *to, u64 c0, u64 c1, u64 n0, u64 n1, u64 count) {
+__device__ __forceinline__ Record *own(Record *records) {
+  return records + (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32; }
+// One warp of a block reads the GPU's timer and at once its clock, before and after: two such pairs give the frequency.
+__device__ __forceinline__ void stamp_begin(Record *records) {
+  u64 ns = nanoseconds(), at = cycles();
+  if (threadIdx.x == 0) { own(records)->start_ns = ns; own(records)->start_clock = at; }
+}
+__device__ __forceinline__ void record(Record *records, u64 c0, u64 c1, u64 count) {
+  u64 ns = 0, at = 0;
+  if (threadIdx.x < 32) { ns = nanoseconds(); at = cycles(); }
   if (threadIdx.x % 32 == 0) {
-    to += (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32;
-    to->start = c0; to->end = c1; to->start_ns = n0; to->end_ns = n1; to->sm = sm_id(); to->count = count;
+    Record *to = own(records);
+    to->start = c0; to->end = c1; to->end_ns = ns; to->end_clock = at; to->sm = sm_id(); to->count = count;
   }
 }
 // All blocks of the launch come together, for the nth time; a millisecond or so is enough, and nobody waits for ever.
@@ -51,16 +63,19 @@ __device__ __forceinline__ void meet(Record *records, u32 nth) {
 #define KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name( \\
     Record *records, char *data, u64 *out, u64 size, u32 trips, u32 a, u32 b, u32 c, float value)
 // Two passes: one trip to warm up, then what counts.
-#define PASSES u64 c0 = 0, c1 = 0, n0 = 0; u32 turns = 1, done = 0; \\
-  _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, turns = trips)
-// One warp of a block reads the timer, which takes its time; all of them wait for it.
-#define START if (threadIdx.x < 32) n0 = nanoseconds(); __syncthreads(); c0 = cycles();
+#define PASSES u64 c0 = 0, c1 = 0; u32 turns = 1, budget = 0, done = 0, ended = 0; \\
+  _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, turns = trips, budget = (u32)size)
+// All warps of a block wait for the one that reads the timer.
+#define START if (threadIdx.x < 32) stamp_begin(records); __syncthreads(); c0 = cycles();
 #define START_TOGETHER meet(records, pass + 1); START
 #define STOP c1 = cycles();
 #define LOOP _Pragma("unroll 1") for (u32 turn = 0; turn < turns; turn++)
-// The same for `size` cycles at most; `done` is then how many trips there were.
-#define TIMED_LOOP done = 0; _Pragma("unroll 1") do
-#define UNTIL_TIME while (++done < turns && clock32() - (u32)c0 < (u32)size);
+// For a time: `done` trips end within it, the last one after `ended` cycles.
+#define TIMED_LOOP done = 0; _Pragma("unroll 1") for (u32 at = 0;;) {
+#define UNTIL_TIME_OR(over) \\
+  at = clock32() - (u32)c0; if (at < budget) { done++; ended = at; } if (at >= budget + budget / 2 || (over)) break; }
+#define UNTIL_TIME UNTIL_TIME_OR(false)
+#define TIMED c0, c0 + (done ? ended : budget)
 #define UNROLL _Pragma("unroll")
 // Results that nobody reads stay alive by a comparison that never holds.
 #define KEEP(met) if (met) *(unsigned char *)(out + 31) = 1;
@@ -72,7 +87,8 @@ class Expectation(Struct, frozen=True):
 
     `inside` maps a regular expression over names such as `LDG.E.128` to the exact number in the timed loop;
     `others_at_most` bounds the loop's further instructions. `stray_memory` allows global accesses in the loop that
-    `inside` does not name. `over`: so many more of a pattern may be the loop's own. `loop` False: the whole kernel.
+    `inside` does not name, `local` local memory. `over`: so many more of a pattern may be the loop's own. `loop` False:
+    the whole kernel.
     """
 
     inside: dict[str, int] = {}
@@ -80,6 +96,7 @@ class Expectation(Struct, frozen=True):
     stray_memory: bool = False
     loop: bool = True
     over: int = 0
+    local: bool = False
 
 
 class Kernel(Struct, frozen=True):

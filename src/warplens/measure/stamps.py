@@ -18,7 +18,7 @@ def columns(records: Array) -> dict[str, Array]:
     table = table[table[:, 1] > 0]
     if not len(table):
         raise WarplensError("no warp left a stamp: the kernel did not run")
-    names = ("start", "end", "start_ns", "end_ns", "sm", "count")
+    names = ("start", "end", "start_ns", "end_ns", "sm", "count", "start_clock", "end_clock")
     return {name: table[:, i].astype(np.int64) for i, name in enumerate(names)}
 
 
@@ -27,7 +27,7 @@ def reduce(records: Array) -> dict[str, float]:
 
     span_cycles: from the first start to the last end on an SM, where that is longest; mean_warp_cycles: mean of
     the warps' own times; rate: sum over the warps of count over cycles; warps: on an SM at once, least and most over
-    the SMs that had any; ghz: cycles over nanoseconds.
+    the SMs that had any; ghz: cycles over nanoseconds, from readings of clock and timer side by side.
     """
     c = columns(records)
     order = np.argsort(c["sm"], kind="stable")
@@ -38,8 +38,11 @@ def reduce(records: Array) -> dict[str, float]:
     at_once = occupancy(c)
     clocked = c["start_ns"] > 0  # one warp of a block
     nanoseconds = float((c["end_ns"] - c["start_ns"])[clocked].sum())
+    ticks = float((c["end_clock"] - c["start_clock"])[clocked].sum())
     first_ns = float(c["start_ns"][clocked].min()) if clocked.any() else 0.0
     rates = c["count"] / np.maximum(own, 1)
+    counted = c["count"] > 0
+    each = own[counted] / c["count"][counted]
     return {
         "span_cycles": float((ends - starts).max()),
         "mean_span_cycles": float((ends - starts).mean()),
@@ -48,13 +51,13 @@ def reduce(records: Array) -> dict[str, float]:
         "most_warp_cycles": float(own.max()),
         "count": float(c["count"].sum()),
         "rate": float(rates.sum()),
-        "mean_cycles_per_count": float((own / np.maximum(c["count"], 1)).mean()),
+        "mean_cycles_per_count": float(each.mean()) if counted.any() else 0.0,
         "slowest_over_fastest": float(rates.max() / max(float(rates.min()), 1e-12)),
         "span_ns": float(c["end_ns"].max()) - first_ns,
         "sms": float(len(first)),
         "warps_least": float(at_once.min()),
         "warps_most": float(at_once.max()),
-        "ghz": float(own[clocked].sum() / nanoseconds) if nanoseconds > 0 else 0.0,
+        "ghz": ticks / nanoseconds if nanoseconds > 0 else 0.0,
     }
 
 

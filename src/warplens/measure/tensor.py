@@ -68,13 +68,12 @@ KERNEL({name}, 1024) {{
     UNROLL for (int i = 0; i < {d_count}; i++) d[k][i] = ((volatile {_TYPES[d]} *)out)[threadIdx.x * b + k + i];
   PASSES {{
     START_TOGETHER
-    TIMED_LOOP {{ UNROLL for (int u = 0; u < {links}; u++) {{ {calls} }} }} UNTIL_TIME
-    STOP
+    TIMED_LOOP UNROLL for (int u = 0; u < {links}; u++) {{ {calls} }} UNTIL_TIME
   }}
   {_TYPES[d]} sum = 0;
   UNROLL for (int k = 0; k < {chains}; k++) UNROLL for (int i = 0; i < {d_count}; i++) sum += d[k][i];
   KEEP(sum == ({_TYPES[d]})12345)
-  record(records, c0, c1, n0, since(n0), done);
+  record(records, TIMED, done);
 }}
 #undef MMA
 """
@@ -110,7 +109,8 @@ GROUPS = (
 def wgmma(group: Group, columns: int, doubled: bool = False) -> Kernel:
     """Return the kernel of a chain of wgmma, 64 rows by so many columns, both factors in shared memory.
 
-    A trip's links are put into one group and waited for at its end. Shared memory holds zeros.
+    A trip's links are put into one group and waited for at its end. Shared memory holds zeros. The four warps of a
+    group must issue the same: all make `trips` trips, none leaves by its own clock.
     """
     links = 16 if doubled else 8
     name = f"wgmma_{group.name}_c{columns}_n{links}"
@@ -133,22 +133,22 @@ KERNEL({name}, {threads}) {{
   asm volatile("fence.proxy.async;" ::: "memory");
   PASSES {{
     START_TOGETHER
-    TIMED_LOOP {{
+    LOOP {{
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       UNROLL for (int u = 0; u < {links}; u++)
         asm volatile("{ptx}" : {outputs} : "l"(first), "l"(second) : "memory");
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    }} UNTIL_TIME
+    }}
     STOP
   }}
   {kind} sum = 0;
   UNROLL for (int i = 0; i < {count}; i++) sum += d[i];
   KEEP(sum == ({kind})12345)
-  record(records, c0, c1, n0, since(n0), done);
+  record(records, c0, c1, (u64)trips * {links});
 }}
 """
     operations = 2 * 64 * columns * group.k
-    facts = {"links": links, "chains": 1, "alpha": 0, "operation": group.name, "columns": columns}
+    facts = {"links": links, "chains": 1, "stride": 1, "operation": group.name, "columns": columns}
     expect = Expectation({group.pattern: links}, 200)
     return Kernel(name, text, expect, 90, "sm_90a", facts={**facts, "operations": operations})

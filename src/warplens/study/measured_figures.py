@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -92,8 +93,8 @@ def figure_4_5(lab: Laboratory) -> Item:
 
 
 def _alphas(lab: Laboratory, other: str) -> list[int]:
-    names = [name for name in lab.samples.entries if name.startswith(f"mix.{other}.a")]
-    return sorted(int(name.rpartition(".a")[2]) for name in names)
+    found = (re.fullmatch(rf"mix\.{other}\.a(\d+)", name) for name in lab.samples.entries)
+    return sorted(int(match[1]) for match in found if match)
 
 
 def _measured_cusp(lab: Laboratory, other: Kind, fraction: float = 0.9) -> Series:

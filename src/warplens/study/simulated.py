@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from functools import cache
 from statistics import median
@@ -124,7 +125,7 @@ def _measured(run: str) -> dict[tuple[str, int, int, int], float]:
         return {key: min(cycles) for key, cycles in found.items()}
     for line in gzip.decompress(data_file("h200/measured.jsonl.gz").read_bytes()).splitlines():
         row = json.loads(line)
-        if row["is"] == "sample" and row["entry"].startswith("mix.load."):
+        if row["is"] == "sample" and re.fullmatch(r"mix\.load\.a\d+", row["entry"]):
             point, values = row["point"], row["values"]
             found["load", point["alpha"], 1, point["warps"]].append(values["sms"] / values["rate"])
     return {key: median(cycles) for key, cycles in found.items()}

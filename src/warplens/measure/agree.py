@@ -1,0 +1,97 @@
+"""Two runs of the laboratory on GPUs of one kind side by side: which numbers agree, and within what.
+
+    warplens machine agree measured.jsonl other.jsonl
+
+What is promised: fixed latencies and peak rates of what lies within an SM agree within 1 %, memory rates and latencies
+with nothing else going on within 3 %. Of other numbers (warps needed, percentiles, fits, launches from the host) it is
+said how far apart they are. `WHY` has the reasons that are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from warplens.measure import journal
+from warplens.measure.derive import numbers
+from warplens.measure.samples import Samples
+
+FIXED, MEMORY = 1.0, 3.0  # percent
+# The first pattern that fits a key decides what is promised; a key that none fits has no promise.
+_PROMISED: tuple[tuple[str, float | None], ...] = (
+    (r"instructions\.load\.latency_cycles", MEMORY),
+    (r".*needed_warps.*|.*percent_warps.*|operations\.\w+\.instructions", None),
+    (r"(operations|instructions|tensor)\..*", FIXED),
+    (r"shared_memory\..*|atomics\.shared.*|sm\.(barrier|branch|divergence)\w*", FIXED),
+    (r"(bandwidth|atomics|random_access)\..*|cache\.\w+_(latency_cycles|per_second)", MEMORY),
+    (r"memory\.sustained_bytes_per_second|contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
+    (r"constant_cache\.\w+_cycles|instruction_cache\.\w+_cycles", MEMORY),
+)
+# Why numbers that should agree do not, by pattern: found on H200s, see docs/laboratory.md.
+WHY: dict[str, str] = {}
+
+
+class Pair(Struct, frozen=True):
+    """One number of two runs: the difference, what was promised (None: nothing), why it is more where that is known."""
+
+    key: str
+    first: float
+    second: float
+    promised_percent: float | None = None
+
+    @property
+    def percent(self) -> float:
+        """How much larger the first is than the second, in percent of the second."""
+        return 100 * (self.first / self.second - 1) if self.second else 0.0 if self.first == self.second else 100.0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether what was promised holds."""
+        return self.promised_percent is None or abs(self.percent) <= self.promised_percent
+
+    @property
+    def why(self) -> str:
+        """The reason why it may not."""
+        return next((text for pattern, text in WHY.items() if re.fullmatch(pattern, self.key)), "")
+
+
+def promised(key: str) -> float | None:
+    """Return within how many percent two runs agree on a number, or None."""
+    return next((percent for pattern, percent in _PROMISED if re.fullmatch(pattern, key)), None)
+
+
+def agree(first: Samples, second: Samples) -> list[Pair]:
+    """Return the numbers that both runs give, in the order of the first."""
+    other = dict(_plain(second))
+    return [Pair(key, value, other[key], promised(key)) for key, value in _plain(first) if key in other]
+
+
+def _plain(samples: Samples) -> Iterator[tuple[str, float]]:
+    """Yield keys and numbers; the members of a list by their place."""
+    for one in numbers(samples):
+        if isinstance(one.value, list):
+            yield from ((f"{one.key}.{i}", value) for i, value in enumerate(one.value))
+        elif not isinstance(one.value, str):
+            yield one.key, one.value
+
+
+def agree_files(first: Path, second: Path) -> list[Pair]:
+    """Compare two journals."""
+    return agree(Samples(journal.read(first)), Samples(journal.read(second)))
+
+
+def told(pairs: Iterable[Pair]) -> Iterator[str]:
+    """Say how many of the promised numbers agree, and list those that do not with the reason, where it is known."""
+    pairs = list(pairs)
+    for percent, what in ((FIXED, "fixed latencies and peak rates"), (MEMORY, "memory rates and latencies")):
+        known = [pair for pair in pairs if pair.promised_percent == percent]
+        good = sum(pair.agrees for pair in known)
+        yield f"{what}: {good} of {len(known)} agree within {percent:g} %"
+    for pair in pairs:
+        if not pair.agrees:
+            yield f"  {pair.key}: {pair.first:g} and {pair.second:g}, {pair.percent:+.1f} %" + (
+                f" ({pair.why})" if pair.why else ""
+            )

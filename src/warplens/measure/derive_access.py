@@ -1,0 +1,110 @@
+"""From scattered loads, atomics and local memory to what they cost: sectors, lines, banks, words that are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from warplens.measure.numbers import Number, digits, number
+from warplens.measure.samples import Reading, Samples, per_link
+
+_LANES, _SECTOR_BYTES = 32, 32
+
+
+def random_access(samples: Samples) -> Iterator[Number]:
+    """Bytes of sectors per second where every lane of a load is somewhere else, by footprint."""
+    clock, entry = samples.head["reference_ghz"] * 1e9, "stream.random"
+    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // _LANES
+
+    def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
+        return float(values["rate"] * point["chains"] * _LANES * _SECTOR_BYTES * clock)
+
+    by_size = samples.take(entry, rate, "bytes", warps=most)
+    if len(by_size) < 2:
+        return
+    sizes = sorted(by_size)
+    worst = max(by_size[size].spread for size in sizes)
+    how = (
+        f"4-byte loads, every lane in another sector, {most} warps per SM; medians, spread at most {100 * worst:.2g} %"
+    )
+    yield Number("random_access.footprint_bytes", [float(size) for size in sizes], entry, how)
+    found = [digits(by_size[size].median) for size in sizes]
+    yield Number("random_access.sector_bytes_per_second", found, entry, how)
+
+
+def sectors(samples: Samples) -> Iterator[Number]:
+    """Sectors from DRAM where a stream takes one of every 32, 64, 128 or 256 bytes; one SM alone."""
+
+    def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
+        touched = point["bytes"] / (4 * point["stride"]) * _SECTOR_BYTES
+        return float(touched / (values["seconds_2n"] - values["seconds_n"]))
+
+    for stride in (8, 16, 32, 64):
+        entry = f"bandwidth.dram.s{stride}"
+        found = [r for n, r in samples.take(entry, rate, "repetition").items() if n > 0]  # the first loads the kernel
+        if found:
+            reading = Reading(tuple(r.median for r in found))
+            how = f"4-byte loads, {4 * stride} bytes from lane to lane; bytes of sectors; 2N bytes less N"
+            yield from number(f"bandwidth.dram_sectors_{4 * stride}.bytes_per_second", reading, entry, how)
+    clock, entry = samples.head["reference_ghz"] * 1e9, "stream.dram.one_sm"
+    alone = samples.take(entry, lambda p, v: v["rate"] * p["chains"] * _LANES * p["width"] * clock, "warps")
+    if alone:
+        warps, top = max(alone.items(), key=lambda one: one[1].median)
+        how = f"one SM alone, {warps} warps of 4 loads in flight each"
+        yield from number("bandwidth.dram_read_16.one_sm_bytes_per_second", top, entry, how)
+
+
+def first_level(samples: Samples) -> Iterator[Number]:
+    """What a load that hits in the first level keeps it busy for: by lines, and by words in one bank."""
+    sms, entry = samples.head["facts"]["attributes"]["sm_count"], "bandwidth.l1.stride"
+
+    def interval(point: dict[str, Any], values: dict[str, Any]) -> float:
+        span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
+        return float(span / (point["trips"] * point.get("accesses", 8) * point["warps"]))
+
+    by_stride = {
+        stride: min(readings, key=lambda r: r.median)
+        for stride in (2, 3, 4, 5, 8, 9, 16, 17, 32, 33)
+        if (readings := list(samples.take(entry, interval, "warps", stride=stride, sms=sms).values()))
+    }
+    for key, strides, what in (
+        ("cache.l1_line_interval_cycles", (3, 5, 9, 17), "lines, words in different banks"),
+        ("cache.l1_conflict_interval_cycles", (2, 4, 8, 16), "lines, words in so many to a bank"),
+    ):
+        if all(stride in by_stride for stride in strides):
+            few, many = by_stride[strides[0]], by_stride[strides[-1]]
+            cycles = (many.median - few.median) / (strides[-1] - strides[0])
+            how = f"loads that hit over {strides[-1]} less over {strides[0]} {what}; {many}"
+            yield Number(key, digits(cycles, 3), entry, how)
+    entry = "chase.lines"
+    alone = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "lines", where="l1")
+    if 1 in alone and 32 in alone:
+        how = f"one warp alone on 32 lines less on 1: over 31; {alone[32]}"
+        cycles = (alone[32].median - alone[1].median) / 31
+        yield Number("cache.l1_extra_line_cycles", digits(cycles, 3), entry, how)
+
+
+def atomics(samples: Samples) -> Iterator[Number]:
+    """Atomic additions to global memory by pattern, with a result and without."""
+    entry = "atomic.global"
+
+    def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
+        span = values["span_cycles_2n"] - values["span_cycles_n"]
+        return float(point["trips"] * point["links"] * point["warps"] * _LANES / span)
+
+    short = {"spread": "spread", "per warp": "per_warp", "per SM": "per_sm", "one": "same"}
+    short |= {f"bins {n}": f"bins_{n}" for n in (32, 1024, 32768)}
+    for kernel, name in (("atom_add", "global"), ("red_add", "global_reduce")):
+        for pattern, ending in short.items():
+            key, at = f"atomics.{name}_{ending}", {"kernel": kernel, "pattern": pattern}
+            if kernel == "atom_add":
+                alone = samples.one(entry, per_link, warps=1, **at)
+                yield from number(f"{key}.latency_cycles", alone, entry, f"{pattern}, one warp on every SM")
+            rates = samples.take(entry, rate, "warps", **at)
+            if rates:
+                warps, top = max(rates.items(), key=lambda one: one[1].median)
+                how = f"{pattern}, all SMs, {warps} warps each"
+                yield from number(f"{key}.peak_ops_per_cycle_per_sm", top, entry, how, worth=3)
+
+
+STEPS = (random_access, sectors, first_level, atomics)
