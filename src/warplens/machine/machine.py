@@ -23,6 +23,7 @@ from warplens.machine.measured import (
     LaunchCost,
     Operation,
     RandomAccess,
+    Scattered,
     Tensor,
     Tlb,
 )
@@ -347,6 +348,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     atomics: dict[str, Atomic] = {}
     bandwidth: dict[str, Bandwidth] = {}
     random_access: RandomAccess = RandomAccess()
+    scattered: Scattered = Scattered()
     launch: LaunchCost = LaunchCost()
     instruction_cache: InstructionCache = InstructionCache()
     constant_cache: ConstantCache = ConstantCache()

@@ -50,6 +50,21 @@ class Bandwidth(Section, frozen=True):
     one_sm_bytes_per_second: BytesPerSecond | None = None
 
 
+class Scattered(Section, frozen=True):
+    """Rates of accesses that lie alone: to halves of lines in DRAM (64 bytes each), to sectors in L2 (32 bytes each).
+
+    `partial`: stores that fill a part of a sector.
+    """
+
+    dram_load_bytes_per_second: BytesPerSecond | None = None
+    dram_store_bytes_per_second: BytesPerSecond | None = None
+    dram_partial_store_bytes_per_second: BytesPerSecond | None = None
+    l2_load_bytes_per_second: BytesPerSecond | None = None
+    l2_store_bytes_per_second: BytesPerSecond | None = None
+    l2_partial_store_bytes_per_second: BytesPerSecond | None = None
+    l2_atomic_bytes_per_second: BytesPerSecond | None = None
+
+
 class RandomAccess(Section, frozen=True):
     """Every lane of a load somewhere else in an array of so many bytes: bytes of 32-byte sectors per second."""
 

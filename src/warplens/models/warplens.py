@@ -12,7 +12,6 @@ It needs a workload that was counted from machine code (`warplens analyze`).
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -23,12 +22,14 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.walk import Walk, lone_warp_cycles, walk
 from warplens.machine import Machine
+from warplens.models.limits import SECTOR_BYTES, dram_cycles, l2_cycles, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
+from warplens.simulate.from_program import from_program
 from warplens.simulate.simulation import simulate
+from warplens.simulate.units import units
 
 NAME = "warplens"
-SECTOR_BYTES = 32
 _ROUNDS = 12  # of the fixed point
 
 
@@ -42,8 +43,11 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     sms, blocks = machine.chip.sm_count, profile.grid_blocks
     on_busiest = math.ceil(blocks / sms)
     uneven = on_busiest * sms / blocks
-    chip = {"dram bandwidth": dram_cycles(profile, machine), "l2 bandwidth": l2_cycles(workload.code, profile, machine)}
-    busy = {name: c / sms * uneven for name, c in units(workload.code, profile, machine).items()}
+    code = workload.code
+    chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
+    made = units(machine, min(sms, blocks))
+    steps = from_program(code, made, profile, name=workload.name).steps
+    busy = {name: c / sms * uneven for name, c in unit_cycles(steps, profile, made).items()}
     slowest = max([*busy.values(), *chip.values()])
     rounds = math.ceil(on_busiest / float(residency.blocks_per_sm))
     latency, levels = _latency_bound(workload, profile, machine, rounds, slowest)
@@ -61,7 +65,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
         terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
         cycles, notes = max(slowest, run.cycles), [*run.notes]
-    start = (machine.launch.empty_between_events_seconds or machine.launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
+    launch = machine.launch
+    start = (launch.empty_between_events_seconds or launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,
@@ -139,7 +144,7 @@ def _latency(x: Instruction, i: int, profile: Profile, machine: Machine, levels:
     requests = profile.counts["requests"][i]
     if not requests:
         return timing
-    if profile.counts["wavefronts"][i]:
+    if x.kind not in ("load", "store") and profile.counts["wavefronts"][i]:
         more = profile.counts["wavefronts"][i] / requests - 1
         conflict = machine.shared_memory.conflict_cycles if machine.shared_memory else None
         return timing + (conflict or 2.0) * max(0.0, more)
@@ -149,79 +154,3 @@ def _latency(x: Instruction, i: int, profile: Profile, machine: Machine, levels:
     missed = profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i]
     far = min(beyond, missed / requests)
     return (1 - beyond) * levels.l1 + (beyond - far) * levels.l2 + far * levels.dram
-
-
-def units(code: list[Instruction], profile: Profile, machine: Machine) -> dict[str, float]:
-    """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
-    busy: dict[str, float] = {"issue": profile.total("executed") / machine.issue_ipc()}
-    for i, x in enumerate(code):
-        count = profile.counts["executed"][i]
-        if not count:
-            continue
-        unit, cycles = _unit(x, i, profile, machine)
-        if unit:
-            busy[unit] = busy.get(unit, 0.0) + count * cycles
-    return busy
-
-
-_PIPES = {"fp32": "fma", "imul": "fma", "int": "alu", "fp64": "fp64", "sfu": "sfu", "convert": "sfu", "half": "fma"}
-
-
-def _unit(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[str, float]:
-    """Return the unit that an instruction uses, and its cycles per execution on one SM."""
-    requests, executed = profile.counts["requests"][i], profile.counts["executed"][i]
-    if requests and profile.counts["wavefronts"][i]:
-        cost = max(profile.counts["wavefronts"][i], profile.counts["queue"][i])
-        return "shared memory and l1", cost / executed
-    if requests:
-        lines, sectors = profile.counts["lines"][i] / requests, profile.counts["sectors"][i] / requests
-        return "shared memory and l1", max(1.0, min(2.0, sectors / 2), lines) * requests / executed
-    if x.kind == "shuffle":
-        return "shared memory and l1", 1.0
-    if x.kind not in _PIPES:
-        return "", 0.0
-    return _PIPES[x.kind], 1 / machine.peak_ipc(x.kind, model=NAME)
-
-
-def l2_cycles(code: list[Instruction], profile: Profile, machine: Machine) -> float:
-    """Return the cycles that L2 takes for the whole grid: reads and writes by their own rates."""
-    rate = machine.cache.l2_bytes_per_second
-    if rate is None:
-        return 0.0
-    store = machine.bandwidth.get("l2_store_16")
-    write_rate = (store.bytes_per_second if store else None) or rate
-    seconds = 0.0
-    for i, x in enumerate(code):
-        sectors, all_sectors = profile.counts["l2_sectors"][i], profile.counts["sectors"][i]
-        if not sectors:
-            continue
-        lines = profile.counts["lines"][i] * sectors / max(all_sectors, 1.0)
-        moved = max(SECTOR_BYTES * sectors, 2 * SECTOR_BYTES * lines)
-        seconds += moved / (rate if x.kind == "load" else write_rate)
-    return seconds * machine.chip.clock_hz
-
-
-def dram_cycles(profile: Profile, machine: Machine) -> float:
-    """Return the cycles that DRAM takes for the whole grid, at the rate of its mix of reads and writes."""
-    read, written = profile.dram_read_bytes, profile.dram_written_bytes
-    total = read + written
-    if not total:
-        return 0.0
-    return total / dram_rate(machine, written / total) * machine.chip.clock_hz
-
-
-def dram_rate(machine: Machine, share: float) -> float:
-    """Return the DRAM rate in B/s at a share of writes, between the mixes that were measured."""
-    known = {"dram_read_16": 0.0, "dram_r3w1_16": 0.25, "dram_r2w1_16": 1 / 3, "dram_r1w1_16": 0.5,
-             "dram_r1w2_16": 2 / 3, "dram_r1w3_16": 0.75, "dram_write_16": 1.0}  # fmt: skip
-    points = [
-        (at, b.bytes_per_second)
-        for name, at in known.items()
-        if (b := machine.bandwidth.get(name)) is not None and b.bytes_per_second is not None
-    ]
-    if not points:
-        return machine.dram_bytes_per_second(model=NAME)
-    for (left, low), (right, high) in pairwise(points):
-        if left <= share <= right:
-            return low + (high - low) * (share - left) / (right - left)
-    return points[0][1]

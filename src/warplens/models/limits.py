@@ -1,0 +1,155 @@
+"""What each unit of an SM, L2 and DRAM would take for a counted kernel if it were the only limit, in cycles.
+
+Units of an SM come from the simulator's reading of the machine code (its pipes, passes and register banks), so that
+both say the same. L2 and DRAM take streams and accesses that lie alone at the rates that were measured for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.profile import Profile
+from warplens.machine import Machine
+from warplens.simulate import layout as at
+from warplens.simulate.code import Step
+from warplens.simulate.units import PIPES, Units
+
+SECTOR_BYTES = 32
+_NAMES = {
+    "cuda cores": "fp32", "integer": "integer", "product": "integer products", "sfu units": "sfu", "fp64 units": "fp64",
+    "tensor cores": "tensor cores", "shared memory": "shared memory and l1", "memory system": "shared memory and l1",
+}  # fmt: skip
+_ATOMICS = frozenset(("ATOM", "ATOMG", "RED", "REDG"))
+
+
+def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
+    """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
+    schedulers = units.machine.sm.schedulers
+    busy = {"issue": 0.0}
+    for step, count in zip(steps, profile.counts["executed"], strict=True):
+        busy["issue"] += count * step.holds / schedulers
+        if step.pipe >= 0 and count:
+            name, pipe = _NAMES[PIPES[step.pipe]], units.pipes[step.pipe]
+            width = 1.0 if pipe[at.SHARED] else schedulers
+            busy[name] = busy.get(name, 0.0) + count * step.passes * float(pipe[at.INTERVAL]) / width
+    misses = l1_miss_cycles(profile, units.machine)
+    return busy | ({"l1 misses": misses} if misses else {})
+
+
+def l1_miss_cycles(profile: Profile, machine: Machine) -> float:
+    """Return the cycles in which one SM could ask L2 for all lines and sectors that pass L1."""
+    alone, whole = machine.bandwidth.get("l2_load_4_stride_32"), machine.bandwidth.get("l2_load_16")
+    if not (alone and whole and alone.one_sm_bytes_per_second and whole.one_sm_bytes_per_second):
+        return 0.0
+    clock, lines, sectors = machine.chip.clock_hz, 0.0, 0.0
+    for i, passed in enumerate(profile.counts["l2_sectors"]):
+        sectors += passed
+        lines += profile.counts["lines"][i] * passed / max(1.0, profile.counts["sectors"][i])
+    return max(
+        lines * 4 * clock / alone.one_sm_bytes_per_second,  # there every line gives 4 bytes
+        sectors * SECTOR_BYTES * clock / whole.one_sm_bytes_per_second,
+    )
+
+
+class _Share(Struct, frozen=True):
+    """Of one instruction's accesses beyond L1: sectors, lines, those that lie alone, and parts of sectors."""
+
+    sectors: float
+    alone: float
+    partial: float
+
+
+def _share(i: int, profile: Profile) -> _Share:
+    """Return how an instruction's sectors lie: alone means without the other half of their line."""
+    counts = profile.counts
+    sectors, lines = max(1.0, counts["sectors"][i]), counts["lines"][i]
+    isolated = counts["isolated"][i] if "isolated" in counts else 0.0
+    halves = max(1.0, 2 * lines - isolated)
+    filled = counts["useful_bytes"][i] / sectors / SECTOR_BYTES
+    return _Share(counts["l2_sectors"][i], min(1.0, isolated / halves), min(1.0, max(0.0, 2 * (1 - filled))))
+
+
+def l2_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return the cycles that L2 takes for the whole grid: by kind, and by how the sectors lie."""
+    rate = machine.cache.l2_bytes_per_second
+    if rate is None:
+        return 0.0
+    store, lone = machine.bandwidth.get("l2_store_16"), machine.scattered
+    write = (store.bytes_per_second if store else None) or rate
+    seconds = 0.0
+    for i, x in enumerate(code):
+        if not profile.counts["l2_sectors"][i]:
+            continue
+        share = _share(i, profile)
+        moved = SECTOR_BYTES * share.sectors
+        lines = SECTOR_BYTES * share.sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
+        if x.opcode in _ATOMICS:
+            seconds += moved / (lone.l2_atomic_bytes_per_second or write)
+        elif x.kind == "load":
+            seconds += max(moved / rate, lines / (lone.l2_load_bytes_per_second or rate))
+        else:
+            whole = max(moved / write, lines / (lone.l2_store_bytes_per_second or write))
+            seconds += _mixed(share.partial, whole, moved / (lone.l2_partial_store_bytes_per_second or write))
+    return seconds * machine.chip.clock_hz
+
+
+def _mixed(share: float, others: float, alone: float) -> float:
+    """Return a share of one time and the rest of another."""
+    return share * alone + (1 - share) * others
+
+
+def dram_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return the cycles that DRAM takes for the whole grid: streams at the rate of their mix, halves of lines alone."""
+    read, written = profile.dram_read_bytes, profile.dram_written_bytes
+    if not read + written:
+        return 0.0
+    lone = machine.scattered
+    alone_read = read * _weighted(code, profile, loads=True, partial=False)
+    alone_written = written * _weighted(code, profile, loads=False, partial=False)
+    partial = written * _weighted(code, profile, loads=False, partial=True)
+    streamed_read = read - (alone_read if lone.dram_load_bytes_per_second else 0.0)
+    streamed_written = written - (alone_written if lone.dram_store_bytes_per_second else 0.0)
+    seconds = 0.0
+    if streamed_read + streamed_written > 0:
+        rate = dram_rate(machine, streamed_written / (streamed_read + streamed_written))
+        seconds += (streamed_read + streamed_written) / rate
+    if lone.dram_load_bytes_per_second:
+        seconds += alone_read / lone.dram_load_bytes_per_second
+    if lone.dram_store_bytes_per_second:
+        part = lone.dram_partial_store_bytes_per_second or lone.dram_store_bytes_per_second
+        seconds += partial / part + (alone_written - partial) / lone.dram_store_bytes_per_second
+    return seconds * machine.chip.clock_hz
+
+
+def _weighted(code: Sequence[Instruction], profile: Profile, *, loads: bool, partial: bool) -> float:
+    """Return the share of the bytes from (or to) DRAM that lie alone, over all instructions by what they miss in L2."""
+    total = found = 0.0
+    for i, x in enumerate(code):
+        if (x.kind == "load") != loads or not profile.counts["l2_sectors"][i]:
+            continue
+        share = _share(i, profile)
+        missed = share.sectors - (profile.counts["l2_hit_sectors"][i] if loads else 0.0)
+        total += missed
+        found += missed * share.alone * (share.partial if partial else 1.0)
+    return found / total if total else 0.0
+
+
+def dram_rate(machine: Machine, share: float) -> float:
+    """Return the DRAM rate in B/s at a share of writes, between the mixes that were measured."""
+    known = {"dram_read_16": 0.0, "dram_r3w1_16": 0.25, "dram_r2w1_16": 1 / 3, "dram_r1w1_16": 0.5,
+             "dram_r1w2_16": 2 / 3, "dram_r1w3_16": 0.75, "dram_write_16": 1.0}  # fmt: skip
+    points = [
+        (at, b.bytes_per_second)
+        for name, at in known.items()
+        if (b := machine.bandwidth.get(name)) is not None and b.bytes_per_second is not None
+    ]
+    if not points:
+        return machine.dram_bytes_per_second(model="warplens")
+    for (left, low), (right, high) in pairwise(points):
+        if left <= share <= right:
+            return low + (high - low) * (share - left) / (right - left)
+    return points[0][1]
