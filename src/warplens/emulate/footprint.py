@@ -45,6 +45,12 @@ class Footprint(Struct, frozen=True):
             bits |= (any_of & np.uint32(first)) << np.uint32(shift)
         return Footprint(self.pages, bits)
 
+    def halves(self) -> tuple[int, int]:
+        """Return how many halves of lines are touched, and how many of them without the other half."""
+        pairs = self.bits | self.bits >> np.uint32(1)
+        low, high = pairs & np.uint32(0x11111111), pairs >> np.uint32(2) & np.uint32(0x11111111)
+        return int(np.bitwise_count(low).sum() + np.bitwise_count(high).sum()), int(np.bitwise_count(low ^ high).sum())
+
     def shared_with(self, other: Footprint) -> int:
         """Return how many sectors are in both."""
         _, mine, theirs = np.intersect1d(self.pages, other.pages, assume_unique=True, return_indices=True)
@@ -189,6 +195,13 @@ _NEARLY_ONCE = 1.3
 # Of a cache that is asked at random for single sectors: lines are kept whole, but only what was asked for is in them.
 # data/h200/l2.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.
 _SCATTERED_KEPT = 0.8
+
+
+def alone(blocks: list[Weighted], array: int, how: How) -> float:
+    """Return the share of the halves of lines that blocks touch in one array without the other half."""
+    found = [(b.weight, *b.block.of(array, how).halves()) for b in blocks]
+    halves = sum(weight * all_of for weight, all_of, _ in found)
+    return sum(weight * single for weight, _, single in found) / halves if halves else 0.0
 
 
 def reuse_of(

@@ -29,9 +29,11 @@ from warplens.machine import Machine, occupancy
 # Budgets, in warp instructions: a grid that is run whole, the blocks of an SM, one block of each place, more of them.
 _WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 6_000_000
 _LEAST_MORE, _MOST_MORE = 8, 400
+_UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions: no more blocks then
 _L1_WAYS = _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
+_MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
 Progress = Callable[[str], None]
@@ -104,11 +106,21 @@ class _Profiler:
             self._alone(block)
         resident = self._together(self._on_one_sm(first, cost))
         self._more(resident)
+        block, ratio = self._heaviest()
+        if self.call.blocks <= self.sms * self.resident and ratio > _UNEVEN:  # it ends last, and the kernel with it
+            resident = self._together(self._on_one_sm(block, cost * ratio))
+            return self._made(resident, exact=False, first=first, heaviest=True)
         return self._made(resident, exact=False, first=first)
 
     def _first(self) -> int:
         """The block inside the grid that stands for most: in the middle wave."""
         return number(self.samples[0].stratum.middle, self.shape)
+
+    def _heaviest(self) -> tuple[int, float]:
+        """The block with the most instructions of those seen, and how many times the first one's they are."""
+        work = {b: float(c[:, layout.EXECUTED].sum()) for s in self.samples for b, c in s.singles.items()}
+        block = max(work, key=lambda b: work[b])
+        return block, work[block] / max(1.0, float(np.mean(list(work.values()))))
 
     def _alone(self, block: int) -> Counts:
         """Run a block by itself (once), with an L1 of its own."""
@@ -173,7 +185,8 @@ class _Profiler:
         """
         wave = self.sms * self.resident
         if self.call.blocks <= wave:
-            blocks = list(range(first % self.sms, self.call.blocks, self.sms))
+            others = [b for b in range(first % self.sms, self.call.blocks, self.sms) if b != first]
+            blocks = [first, *others]
         else:
             gaps = np.maximum(1, self.random.gamma(4, self.sms / 4, 2 * self.resident).astype(int))
             start = max(0, first - int(gaps[: self.resident // 2].sum()))
@@ -255,7 +268,7 @@ class _Profiler:
 
     # ---- the result
 
-    def _made(self, resident: _Resident, exact: bool, first: int) -> Profile:
+    def _made(self, resident: _Resident, exact: bool, first: int, *, heaviest: bool = False) -> Profile:
         total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
@@ -286,10 +299,22 @@ class _Profiler:
             paths=resident.paths,
             blocks=resident.ways,
             block_instructions=resident.work,
+            sampled=self._sampled(resident, exact),
+            heaviest=heaviest,
             traffic=traffic,
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
         )
+
+    def _sampled(self, resident: _Resident, exact: bool) -> list[tuple[int, float]]:
+        """The instructions of the blocks that were seen, by their number; nothing where all are alike."""
+        work = dict(zip(resident.blocks, resident.work, strict=False)) if exact else {}
+        for sample in self.samples:
+            work |= {block: float(counts[:, layout.EXECUTED].sum()) for block, counts in sample.singles.items()}
+        if len(set(work.values())) <= 1:
+            return []
+        kept = sorted(work.items())
+        return kept if len(kept) <= _MOST_SAMPLED else kept[:: -(-len(kept) // _MOST_SAMPLED)]
 
     def _columns(self, total: Counts) -> dict[str, list[float]]:
         made = {name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)}

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from warplens.emulate import layout
-from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, reuse_of
+from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, alone, reuse_of
 from warplens.emulate.sample import Counts
 from warplens.kernel.profile import Traffic
 from warplens.kernel.program import Program
@@ -40,6 +40,8 @@ class _Array(Struct, frozen=True):
     asked_reads: float
     asked_writes: float
     refetched: float
+    read_alone: float
+    written_alone: float
 
 
 def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen, l2: L2, cold: bool) -> list[Traffic]:
@@ -83,6 +85,7 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()), refetched,
+        alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)),
     )  # fmt: skip
 
 
@@ -96,6 +99,8 @@ def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, wr
         l2_missed_bytes=float(missed * SECTOR_BYTES),
         dram_read_bytes=float(fetched * SECTOR_BYTES),
         dram_written_bytes=float(written * SECTOR_BYTES),
+        read_alone=a.read_alone,
+        written_alone=a.written_alone,
     )
 
 

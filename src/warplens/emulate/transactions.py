@@ -14,7 +14,6 @@ from warplens.emulate.layout import (
     CONTIGUOUS,
     COUNT,
     HEADS,
-    ISOLATED,
     KEYS,
     LINE,
     LINE_SECTORS,
@@ -203,9 +202,6 @@ def count_access(
     stats[pc, REQUESTS] += 1
     stats[pc, SECTORS] += sectors
     stats[pc, LINES] += lines
-    for i in range(lines):
-        touched = memory.scratch[LINE_SECTORS + i]
-        stats[pc, ISOLATED] += (touched & 3 == 0) | (touched >> 2 == 0)
     if memory.l1.shape[1] > 0:
         call(memory.services[CACHES], memory, pc, lines, sm, np.uint32(writes * 2 + local))
 

@@ -13,12 +13,11 @@ from msgspec import Meta, Struct
 
 # Per instruction: executions by a warp; threads that took part; accesses to memory; bytes that the threads asked for;
 # 32-byte sectors and 128-byte lines touched; wavefronts: cycles of the data path of shared memory and L1; the longest
-# queues of threads at one address (atomics); sectors found in L1; sectors asked of L2, found there; halves of lines
-# that an access touches without the other half. For a machine before compute capability 3 also `transactions` and
-# `moved_bytes` by its own rules.
+# queues of threads at one address (atomics); sectors found in L1; sectors asked of L2, found there. For a machine
+# before compute capability 3 also `transactions` and `moved_bytes` by its own rules.
 COLUMNS = (
     "executed", "threads", "requests", "useful_bytes", "sectors", "lines", "wavefronts", "queue",
-    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "isolated",
+    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors",
 )  # fmt: skip
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -60,7 +59,10 @@ class Path(_Part, frozen=True):
 
 
 class Traffic(_Part, frozen=True, kw_only=True):
-    """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file."""
+    """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file.
+
+    `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
+    """
 
     name: str
     read_footprint_bytes: float = 0
@@ -70,13 +72,17 @@ class Traffic(_Part, frozen=True, kw_only=True):
     l2_missed_bytes: float = 0
     dram_read_bytes: float = 0
     dram_written_bytes: float = 0
+    read_alone: Share = 0
+    written_alone: Share = 0
 
 
 class Profile(_Part, frozen=True, kw_only=True):
     """What a kernel call did.
 
     `counts` has a list per column, with a number per instruction, for the whole grid. `blocks` has, for each
-    emulated block whose paths were kept, the path of each of its warps. `error` is the relative standard error of the
+    emulated block whose paths were kept, the path of each of its warps: those of an SM in the middle of the grid, or of
+    the SM with the most work (`heaviest`) where all blocks run at once and differ. `sampled` has the number and the
+    instructions of every block that was emulated, where they differ. `error` is the relative standard error of the
     instructions executed, from the spread between the sampled blocks; `largest_error` that of the worst instruction
     that matters (over 1 % of all).
     """
@@ -93,6 +99,8 @@ class Profile(_Part, frozen=True, kw_only=True):
     paths: list[Path] = []
     blocks: list[list[int]] = []
     block_instructions: list[float] = []
+    sampled: list[tuple[int, float]] = []
+    heaviest: bool = False
     traffic: list[Traffic] = []
     l2: str = "warm"
     l1_bytes: float = 0

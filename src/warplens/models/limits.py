@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from msgspec import Struct
-
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
@@ -55,22 +53,10 @@ def l1_miss_cycles(profile: Profile, machine: Machine) -> float:
     )
 
 
-class _Share(Struct, frozen=True):
-    """Of one instruction's accesses beyond L1: sectors, lines, those that lie alone, and parts of sectors."""
-
-    sectors: float
-    alone: float
-    partial: float
-
-
-def _share(i: int, profile: Profile) -> _Share:
-    """Return how an instruction's sectors lie: alone means without the other half of their line."""
-    counts = profile.counts
-    sectors, lines = max(1.0, counts["sectors"][i]), counts["lines"][i]
-    isolated = counts["isolated"][i] if "isolated" in counts else 0.0
-    halves = max(1.0, 2 * lines - isolated)
-    filled = counts["useful_bytes"][i] / sectors / SECTOR_BYTES
-    return _Share(counts["l2_sectors"][i], min(1.0, isolated / halves), min(1.0, max(0.0, 2 * (1 - filled))))
+def _partial(i: int, profile: Profile) -> float:
+    """Return the share of the sectors of a store that it fills in part: all where they are half full or less."""
+    filled = profile.counts["useful_bytes"][i] / max(1.0, profile.counts["sectors"][i]) / SECTOR_BYTES
+    return min(1.0, max(0.0, 2 * (1 - filled)))
 
 
 def l2_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
@@ -84,16 +70,15 @@ def l2_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -
     for i, x in enumerate(code):
         if not profile.counts["l2_sectors"][i]:
             continue
-        share = _share(i, profile)
-        moved = SECTOR_BYTES * share.sectors
-        lines = SECTOR_BYTES * share.sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
+        moved = SECTOR_BYTES * profile.counts["l2_sectors"][i]
+        lines = moved * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
         if x.opcode in _ATOMICS:
             seconds += moved / (lone.l2_atomic_bytes_per_second or write)
         elif x.kind == "load":
             seconds += max(moved / rate, lines / (lone.l2_load_bytes_per_second or rate))
         else:
             whole = max(moved / write, lines / (lone.l2_store_bytes_per_second or write))
-            seconds += _mixed(share.partial, whole, moved / (lone.l2_partial_store_bytes_per_second or write))
+            seconds += _mixed(_partial(i, profile), whole, moved / (lone.l2_partial_store_bytes_per_second or write))
     return seconds * machine.chip.clock_hz
 
 
@@ -104,38 +89,29 @@ def _mixed(share: float, others: float, alone: float) -> float:
 
 def dram_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
     """Return the cycles that DRAM takes for the whole grid: streams at the rate of their mix, halves of lines alone."""
-    read, written = profile.dram_read_bytes, profile.dram_written_bytes
+    read, written, lone = profile.dram_read_bytes, profile.dram_written_bytes, machine.scattered
     if not read + written:
         return 0.0
-    lone = machine.scattered
-    alone_read = read * _weighted(code, profile, loads=True, partial=False)
-    alone_written = written * _weighted(code, profile, loads=False, partial=False)
-    partial = written * _weighted(code, profile, loads=False, partial=True)
-    streamed_read = read - (alone_read if lone.dram_load_bytes_per_second else 0.0)
-    streamed_written = written - (alone_written if lone.dram_store_bytes_per_second else 0.0)
     seconds = 0.0
-    if streamed_read + streamed_written > 0:
-        rate = dram_rate(machine, streamed_written / (streamed_read + streamed_written))
-        seconds += (streamed_read + streamed_written) / rate
     if lone.dram_load_bytes_per_second:
-        seconds += alone_read / lone.dram_load_bytes_per_second
+        alone = sum(t.read_alone * t.dram_read_bytes for t in profile.traffic)
+        seconds, read = seconds + alone / lone.dram_load_bytes_per_second, read - alone
     if lone.dram_store_bytes_per_second:
-        part = lone.dram_partial_store_bytes_per_second or lone.dram_store_bytes_per_second
-        seconds += partial / part + (alone_written - partial) / lone.dram_store_bytes_per_second
+        alone = sum(t.written_alone * t.dram_written_bytes for t in profile.traffic)
+        part = alone * _partial_stores(code, profile) if lone.dram_partial_store_bytes_per_second else 0.0
+        seconds += part / (lone.dram_partial_store_bytes_per_second or 1.0)
+        seconds, written = seconds + (alone - part) / lone.dram_store_bytes_per_second, written - alone
+    streamed = read + written
+    if streamed > 0:
+        seconds += streamed / dram_rate(machine, written / streamed)
     return seconds * machine.chip.clock_hz
 
 
-def _weighted(code: Sequence[Instruction], profile: Profile, *, loads: bool, partial: bool) -> float:
-    """Return the share of the bytes from (or to) DRAM that lie alone, over all instructions by what they miss in L2."""
-    total = found = 0.0
-    for i, x in enumerate(code):
-        if (x.kind == "load") != loads or not profile.counts["l2_sectors"][i]:
-            continue
-        share = _share(i, profile)
-        missed = share.sectors - (profile.counts["l2_hit_sectors"][i] if loads else 0.0)
-        total += missed
-        found += missed * share.alone * (share.partial if partial else 1.0)
-    return found / total if total else 0.0
+def _partial_stores(code: Sequence[Instruction], profile: Profile) -> float:
+    """Return the share of all stored sectors that are filled in part."""
+    stores = [(profile.counts["l2_sectors"][i], _partial(i, profile)) for i, x in enumerate(code) if x.kind == "store"]
+    total = sum(sectors for sectors, _ in stores)
+    return sum(sectors * part for sectors, part in stores) / total if total else 0.0
 
 
 def dram_rate(machine: Machine, share: float) -> float:

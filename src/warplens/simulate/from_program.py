@@ -54,7 +54,7 @@ def from_program(
         ways = [Way([(list(s.runs), s.times) for s in path.segments]) for path in profile.paths]
         blocks = profile.blocks
         notes = list(profile.notes)
-        mean = profile.total("executed") / profile.grid_blocks or None
+        mean = None if profile.heaviest else profile.total("executed") / profile.grid_blocks or None
     elif not ways:
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
