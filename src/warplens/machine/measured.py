@@ -75,11 +75,13 @@ class RandomAccess(Section, frozen=True):
 class LaunchCost(Section, frozen=True):
     """What a launch costs beyond its blocks' own time, and how fast blocks are handed out.
 
-    An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it; two events around it see more.
+    An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it; two events around it see more. Code,
+    constants and translations are not in the caches when a kernel begins: that takes `cold_start_seconds`.
     """
 
     empty_kernel_seconds: Seconds | None = None
     empty_between_events_seconds: Seconds | None = None
+    cold_start_seconds: Seconds | None = None
     round_trip_seconds: Seconds | None = None
     block_interval_cycles: Cycles | None = None
 

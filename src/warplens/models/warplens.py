@@ -11,6 +11,7 @@ It needs a workload that was counted from machine code (`warplens analyze`).
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import numpy as np
@@ -41,19 +42,18 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     if np.ndim(residency.warps_per_sm):
         raise WarplensError(f"{NAME} takes one occupancy at a time, not an array")
     sms, blocks = machine.chip.sm_count, profile.grid_blocks
-    on_busiest = math.ceil(blocks / sms)
-    uneven = on_busiest * sms / blocks
-    code = workload.code
+    resident = max(1, int(residency.blocks_per_sm))
+    spread = schedule(profile, int(sms), resident)
+    uneven, code = spread.uneven, workload.code
     chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
     made = units(machine, min(sms, blocks))
     steps = from_program(code, made, profile, name=workload.name).steps
     busy = {name: c / sms * uneven for name, c in unit_cycles(steps, profile, made).items()}
     slowest = max([*busy.values(), *chip.values()])
-    rounds = math.ceil(on_busiest / float(residency.blocks_per_sm))
-    latency, levels = _latency_bound(workload, profile, machine, rounds, slowest)
+    latency, levels = _latency_bound(workload, profile, machine, spread.rounds, slowest)
     terms = {
-        "warp latency": Term(latency / rounds, "cycles", "alone on an SM"),
-        "rounds": Term(rounds),
+        "warp latency": Term(latency / spread.rounds, "cycles", "alone on an SM"),
+        "rounds": Term(spread.rounds),
         "dram latency": Term(levels.dram, "cycles", "under load"),
         "l2 latency": Term(levels.l2, "cycles", "under load"),
     }
@@ -64,9 +64,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
         terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
-        cycles, notes = max(slowest, run.cycles), [*run.notes]
-    launch = machine.launch
-    start = (launch.empty_between_events_seconds or launch.empty_kernel_seconds or 0.0) * machine.chip.clock_hz
+        cycles, notes = max(slowest, run.cycles * spread.longer), [*run.notes]
+    start = start_cycles(machine, min(blocks, sms * resident))
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,
@@ -80,8 +79,56 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     )
 
 
+def start_cycles(machine: Machine, first_blocks: float) -> float:
+    """Return what a launch takes before its first blocks are at work, all of them handed out one after the other."""
+    launch = machine.launch
+    seconds = launch.empty_between_events_seconds or launch.empty_kernel_seconds or 0.0
+    seconds += launch.cold_start_seconds or 0.0
+    return seconds * machine.chip.clock_hz + first_blocks * (launch.block_interval_cycles or 0.0)
+
+
+class Schedule(Struct, frozen=True):
+    """How the blocks of a grid lie on the SMs.
+
+    `rounds`: the time of all in units of a mean block's; `uneven`: the work of the busiest SM over the mean;
+    `longer`: the time over that of rounds of blocks that are all alike.
+    """
+
+    rounds: float
+    uneven: float
+    longer: float
+
+
+_SCHEDULED = 20_000  # blocks; what the last ones leave uneven does not grow with more
+
+
+def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
+    """Hand the blocks out, each to the place that is free first; blocks that differ come in any order."""
+    blocks, on_busiest = profile.grid_blocks, math.ceil(profile.grid_blocks / sms)
+    alike = Schedule(math.ceil(on_busiest / resident), on_busiest * sms / blocks, 1.0)
+    if profile.heaviest:
+        mean = profile.total("executed") / blocks
+        heavy = sum(profile.block_instructions) / max(1, len(profile.block_instructions)) / mean
+        return Schedule(1.0, alike.uneven * max(1.0, heavy), 1.0)
+    if not profile.sampled or blocks <= sms:
+        return alike
+    count = min(blocks, _SCHEDULED)
+    work = np.random.default_rng(0).choice([w for _, w in profile.sampled], count)
+    work = work / work.mean()
+    places = [(0.0, i) for i in range(min(count, sms * resident))]
+    per_sm = np.zeros(sms)
+    for each in work:
+        free, place = heapq.heappop(places)
+        per_sm[place % sms] += each
+        heapq.heappush(places, (free + each, place))
+    tail = max(places)[0] - count / len(places)
+    rounds = blocks / (sms * resident) + tail
+    uneven = 1 + (float(per_sm.max()) / (count / sms) - 1) * count / blocks
+    return Schedule(rounds, uneven, rounds / alike.rounds)
+
+
 def _latency_bound(
-    workload: Workload, profile: Profile, machine: Machine, rounds: int, slowest: float
+    workload: Workload, profile: Profile, machine: Machine, rounds: float, slowest: float
 ) -> tuple[float, Levels]:
     """Return the cycles of all rounds of blocks if each takes what its longest warp takes alone, and the latencies.
 
@@ -134,6 +181,8 @@ def warp_cycles(
     total = sum(n for _, n in chosen)
     cycles = sum(n * lone_warp_cycles(code, way, machine, latencies) for way, n in chosen)
     counted = sum(n * sum(way.weights) for way, n in chosen)
+    if profile.heaviest:
+        return max(lone_warp_cycles(code, way, machine, latencies) for way, _ in chosen)
     mean = profile.total("executed") / (profile.grid_blocks * profile.warps_per_block)
     return cycles / total * mean / max(1.0, counted / total)
 
