@@ -72,7 +72,8 @@ def simulate(
                 clocks, places, starts, blocks, events, out,
             )  # fmt: skip
         cycle = int(now)
-        for s in range(schedulers):
+        for turn_of in range(schedulers):  # in turn, so that none has the first say at the units they share
+            s = (turn_of + cycle) % schedulers
             if clocks[s, S_NEXT] > now:
                 continue
 
