@@ -185,7 +185,7 @@ def test_a_control_field_read_one_bit_off_is_noticed(tmp_path: Path) -> None:
     shifted = upper.sub(lambda found: f"{found[1]}{int(found[2], 16) >> 1:016x}", text)
     assert not unguarded(_assembled(parse_disassembly(text)[0], "x"))
     assert unguarded(_assembled(parse_disassembly(shifted)[0], "x"))
-    assert control_of(0x000FE20000000800).stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex
+    assert control_of("000fe2").stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex
 
 
 @pytest.mark.parametrize(("waits", "wrong"), [(0, 1), (1, 0), (2, 1)])

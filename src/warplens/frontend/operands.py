@@ -28,8 +28,10 @@ _DECORATED = re.compile(r"[-~!+|]*(U?RZ|U?PT|U?PR|(UR|UP|SB|R|P|B)[0-9]{1,4})\|?
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]+\b")
 _OFFSET = re.compile(r"-?0x[0-9a-f]+\]")
 _INDIRECT = re.compile(r"(U?R[0-9]{1,4})\s")  # BRX R2 -0x350, RET.REL.NODEC R20 `(f)
+_CONSTANT = re.compile(r"(-?\|?)c\[0x([0-9a-f]+)\]\[0x[0-9a-f]+\](\|?)")
 _BANK = re.compile(r"[-~|!]*c\[0x([0-9a-f]+)\]")
 
+_MOST_DIGITS = 4  # of a register
 _MOST_REGISTERS = 8  # written in one operand
 
 # An operand, its shape, and the registers that are written in it, those of a descriptor first.
@@ -39,16 +41,27 @@ Parsed = tuple[Operand, str, tuple[str, ...]]
 @lru_cache(maxsize=65536)
 def parse_operand(text: str) -> Parsed:
     """Parse one operand; groups are not yet spelled out."""
-    simple = _DECORATED.fullmatch(text)
-    if simple:
+    bank = text.rstrip("0123456789")
+    if bank in _KINDS and 1 <= len(text) - len(bank) <= _MOST_DIGITS:
+        return Operand(text, _KINDS[bank], (text,)), bank + "0", (text,)
+    if text.startswith("0x"):
+        value = _number(text)
+        if value is not None:
+            return Operand(text, "immediate", (), value), "0x0", ()
+    if "[" in text:
+        base, _, offset = text.rpartition("+")
+        if _OFFSET.fullmatch(offset):  # an address is known once it is without the offset
+            operand, shape, names = parse_operand(base + "]")
+            return replace(operand, text=text), shape, names
+        constant = _CONSTANT.fullmatch(text)
+        if constant:
+            sign, number, behind = constant.groups()
+            return Operand(text, "constant", bank=int(number, 16)), f"{sign}c[0x0][0x0]{behind}", ()
+    elif simple := _DECORATED.fullmatch(text):
         name, bank = simple.groups()
         if bank is None:
             return Operand(text, _NOTHING[name]), text, ()
         return Operand(text, _KINDS[bank], (name,)), text.replace(name, bank + "0", 1), (name,)
-    base, _, offset = text.rpartition("+")
-    if _OFFSET.fullmatch(offset):  # an address is known once it is without the offset
-        operand, shape, names = parse_operand(base + "]")
-        return replace(operand, text=text), shape, names
     operand = _composed(text)
     return operand, _shape(operand), operand.descriptor + operand.registers
 

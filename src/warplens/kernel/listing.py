@@ -92,8 +92,12 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
 
 def split_operands(text: str) -> list[str]:
     """Split operands at the commas outside brackets and parentheses."""
+    text = text.strip()
     if ("[" not in text and "(" not in text and "{" not in text) or _FLAT.fullmatch(text):
-        return [part.strip() for part in text.split(",")] if text else []
+        parts = text.split(", ")
+        if len(parts) > text.count(",") and "  " not in text and " ," not in text and text.isprintable():
+            return parts  # as a disassembler writes them
+        return [part.strip() for part in text.split(",")]
     parts, depth, start = [], 0, 0
     for i, character in enumerate(text):
         if character in "[({":
