@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from warplens.frontend import nvrtc, toolchain
 from warplens.frontend.accesses import accesses
-from warplens.frontend.disassembly import control_of, decode_text, parse_disassembly
+from warplens.frontend.decoding import decode_text
+from warplens.frontend.disassembly import control_of, parse_disassembly
 from warplens.frontend.load import _assembled
 from warplens.frontend.operands import parse_operand
 from warplens.kernel.flow import flow_graph

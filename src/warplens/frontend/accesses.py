@@ -40,35 +40,18 @@ def group(registers: tuple[str, ...], widths: tuple[int, ...]) -> tuple[str, ...
     return tuple(names)
 
 
-def reads_and_writes(
-    opcode: str, modifiers: tuple[str, ...], operands: list[Operand], shapes: tuple[str, ...],
-    registers: list[tuple[str, ...]],
-) -> tuple[tuple[str, ...], tuple[str, ...]]:  # fmt: skip
-    """Return (reads, writes), each register once, in the order of the operands; `shapes` and `registers` are theirs."""
-    parts = max(1, (_mask(operands, 1) & 15).bit_count()) if opcode in _TEXTURE else 0
-    read, written = accesses(opcode, modifiers, shapes, parts)
-    reads: tuple[str, ...] = ()
-    for operand, widths in read:
-        reads += group(registers[operand], widths) if widths else registers[operand]
-    writes: tuple[str, ...] = ()
-    for operand, widths in written:
-        writes += group(registers[operand], widths) if widths else registers[operand]
-    if opcode in _BY_MASK and operands:
-        mask = _mask(operands, 0x7F)
-        predicates = tuple([f"P{i}" for i in range(7) if mask >> i & 1])
-        reads, writes = (reads + predicates, writes) if opcode == "P2R" else (reads, writes + predicates)
-    return once(reads) if len(reads) > 1 else reads, once(writes) if len(writes) > 1 else writes
+def components(operands: tuple[Operand, ...]) -> int:
+    """Return how many components a texture access has, by the mask in it."""
+    return max(1, (_mask(operands, 1) & 15).bit_count())
 
 
-_BY_MASK = frozenset(("P2R", "R2P"))  # the predicates as one register
+def by_mask(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    """Return the predicates that P2R reads and R2P writes as one register."""
+    mask = _mask(operands, 0x7F) if operands else 0
+    return tuple([f"P{i}" for i in range(7) if mask >> i & 1])
 
 
-def once(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each name once, in the order of the first."""
-    return names if len(set(names)) == len(names) else tuple(dict.fromkeys(names))
-
-
-def _mask(operands: list[Operand], otherwise: int) -> int:
+def _mask(operands: tuple[Operand, ...], otherwise: int) -> int:
     """Return the last immediate, which is a mask."""
     value = next((o.value for o in reversed(operands) if o.value is not None), otherwise)
     return int(value) if isfinite(value) else otherwise
@@ -80,7 +63,8 @@ def accesses(
 ) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
     """Return which operands an instruction reads, and those that it writes, each with the widths of its registers.
 
-    This holds for all instructions whose operands have these shapes; `parts` counts the components of a texture.
+    This holds for all instructions whose operands have these shapes; `parts` counts the components of a texture, and
+    is 0 for other opcodes.
     """
     operands = tuple([parse_operand(shape)[0] for shape in shapes])
     written = _written(opcode, modifiers, operands)
@@ -104,7 +88,7 @@ def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, .
     predicates = ("predicate", "uniform predicate")
     if opcode in _TWO_PREDICATES:  # one in the papers' listings
         return {0, 1} if len(kinds) > 1 and kinds[1] in predicates else {0}
-    if opcode in _TEXTURE:  # two groups of results before the coordinates; one before Volta
+    if opcode in TEXTURE:  # two groups of results before the coordinates; one before Volta
         return {0, 1} if kinds[1:3] == ["register", "register"] else {0}
     if (opcode in ("LDG", "LD") and "256" in modifiers) or (opcode == "B2R" and "RESULT" in modifiers):
         return {0, 1}
@@ -172,7 +156,7 @@ def _widths(
     elif opcode == "SYNCS":
         put([i for i in sources if operands[i].kind == "uniform"], 2 if "64" in modifiers else 1)
         put(results, 2 if "TRANS64" in modifiers else 1)
-    elif opcode in _TEXTURE:
+    elif opcode in TEXTURE:
         _texture(opcode, modifiers, operands, sources, widths, parts)
     elif opcode in ("SULD", "SUST"):
         put([i for i in registers if operands[i].kind == "register"], _data_width(modifiers))
@@ -193,13 +177,13 @@ def _widths(
     return widths
 
 
-_TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
+TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
 _MATRIX = frozenset(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"))
 _DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"))
 _CONVERTED = frozenset(("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"))
 _FAR = frozenset(("CALL", "RET", "BRX", "JMX", "LEPC", "BRXU", "JMXU", "ULEPC"))
 # Other opcodes have groups with these modifiers only, most have none: without either there is nothing to ask.
-_GROUPED = _DATA | _TEXTURE | _MATRIX | _DOUBLE | _CONVERTED | _FAR
+_GROUPED = _DATA | TEXTURE | _MATRIX | _DOUBLE | _CONVERTED | _FAR
 _GROUPED |= {"SYNCS", "SULD", "SUST", "CS2R", "CS2UR", "LDSM", "STSM"}
 _GROUPING = frozenset(("64", "S64", "U64", "WIDE", "HI", "U4TO8"))
 _DIMENSIONS = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_3D": 4, "ARRAY_CUBE": 4}

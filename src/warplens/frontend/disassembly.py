@@ -18,11 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.errors import FileError
-from warplens.frontend.accesses import once, reads_and_writes
-from warplens.frontend.operands import parse_operand
+from warplens.frontend.decoding import decode_texts
 from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Control, Instruction, Operand
-from warplens.kernel.listing import INSTRUCTION, split_operands
+from warplens.kernel.listing import INSTRUCTION
 
 # What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
 _PAIR = re.compile(
@@ -37,8 +36,6 @@ _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)'
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
-_PREDICATE = re.compile(r"\b(?:UP|P)\d+\b")
-_MOST_OPERANDS = 32
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
 _CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
 # Their last operand is a place in the code.
@@ -59,48 +56,6 @@ class Function(Struct, frozen=True):
     files: dict[int, str]
 
 
-@lru_cache(maxsize=131072)
-def decode_text(text: str) -> Instruction | None:
-    """Return what an instruction's text says, wherever it stands; None for text that is no instruction."""
-    head, _, rest = text.partition(" ")
-    if head.startswith("@"):
-        mnemonic, _, rest = rest.partition(" ")
-        head = f"{head} {mnemonic}"
-    known = _head(head)
-    if known is None:  # other blanks, or no instruction
-        match = INSTRUCTION.fullmatch(text)
-        known = _head(text[: match.end(3)]) if match else None
-        if match is None or known is None:
-            return None
-        rest = match.group(4) or ""
-    guard, predicates, opcode, modifiers, kind = known
-    operands: list[Operand] = []
-    shapes: list[str] = []
-    registers: list[tuple[str, ...]] = []
-    for part in split_operands(rest.partition("(*")[0] if "(*" in rest else rest)[:_MOST_OPERANDS]:
-        if part:
-            operand, shape, names = parse_operand(part)
-            operands.append(operand)
-            shapes.append(shape)
-            registers.append(names)
-    reads, writes = reads_and_writes(opcode, modifiers, operands, tuple(shapes), registers)
-    if predicates:
-        reads = once(predicates + reads)
-    return Instruction(text, opcode, kind, writes, reads, modifiers=modifiers, guard=guard, operands=tuple(operands))
-
-
-@lru_cache(maxsize=16384)
-def _head(text: str) -> tuple[str, tuple[str, ...], str, tuple[str, ...], str] | None:
-    """Return what stands before the operands: guard, the predicate in it, opcode, modifiers, class; None for more."""
-    match = INSTRUCTION.fullmatch(text)
-    if match is None or match.group(4) is not None:
-        return None
-    guard, opcode, dotted, _ = match.groups()
-    modifiers = tuple(dotted.split(".")[1:])
-    predicates = tuple(_PREDICATE.findall(guard)) if guard else ()
-    return f"@{guard}" if guard else "", predicates, opcode, modifiers, classified(opcode, modifiers)
-
-
 def parse_disassembly(text: str) -> list[Function]:
     """Parse the text of a disassembler into functions, one per code section."""
     found: list[_Reader] = [_Reader("listing", "")]
@@ -110,7 +65,8 @@ def parse_disassembly(text: str) -> list[Function]:
             _read_rows(rows, found)
         found[-1].take(int(offset, 16), code.strip(), low, high)
     _read_rows(last, found)
-    functions = [reader.function() for reader in found if reader.rows]
+    decoded = decode_texts([row[1] for reader in found for row in reader.rows])
+    functions = [reader.function(decoded) for reader in found]
     return [function for function in functions if function.instructions]
 
 
@@ -139,7 +95,7 @@ def parse_bare(text: str, file: str) -> Function:
                 reader.take(len(reader.rows) * _BARE_BYTES, part)
             elif part:
                 raise FileError(f"{file}: line {number}: not an instruction: {part[:60]!r}; {HINT}")
-    made = reader.function()
+    made = reader.function(decode_texts([row[1] for row in reader.rows]))
     if not any(classified(i.opcode, i.modifiers) != "other" for i in made.instructions):
         raise FileError(f"{file}: no instructions found; {HINT}")
     return made
@@ -215,13 +171,13 @@ class _Reader:
         self._last = offset
         self.rows.append((offset, text, self._line, low, high))
 
-    def function(self) -> Function:
-        """Decode what was read."""
+    def function(self, decoded: dict[str, Instruction]) -> Function:
+        """Put what was read where it stands, given what the texts say."""
         instructions: list[Instruction] = []
         jumps: dict[int, tuple[int, ...]] = {}
         hides_descriptors = self.arch.startswith("sm_8")
         for offset, text, line, low, high in self.rows:
-            found = decode_text(text)
+            found = decoded.get(text)
             if found is None:
                 continue
             target, control = None, control_of(high[:_CONTROL_DIGITS]) if high else None

@@ -90,14 +90,16 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
     )
 
 
+def flat(text: str) -> bool:
+    """Return whether operands are divided by a comma and a blank, as a disassembler writes them, and only so."""
+    even = "  " not in text and " ," not in text and text.isprintable() and text.count(", ") == text.count(",")
+    return even and text == text.strip(", ") and _FLAT.fullmatch(text) is not None
+
+
 def split_operands(text: str) -> list[str]:
     """Split operands at the commas outside brackets and parentheses."""
-    text = text.strip()
     if ("[" not in text and "(" not in text and "{" not in text) or _FLAT.fullmatch(text):
-        parts = text.split(", ")
-        if len(parts) > text.count(",") and "  " not in text and " ," not in text and text.isprintable():
-            return parts  # as a disassembler writes them
-        return [part.strip() for part in text.split(",")]
+        return [part.strip() for part in text.split(",")] if text else []
     parts, depth, start = [], 0, 0
     for i, character in enumerate(text):
         if character in "[({":
