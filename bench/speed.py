@@ -75,6 +75,13 @@ def decoding(cubin: Path) -> float | None:
     return runs[0][0] / min(seconds for _, seconds in runs)
 
 
+def decodings() -> list[tuple[float, str]]:
+    """Return instructions decoded per second of every cubin under data/, the slowest first."""
+    files = sorted((Path(__file__).parents[1] / "data").rglob("*.cubin"))
+    found = [(decoding(file), file.name) for file in files]
+    return sorted((rate, name) for rate, name in found if rate is not None)
+
+
 def emulating(launch: str, blocks: int) -> float | None:
     """Return millions of warp instructions per second that the emulator runs of a launch file's first blocks."""
     from warplens.errors import WarplensError
@@ -170,16 +177,11 @@ def main() -> int:
     missed += text > 150
     print(f"  warplens --help      {text:8.0f} ms    goal 150 ms: {'met' if text <= 150 else 'MISSED'}")
     print(f"  warplens compare     {start_up('compare', 'saxpy'):8.0f} ms")
-    data = Path(__file__).parents[1] / "data" / "h200"
-    rates: list[tuple[float, str]] = []
-    for file in sorted(data.rglob("*.cubin")):
-        found = decoding(file)
-        if found is not None:
-            rates.append((found, file.name))
-    for rate, name in sorted(rates)[:1] + sorted(rates)[-1:]:  # the slowest and the fastest
+    decoded = decodings()
+    for rate, name in decoded[:1] + decoded[-1:]:
         missed += rate < 100e3
         mark = "met" if rate >= 100e3 else "MISSED"
-        which = f"{name}, of {len(rates)} cubins"
+        which = f"{name}, of {len(decoded)} cubins"
         print(f"  decoding             {rate / 1e3:8.0f} k instructions/s of {which}   goal 100 k/s: {mark}")
     for launch, blocks in (
         ("micro/itilp.toml", 8),
