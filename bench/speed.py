@@ -44,9 +44,13 @@ def start_up(*arguments: str) -> float:
 
 
 def decoding(cubin: Path) -> float | None:
-    """Return instructions decoded per second from nvdisasm's text (read once), or None without the tools."""
+    """Return instructions decoded per second from nvdisasm's text (read once), or None without the tools.
+
+    Nothing is known from the run before: what the front end keeps of texts, operands and opcodes is forgotten. The
+    time is the processor's, so that what else the machine does is not in it.
+    """
     from warplens.errors import WarplensError
-    from warplens.frontend import accesses, disassembly, operands, toolchain
+    from warplens.frontend import disassembly, toolchain
     from warplens.frontend.load import _assembled
 
     try:
@@ -54,15 +58,28 @@ def decoding(cubin: Path) -> float | None:
     except WarplensError:
         return None
 
-    used = {value for module in (accesses, disassembly, operands) for value in vars(module).values() if callable(value)}
-    caches = [function for function in used if hasattr(function, "cache_clear")]
+    layers = ("warplens.frontend", "warplens.kernel")
+    loaded = [module for name, module in sys.modules.items() if name.startswith(layers)]
+    kept = {id(value): value for module in loaded for value in vars(module).values() if hasattr(value, "cache_clear")}
+    tables = {"_table", "_demangler"}  # a file and a library, read once in a process
+    caches = [function for function in kept.values() if function.__name__ not in tables]
 
-    def cold() -> int:
+    def cold() -> tuple[int, float]:
         for cache in caches:
             cache.cache_clear()
-        return sum(len(_assembled(f, "bench").instructions) for f in disassembly.parse_disassembly(text))
+        start = time.process_time()
+        count = sum(len(_assembled(f, "bench").instructions) for f in disassembly.parse_disassembly(text))
+        return count, time.process_time() - start
 
-    return cold() / best(cold, 40)  # milliseconds each: enough runs that one is left alone
+    runs = [cold() for _ in range(40)]  # milliseconds each: enough that one is left alone
+    return runs[0][0] / min(seconds for _, seconds in runs)
+
+
+def decodings() -> list[tuple[float, str]]:
+    """Return instructions decoded per second of every cubin under data/, the slowest first."""
+    files = sorted((Path(__file__).parents[1] / "data").rglob("*.cubin"))
+    found = [(decoding(file), file.name) for file in files]
+    return sorted((rate, name) for rate, name in found if rate is not None)
 
 
 def emulating(launch: str, blocks: int) -> float | None:
@@ -160,13 +177,12 @@ def main() -> int:
     missed += text > 150
     print(f"  warplens --help      {text:8.0f} ms    goal 150 ms: {'met' if text <= 150 else 'MISSED'}")
     print(f"  warplens compare     {start_up('compare', 'saxpy'):8.0f} ms")
-    data = Path(__file__).parents[1] / "data" / "h200"
-    for cubin in (data / "lone_warp.cubin", *sorted((data / "registers").glob("*.cubin"))[-1:]):
-        rate = decoding(cubin)
-        if rate is not None:
-            missed += rate < 100e3
-            mark = "met" if rate >= 100e3 else "MISSED"
-            print(f"  decoding             {rate / 1e3:8.0f} k instructions/s of {cubin.name}   goal 100 k/s: {mark}")
+    decoded = decodings()
+    for rate, name in decoded[:1] + decoded[-1:]:
+        missed += rate < 100e3
+        mark = "met" if rate >= 100e3 else "MISSED"
+        which = f"{name}, of {len(decoded)} cubins"
+        print(f"  decoding             {rate / 1e3:8.0f} k instructions/s of {which}   goal 100 k/s: {mark}")
     for launch, blocks in (
         ("micro/itilp.toml", 8),
         ("reduction/reduction_k6.toml", 16),

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from warplens.frontend import nvrtc, toolchain
 from warplens.frontend.accesses import accesses
-from warplens.frontend.disassembly import control_of, decode_text, parse_disassembly
+from warplens.frontend.decoding import decode_text
+from warplens.frontend.disassembly import control_of, parse_disassembly
 from warplens.frontend.load import _assembled
 from warplens.frontend.operands import parse_operand
 from warplens.kernel.flow import flow_graph
@@ -185,7 +186,7 @@ def test_a_control_field_read_one_bit_off_is_noticed(tmp_path: Path) -> None:
     shifted = upper.sub(lambda found: f"{found[1]}{int(found[2], 16) >> 1:016x}", text)
     assert not unguarded(_assembled(parse_disassembly(text)[0], "x"))
     assert unguarded(_assembled(parse_disassembly(shifted)[0], "x"))
-    assert control_of(0x000FE20000000800).stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex
+    assert control_of("000fe2").stall == 1  # LDC R1, c[0x0][0x28] as published by nvdisasm -hex
 
 
 @pytest.mark.parametrize(("waits", "wrong"), [(0, 1), (1, 0), (2, 1)])

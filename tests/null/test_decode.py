@@ -7,7 +7,8 @@ import re
 import pytest
 
 from warplens.frontend.accesses import accesses
-from warplens.frontend.disassembly import decode_text, parse_disassembly
+from warplens.frontend.decoding import decode_text, decode_texts
+from warplens.frontend.disassembly import parse_disassembly
 from warplens.frontend.operands import parse_operand
 
 # text, reads, writes
@@ -84,6 +85,40 @@ def test_the_rules_see_in_a_shape_what_they_see_in_the_operand(text: str, reads:
     shapes = tuple(parse_operand(one)[1] for one in texts)
     assert [parse_operand(shape)[1] for shape in shapes] == list(shapes)
     assert accesses(found.opcode, found.modifiers, shapes, 2) == accesses(found.opcode, found.modifiers, texts, 2)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "FADD R1,R2, R3",
+        "FADD  R1,  R2 , R3",
+        "FADD\tR1, R2,\tR3",
+        "@P0  FADD R1, R2, R3",
+        "FADD , R2, R3",
+        "FADD R1, R2, ",
+        "FADD R1, , R3",
+        "TEX R4, [R2, R3], R8",
+        "LDS R4, [R8], R2]",
+        "LDS R4, [R8",
+        "~~~",
+        "",
+        f"FADD {'R1, ' * 40}R2",
+        INSTRUCTIONS[0][0],
+    ],
+)
+def test_texts_together_and_one_by_one(odd: str) -> None:
+    """Operands laid end to end are divided as those of one text are, also where one text is not written evenly."""
+    texts = [*(text for text, _, _ in INSTRUCTIONS), odd, "EXIT"]
+    found = decode_texts(texts)
+    assert list(found) == [text for text in dict.fromkeys(texts) if decode_text(text) is not None]
+    assert all(instruction == decode_text(text) for text, instruction in found.items())
+
+
+def test_operands_that_are_not_written_evenly() -> None:
+    for text in ("FADD R1,R2, R3", "FADD  R1 ,  R2 , R3", "FADD\tR1, , R2,\tR3", "FADD , R1, R2, R3, "):
+        found = decode_text(text)
+        assert found is not None and (found.writes, found.reads) == (("R1",), ("R2", "R3")), text
+        assert [operand.text for operand in found.operands] == ["R1", "R2", "R3"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 
 from warplens.files import read_toml
-from warplens.frontend.operands import REGISTER, Parsed, parse_operand
+from warplens.frontend.operands import REGISTER, parse_operand
 from warplens.kernel.instruction import Operand
 
 _FILE = Path(__file__).parent / "files" / "operands.toml"
@@ -22,68 +22,61 @@ _RULES = {name: frozenset(opcodes) for name, opcodes in read_toml(_FILE).items()
 _NO_DESTINATION, _TWO_PREDICATES = _RULES["no_destination"], _RULES["two_predicates"]
 _GLOBAL, _DATA = _RULES["global"], _RULES["data"]
 
-Place = tuple[int, int, int]  # operand, register in it, how many registers from there on
-
-
-def _mask(found: list[Parsed], otherwise: int) -> int:
-    """Return the last immediate, which is a mask."""
-    value = next((o.value for o, _, _ in reversed(found) if o.value is not None), otherwise)
-    return int(value) if isfinite(value) else otherwise
+# An operand, and how many registers from each that is written in it on; without numbers, one.
+Access = tuple[int, tuple[int, ...]]
 
 
 @lru_cache(maxsize=65536)
-def group(register: str, width: int) -> tuple[str, ...]:
-    """Spell out a group of consecutive registers: R4 of width 2 is R4, R5."""
-    if width == 1:
-        return (register,)
-    match = REGISTER.match(register)
-    assert match is not None
-    bank, first = match.group(1), int(match.group(2))
-    return tuple(f"{bank}{first + i}" for i in range(width))
+def group(registers: tuple[str, ...], widths: tuple[int, ...]) -> tuple[str, ...]:
+    """Spell out groups of consecutive registers: R4 of width 2 is R4, R5."""
+    names = list[str]()
+    for register, width in zip(registers, widths, strict=True):
+        if width == 1:
+            names.append(register)
+        else:
+            bank = register.rstrip("0123456789")
+            first = int(register[len(bank) :])
+            names += [f"{bank}{i}" for i in range(first, first + width)]
+    return tuple(names)
 
 
-def reads_and_writes(
-    opcode: str, modifiers: tuple[str, ...], found: list[Parsed], guard: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (reads, writes), each register once, in the order of the operands."""
-    parts = max(1, (_mask(found, 1) & 15).bit_count()) if opcode in _TEXTURE else 0
-    read, written = accesses(opcode, modifiers, tuple([shape for _, shape, _ in found]), parts)
-    reads = dict.fromkeys(_REGISTER_NAME.findall(guard)) if guard else {}
-    for operand, register, width in read:
-        for name in group(found[operand][2][register], width):
-            reads[name] = None
-    writes: dict[str, None] = {}
-    for operand, register, width in written:
-        for name in group(found[operand][2][register], width):
-            writes[name] = None
-    if opcode in ("P2R", "R2P") and found:  # the predicates as one register
-        mask = _mask(found, 0x7F)
-        (reads if opcode == "P2R" else writes).update(dict.fromkeys(f"P{i}" for i in range(7) if mask >> i & 1))
-    return tuple(reads), tuple(writes)
+def components(operands: tuple[Operand, ...]) -> int:
+    """Return how many components a texture access has, by the mask in it."""
+    return max(1, (_mask(operands, 1) & 15).bit_count())
 
 
-_REGISTER_NAME = re.compile(r"\b(?:UP|P)\d+\b")
+def by_mask(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    """Return the predicates that P2R reads and R2P writes as one register."""
+    mask = _mask(operands, 0x7F) if operands else 0
+    return tuple([f"P{i}" for i in range(7) if mask >> i & 1])
+
+
+def _mask(operands: tuple[Operand, ...], otherwise: int) -> int:
+    """Return the last immediate, which is a mask."""
+    value = next((o.value for o in reversed(operands) if o.value is not None), otherwise)
+    return int(value) if isfinite(value) else otherwise
 
 
 @lru_cache(maxsize=16384)
 def accesses(
     opcode: str, modifiers: tuple[str, ...], shapes: tuple[str, ...], parts: int
-) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-    """Return where the registers stand that an instruction reads, and those that it writes.
+) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+    """Return which operands an instruction reads, and those that it writes, each with the widths of its registers.
 
-    This holds for all instructions whose operands have these shapes; `parts` counts the components of a texture.
+    This holds for all instructions whose operands have these shapes; `parts` counts the components of a texture, and
+    is 0 for other opcodes.
     """
-    operands = tuple(parse_operand(shape)[0] for shape in shapes)
+    operands = tuple([parse_operand(shape)[0] for shape in shapes])
     written = _written(opcode, modifiers, operands)
     widths = _widths(opcode, modifiers, operands, written, parts)
-    reads: list[Place] = []
-    writes: list[Place] = []
+    reads: list[Access] = []
+    writes: list[Access] = []
     for i, operand in enumerate(operands):
         if operand.kind == "memory" or (operand.kind == "constant" and operand.registers):
-            reads += [(i, place, width) for place, width in _address(opcode, modifiers, operand, i == 0)]
-        else:
+            reads.append((i, _address(opcode, modifiers, operand, i == 0)))
+        elif operand.registers:
             into = writes if i in written else reads
-            into += [(i, place, widths[i]) for place in range(len(operand.registers))]
+            into.append((i, (widths[i],) * len(operand.registers) if widths[i] != 1 else ()))
     return tuple(reads), tuple(writes)
 
 
@@ -95,7 +88,7 @@ def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, .
     predicates = ("predicate", "uniform predicate")
     if opcode in _TWO_PREDICATES:  # one in the papers' listings
         return {0, 1} if len(kinds) > 1 and kinds[1] in predicates else {0}
-    if opcode in _TEXTURE:  # two groups of results before the coordinates; one before Volta
+    if opcode in TEXTURE:  # two groups of results before the coordinates; one before Volta
         return {0, 1} if kinds[1:3] == ["register", "register"] else {0}
     if (opcode in ("LDG", "LD") and "256" in modifiers) or (opcode == "B2R" and "RESULT" in modifiers):
         return {0, 1}
@@ -135,9 +128,10 @@ def _widths(
     opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], written: set[int], parts: int
 ) -> list[int]:
     """Return how many registers each operand stands for."""
-    if not operands:
-        return []
     widths = [1] * len(operands)
+    asked = opcode in _GROUPED or not _GROUPING.isdisjoint(modifiers) or opcode.endswith("GMMA")
+    if not operands or not asked:
+        return widths
     registers = [i for i, o in enumerate(operands) if o.kind in ("register", "uniform")]
     sources = [i for i in registers if i not in written]
     results = [i for i in registers if i in written]
@@ -151,7 +145,7 @@ def _widths(
     elif opcode in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers):
         put(results, 2 if "WIDE" in modifiers else 1)
         put([i for i in sources if i == len(operands) - 1 - _trailing_predicates(operands)], 2)
-    elif opcode in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"):
+    elif opcode in _DOUBLE:
         put([i for i in registers if not operands[i].text.endswith(".F32")], 2)  # a scalar for both halves
     elif opcode in ("ISETP", "IMNMX", "MATCH", "UISETP", "UIMNMX") and ("S64" in modifiers or "U64" in modifiers):
         put(sources if opcode == "MATCH" else registers, 2)
@@ -162,19 +156,19 @@ def _widths(
     elif opcode == "SYNCS":
         put([i for i in sources if operands[i].kind == "uniform"], 2 if "64" in modifiers else 1)
         put(results, 2 if "TRANS64" in modifiers else 1)
-    elif opcode in _TEXTURE:
+    elif opcode in TEXTURE:
         _texture(opcode, modifiers, operands, sources, widths, parts)
     elif opcode in ("SULD", "SUST"):
         put([i for i in registers if operands[i].kind == "register"], _data_width(modifiers))
-    elif opcode in ("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"):
+    elif opcode in _CONVERTED:
         to, of = _conversion(opcode, modifiers)
         put(results, to)
         put(sources, of)
-    elif opcode == "CS2R" or (opcode == "CS2UR"):
+    elif opcode in ("CS2R", "CS2UR"):
         put(results, 1 if "32" in modifiers else 2)
     elif opcode in ("LDSM", "STSM"):
         put(registers, next((int(m) for m in modifiers if m in ("2", "4")), 1))
-    elif opcode in ("CALL", "RET", "BRX", "JMX", "LEPC", "BRXU", "JMXU", "ULEPC"):
+    elif opcode in _FAR:
         put(registers, 2)
     elif opcode in _MATRIX:
         _matrix(opcode, modifiers, operands, results, sources, widths)
@@ -183,7 +177,15 @@ def _widths(
     return widths
 
 
-_TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
+TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
+_MATRIX = frozenset(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"))
+_DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"))
+_CONVERTED = frozenset(("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"))
+_FAR = frozenset(("CALL", "RET", "BRX", "JMX", "LEPC", "BRXU", "JMXU", "ULEPC"))
+# Other opcodes have groups with these modifiers only, most have none: without either there is nothing to ask.
+_GROUPED = _DATA | TEXTURE | _MATRIX | _DOUBLE | _CONVERTED | _FAR
+_GROUPED |= {"SYNCS", "SULD", "SUST", "CS2R", "CS2UR", "LDSM", "STSM"}
+_GROUPING = frozenset(("64", "S64", "U64", "WIDE", "HI", "U4TO8"))
 _DIMENSIONS = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_3D": 4, "ARRAY_CUBE": 4}
 
 
@@ -237,9 +239,6 @@ def _conversion(opcode: str, modifiers: tuple[str, ...]) -> tuple[int, int]:
     if opcode == "FRND":
         return (2, 2) if wide_float else (1, 1)
     return 1, 1
-
-
-_MATRIX = frozenset(["HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"])
 
 
 def _matrix(
@@ -316,14 +315,14 @@ def _bulk_width(opcode: str, modifiers: tuple[str, ...], first: bool) -> int:
 _PAIRED, _SUFFIXED = re.compile(r"\.64\b"), re.compile(r"\.\w")
 
 
-def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: bool) -> list[tuple[int, int]]:
-    """Return the registers that an address or an indexed constant reads: which of those in it, and how many."""
+def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: bool) -> tuple[int, ...]:
+    """Return how many registers an address or an indexed constant reads, from each on that is written in it."""
     text, start = operand.text, len(operand.descriptor)
-    found = [(place, 2) for place in range(start)]
+    widths, others = [2] * start, len(operand.registers) - 1
     if text.startswith(("gdesc", "idesc", "tmem")):
-        return found + [(start, 4)] * bool(operand.registers)
+        return (*widths, 4, *[0] * others) if operand.registers else tuple(widths)
     if opcode in ("SULD", "SUST", "SURED", "SUATOM") and operand.registers:
-        return [*found, (start, _dimensions((), modifiers))]
+        return (*widths, _dimensions((), modifiers), *[0] * others)
     behind = REGISTER.split(text.partition("[")[2] if start else text)[3::3]  # what follows each register
     for place, register in enumerate(operand.registers, start):
         width = 1
@@ -338,5 +337,5 @@ def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: b
             into_shared = opcode == "LDGSTS" and first
             if register.startswith("UR") or (bare and "E" in modifiers and not into_shared):
                 width = 2
-        found.append((place, width))
-    return found
+        widths.append(width)
+    return tuple(widths)

@@ -12,32 +12,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.errors import FileError
-from warplens.frontend.accesses import reads_and_writes
-from warplens.frontend.operands import parse_operand
+from warplens.frontend.decoding import decode_texts
 from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Control, Instruction, Operand
-from warplens.kernel.listing import INSTRUCTION, split_operands
+from warplens.kernel.listing import INSTRUCTION
 
 # What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
 _PAIR = re.compile(
-    r"^[ \t]*/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*);[ \t]*/\* 0x([0-9a-f]{16}) \*/\n[ \t]*/\* 0x([0-9a-f]{16}) \*/\n", re.M
+    r"^ +/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*); +/\* 0x([0-9a-f]{16}) \*/\n +/\* 0x([0-9a-f]{16}) \*/\n", re.M
 )
+# Any other row: what it begins with, an offset, a source line, or a label.
+_ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)|([\w.$]+):(?=\s|$))')
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
 _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
-_LINE = re.compile(r'\s*//## File "(.*?)", line (\d+)')
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
-_MOST_OPERANDS = 32
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
+_CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
 # Their last operand is a place in the code.
 _GO = frozenset((
     "BRA", "BRX", "BRXU", "BSSY", "CAL", "CALL", "JCAL", "JMP", "JMX", "JMXU", "LEPC", "PBK", "PCNT", "PRET", "SSY",
@@ -56,31 +56,6 @@ class Function(Struct, frozen=True):
     files: dict[int, str]
 
 
-@lru_cache(maxsize=131072)
-def decode_text(text: str) -> Instruction | None:
-    """Return what an instruction's text says, wherever it stands; None for text that is no instruction."""
-    match = INSTRUCTION.fullmatch(text)
-    if match is None:
-        return None
-    guard, opcode, dotted, rest = match.groups()
-    guard = f"@{guard}" if guard else ""
-    parts = split_operands((rest or "").partition("(*")[0].strip())[:_MOST_OPERANDS]
-    found = [parse_operand(part) for part in parts if part]
-    modifiers, kind = _mnemonic(opcode, dotted)
-    reads, writes = reads_and_writes(opcode, modifiers, found, guard)
-    return Instruction(
-        text=text, opcode=opcode, kind=kind, writes=writes, reads=reads,
-        modifiers=modifiers, guard=guard, operands=tuple([operand for operand, _, _ in found]),
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def _mnemonic(opcode: str, dotted: str) -> tuple[tuple[str, ...], str]:
-    """Return the modifiers and the class of an opcode with what is behind its dots."""
-    modifiers = tuple(dotted.split(".")[1:])
-    return modifiers, classified(opcode, modifiers)
-
-
 def parse_disassembly(text: str) -> list[Function]:
     """Parse the text of a disassembler into functions, one per code section."""
     found: list[_Reader] = [_Reader("listing", "")]
@@ -90,7 +65,8 @@ def parse_disassembly(text: str) -> list[Function]:
             _read_rows(rows, found)
         found[-1].take(int(offset, 16), code.strip(), low, high)
     _read_rows(last, found)
-    functions = [reader.function() for reader in found]
+    decoded = decode_texts([row[1] for reader in found for row in reader.rows])
+    functions = [reader.function(decoded) for reader in found]
     return [function for function in functions if function.instructions]
 
 
@@ -98,7 +74,7 @@ def _read_rows(rows: str, found: list[_Reader]) -> None:
     """Read any rows, one by one; a new section begins a new reader."""
     for row in rows.splitlines():
         reader = found[-1]
-        if reader.read(row):
+        if not row or reader.read(row):
             continue
         section, target = _SECTION.match(row), _TARGET.match(row)
         if section or target:
@@ -116,10 +92,10 @@ def parse_bare(text: str, file: str) -> Function:
                 reader.pending.append(label.group(1))
                 part = part[label.end() :].strip()
             if INSTRUCTION.fullmatch(part):
-                reader.add(len(reader.rows) * _BARE_BYTES, part)
+                reader.take(len(reader.rows) * _BARE_BYTES, part)
             elif part:
                 raise FileError(f"{file}: line {number}: not an instruction: {part[:60]!r}; {HINT}")
-    made = reader.function()
+    made = reader.function(decode_texts([row[1] for row in reader.rows]))
     if not any(classified(i.opcode, i.modifiers) != "other" for i in made.instructions):
         raise FileError(f"{file}: no instructions found; {HINT}")
     return made
@@ -135,38 +111,42 @@ def _statements(row: str) -> Iterator[str]:
     yield from (part for part in parts[1:] if INSTRUCTION.fullmatch(part))
 
 
+# An instruction as it was read: offset, text, source line, and the low and high words of machine code in hexadecimal.
+_Row = tuple[int, str, int | None, str, str]
+
+
 class _Reader:
     """One code section while it is read, row by row."""
 
     def __init__(self, name: str, arch: str) -> None:
         self.name, self.arch = name, arch
-        self.rows: list[tuple[int, str, int | None]] = []
+        self.rows: list[_Row] = []
         self.labels: dict[str, int] = {}
         self.pending: list[str] = []
         self.files: dict[int, str] = {}
-        self.words: dict[int, tuple[str, str]] = {}
         self._line: int | None = None
-        self._low: str | None = None
+        self._last = -1
+        self._waits = False  # for the upper word, in the next row
 
     def read(self, row: str) -> bool:
         """Take in a row; return whether it belongs to the section."""
-        found, label = _OFFSET.match(row), None
-        if not found:
-            label = _LABEL.match(row)
-        if label:
-            self.pending.append(label.group(1))
-            found = _OFFSET.match(row, label.end())
-        if found:
-            self._instruction(int(found.group(1), 16), row[found.end() :])
+        found = _ROW.match(row)
+        offset, file, line, label = found.groups() if found else (None, None, None, None)
+        if found and label:
+            self.pending.append(label)
+            found = _OFFSET.match(row, found.end())
+            offset = found.group(1) if found else None
+        if found and offset:
+            self._instruction(int(offset, 16), row[found.end() :])
             return True
-        word, where = _WORD.search(row), _LINE.match(row)
-        if word and self._low is not None:
-            self.words[self.rows[-1][0]] = self._low, word.group(1)
-            self._low = None
-        elif where:
-            self._line = int(where.group(2)[:9])
-            self.files[self._line] = where.group(1)
-        return bool(label or word or where)
+        word = _WORD.search(row) if self._waits or not (label or line) else None
+        if word and self._waits:
+            self.rows[-1] = (*self.rows[-1][:4], word.group(1))
+            self._waits = False
+        elif line:
+            self._line = int(line[:9])
+            self.files[self._line] = file or ""
+        return bool(label or line or word)
 
     def _instruction(self, offset: int, row: str) -> None:
         code, ended, behind = row.partition(";")
@@ -174,50 +154,50 @@ class _Reader:
             code, _, behind = row.partition("/*")
             code, behind = code.rstrip().removesuffix("}"), "/*" + behind
         word = _WORD.search(behind)
-        self.take(offset, code.strip().removeprefix("{").strip(), word.group(1) if word else None)
+        self.take(offset, code.strip().removeprefix("{").strip(), word.group(1) if word else "")
 
-    def take(self, offset: int, code: str, low: str | None, high: str | None = None) -> None:
-        """Take in an instruction with its words; without the upper one, that is looked for in the next row."""
-        self._low = None
-        if self.rows and offset <= self.rows[-1][0]:
+    def take(self, offset: int, text: str, low: str = "", high: str = "") -> None:
+        """Take in an instruction with its words, and let the labels before it stand for it."""
+        self._waits = False
+        if offset <= self._last:
             return
-        self.add(offset, code)
-        if low is not None and offset % _WORDS_BYTES == 0:
-            if high is None:
-                self._low = low
-            else:
-                self.words[offset] = low, high
-
-    def add(self, offset: int, text: str) -> None:
-        """Take in an instruction, and let the labels before it stand for it."""
         if self.pending:
             self.labels.update(dict.fromkeys(self.pending, offset))
             self.pending.clear()
-        self.rows.append((offset, text, self._line))
+        if offset % _WORDS_BYTES:
+            low = high = ""
+        elif low and not high:
+            self._waits = True
+        self._last = offset
+        self.rows.append((offset, text, self._line, low, high))
 
-    def function(self) -> Function:
-        """Decode what was read."""
+    def function(self, decoded: dict[str, Instruction]) -> Function:
+        """Put what was read where it stands, given what the texts say."""
         instructions: list[Instruction] = []
         jumps: dict[int, tuple[int, ...]] = {}
-        offsets = {offset for offset, _, _ in self.rows}
-        for offset, text, line in self.rows:
-            found = decode_text(text)
+        hides_descriptors = self.arch.startswith("sm_8")
+        for offset, text, line, low, high in self.rows:
+            found = decoded.get(text)
             if found is None:
                 continue
-            if "BRANCH_TARGETS" in text:
-                jumps[offset] = self._branch_targets(text)
-            target = self._target(found.opcode, text, found.operands, offsets) if found.opcode in _GO else None
-            control, reads = None, found.reads
-            if offset in self.words:
-                low, high = self.words[offset]
-                control = control_of(int(high, 16))
-                if self.arch.startswith("sm_8"):
-                    reads = tuple(dict.fromkeys(reads + hidden_descriptor(found, int(low, 16), int(high, 16))))
-            placed = replace(found, offset=offset, line=line, target=target, control=control, reads=reads)
+            target, control = None, control_of(high[:_CONTROL_DIGITS]) if high else None
+            if found.opcode in _GO:
+                target = self._target(found.opcode, text, found.operands)
+                if "BRANCH_TARGETS" in text:
+                    jumps[offset] = self._branch_targets(text)
+            placed = replace(found, offset=offset, line=line, target=target, control=control)
+            if hides_descriptors and high and ".64" in text:
+                hidden = hidden_descriptor(found, int(low, 16), int(high, 16))
+                if hidden:
+                    placed = replace(placed, reads=tuple(dict.fromkeys(found.reads + hidden)))
             instructions.append(placed)
         return Function(self.name, self.arch, instructions, self.labels, jumps, self.files)
 
-    def _target(self, opcode: str, text: str, operands: tuple[Operand, ...], offsets: set[int]) -> int | None:
+    @cached_property
+    def _offsets(self) -> set[int]:
+        return {row[0] for row in self.rows}
+
+    def _target(self, opcode: str, text: str, operands: tuple[Operand, ...]) -> int | None:
         """Return the place that an instruction names: a label, or an address with an instruction at it."""
         if "`(" in text:
             return self.labels.get(text[text.rindex("`(") + 2 :].split(")")[0])
@@ -225,7 +205,7 @@ class _Reader:
             return None  # WARPSYNC with one operand has a mask
         last = operands[-1]
         if last.value is not None and last.text.startswith("0x"):
-            return int(last.value) if last.value in offsets else None
+            return int(last.value) if last.value in self._offsets else None
         return self.labels.get(last.text)
 
     def _branch_targets(self, text: str) -> tuple[int, ...]:
@@ -234,13 +214,10 @@ class _Reader:
         return tuple(self.labels[name] for name in names if name in self.labels)
 
 
-def control_of(high_word: int) -> Control:
-    """Decode the control field from the upper 64 bits of an instruction."""
-    return _control(high_word >> 41 & 0x1FFFFF)
-
-
 @lru_cache(maxsize=65536)
-def _control(field: int) -> Control:
+def control_of(digits: str) -> Control:
+    """Decode the control field from the first six hexadecimal digits of an instruction's upper word."""
+    field = int(digits, 16) >> 1 & 0x1FFFFF
     write, read = field >> 5 & 7, field >> 8 & 7
     return Control(
         stall=field & 15,

@@ -139,7 +139,7 @@ def _assembled(function: Function, origin: str) -> Program:
     code = list(function.instructions)
     while len(code) > 1 and code[-1].opcode == "NOP":  # padding behind the last instruction
         code.pop()
-    offsets = {instruction.offset for instruction in code}
+    offsets = {instruction.offset for instruction in code} if function.jump_targets else set()
     jumps = {at: tuple(t for t in targets if t in offsets) for at, targets in function.jump_targets.items()}
     return Program(
         name=function.name,

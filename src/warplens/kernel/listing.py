@@ -90,6 +90,12 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
     )
 
 
+def flat(text: str) -> bool:
+    """Return whether operands are divided by a comma and a blank, as a disassembler writes them, and only so."""
+    even = "  " not in text and " ," not in text and text.isprintable() and text.count(", ") == text.count(",")
+    return even and text == text.strip(", ") and _FLAT.fullmatch(text) is not None
+
+
 def split_operands(text: str) -> list[str]:
     """Split operands at the commas outside brackets and parentheses."""
     if ("[" not in text and "(" not in text and "{" not in text) or _FLAT.fullmatch(text):
