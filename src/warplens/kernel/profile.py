@@ -77,7 +77,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     `counts` has a list per column, with a number per instruction, for the whole grid. `blocks` has, for each
     emulated block whose paths were kept, the path of each of its warps. `error` is the relative standard error of the
     instructions executed, from the spread between the sampled blocks; `largest_error` that of the worst instruction
-    that matters (over 1 % of all).
+    that matters (a tenth of the commonest one's executions or more).
     """
 
     grid_blocks: int
