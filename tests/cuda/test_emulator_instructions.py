@@ -331,6 +331,21 @@ def test_a_barrier_that_not_all_reach(arch: str) -> None:
         call("control", "stuck", arch, 64, "out i32* 64").run([0])
 
 
+@on(*OLD, *AMPERE, *NEW)
+def test_named_barriers_count_whole_warps_each_for_itself(arch: str) -> None:
+    i = np.arange(128)
+    out = run(call("control", "half_warps", arch, 64, "out i32* 64")).array("out")
+    assert (out == np.where(i[:64] % 32 < 16, 3 * (i[:64] ^ 32), 0)).all()
+    out = run(call("control", "two_counts", arch, 128, "out i32* 128")).array("out")
+    assert (out == np.where(i // 32 % 2, 32, 16)).all()
+
+
+@on(*OLD, *AMPERE, *NEW)
+def test_lanes_of_a_warp_contend_for_a_lock(arch: str) -> None:
+    emulator = run(call("control", "locked", arch, 64, "lock i32* 1", "out i32* 2", grid=2))
+    assert emulator.array("out").tolist() == [128, 127 * 64]
+
+
 # ---- numbers
 
 

@@ -9,11 +9,13 @@ import numpy as np
 from warplens.emulate import ops
 from warplens.emulate.bits import compiled, trailing_zeros
 from warplens.emulate.exchange import count_bits
+from warplens.emulate.groups import drop_group, give_way, meet, new_group, partners, set_partners
 from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import lane_bit, predicate, set_predicate
 from warplens.emulate.layout import (
     ALIVE,
     ARRIVED,
+    ASKED_ANY,
     AT_BARRIER,
     AT_SYNC,
     AT_WARPSYNC,
@@ -33,6 +35,7 @@ from warplens.emulate.layout import (
     READY,
     REDUCED,
     RESULT,
+    SAID_NO,
     SLOT,
     STATE,
     SYNC,
@@ -44,81 +47,6 @@ _ALL = np.uint32(0xFFFFFFFF)
 
 
 @compiled
-def _drop_group(s: Any, w: int, g: int) -> None:
-    warp = s.warps[w]
-    last = warp[GROUPS] - 1
-    warp[PC + g], warp[MASK + g] = warp[PC + last], warp[MASK + last]
-    warp[STATE + g], warp[DATA + g] = warp[STATE + last], warp[DATA + last]
-    warp[GROUPS] = last
-
-
-@compiled
-def _new_group(s: Any, w: int, pc: int, mask: Any) -> None:
-    warp = s.warps[w]
-    g = warp[GROUPS]
-    warp[PC + g], warp[MASK + g], warp[STATE + g], warp[DATA + g] = pc, mask, READY, 0
-    warp[GROUPS] = g + 1
-
-
-@compiled
-def _meet(s: Any, w: int) -> None:
-    """Join the groups that wait for one another and have all arrived."""
-    g = 0
-    while g < s.warps[w, GROUPS]:
-        state, data = s.warps[w, STATE + g], s.warps[w, DATA + g]
-        if state in (AT_SYNC, AT_WARPSYNC):
-            wanted = _wanted(s, w, g)
-            waiting = np.uint32(0)
-            for k in range(s.warps[w, GROUPS]):
-                same = s.warps[w, STATE + k] == state and s.warps[w, DATA + k] == data
-                if same and _wanted(s, w, k) == wanted:
-                    waiting |= np.uint32(s.warps[w, MASK + k])
-            if (wanted & s.warps[w, LIVE] & np.uint32(waiting ^ _ALL)) == 0:
-                _join(s, w, state, data, waiting)
-        g += 1
-
-
-@compiled
-def _wanted(s: Any, w: int, g: int) -> Any:
-    """Return the lanes that a waiting group waits for."""
-    data = s.warps[w, DATA + g]
-    if s.warps[w, STATE + g] == AT_SYNC:
-        return _partners(s, w, data, s.warps[w, MASK + g])
-    return np.uint32(s.warps[w, LIVE]) if data < 0 else np.uint32(data)
-
-
-@compiled
-def _partners(s: Any, w: int, b: int, mask: Any) -> Any:
-    """Return the lanes that a group meets at a barrier register; its lanes all hold the same."""
-    return np.uint32(s.warps[w, SYNC + 32 * b + np.int64(trailing_zeros(np.uint32(mask)))])
-
-
-@compiled
-def _set_partners(s: Any, w: int, b: int, active: Any, lanes: Any) -> None:
-    for l in range(32):
-        if lane_bit(active, l):
-            s.warps[w, SYNC + 32 * b + l] = lanes
-
-
-@compiled
-def _join(s: Any, w: int, state: int, data: int, mask: Any) -> None:
-    """Make one group of those in a state, of these lanes, at the same place; those at other places become ready too."""
-    first = -1
-    g = 0
-    while g < s.warps[w, GROUPS]:
-        there = s.warps[w, STATE + g] == state and s.warps[w, DATA + g] == data
-        if there and np.uint32(s.warps[w, MASK + g]) & mask:
-            s.warps[w, STATE + g] = READY
-            if first >= 0 and s.warps[w, PC + g] == s.warps[w, PC + first]:
-                s.warps[w, MASK + first] |= s.warps[w, MASK + g]
-                _drop_group(s, w, g)
-                continue
-            if first < 0:
-                first = g
-        g += 1
-
-
-@compiled
 def _release(s: Any, slot: int, b: int) -> None:
     """Let all groups of a block that wait at a barrier go on."""
     per_block = s.warps.shape[0] // s.blocks.shape[0]
@@ -127,10 +55,8 @@ def _release(s: Any, slot: int, b: int) -> None:
         for g in range(warp[GROUPS]):
             if warp[STATE + g] == AT_BARRIER and warp[DATA + g] == b:
                 warp[STATE + g] = READY
-                warp[RESULT + 0], warp[RESULT + 1] = (
-                    s.blocks[slot, REDUCED + 0],
-                    s.blocks[slot, REDUCED + 2] & 1 if s.blocks[slot, REDUCED + 2] & 2 else s.blocks[slot, REDUCED + 1],
-                )
+                yes, all_of_them = s.blocks[slot, REDUCED + b], s.blocks[slot, SAID_NO + b] == 0
+                warp[RESULT + 0], warp[RESULT + 1] = yes, yes > 0 if s.blocks[slot, ASKED_ANY + b] else all_of_them
         g = np.int64(0)
         while g < warp[GROUPS]:  # lanes that left the barrier at the same place go on together
             k = g + 1
@@ -138,12 +64,12 @@ def _release(s: Any, slot: int, b: int) -> None:
                 same = warp[STATE + g] == READY and warp[STATE + k] == READY
                 if same and warp[PC + k] == warp[PC + g]:
                     warp[MASK + g] |= warp[MASK + k]
-                    _drop_group(s, w, k)
+                    drop_group(s, w, k)
                 else:
                     k += 1
             g += 1
-    s.blocks[slot, ARRIVED + b] = 0
-    s.blocks[slot, REDUCED + 0], s.blocks[slot, REDUCED + 1], s.blocks[slot, REDUCED + 2] = 0, 1, 0
+    for column in (ARRIVED, REDUCED, SAID_NO, ASKED_ANY):
+        s.blocks[slot, column + b] = 0
 
 
 @compiled
@@ -151,6 +77,19 @@ def _check_barrier(s: Any, slot: int, b: int) -> None:
     wanted = s.blocks[slot, EXPECTED + b] if s.blocks[slot, EXPECTED + b] > 0 else s.blocks[slot, ALIVE]
     if s.blocks[slot, ARRIVED + b] >= wanted and s.blocks[slot, ARRIVED + b] > 0:
         _release(s, slot, b)
+
+
+@compiled
+def _lanes_gone(s: Any, w: int, b: int) -> int:
+    """Return how many lanes of a warp count at a barrier though they have ended: all, once the living wait there.
+
+    A barrier that names how many threads it waits for counts warps, whole ones (PTX ISA, barrier).
+    """
+    warp, waiting = s.warps[w], np.uint32(0)
+    for g in range(warp[GROUPS]):
+        if warp[STATE + g] == AT_BARRIER and warp[DATA + g] == b:
+            waiting |= np.uint32(warp[MASK + g])
+    return 32 - count_bits(waiting) if waiting and waiting == np.uint32(warp[LIVE]) else 0
 
 
 @compiled
@@ -163,6 +102,8 @@ def _leave(s: Any, w: int, g: int, mask: Any) -> None:
     s.blocks[slot, ALIVE] -= count_bits(mask)
     for b in range(16):
         if s.blocks[slot, ARRIVED + b] > 0:
+            if s.blocks[slot, EXPECTED + b] > 0:
+                s.blocks[slot, ARRIVED + b] += _lanes_gone(s, w, b)
             _check_barrier(s, slot, b)
 
 
@@ -178,7 +119,7 @@ def _branch(s: Any, w: int, g: int, taken: Any, target: int) -> None:
         warp[PC + g] = target
     else:
         warp[PC + g], warp[MASK + g] = pc + 1, stay
-        _new_group(s, w, target, taken)
+        new_group(s, w, target, taken)
 
 
 @compiled
@@ -205,7 +146,7 @@ def _jump(s: Any, w: int, g: int, active: Any, A: Any, offset: Any, count: int) 
             warp[PC + g], warp[MASK + g] = target, same
             first = False
         else:
-            _new_group(s, w, target, same)
+            new_group(s, w, target, same)
         rest &= np.uint32(same ^ _ALL)
     return FINE
 
@@ -225,12 +166,14 @@ def _barrier(ins: Any, R: Any, P: Any, s: Any, w: int, g: int, active: Any) -> N
     s.blocks[slot, ARRIVED + b] += count_bits(active)
     if ins[ops.X] == 2:
         yes = np.uint32(predicate(P, ins[ops.PS], ins[ops.PS_NOT]) & active)
-        s.blocks[slot, REDUCED + 0] += count_bits(yes)
-        if yes != active:
-            s.blocks[slot, REDUCED + 1] = 0
-        s.blocks[slot, REDUCED + 2] |= (yes != 0) + 2 * (ins[ops.Z] == 2)  # the second bit: asked whether any
+        s.blocks[slot, REDUCED + b] += count_bits(yes)
+        s.blocks[slot, SAID_NO + b] |= yes != active
+        s.blocks[slot, ASKED_ANY + b] |= ins[ops.Z] == 2
     if ins[ops.X] != 1:
         warp[STATE + g], warp[DATA + g] = AT_BARRIER, b
+    if ins[ops.Y]:
+        arrived = active == np.uint32(warp[LIVE]) and ins[ops.X] == 1
+        s.blocks[slot, ARRIVED + b] += 32 - count_bits(active) if arrived else _lanes_gone(s, w, b)
     _check_barrier(s, slot, b)
 
 
@@ -246,26 +189,26 @@ def _converge(ins: Any, R: Any, P: Any, s: Any, w: int, g: int, active: Any) -> 
     op, b = ins[ops.OP], ins[ops.X]
     lane = np.int64(trailing_zeros(np.uint32(active)))
     if op == ops.BSSY:
-        _set_partners(s, w, b, active, np.uint32(active))
+        set_partners(s, w, b, active, np.uint32(active))
     elif op == ops.BREAK:
         going = np.uint32(active & predicate(P, ins[ops.PS], ins[ops.PS_NOT]))
         if going:
-            lanes = _partners(s, w, b, going)
-            _set_partners(s, w, b, lanes | going, np.uint32(lanes & np.uint32(going ^ _ALL)))
-            _meet(s, w)
+            lanes = partners(s, w, b, going)
+            set_partners(s, w, b, lanes | going, np.uint32(lanes & np.uint32(going ^ _ALL)))
+            meet(s, w)
     elif op == ops.BSYNC:
         s.warps[w, STATE + g], s.warps[w, DATA + g] = AT_SYNC, b
-        _meet(s, w)
+        meet(s, w)
     elif op == ops.WARPSYNC:
         s.warps[w, STATE + g] = AT_WARPSYNC
         s.warps[w, DATA + g] = np.int64(-1) if ins[ops.X] else np.int64(R[ins[ops.A]][lane])  # -1: all that live
-        _meet(s, w)
+        meet(s, w)
     elif op == ops.BMOV_TO_R:
         for l in range(32):
             if lane_bit(active, l):
                 R[ins[ops.D], l] = s.warps[w, SYNC + 32 * b + l]
         if ins[ops.Y]:
-            _set_partners(s, w, b, active, np.uint32(0))
+            set_partners(s, w, b, active, np.uint32(0))
     elif op == ops.BMOV_FROM_R:
         for l in range(32):
             if lane_bit(active, l):
@@ -341,16 +284,20 @@ def _control(s: Any, pc: int, w: int, g: int, active: Any) -> int:
         if going:
             _leave(s, w, g, going)
         if warp[MASK + g] == 0:
-            _drop_group(s, w, g)
+            drop_group(s, w, g)
         else:
             warp[PC + g] = pc + 1
-        _meet(s, w)
+        meet(s, w)
         return FINE
     if op == ops.BAR:
         if active == 0:
             warp[PC + g] = pc + 1
         else:
             _barrier(ins, R, P, s, w, g, active)
+        return FINE
+    if op == ops.YIELD:
+        warp[PC + g] = pc + 1
+        give_way(s, w, g)
         return FINE
     if op == ops.TRAP:
         if active:
@@ -361,15 +308,3 @@ def _control(s: Any, pc: int, w: int, g: int, active: Any) -> int:
     if active:
         _converge(ins, R, P, s, w, g, active)
     return FINE
-
-
-@compiled
-def rotate(s: Any, w: int) -> None:
-    """Put the first group of a warp behind the others, so that all of them go on."""
-    warp = s.warps[w]
-    last = warp[GROUPS] - 1
-    for column in (PC, MASK, STATE, DATA):
-        first = warp[column]
-        for g in range(last):
-            warp[column + g] = warp[column + g + 1]
-        warp[column + last] = first

@@ -93,6 +93,11 @@ def _warp_sync(line: Line) -> None:
         line.source("A", o[0])
 
 
+@rule("YIELD")
+def _yield(line: Line) -> None:
+    line.set(GROUP=ops.CONTROL, OP=ops.YIELD)
+
+
 @rule("BAR", "BARRIER")
 def _barrier(line: Line) -> None:
     if "SYNC" not in line.mods and "ARV" not in line.mods and "RED" not in line.mods:
@@ -120,7 +125,7 @@ def _barrier_result(line: Line) -> None:
     line.set(GROUP=ops.CONTROL, OP=ops.B2R)
 
 
-@rule("NOP", "DEPBAR", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL", "LDGDEPBAR", "NANOSLEEP", "YIELD", "PREEXIT", "FENCE",
+@rule("NOP", "DEPBAR", "MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL", "LDGDEPBAR", "NANOSLEEP", "PREEXIT", "FENCE",
        "ACQBULK", "ENDCOLLECTIVE", "CCTLL", "UCGABAR_ARV", "UCGABAR_WAIT", "PMTRIG", "WARPGROUP", "PREFETCH", "CCTLT",
        "UTMACCTL", "UTMACMDFLUSH", "USETMAXREG", "WARPARRIVE", "UBLKPF", "UTMAPF", "UTMASTG", "UTMAREDG", "ACQSHMINIT",
        "WARPGROUPSET", "UCCTL", "UMEMSETS")  # fmt: skip

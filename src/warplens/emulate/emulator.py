@@ -275,7 +275,7 @@ class Emulator:
             here[:, layout.LIVE] = here[:, layout.MASK] = live
         table[:, layout.GROUPS], table[:, layout.STATE] = 1, layout.READY
         per_slot = np.zeros((len(blocks), layout.BLOCK_COLUMNS), np.int64)
-        per_slot[:, layout.ALIVE], per_slot[:, layout.REDUCED + 1] = threads, 1
+        per_slot[:, layout.ALIVE] = threads
         predicates = np.zeros((warps, 17), np.uint32)
         predicates[:, [7, 15]] = 0xFFFFFFFF
         registers = np.zeros((warps, self.code.row_count + len(self.pool), 32), np.uint32)

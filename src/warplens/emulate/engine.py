@@ -17,8 +17,8 @@ from warplens.emulate import ops
 from warplens.emulate.access import Memory
 from warplens.emulate.bits import compiled
 from warplens.emulate.cache import Cache
-from warplens.emulate.control import rotate
 from warplens.emulate.exchange import count_bits
+from warplens.emulate.groups import rotate
 from warplens.emulate.handlers import MACHINE, MARKS, Compiled, call, handlers, services
 from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (

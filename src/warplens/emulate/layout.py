@@ -23,12 +23,12 @@ SCATTERED, CONTIGUOUS, SAME = range(3)
 # what it waits for; then for each lane the lanes that it meets at B0 to B15.
 PLACE, SM, WARP, NUMBER, SLOT, LIVE, GROUPS, WORK, RESULT = 0, 3, 4, 5, 6, 7, 8, 9, 10
 PC, MASK, STATE, DATA = 28, 61, 94, 127
-DELAY, SYNC = 12, 160  # turns to wait before the first instruction
+DELAY, YIELDS, SYNC = 12, 13, 160  # turns to wait before the first instruction; how often lanes gave way in vain
 WARP_COLUMNS = 160 + 16 * 32
-# Columns of the table of blocks: threads that have not ended, count, and, or of a barrier's predicate; threads at each
-# of sixteen barriers, threads that it waits for (0: all).
-ALIVE, REDUCED, ARRIVED, EXPECTED = 0, 1, 4, 20
-BLOCK_COLUMNS = 36
+# Columns of the table of blocks: threads that have not ended; of each of sixteen barriers the threads there, those that
+# it waits for (0: all), and of its predicate: how many said yes, whether one said no, whether any was asked for.
+ALIVE, ARRIVED, EXPECTED, REDUCED, SAID_NO, ASKED_ANY = 0, 4, 20, 36, 52, 68
+BLOCK_COLUMNS = 84
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
 # memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed.
 (SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,

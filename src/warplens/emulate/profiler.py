@@ -1,9 +1,9 @@
 """Profile a kernel call: emulate enough blocks to know what the whole grid does.
 
 First a block inside the grid, alone: its cost says what can be afforded. Then one of every place (corners, edges,
-inside), and the neighbours of the first block, whose footprints tell how blocks share data. Then the blocks that are
-resident on one SM, together, with its L1. Blocks that differ are followed by more, at random, until the counts are
-known well enough. A grid that costs little is run whole.
+inside), the neighbours of the first block, whose footprints tell how blocks share data, and some by chance. Then the
+blocks that are resident on one SM, together, with its L1. Where blocks differ, more are drawn by chance until the
+counts are known well enough. A grid that costs little is run whole.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ from collections.abc import Callable
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.emulate import layout
 from warplens.emulate.cache import new_cache
+from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.emulator import Emulator
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted, of_block
-from warplens.emulate.sample import Counts, Sample, estimate, number, place, strata
+from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
 from warplens.emulate.trace import paths_of
 from warplens.emulate.traffic import Seen, spread_hits, traffic_of
-from warplens.kernel.coalesce import transactions
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, Path, Profile
 from warplens.kernel.program import Program
 from warplens.machine import Machine, occupancy
 
-# Budgets, in warp instructions: a grid that is run whole, the blocks of an SM, one block of each place, more of them.
-_WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 6_000_000
-_LEAST_MORE, _MOST_MORE = 8, 400
+# Budgets, in warp instructions: a grid that is run whole, the blocks of an SM, one block of each place, more of them
+# (there an access to memory takes as long as eight others).
+_WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 60_000_000
+_SEQUENCES, _FIRST_DRAWS, _MOST_DRAWS = 8, 31, 4096  # of blocks drawn by chance; of each at first; in all of them
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
-_GOOD_ERROR = 0.005  # of all instructions: no more blocks then
+_GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
+_MATTERS = 0.1  # of the executions of the commonest instruction
 _L1_WAYS = _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
@@ -72,7 +75,9 @@ class _Profiler:
         self.resident = min(fits.blocks_per_sm, -(-call.blocks // self.sms))
         self.l1_bytes = l1_bytes(machine, fits.blocks_per_sm, program.resources.static_shared_bytes, call)
         self.emulator = Emulator(program, call, (new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)))
-        self.samples = [Sample(stratum, {}) for stratum in strata(self.shape)]
+        self.samples = [Sample(stratum) for stratum in strata(self.shape)]
+        self.sequences = _SEQUENCES
+        self.shifts = np.zeros((0, 3))
         self.footprints: dict[int, Block] = {}
         self.together: Block | None = None
         self.in_flight = min(call.blocks, self.sms * self.resident)
@@ -80,6 +85,8 @@ class _Profiler:
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
         self.accesses = 0.0
+        self.work: dict[int, float] = {}  # instructions of each block that ran
+        self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
         self.per_access: tuple[list[float], list[float]] | None = None
         self.random = np.random.default_rng(1)
 
@@ -94,7 +101,7 @@ class _Profiler:
                 (len(self.program.instructions), _SAMPLES, layout.SAMPLE_COLUMNS), np.int64
             )
         cost = max(1.0, float(self._alone(first)[:, layout.EXECUTED].sum()))
-        self.per_access = self._transactions() if old else None
+        self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None
         self.emulator.samples = np.zeros((len(self.program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)
         if exact or cost * self.call.blocks <= _WHOLE:
             return self._made(self._whole(), exact=True, first=first)
@@ -104,12 +111,18 @@ class _Profiler:
         for block in [*neighbours, *places][: max(affordable, len(neighbours))]:
             self.progress("a block of every place")
             self._alone(block)
-        resident = self._together(self._on_one_sm(first, cost))
-        self._more(resident)
+        self.sequences = _SEQUENCES if affordable > 8 * _SEQUENCES else _SEQUENCES // 2  # few blocks: longer ones
+        self.shifts = shifts(self.sequences, np.random.default_rng(2))
+        differ = self._differ()
+        if differ:
+            self._more()
         block, ratio = self._heaviest()
         if self.call.blocks <= self.sms * self.resident and ratio > _UNEVEN:  # it ends last, and the kernel with it
             resident = self._together(self._on_one_sm(block, cost * ratio))
             return self._made(resident, exact=False, first=first, heaviest=True)
+        resident = self._together(self._on_one_sm(first, cost))
+        if differ:
+            resident = self._from_everywhere(resident)
         return self._made(resident, exact=False, first=first)
 
     def _first(self) -> int:
@@ -117,45 +130,50 @@ class _Profiler:
         return number(self.samples[0].stratum.middle, self.shape)
 
     def _heaviest(self) -> tuple[int, float]:
-        """The block with the most instructions of those seen, and how many times the first one's they are."""
-        work = {b: float(c[:, layout.EXECUTED].sum()) for s in self.samples for b, c in s.singles.items()}
-        block = max(work, key=lambda b: work[b])
-        return block, work[block] / max(1.0, float(np.mean(list(work.values()))))
+        """The block with the most instructions of those seen, and how many times the mean they are."""
+        block = max(self.work, key=lambda b: self.work[b])
+        return block, self.work[block] / max(1.0, float(np.mean(list(self.work.values()))))
 
     def _alone(self, block: int) -> Counts:
-        """Run a block by itself (once), with an L1 of its own."""
+        """Run a block by itself (once), with an L1 of its own, for its place."""
         sample = self._sample(block)
-        if block not in sample.singles:
-            self._fresh_l1(1.0)
-            self.emulator.forget()
-            sample.singles[block] = self._counted([block])
-            self.footprints[block] = of_block(self.emulator.pages, self.emulator.touched)
-        return sample.singles[block]
+        if block not in sample.chosen:
+            sample.chosen[block] = self._single(block)
+        return sample.chosen[block]
 
-    def _transactions(self) -> tuple[list[float], list[float]]:
-        """Transactions and bytes per access, by the machine's generation, of the accesses that were kept."""
-        capability = float(self.machine.compute_capability or 9)
-        made: list[tuple[float, float]] = []
-        for rows in self.emulator.samples:
-            found = [
-                transactions(
-                    capability,
-                    [int(a) if row[layout.SAMPLE_LANES] >> l & 1 else None
-                     for l, a in enumerate(row[layout.SAMPLE_PLACES :])],
-                    int(row[layout.SAMPLE_SIZE]),
-                )
-                for row in rows
-                if row[layout.SAMPLE_LANES]
-            ]  # fmt: skip
-            made.append(
-                (float(np.mean([n for n, _ in found])), float(np.mean([b for _, b in found]))) if found else (0.0, 0.0)
-            )
-        return [n for n, _ in made], [b for _, b in made]
+    def _single(self, block: int) -> Counts:
+        self._fresh_l1(1.0)
+        self.emulator.forget()
+        counts = self._counted([block])
+        self.footprints[block] = of_block(self.emulator.pages, self.emulator.touched)
+        return counts
+
+    def _batch(self, blocks: list[int]) -> Counts:
+        """Run blocks side by side, each with an L1 of its own; return the sum of their counts."""
+        total: Counts = np.zeros(self.emulator.stats.shape)
+        size = self._side_by_side()
+        for start in range(0, len(blocks), size):
+            part = blocks[start : start + size]
+            self._fresh_l1(1.0, len(part))
+            self.emulator.forget()
+            total += self._counted(part, list(range(len(part))))
+        return total
+
+    def _side_by_side(self) -> int:
+        """How many blocks' registers take 256 MiB."""
+        per_block = -(-self.call.threads_per_block // 32)
+        return max(1, (256 << 20) // (per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))))
 
     def _counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:
         self.emulator.stats[:] = 0
+        before = len(self.emulator.work)
         self.emulator.run(blocks, sms)
+        work = dict.fromkeys(blocks, 0.0)
+        for block, instructions in self.emulator.work[before:]:
+            work[block] += instructions
+        self.work |= work
         self.accesses += float(self.emulator.stats[:, layout.REQUESTS].sum())
+        self.arrays = np.maximum(self.arrays, self.emulator.stats[:, layout.ARRAY])
         return self.emulator.stats.astype(np.float64)
 
     def _fresh_l1(self, share: float, count: int = 1) -> None:
@@ -199,19 +217,31 @@ class _Profiler:
         self.progress("the blocks of one SM")
         self._fresh_l1(len(blocks) / self.resident)
         self.emulator.forget()
-        self.emulator.trace = np.zeros((_TRACE_ROWS, 3), np.int32)
-        self.emulator.work.clear()
         l2_bytes = self.l2.single_copy_bytes * len(blocks) / self.in_flight
         self.emulator.caches = self.emulator.caches[0], new_cache(1, int(l2_bytes), _L2_WAYS, 64)
-        counts = self._counted(blocks)
+        counts, paths, ways, work = self._followed(blocks)
         self.emulator.caches = self.emulator.caches[0], new_cache(0, 0, 1)
         self.together = of_block(self.emulator.pages, self.emulator.touched)
-        paths, ways, work = self._ways(blocks)
-        self.emulator.trace = np.zeros((0, 3), np.int32)
-        inner = self.samples[0]
-        if all(inner.stratum.holds(place(b, self.shape)) for b in blocks):
-            inner.together, inner.together_blocks = counts, blocks
         return _Resident(counts, blocks, paths, ways, work, self.l1_bytes)
+
+    def _from_everywhere(self, resident: _Resident) -> _Resident:
+        """Give resident blocks the ways of as many from all over the grid: where blocks differ, these stand for it."""
+        grid = self.samples[0]
+        drawn = [number(grid.stratum.spread(k, self.shifts[0]), self.shape) for k in range(self.resident)]
+        mean = max(1.0, float(grid.mean()[:, layout.EXECUTED].sum()))
+        self.emulator.caches = new_cache(0, 0, 1), new_cache(0, 0, 1)
+        self.emulator.forget()
+        _, paths, ways, work = self._followed(sorted(set(drawn[: max(1, int(_RESIDENT / mean))])))
+        return replace(resident, paths=paths, ways=ways, work=work)
+
+    def _followed(self, blocks: list[int]) -> tuple[Counts, list[Path], list[list[int]], list[float]]:
+        """Run blocks side by side; return their counts, ways, the way of each warp, and instructions per block."""
+        self.emulator.trace = np.zeros((_TRACE_ROWS, 3), np.int32)
+        self.emulator.work.clear()
+        counts = self._counted(blocks)
+        made = self._ways(blocks)
+        self.emulator.trace = np.zeros((0, 3), np.int32)
+        return counts, *made
 
     def _ways(self, blocks: list[int]) -> tuple[list[Path], list[list[int]], list[float]]:
         per_block = -(-self.call.threads_per_block // 32)
@@ -222,23 +252,47 @@ class _Profiler:
         whole = len(of_warp) // per_block
         return paths, [of_warp[i * per_block : (i + 1) * per_block] for i in range(whole)], work
 
-    def _more(self, resident: _Resident) -> None:
-        """Run more blocks at random where those seen differ, until all instructions are known well enough."""
-        seen = [c[:, layout.EXECUTED] for c in self.samples[0].singles.values()]
-        alike = len(set(resident.work)) == 1 and all((c == seen[0]).all() for c in seen)
-        if alike and len(resident.blocks) * seen[0].sum() == resident.counts[:, layout.EXECUTED].sum():
-            return
-        spent = 0.0
-        for turn in range(_MOST_MORE):
-            total, error = estimate(self.samples)
-            enough = error[:, layout.EXECUTED].sum() <= _GOOD_ERROR * total[:, layout.EXECUTED].sum()
-            needy = max(self.samples, key=Sample.need)
-            if spent > _MORE or needy.need() == 0 or (enough and turn >= _LEAST_MORE):
-                return
+    def _draw(self, sample: Sample, count: int) -> float:
+        """Run so many more blocks of each sequence, or all if these are about as many; return what that cost."""
+        if count * self.sequences >= sample.stratum.size:
+            sample.whole = self._batch([number(p, self.shape) for p in sample.stratum.places()])
+            return _effort(sample.whole)
+        sums, seen = [], set[int]()
+        for shift in self.shifts:
+            ks = range(sample.draws, sample.draws + count)
+            blocks = [number(sample.stratum.spread(k, shift), self.shape) for k in ks]
+            sums.append(self._single(blocks[0]) if sample.draws == 0 and count == 1 else self._batch(blocks))
+            seen.update(blocks)
+        sample.add(np.array(sums), seen, count)
+        return _effort(np.sum(sums, axis=0))
+
+    def _differ(self) -> bool:
+        """Whether blocks inside the grid, some of them by chance from all over it, execute different things."""
+        inner = self.samples[0]
+        if len(inner.chosen) < inner.stratum.size:
+            self.progress("some blocks by chance")
+            spent = self._draw(inner, 1)
+            if inner.whole is None and spent < _PLACES:
+                self._draw(inner, max(1, min(_FIRST_DRAWS, int(_PLACES / spent))))
+        drawn = inner.sums / max(1, inner.draws)
+        seen = [c[:, layout.EXECUTED] for c in [inner.mean(), *inner.chosen.values(), *drawn]]
+        return any((c != seen[0]).any() for c in seen)
+
+    def _more(self) -> None:
+        """Draw blocks from all over the grid until all instructions that matter are known well enough."""
+        grid = Sample(whole_grid(self.shape))
+        self.samples = [grid]
+        spent, enough = self._draw(grid, 1), False
+        while not enough and grid.whole is None and grid.draws * self.sequences < _MOST_DRAWS:
             self.progress("more blocks, as they differ")
-            block = number(needy.stratum.any(self.random), self.shape)
-            if block not in needy.singles:
-                spent += float(self._alone(block)[:, layout.EXECUTED].sum())
+            count = min(grid.draws, int((_MORE - spent) / max(1.0, _effort(grid.mean())) / self.sequences))
+            if count < 1:
+                return
+            spent += self._draw(grid, count)
+            total, error = (x[:, layout.EXECUTED] for x in estimate(self.samples))
+            matter = total > _MATTERS * total.max()
+            enough = error.sum() <= _GOOD_ERROR * total.sum() and (error <= _GOOD_ERROR * total)[matter].all()
+            enough = enough and spent > _PLACES  # few blocks do not show what few of them do
 
     def _whole(self) -> _Resident:
         """Run the whole grid, wave after wave, every SM with its L1."""
@@ -246,9 +300,7 @@ class _Profiler:
         self._fresh_l1(1.0, min(self.sms, count))
         self.emulator.forget()
         self.emulator.work.clear()
-        per_block = -(-self.call.threads_per_block // 32)
-        row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
-        wave = max(1, min(self.sms * self.resident, (256 << 20) // row_bytes))
+        wave = min(self.sms * self.resident, self._side_by_side())
         total: Counts = np.zeros(self.emulator.stats.shape)
         paths: list[Path] = []
         ways: list[list[int]] = []
@@ -258,7 +310,6 @@ class _Profiler:
             self.emulator.trace = np.zeros((0 if start else _TRACE_ROWS, 3), np.int32)
             counts = self._counted(blocks, [b % self.sms for b in blocks])
             total[:, : layout.ARRAY] += counts[:, : layout.ARRAY]
-            total[:, layout.ARRAY] = np.maximum(total[:, layout.ARRAY], counts[:, layout.ARRAY])
             if not start:
                 paths, ways, _ = self._ways(blocks)
         by_block: dict[int, float] = {}
@@ -273,7 +324,7 @@ class _Profiler:
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
         _spread_l1(total, resident.counts)
-        total[:, layout.ARRAY] = np.max([resident.counts[:, layout.ARRAY], *self._arrays()], axis=0)
+        total[:, layout.ARRAY] = self.arrays
         pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
         traffic = traffic_of(
             self.program,
@@ -284,7 +335,7 @@ class _Profiler:
             self.call.l2 == "cold",
         )
         spread_hits(self.program, total, traffic)
-        matter = executed > 0.01 * executed.sum()
+        matter = executed > _MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
         return Profile(
             grid_blocks=self.call.blocks,
@@ -299,22 +350,19 @@ class _Profiler:
             paths=resident.paths,
             blocks=resident.ways,
             block_instructions=resident.work,
-            sampled=self._sampled(resident, exact),
+            sampled=self._sampled(),
             heaviest=heaviest,
             traffic=traffic,
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
         )
 
-    def _sampled(self, resident: _Resident, exact: bool) -> list[tuple[int, float]]:
+    def _sampled(self) -> list[tuple[int, float]]:
         """The instructions of the blocks that were seen, by their number; nothing where all are alike."""
-        work = dict(zip(resident.blocks, resident.work, strict=False)) if exact else {}
-        for sample in self.samples:
-            work |= {block: float(counts[:, layout.EXECUTED].sum()) for block, counts in sample.singles.items()}
-        if len(set(work.values())) <= 1:
+        if len(set(self.work.values())) <= 1:
             return []
-        kept = sorted(work.items())
-        return kept if len(kept) <= _MOST_SAMPLED else kept[:: -(-len(kept) // _MOST_SAMPLED)]
+        kept = sorted(self.work.items())
+        return kept[:: -(-len(kept) // _MOST_SAMPLED)]
 
     def _columns(self, total: Counts) -> dict[str, list[float]]:
         made = {name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)}
@@ -322,9 +370,6 @@ class _Profiler:
             for name, each in zip(("transactions", "moved_bytes"), self.per_access, strict=True):
                 made[name] = [n * requests for n, requests in zip(each, made["requests"], strict=True)]
         return made
-
-    def _arrays(self) -> list[Counts]:
-        return [c[:, layout.ARRAY] for s in self.samples for c in s.singles.values()]
 
     def _seen(self, total: Counts, resident: Counts, exact: bool, first: int) -> Seen:
         """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
@@ -339,9 +384,14 @@ class _Profiler:
         """The footprints of all blocks that ran alone, each with the blocks it stands for; that of `first` leads."""
         made = [Weighted(self.footprints[first], 0)]
         for sample in self.samples:
-            weight = sample.stratum.size / max(1, len(sample.singles))
-            made += [Weighted(self.footprints[block], weight) for block in sample.singles]
+            blocks = [b for b in sample.drawn if b in self.footprints] or list(sample.chosen)
+            made += [Weighted(self.footprints[block], sample.stratum.size / len(blocks)) for block in blocks]
         return made
+
+
+def _effort(counts: Counts) -> float:
+    """What it took to count so much, in instructions."""
+    return float(counts[:, layout.EXECUTED].sum() + 7 * counts[:, layout.REQUESTS].sum())
 
 
 def _spread_l1(total: Counts, resident: Counts) -> None:

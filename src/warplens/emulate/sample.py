@@ -11,6 +11,17 @@ from msgspec import Struct
 
 Shape = tuple[int, int, int]
 Counts = npt.NDArray[np.float64]
+# Steps of a sequence that fills a box evenly: powers of the root of x^4 = x + 1 (Roberts 2018).
+_STEPS = 1.2207440846057596 ** -np.arange(1.0, 4.0)
+
+
+def shifts(count: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return by how much each of so many sequences is shifted: on each axis one of them by chance in each part of it.
+
+    All by the same chance would meet the same phase of what repeats every so many blocks, and not know their error.
+    """
+    made = [(random.permutation(count) + random.random(count)) / count for _ in range(3)]
+    return np.array(made).T
 
 
 class Stratum(Struct, frozen=True):
@@ -39,9 +50,15 @@ class Stratum(Struct, frozen=True):
         x, y, z = ((l + h) // 2 for l, h in zip(self.low, self.high, strict=True))
         return x, y, z
 
-    def any(self, random: np.random.Generator) -> Shape:
-        """Return a block by chance."""
-        x, y, z = (int(random.integers(l, h + 1)) for l, h in zip(self.low, self.high, strict=True))
+    def places(self) -> list[Shape]:
+        """Return all of its blocks."""
+        z, y, x = (range(l, h + 1) for l, h in zip(reversed(self.low), reversed(self.high), strict=True))
+        return [(i, j, k) for k, j, i in product(z, y, x)]
+
+    def spread(self, k: int, shift: npt.NDArray[np.float64]) -> Shape:
+        """Return the k-th of a sequence of blocks that fill the stratum evenly, shifted around by chance."""
+        at = (shift + k * _STEPS) % 1
+        x, y, z = (l + int(u * (h - l + 1)) for l, h, u in zip(self.low, self.high, at, strict=True))
         return x, y, z
 
 
@@ -55,6 +72,11 @@ def strata(shape: Shape) -> list[Stratum]:
     return sorted(made, key=lambda s: -s.size)
 
 
+def whole_grid(shape: Shape) -> Stratum:
+    """Return a grid as one part."""
+    return Stratum((0, 0, 0), (shape[0] - 1, shape[1] - 1, shape[2] - 1))
+
+
 def number(place: Shape, shape: Shape) -> int:
     """Return the number of a block in the grid."""
     return place[0] + shape[0] * (place[1] + shape[1] * place[2])
@@ -66,42 +88,49 @@ def place(block: int, shape: Shape) -> Shape:
 
 
 class Sample(Struct):
-    """What was seen of one stratum: counts of single blocks, and the sum over some that ran together."""
+    """What was seen of one stratum: blocks that were chosen for their place, and blocks drawn by chance.
+
+    Drawn blocks come in several sequences, each of which fills the stratum evenly: their means differ by the error of
+    such a sequence, which is smaller than that of blocks at random where neighbours are alike.
+    """
 
     stratum: Stratum
-    singles: dict[int, Counts] = {}
-    together: Counts | None = None
-    together_blocks: list[int] = []
+    chosen: dict[int, Counts] = {}
+    drawn: set[int] = set()
+    draws: int = 0  # of each sequence
+    sums: Counts = np.zeros(0)  # of each sequence
+    whole: Counts | None = None  # of all blocks, where all of them ran
 
     @property
     def blocks(self) -> int:
         """Blocks seen."""
-        return len(self.singles.keys() | self.together_blocks)
+        return self.stratum.size if self.whole is not None else len(self.chosen.keys() | self.drawn)
+
+    def add(self, sums: Counts, blocks: set[int], draws: int) -> None:
+        """Add so many draws of each sequence: the sums over them, and which blocks they were."""
+        self.sums = self.sums + sums if self.draws else sums
+        self.drawn |= blocks
+        self.draws += draws
 
     def mean(self) -> Counts:
-        """Mean counts of a block."""
-        total = np.zeros(1) if self.together is None else self.together
-        for block, counts in self.singles.items():
-            if block not in self.together_blocks:
-                total = total + counts
-        made: Counts = total / self.blocks
+        """Mean counts of a block: of those drawn, if there are any."""
+        if self.whole is not None:
+            return self.whole / self.stratum.size
+        if self.draws:
+            drawn: Counts = self.sums.mean(axis=0) / self.draws
+            return drawn
+        made: Counts = sum(self.chosen.values(), np.zeros(1)) / len(self.chosen)
         return made
 
     def variance(self) -> Counts | None:
-        """Variance between single blocks; None where too few were seen."""
-        rows = np.array(list(self.singles.values()))
-        return rows.var(axis=0, ddof=1) if len(rows) > 1 else None
-
-    def need(self) -> float:
-        """How much another block here would tell: nothing where all were seen or none differ."""
-        unseen = self.stratum.size - self.blocks
-        variance = self.variance()
-        if unseen <= 0:
-            return 0.0
-        if variance is None:
-            return float(self.stratum.size)
-        spread = float(np.sqrt(variance[:, 0].sum()) / max(1.0, self.mean()[:, 0].sum()))
-        return self.stratum.size * spread / len(self.singles)
+        """Variance of the mean; None where too few were seen."""
+        if self.whole is not None or self.stratum.size == len(self.chosen):
+            return np.zeros_like(self.mean())
+        if self.draws:
+            made: Counts = (self.sums / self.draws).var(axis=0, ddof=1) / len(self.sums)
+            return made
+        rows = np.array(list(self.chosen.values()))
+        return rows.var(axis=0, ddof=1) / len(rows) if len(rows) > 1 else None
 
 
 def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
@@ -115,8 +144,7 @@ def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
         alike = alike or [s for s in samples if s.blocks]
         own = sample.mean() if sample.blocks else sum((s.mean() for s in alike), np.zeros(1)) / len(alike)
         total = total + sample.stratum.size * own
-        unseen = 1 - min(1.0, sample.blocks / sample.stratum.size)
-        spreads = [v for s in [sample, *alike] if (v := s.variance()) is not None]
-        if unseen and spreads:
-            variance = variance + sample.stratum.size**2 * spreads[0] / max(1, len(sample.singles)) * unseen
+        spreads = [v for s in [sample, *alike] if s.blocks and (v := s.variance()) is not None]
+        if spreads:
+            variance = variance + sample.stratum.size**2 * spreads[0]
     return total, np.sqrt(variance)

@@ -84,7 +84,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     the SM with the most work (`heaviest`) where all blocks run at once and differ. `sampled` has the number and the
     instructions of every block that was emulated, where they differ. `error` is the relative standard error of the
     instructions executed, from the spread between the sampled blocks; `largest_error` that of the worst instruction
-    that matters (over 1 % of all).
+    that matters (a tenth of the commonest one's executions or more).
     """
 
     grid_blocks: int

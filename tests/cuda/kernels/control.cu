@@ -67,3 +67,34 @@ extern "C" __global__ void stuck(int *out)
     if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;" ::: "memory");
     out[threadIdx.x] = 1;
 }
+
+// Barriers that name how many threads they wait for count whole warps, also of lanes that have ended.
+extern "C" __global__ void half_warps(int *out)
+{
+    __shared__ int s[64];
+    int i = threadIdx.x;
+    if ((i & 31) >= 16) return;
+    s[i] = 3 * i;
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    out[i] = s[(i + 32) & 63];
+}
+
+// Warps of two barriers arrive in turns, each of which counts its own.
+extern "C" __global__ void two_counts(int *out)
+{
+    int i = threadIdx.x, odd = i / 32 & 1, yes = i % (odd ? 2 : 4) == 0, r;
+    asm volatile("{.reg .pred p; setp.ne.s32 p, %1, 0; barrier.cta.red.popc.u32 %0, %2, 64, p;}"
+                 : "=r"(r) : "r"(yes), "r"(odd + 1));
+    out[i] = r;
+}
+
+// A lock for which lanes of a warp contend: the one that has it must not wait for the others behind the loop.
+extern "C" __global__ void locked(int *lock, volatile int *out)
+{
+    while (atomicCAS(lock, 0, 1) != 0) { }
+    __threadfence();
+    out[0] += 1;
+    out[1] += threadIdx.x + blockIdx.x * blockDim.x;
+    __threadfence();
+    atomicExch(lock, 0);
+}
