@@ -1,5 +1,7 @@
 """Write the machine code of measured loops, for the simulator: mix_code, register_ports_code and load_mix_code.json.gz.
 
+Beside, chain_stalls.json: the compiler's stall counts of the laboratory's chains whose results take fixed times.
+
     python data/h200/loop_code.py
 
 Needs the extra `cuda` (NVRTC 13.4, nvdisasm); no GPU. For each kernel the instructions of one turn of its loop are
@@ -19,7 +21,9 @@ import msgspec
 from warplens.frontend import load_program, nvrtc
 from warplens.kernel.flow import flow_graph
 from warplens.measure import catalogue
-from warplens.measure.checks import source_of
+from warplens.measure.chains import chain
+from warplens.measure.checks import checked, compiled, source_of, timed_loop
+from warplens.measure.operations import OPERATIONS, PAIRS
 
 here = Path(__file__).parent
 
@@ -81,3 +85,17 @@ write(
     source_of(kernels),
     [(k.name, {"mix": "load", "alpha": k.facts["alpha"], "ilp": 1, "unroll": k.facts["unroll"]}) for k in kernels],
 )
+
+chains = {op.name: chain(op) for op in (*OPERATIONS, *PAIRS) if not op.width and not op.others}
+cubin, tools = compiled(list(chains.values()), "sm_90")
+programs, stalls = checked(list(chains.values()), cubin), {}
+for name, kernel in chains.items():
+    code = timed_loop(kernel, programs[kernel.name])
+    body = [x.control for x in code if any(re.fullmatch(pattern, x.name) for pattern in kernel.expect.inside)]
+    links = kernel.facts["links"]
+    of_links = body[: sum(kernel.expect.inside.values()) // links * (links - 1)]  # behind the last one the loop goes on
+    if all(x is not None and x.write_scoreboard is None for x in of_links):
+        stalls[name] = sum(x.stall for x in of_links if x) / (links - 1)
+content = {"command": "python data/h200/loop_code.py", "compiler": tools[0], "arch": "sm_90", "cycles_per_link": stalls}
+(here / "chain_stalls.json").write_text(json.dumps(content, indent=1) + "\n")
+print("chain_stalls.json", len(stalls), "chains")

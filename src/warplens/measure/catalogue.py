@@ -18,7 +18,7 @@ def _operation(op: Operation, chains: int) -> Entry:
     strides = (0, 1, 2, 4, 8, 16, 32) if op.width else (1,)
     return Entry(
         f"instruction.{op.name}" + (f".ilp{chains}" if chains > 1 else ""),
-        tuple(chain(op, chains, doubled, length=max(4, op.length // chains)) for doubled in (False, True)),
+        (chain(op, chains), chain(op, chains, doubled=True)),
         plans.chain_sweep,
         "latency, throughput and needed warps (Tables 6.1 to 6.3)" + (f": {op.about}" if op.about else ""),
         {"register": op.register, "width": op.width, "strides": strides if chains == 1 else (1,)},

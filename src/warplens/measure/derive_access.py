@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.samples import Reading, Samples, per_link
 
@@ -68,20 +70,23 @@ def first_level(samples: Samples) -> Iterator[Number]:
         if (readings := list(samples.take(entry, interval, "warps", stride=stride, sms=sms).values()))
     }
     for key, strides, what in (
-        ("cache.l1_line_interval_cycles", (3, 5, 9, 17), "lines, words in different banks"),
-        ("cache.l1_conflict_interval_cycles", (2, 4, 8, 16), "lines, words in so many to a bank"),
+        ("cache.l1_line_interval_cycles", (5, 9, 17, 33), "words in different banks"),
+        ("cache.l1_conflict_interval_cycles", (2, 4, 8, 16, 32), "words as many to a bank"),
     ):
         if all(stride in by_stride for stride in strides):
-            few, many = by_stride[strides[0]], by_stride[strides[-1]]
-            cycles = (many.median - few.median) / (strides[-1] - strides[0])
-            how = f"loads that hit over {strides[-1]} less over {strides[0]} {what}; {many}"
-            yield Number(key, digits(cycles, 3), entry, how)
+            cycles = [by_stride[stride].median for stride in strides]
+            slope, start = np.polyfit(strides, cycles, 1)
+            off = float(np.abs(np.polyval((slope, start), strides) - cycles).max())
+            how = (
+                f"loads that hit in {strides[0]} to {strides[-1]} lines, {what}: slope, off by at most {off:.2f} cycles"
+            )
+            yield Number(key, digits(float(slope), 3), entry, how)
     entry = "chase.lines"
     alone = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "lines", where="l1")
-    if 1 in alone and 32 in alone:
-        how = f"one warp alone on 32 lines less on 1: over 31; {alone[32]}"
-        cycles = (alone[32].median - alone[1].median) / 31
-        yield Number("cache.l1_extra_line_cycles", digits(cycles, 3), entry, how)
+    if 1 in alone and 16 in alone:  # of 8 bytes per lane half a warp is done at a time
+        how = f"one warp alone, 8 bytes per lane, twice 16 lines less twice 1: over 30; {alone[16]}"
+        more = (alone[16].median - alone[1].median) / 30
+        yield Number("cache.l1_extra_line_cycles", digits(more, 3), entry, how)
 
 
 def atomics(samples: Samples) -> Iterator[Number]:

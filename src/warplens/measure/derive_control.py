@@ -57,15 +57,18 @@ def replacement(samples: Samples) -> Iterator[Number]:
 
 
 def launches(samples: Samples) -> Iterator[Number]:
-    """An empty kernel's duration, alone and between two events; the way there and back; the rate of blocks."""
+    """An empty kernel's duration, what two events add to it, the way there and back, the rate of blocks."""
     entry = "launch.empty"
     row = samples.one(entry, lambda p, v: v["seconds"] / p["launches"], what="queued")
-    yield from number("launch.empty_kernel_seconds", row, entry, "from one to the next in a row that was queued before")
+    yield from number("launch.interval_seconds", row, entry, "from one to the next in a row that was queued before")
     sms = samples.head["facts"]["attributes"]["sm_count"]
+    around = samples.one(entry, lambda p, v: v["seconds"], what="nothing")
+    yield from number("launch.events_seconds", around, entry, "two events with nothing between them")
     marked = samples.one(entry, lambda p, v: v["seconds"], what="blocks", blocks=sms)
-    yield from number(
-        "launch.empty_between_events_seconds", marked, entry, f"{sms} blocks, queued, from event to event"
-    )
+    if marked:
+        nothing = around.median if around else 0.0
+        how = f"{sms} empty blocks, queued, from event to event, less two events with nothing between; {marked}"
+        yield Number("launch.empty_kernel_seconds", digits(marked.median - nothing), entry, how)
     back = samples.one(entry, lambda p, v: v["seconds"], what="round trip")
     yield from number("launch.round_trip_seconds", back, entry, "from the call to the end, on the host, from Python")
     clock = samples.head["reference_ghz"] * 1e9

@@ -12,6 +12,7 @@ measured again, nor is one over which the GPU was lost. A last line that was cut
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from collections.abc import Iterator
@@ -45,11 +46,15 @@ class Journal:
             self._file.write(json.dumps({"is": what, **values}, separators=(",", ":")) + "\n")
             self._file.flush()
         except OSError as error:
-            raise FileError(f"{self.path}: cannot write: {error.strerror or error}") from None
+            raise FileError(
+                f"{self.path}: cannot write: {error.strerror or error}; what was measured so far is there, the same "
+                "command goes on behind it"
+            ) from None
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what a full disk did not take was said before."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -113,7 +113,7 @@ WARP = (
     _one("shfl_idx", "shuffle", "shfl.sync.idx.b32 %0, %0, %1, 31, -1;", r"SHFL.*", "r", length=64),
     _one("vote", "int", "{.reg .pred p; setp.ne.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, -1;}", r"VOTE.*", "r",
          length=64, others=1, about="compare and ballot"),
-    _one("match", "other", "match.any.sync.b32 %0, %0, -1;", r"MATCH.*", "r", length=16),
+    _one("match", "other", "match.any.sync.b32 %0, %0, -1;", r"MATCH.*", "r", length=32),
     _one("redux", "other", "redux.sync.add.u32 %0, %0, -1;", r"C?REDUX.*", "r", length=32, since=80, others=1),
 )  # fmt: skip
 # The chain's register holds a shared-memory address; the word there holds the same address, and stays so.

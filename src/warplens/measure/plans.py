@@ -68,7 +68,9 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
                 places = [lab.place(kernel.name, warps, threads=threads) for kernel in (half, double)]
             except Unfit:
                 continue
-            given = {"a": stride * max(1, shared), "c": _NEVER, "size": _CHAIN_CYCLES}
+            slower = max(1, (stride or 32) // 4) if shared else 1  # accesses to one bank, or to one word, take turns
+            size = _CHAIN_CYCLES * slower * half.facts["chains"]
+            given = {"a": stride * max(1, shared), "c": _NEVER, "size": size}
             point = {"warps": warps, "stride": stride, "threads": places[0].threads, **half.facts}
             with _own_clock(lab, entry, double, places[1], given):
                 for repetition in range(effort.repetitions):

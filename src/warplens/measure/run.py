@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import FileError, WarplensError
 from warplens.measure.build import Built, build
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.checks import fingerprint
@@ -94,6 +94,9 @@ def measure(request: Request) -> Outcome:
             for entry in wanted:
                 session.entry(entry, bar)
         session.end()
+    except KeyboardInterrupt:
+        print(f"what was measured is in {journal.path}; the same command goes on behind it", file=sys.stderr)
+        raise
     finally:
         journal.close()
         session.close()
@@ -110,7 +113,10 @@ def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
             "the same with --shared-gpu"
         )
     gpu = Gpu(driver, request.gpu)
-    return gpu, gpu.facts(), watch
+    facts = gpu.facts()
+    if "MIG" in facts.name.split():
+        print(f"{facts.name} is a part of a GPU: the numbers are those of the part", file=sys.stderr)
+    return gpu, facts, watch
 
 
 class _Session:
@@ -165,6 +171,8 @@ class _Session:
                 self.journal.write("sample", entry=entry.name, point=point, values=values)
                 samples, off = samples + 1, off + any(key.startswith("off_clock") for key in values)
             after = self.lab.state()
+        except FileError:  # the journal's own
+            raise
         except Exception as error:  # one measurement's fault must not cost the others
             lost = isinstance(error, DriverError) and error.lost
             self._failed(entry, f"{type(error).__name__}: {error}", bar, mark if lost else "")

@@ -81,6 +81,8 @@ def counts(point: Point, values: dict[str, Any], marked: bool = True) -> bool:
     """Whether a sample may be used: at the reference clock where that is `marked`, with the warps that were meant."""
     if marked and any(key.startswith("off_clock") for key in values):
         return False
+    if any(key.startswith("rate") and not value for key, value in values.items()):
+        return False  # no warp came to the end of a trip
     meant = point.get("warps")
     there = [values[key] for key in values if key.startswith(("warps_least", "warps_most"))]
     return not meant or all(bool(n == meant) for n in there)

@@ -52,25 +52,33 @@ __device__ __forceinline__ void record(Record *records, u64 c0, u64 c1, u64 coun
   }
 }
 // All blocks of the launch come together, for the nth time; a millisecond or so is enough, and nobody waits for ever.
-__device__ __forceinline__ void meet(Record *records, u32 nth) {
+// A block begins some time after it has seen the last one come: until then nobody's work keeps another block of its SM
+// from setting its origin.
+__device__ __forceinline__ void meet(Record *records, u32 nth, u64 *origin) {
   if (threadIdx.x == 0) {
     u32 *there = (u32 *)(records + gridDim.x * (u64)((blockDim.x + 31) / 32)), begin = clock32();
     atomicAdd(there, 1u);
     while (*(volatile u32 *)there < nth * gridDim.x && clock32() - begin < 4000000u) {}
+    stamp_begin(records);
+    u64 at = cycles() + 6000;
+    *origin = at;
+    while (cycles() < at) {}
   }
   __syncthreads();
 }
 #define KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name( \\
     Record *records, char *data, u64 *out, u64 size, u32 trips, u32 a, u32 b, u32 c, float value)
 // Two passes: one trip to warm up, then what counts.
-#define PASSES u64 c0 = 0, c1 = 0; u32 turns = 1, budget = 0, done = 0, ended = 0; \\
+#define PASSES __shared__ u64 origin; u64 c0 = 0, c1 = 0; u32 turns = 1, budget = 0, done = 0, ended = 0; \\
   _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, turns = trips, budget = (u32)size)
 // All warps of a block wait for the one that reads the timer.
 #define START if (threadIdx.x < 32) stamp_begin(records); __syncthreads(); c0 = cycles();
-#define START_TOGETHER meet(records, pass + 1); START
+#define START_TOGETHER meet(records, pass + 1, &origin); c0 = cycles();
 #define STOP c1 = cycles();
 #define LOOP _Pragma("unroll 1") for (u32 turn = 0; turn < turns; turn++)
-// For a time: `done` trips end within it, the last one after `ended` cycles.
+// For a time: `done` trips end within it, the last one after `ended` cycles. A warp that comes to nothing has had its
+// time all the same: it begins when its block does.
+#define START_TIMED meet(records, pass + 1, &origin); c0 = origin;
 #define TIMED_LOOP done = 0; _Pragma("unroll 1") for (u32 at = 0;;) {
 #define UNTIL_TIME_OR(over) \\
   at = clock32() - (u32)c0; if (at < budget) { done++; ended = at; } if (at >= budget + budget / 2 || (over)) break; }

@@ -135,6 +135,7 @@ def distribution(chains: int = 1) -> Kernel:
 KERNEL({name}, 1024) {{
   __shared__ u32 taken[512];
   __shared__ volatile u32 last;
+  __shared__ u64 origin;
   u32 x[{chains}], times = 0, done = 0;
   UNROLL for (int k = 0; k < {chains}; k++) x[k] = (blockIdx.x * {chains} + k) * a + threadIdx.x;
   for (u32 i = threadIdx.x; i < 512; i += blockDim.x) taken[i] = 0;

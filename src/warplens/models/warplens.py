@@ -82,8 +82,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
 def start_cycles(machine: Machine, first_blocks: float) -> float:
     """Return what a launch takes before its first blocks are at work, all of them handed out one after the other."""
     launch = machine.launch
-    seconds = launch.empty_between_events_seconds or launch.empty_kernel_seconds or 0.0
-    seconds += launch.cold_start_seconds or 0.0
+    seconds = (launch.empty_kernel_seconds or 0.0) + (launch.events_seconds or 0.0) + (launch.cold_start_seconds or 0.0)
     return seconds * machine.chip.clock_hz + first_blocks * (launch.block_interval_cycles or 0.0)
 
 

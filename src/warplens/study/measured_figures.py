@@ -136,6 +136,29 @@ def figure_4_6(lab: Laboratory) -> Item:
     return _figure(lab, "4.6", "cusp behaviour in the model and the experiment", "4.5", [], [plot], note)
 
 
+def figure_4_7(lab: Laboratory) -> Item:
+    """Instructions of each kind in execution at a time, against occupancy: by Little's law, measured and modelled."""
+    m, plots, rows = lab.machine, [], []
+    alu = m.latency_cycles("fp32")
+    for alpha in (16, 64):
+        entry = f"mix.load.a{alpha}"
+        rates, waits = lab.streamed(entry), lab.stream_latency(entry)
+        shown = sorted(rates)
+        # a turn is the load, alpha adds and the address: what it takes beyond these is the load's
+        loads = [rates[n].median * (waits[n].median - (alpha + 1) * alu) for n in shown]
+        adds = [rates[n].median * alpha * alu for n in shown]
+        n = np.arange(1.0, m.sm.warps_max + 1)
+        made = predict(mix(float(alpha)), m, "volkov-contention", warps_per_sm=n)
+        series = []
+        for kind, points in (("arithmetic", adds), ("memory", loads)):
+            model = np.broadcast_to(made.terms[f"{kind} instructions in execution"].value, n.shape)
+            series += [line(f"{kind}, model", n, model), line(f"{kind}, measured", shown, points, "points")]
+            rows.append(Row(f"alpha = {alpha}: {kind} in execution at {shown[-1]} warps", points[-1], None, "per SM"))
+        plots.append(Plot(f"{lab.name}, alpha = {alpha}", WARPS, "instructions in execution per SM", series))
+    note = "the dissertation's figure is a drawing of six warps; this is what it explains, on this GPU"
+    return _figure(lab, "4.7", "concurrent execution of adds and loads", "4.6", rows, plots, note)
+
+
 def _other_cusp(lab: Laboratory, number: str, title: str, other: Kind) -> Item:
     m = lab.machine
     series = [line("two bounds", ALPHAS, needed(ALPHAS, m, 0.9, other=other)), _measured_cusp(lab, other)]
@@ -212,4 +235,5 @@ def figure_6_5(lab: Laboratory) -> Item:
     return _figure(lab, "6.5", "distribution of individual memory latencies", "6.6", [], plots)
 
 
-FIGURES = (figure_4_1, figure_4_2, figure_4_5, figure_4_6, figure_4_8, figure_4_9, figure_5_5, figure_6_3, figure_6_5)
+FIGURES = (figure_4_1, figure_4_2, figure_4_5, figure_4_6, figure_4_7, figure_4_8, figure_4_9, figure_5_5, figure_6_3,
+           figure_6_5)  # fmt: skip

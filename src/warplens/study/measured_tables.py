@@ -188,13 +188,32 @@ def table_6_7(lab: Laboratory) -> Item:
     return _item(lab, "6.7", "latency of an additional transaction", "6.7", Grid(["", "cycles"], rows))
 
 
+def table_operations(lab: Laboratory) -> Item:
+    """Every instruction that was measured: what Tables 6.1 to 6.4 give for six kinds."""
+    rows = []
+    for name, o in lab.machine.operations.items():
+        cells = (o.latency_cycles, o.peak_ops_per_cycle_per_scheduler, o.at_90_percent_warps_per_scheduler,
+                 o.at_95_percent_warps_per_scheduler)  # fmt: skip
+        rows.append([name, o.kind or "", f"{o.instructions or 1:g}", *map(_cell, cells)])
+    head = ["", "class", "instructions", "latency, cycles", "ops/cycle/scheduler", "warps/scheduler at 90 %",
+            "at 95 %"]  # fmt: skip
+    title = "single instructions, and short sequences that take turns (not in the dissertation)"
+    notes = [
+        "latency and rate are those of the whole sequence; warps with one chain each, on the line between occupancies"
+    ]
+    return Item(f"volkov-table-operations-{lab.machine.id}", title, f"{lab.name} by the laboratory", [], [], notes,
+                [Grid(head, rows)])  # fmt: skip
+
+
 def table_tensor(lab: Laboratory) -> Item:
     """Matrix instructions, which none of the five had."""
     rows = [
         [name, _cell(t.latency_cycles), _cell(t.peak_flops_per_cycle_per_sm, 4)]
         for name, t in lab.machine.tensor.items()
     ]
+    held = lab.machine.chip.tensor_clock_hz
     note = "group: wgmma of four warps, both factors in shared memory; the others: mma.sync of one warp"
+    note += f"; all but f64 at {held / 1e9:.3g} GHz, to which the GPU lowers its clock" if held else ""
     title = "matrix instructions (not in the dissertation)"
     grid = Grid(["", "latency, cycles", "operations/cycle/SM"], rows)
     return Item(f"volkov-table-tensor-{lab.machine.id}", title, f"{lab.name} by the laboratory", [], [], [note], [grid])
@@ -231,4 +250,4 @@ def since_maxwell(lab: Laboratory) -> Item:
 
 
 TABLES = (since_maxwell, table_4_1, table_6_1, table_6_2, table_6_3, table_6_4, table_6_5, table_6_6, table_6_7,
-          table_tensor)  # fmt: skip
+          table_operations, table_tensor)  # fmt: skip

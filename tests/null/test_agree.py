@@ -1,0 +1,88 @@
+"""Two measurements side by side: what is promised, and what the committed runs on different H200s show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from warplens.cli import main
+from warplens.measure import journal
+from warplens.measure.agree import FIXED, MEMORY, Pair, agree, promised, told
+from warplens.measure.samples import Samples
+
+DATA = Path(__file__).parents[2] / "data/h200"
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Samples]:
+    names = ("measured", "measured_third")
+    return {name: Samples(journal.read(DATA / f"{name}.jsonl.gz")) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("key", "percent"),
+    [
+        ("operations.fadd.latency_cycles", FIXED),
+        ("operations.mufu_rsq.peak_ops_per_cycle_per_scheduler", FIXED),
+        ("tensor.group_f16_256.peak_flops_per_cycle_per_sm", FIXED),
+        ("instructions.fp32.latency_to.sfu", FIXED),
+        ("instructions.load.latency_cycles", MEMORY),
+        ("bandwidth.dram_read_16.bytes_per_second", MEMORY),
+        ("cache.l2_latency_cycles", MEMORY),
+        ("operations.fadd.at_90_percent_warps_per_scheduler", None),
+        ("latency_distribution.6.max_cycles", None),
+        ("launch.round_trip_seconds", None),
+    ],
+)
+def test_what_is_promised(key: str, percent: float | None) -> None:
+    assert promised(key) == percent
+
+
+def test_a_pair_says_how_far_it_is_apart() -> None:
+    assert Pair("a", 102.0, 100.0, 1.0).percent == pytest.approx(2)
+    assert not Pair("a", 102.0, 100.0, 1.0).agrees
+    assert Pair("a", 102.0, 100.0, 3.0).agrees
+    assert Pair("a", 200.0, 100.0).agrees  # nothing was promised
+    assert not Pair("a", 1.0, 0.0, 1.0).agrees
+
+
+def test_a_run_agrees_with_itself(runs: dict[str, Samples]) -> None:
+    pairs = agree(runs["measured"], runs["measured"])
+    assert len(pairs) > 500 and all(pair.agrees for pair in pairs)
+
+
+def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
+    assert len({run.head["facts"]["uuid"] for run in runs.values()}) == len(runs)
+
+
+def test_two_gpus_agree_but_for_what_has_its_reason(runs: dict[str, Samples]) -> None:
+    pairs = agree(*runs.values())
+    fixed = [pair for pair in pairs if pair.promised_percent == FIXED]
+    memory = [pair for pair in pairs if pair.promised_percent == MEMORY]
+    assert len(fixed) > 180 and len(memory) > 90
+    assert [pair.key for pair in pairs if not pair.agrees and not pair.why] == []
+    assert sum(pair.agrees for pair in fixed) >= 0.97 * len(fixed)
+    assert sum(pair.agrees for pair in memory) >= 0.85 * len(memory)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(DATA / "measured.jsonl.gz"), str(DATA / "measured_third.jsonl.gz")]
+    assert main(["machine", "agree", *files]) == 0
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("fixed latencies and peak rates: ") and first.endswith(" agree within 1 %")
+    assert second.endswith(" agree within 3 %")
+    assert all(line.startswith("  ") and line.endswith(")") for line in rest)  # each with its reason
+    assert main(["machine", "agree", *files, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"key", "values", "percent", "promised_percent", "agrees", "why"} == set(found[0])
+
+
+def test_reasons_are_told() -> None:
+    lines = list(told([Pair("contention.a_cycles", 707.0, 682.0, MEMORY), Pair("a", 1.0, 1.0, FIXED)]))
+    assert lines[:2] == [
+        "fixed latencies and peak rates: 1 of 1 agree within 1 %",
+        "memory rates and latencies: 0 of 1 agree within 3 %",
+    ]
+    assert lines[2].startswith("  contention.a_cycles: 707 and 682, +3.7 %")
