@@ -176,14 +176,19 @@ def _access(
     load = x.kind == at.LOAD
     memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
     extra = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
-    l1_hit = column["l1_hit_sectors"] / sectors if sectors and load else 0.0
-    l2_hit = column["l2_hit_sectors"] / asked if asked and load else 0.0
+    lines = max(1.0, column["lines"] / requests)
+    l1_hit, l2_hit = 0.0, 0.0
+    if load and sectors:  # a request waits for the last of its lines: all of them have to hit
+        by_line = column["l1_hit_sectors"] / sectors
+        l1_hit = by_line**lines
+        passing = max(1.0, lines * (1 - by_line) / max(1e-9, 1 - l1_hit))
+        l2_hit = (column["l2_hit_sectors"] / asked) ** passing if asked else 0.0
     beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
     far = max(1e-9, beyond * (1 - l2_hit))
     l1_hit = 1 - share * (1 - l1_hit)
     return {
         # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
-        "passes": share * max(1.0, (wavefronts + _second_line(wavefronts, column["lines"] / requests)) / interval),
+        "passes": share * max(1.0, (wavefronts + _second_line(wavefronts, lines)) / interval),
         "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
         "l1_hit": l1_hit,
         "l2_hit": l2_hit,
