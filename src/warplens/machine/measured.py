@@ -51,7 +51,7 @@ class Bandwidth(Section, frozen=True):
 
 
 class Scattered(Section, frozen=True):
-    """Rates of accesses that lie alone: to halves of lines in DRAM (64 bytes each), to sectors in L2 (32 bytes each).
+    """Rates of accesses that lie alone: loads of halves of lines from DRAM (64 bytes each), all others of sectors (32).
 
     `partial`: stores that fill a part of a sector.
     """
