@@ -36,7 +36,8 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     `cycles` and `seconds` are the kernel's duration; for a steady-state workload, what one SM spends per
     body. A model that only says how many warps are needed has None there. `limits` are the cycles that each
-    limit alone would take. `flags` say in words what is physically impossible about the answer.
+    limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `flags` say in
+    words what is physically impossible about the answer.
     """
 
     model: str
@@ -52,6 +53,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     throughput_warps_per_cycle: Number | None = None
     work: Work | None = None
     limits: dict[str, Number] = {}
+    parts: dict[str, Number] = {}
     terms: dict[str, Term] = {}
     notes: list[str] = []
     flags: list[str] = []
@@ -94,6 +96,7 @@ def answer(
     bounds: dict[str, Any] | str,
     terms: dict[str, Term],
     limits: dict[str, Number] | None = None,
+    parts: dict[str, Number] | None = None,
     needed: Number | None = None,
     clock_hz: float | None = None,
     notes: list[str] | None = None,
@@ -128,6 +131,7 @@ def answer(
             clock,
         ),
         limits={name: plain(value) for name, value in (limits or {}).items()},
+        parts={name: plain(value) for name, value in (parts or {}).items()},
         terms={name: Term(plain(t.value), t.unit, t.equation) for name, t in terms.items()},
         notes=notes or [],
     )

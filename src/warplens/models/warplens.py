@@ -27,7 +27,7 @@ from warplens.models.limits import SECTOR_BYTES, dram_cycles, l2_cycles, unit_cy
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
 from warplens.simulate.from_program import from_program
-from warplens.simulate.simulation import simulate
+from warplens.simulate.simulation import Simulation, simulate
 from warplens.simulate.units import units
 
 NAME = "warplens"
@@ -60,12 +60,17 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     cycles = max(slowest, latency)
     notes: list[str] = []
+    start = start_cycles(machine, min(blocks, sms * resident))
+    most = max(limits, key=lambda name: float(limits[name]))
+    parts = {"launch": start, _PARTS.get(most, "issue"): cycles}
     if simulated:
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
         terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
         cycles, notes = max(slowest, run.cycles * spread.longer), [*run.notes]
-    start = start_cycles(machine, min(blocks, sms * resident))
+        parts = {"launch": start, **_stack(run, profile, levels, spread.longer)}
+        part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
+        parts[part] = parts.get(part, 0.0) + cycles - run.cycles * spread.longer
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,
@@ -74,9 +79,27 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         cycles=cycles + start,
         bounds={name: value >= 0.999 * max(slowest, latency) for name, value in limits.items()},
         limits=limits,
+        parts={name: value for name, value in parts.items() if value},
         terms={**terms, "launch": Term(start, "cycles")},
         notes=notes,
     )
+
+
+# Which part of the time a limit belongs to, and a stall by Nsight's name.
+_PARTS = {"dram bandwidth": "dram", "l2 bandwidth": "l2", "l1 misses": "l2", "shared memory and l1": "shared memory",
+          "latency": "dependency"}  # fmt: skip
+_STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispatch": "issue", "wait": "dependency",
+           "branch_resolving": "dependency", "short_sb": "shared memory", "mio": "shared memory", "lg": "l1",
+           "barrier": "barriers"}  # fmt: skip
+
+
+def _stack(run: Simulation, profile: Profile, levels: Levels, longer: float) -> dict[str, float]:
+    """Return what the simulated time is made of: a warp's cycles by what it waits for; memory by its levels."""
+    made: dict[str, float] = {}
+    for reason, share in run.stalls.items():
+        for part, of_it in [(_STALLS[reason], 1.0)] if reason in _STALLS else levels.shares(profile):
+            made[part] = made.get(part, 0.0) + share * of_it * run.cycles
+    return made | {"tail": run.cycles * (longer - 1)}
 
 
 def start_cycles(machine: Machine, first_blocks: float) -> float:
@@ -169,6 +192,14 @@ class Levels(Struct, frozen=True):
             x = min(0.98 * c.c_bytes_per_second, SECTOR_BYTES * profile.total("l2_sectors") / seconds)
             l2 = max(l2, c.a_cycles + c.b_cycles * x / (c.c_bytes_per_second - x))
         return Levels(machine.cache.l1_latency_cycles or l2, l2, dram)
+
+    def shares(self, profile: Profile) -> list[tuple[str, float]]:
+        """Return how the time that is waited for memory falls to its levels: sectors by where they are found."""
+        asked, found = profile.total("l2_sectors"), profile.total("l2_hit_sectors")
+        times = {"l1": profile.total("l1_hit_sectors") * self.l1, "l2": found * self.l2,
+                 "dram": (asked - found) * self.dram}  # fmt: skip
+        total = sum(times.values())
+        return [(level, time / total) for level, time in times.items()] if total else [("dram", 1.0)]
 
 
 def warp_cycles(

@@ -8,6 +8,8 @@ saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
     dram bandwidth   97.9 us  ██████████████████████
     latency          31.2 us  ███████
 
+  the time is made of: dram 92 %, dependency 4 %, launch 3 %, issue 1 %
+
   per warp 22 instructions; DRAM reads 268 MB and writes 134 MB; L1 hits 33 %, L2 hits 33 %
   counted from 11 of 32,768 blocks, all alike
 """
@@ -47,10 +49,19 @@ def answer(
     parts.append(time)
     parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     parts += ["", Text("  alone, each limit would take"), *bars(p), ""]
+    if p.parts:
+        parts += [Text(f"  {made_of(p)}"), ""]
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes)]
     return [*parts, *span(c)[1:]]
+
+
+def made_of(p: Prediction) -> str:
+    """Say what the time is made of, the largest part first."""
+    total = float(p.cycles or 1.0)
+    shares = sorted(((float(cycles) / total, name) for name, cycles in p.parts.items()), reverse=True)
+    return "the time is made of: " + ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
 
 
 def counted(profile: Profile) -> list[str]:
