@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from warplens.cli import main
@@ -117,6 +118,38 @@ def test_sizes_are_those_that_the_driver_reports(h200: Machine, samples: Samples
     assert h200.chip.sm_count == a["sm_count"]
     pins = a["memory_clock_khz"] * 1e3 * 2 * a["memory_bus_bits"] / 8
     assert h200.memory.pin_bytes_per_second == pytest.approx(pins, rel=0.01)
+
+
+def test_caches_hold_what_the_driver_says(h200: Machine, samples: Samples) -> None:
+    """Latency leaves that of L1 before its 256 KiB are full; at L2's size it is half way from L2 to DRAM."""
+
+    def chase(entry: str) -> dict[int, float]:
+        found = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "bytes")
+        return {size: found[size].median for size in sorted(found)}
+
+    first, total = chase("chase.l1"), h200.cache.l1_bytes
+    assert total is not None
+    held = max(size for size, cycles in first.items() if cycles < 1.02 * min(first.values()))
+    assert 0.8 * total < held <= total
+    second, l2 = chase("chase.l2"), samples.head["facts"]["attributes"]["l2_bytes"]
+    half = (second[min(second)] + chase("chase.dram")[1 << 30]) / 2
+    sizes, cycles = list(second), list(second.values())
+    assert float(np.interp(half, cycles, sizes)) == pytest.approx(l2, rel=0.2)
+
+
+def test_carving_out_leaves_the_rest(h200: Machine, samples: Samples) -> None:
+    """The more of the first level is shared memory, the less is left: to the driver's next step."""
+    left = []
+    for percent in (25, 50, 75):
+        entry = f"chase.l1.carved_{percent}"
+        found = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "bytes")
+        left.append(max(size for size, r in found.items() if r.median < 40))
+    assert left == sorted(left, reverse=True) and left[0] > left[-1]
+    total, steps = h200.cache.l1_bytes, h200.sm.shared_steps_bytes
+    assert total is not None and steps is not None
+    for percent, held in zip((25, 50, 75), left, strict=True):
+        step = min(s for s in steps if s >= percent / 100 * max(steps))
+        assert 0.75 * (total - step) < held <= total - step, percent
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:

@@ -75,12 +75,14 @@ class RandomAccess(Section, frozen=True):
 class LaunchCost(Section, frozen=True):
     """What a launch costs beyond its blocks' own time, and how fast blocks are handed out.
 
-    An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it; two events around a kernel add
-    `events_seconds`. In a row of kernels one follows the other after `interval_seconds`. Code, constants and
-    translations are not in the caches when a kernel begins: that takes `cold_start_seconds`.
+    An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it. Two events around a kernel add
+    `events_seconds`: an empty one then seems to take `empty_between_events_seconds`. In a row of kernels one follows
+    the other after `interval_seconds`. Code, constants and translations are not in the caches when a kernel begins:
+    that takes `cold_start_seconds`.
     """
 
     empty_kernel_seconds: Seconds | None = None
+    empty_between_events_seconds: Seconds | None = None
     events_seconds: Seconds | None = None
     interval_seconds: Seconds | None = None
     cold_start_seconds: Seconds | None = None

@@ -43,7 +43,7 @@ def instructions() -> list[Entry]:
         )  # fmt: skip
     made.append(
         Entry("instruction.ldl", (local(), local(True)), plans.chain_sweep,
-              "latency and throughput of local memory that hits in L1", {"register": "r"}, weight=0.5)
+              "latency and throughput of local memory that hits in L1", {"register": "r", "limit": False}, weight=0.5)
     )  # fmt: skip
     return made
 
@@ -179,12 +179,12 @@ def chases() -> list[Entry]:
             Entry(f"chase.{name}", (memory.chase("l1" if first_level else "l2"),), plans_memory.chase_sizes,
                   "latency by footprint and stride, one warp alone", parameters, quick=bool(few), weight=1.5)
         )  # fmt: skip
-    for percent in (25, 50, 75):
+    for shared in (16, 60, 96, 160, 192):
         parameters = {"stride": 128, "sizes": _steps(32 * KIB, 256 * KIB, 4), "quick_sizes": [], "limit": False,
-                      "shared_percent": percent}  # fmt: skip
+                      "shared_bytes": shared * KIB}  # fmt: skip
         made.append(
-            Entry(f"chase.l1.carved_{percent}", (memory.chase("l1"),), plans_memory.chase_sizes,
-                  "latency by footprint with so much of the first level as shared memory", parameters, quick=False)
+            Entry(f"chase.l1.shared_{shared}", (memory.chase("l1"),), plans_memory.chase_sizes,
+                  "latency by footprint where the block has so many KiB of shared memory", parameters, quick=False)
         )  # fmt: skip
     text = "latency of each line from each SM: near and far L2"
     return [

@@ -60,7 +60,7 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
         f"#define ADD(x) {add}\n"
         f"KERNEL({name}, 1024) {{\n{_SHARED_SETUP.replace('WIDTH', str(op.width)) if shared else ''}"
         f"{variables}"
-        f"  PASSES {{\n    START_TIMED\n    TIMED_LOOP\n{body}    UNTIL_TIME\n  }}\n"
+        f"  PASSES {{\n    START_TOGETHER\n    TIMED_LOOP\n{body}    UNTIL_TIME\n  }}\n"
         f"  KEEP(({keep}) == c)\n  record(records, TIMED, done);\n}}\n"
         "#undef LINK\n#undef ADD\n"
     )
@@ -89,7 +89,7 @@ def uniform(name: str, doubled: bool = False) -> Kernel:
 KERNEL({name}_n{links}, 1024) {{
   u32 x = c;
   PASSES {{
-    START_TIMED
+    START_TOGETHER
     TIMED_LOOP UNROLL for (int u = 0; u < {links}; u++) {{ {step} }} UNTIL_TIME
   }}
   KEEP(x == 12345u + (u32)(size >> 32))
@@ -114,7 +114,7 @@ KERNEL(local_n{links}, 1024) {{
   for (u32 i = 0; i < 16; i++) words[i] = first + 4 * ((i + 1) % 16);
   u32 x = first + ((volatile u32 *)out)[16];
   PASSES {{
-    START_TIMED
+    START_TOGETHER
     TIMED_LOOP
       UNROLL for (int u = 0; u < {links}; u++) asm volatile("ld.local.u32 %0, [%0];" : "+r"(x) :: "memory");
     UNTIL_TIME

@@ -48,7 +48,10 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
     if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
         tree.pop("latency_distribution", None)
         sources = {key: s for key, s in sources.items() if not key.startswith("latency_distribution.")}
-    sources = dict(sources)
+    stale = [key for key, source in sources.items() if source.ref.startswith(f"{path}: ")]  # of an earlier derivation
+    for key in stale:
+        _drop(tree, key.split("."))
+    sources = {key: source for key, source in sources.items() if key not in stale}
     other = {n.key: n.value for n in numbers(Samples(journal.read(also)))} if also else {}
     for one in made:
         old = sources.get(one.key)
@@ -88,6 +91,14 @@ def _put(tree: dict[str, Any], keys: list[str], value: Any) -> None:
         else:
             node = node.setdefault(key, [] if following.isdigit() else {})
     node[keys[-1]] = value
+
+
+def _drop(tree: dict[str, Any], keys: list[str]) -> None:
+    """Take a value out of nested tables."""
+    node: Any = tree
+    for key in keys[:-1]:
+        node = node[key]
+    del node[keys[-1]]
 
 
 def _leaves(tree: dict[str, Any], path: str = "") -> Iterator[str]:

@@ -65,6 +65,9 @@ def launches(samples: Samples) -> Iterator[Number]:
     around = samples.one(entry, lambda p, v: v["seconds"], what="nothing")
     yield from number("launch.events_seconds", around, entry, "two events with nothing between them")
     marked = samples.one(entry, lambda p, v: v["seconds"], what="blocks", blocks=sms)
+    yield from number(
+        "launch.empty_between_events_seconds", marked, entry, f"{sms} blocks, queued, from event to event"
+    )
     if marked:
         nothing = around.median if around else 0.0
         how = f"{sms} empty blocks, queued, from event to event, less two events with nothing between; {marked}"

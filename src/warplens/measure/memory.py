@@ -96,7 +96,7 @@ KERNEL({name}, 1024) {{
     x[k] = {start};
   }}
   PASSES {{
-    START_TIMED
+    START_TOGETHER
     u32 tried = 0;
     TIMED_LOOP
       UNROLL for (int u = 0; u < {unroll}; u++)

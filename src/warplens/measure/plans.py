@@ -65,10 +65,14 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
         for warps in chosen(entry, lab, effort):
             try:
                 threads = entry.parameters.get("threads", 0)
-                places = [lab.place(kernel.name, warps, threads=threads) for kernel in (half, double)]
+                limit = entry.parameters.get("limit", True)
+                places = [lab.place(kernel.name, warps, limit=limit, threads=threads) for kernel in (half, double)]
             except Unfit:
                 continue
-            slower = max(1, (stride or 32) // 4) if shared else 1  # accesses to one bank, or to one word, take turns
+            if not limit:
+                for kernel in (half, double):
+                    lab.gpu.carve_out(lab.function(kernel.name), 0)
+            slower = max(1, (stride or 32) * shared // 4)  # accesses to one bank, or to one word, take turns
             size = _CHAIN_CYCLES * slower * half.facts["chains"]
             given = {"a": stride * max(1, shared), "c": _NEVER, "size": size}
             point = {"warps": warps, "stride": stride, "threads": places[0].threads, **half.facts}

@@ -120,6 +120,9 @@ def chase_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
     place = lab.place(kernel.name, 1, limit=entry.parameters.get("limit", True))
     if not entry.parameters.get("limit", True):
         lab.gpu.carve_out(lab.function(kernel.name), 0)
+    if shared := entry.parameters.get("shared_bytes", 0):
+        lab.gpu.allow_shared(lab.function(kernel.name), shared)
+        place = Place(place.blocks_per_sm, place.threads, shared)
     lab.zeros()
     for size in entry.parameters["quick_sizes" if effort.quick else "sizes"]:
         if size + GIB > lab.data_bytes:
@@ -135,10 +138,6 @@ def chase_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
             loads = max(8, min(len(offsets) - 16 if count > most else 4096, 4096) // 8 * 8)
             given = {"size": first, "trips": loads // 8, "b": 0 if count > most else len(offsets)}
             sm = repetition * 37 % lab.facts.sm_count if entry.parameters.get("spread") else 0
-            if shared := entry.parameters.get("shared_percent"):  # the driver leaves what is more than was asked for
-                lab.gpu.carve_out(lab.function(kernel.name), 0)
-                _alone(lab, kernel.name, place, sm, {**given, "trips": 1})
-                lab.gpu.carve_out(lab.function(kernel.name), shared)
             made = _alone(lab, kernel.name, place, sm, given)
             yield {"bytes": size, "stride": stride, "loads": loads, "sm": sm, "repetition": repetition}, kept(made)
 

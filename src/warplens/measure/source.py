@@ -73,12 +73,12 @@ __device__ __forceinline__ void meet(Record *records, u32 nth, u64 *origin) {
   _Pragma("unroll 1") for (u32 pass = 0; pass < 2; pass++, turns = trips, budget = (u32)size)
 // All warps of a block wait for the one that reads the timer.
 #define START if (threadIdx.x < 32) stamp_begin(records); __syncthreads(); c0 = cycles();
-#define START_TOGETHER meet(records, pass + 1, &origin); c0 = cycles();
+// The clock after a barrier may be read before the barrier is passed: a block's time begins where its origin says.
+#define START_TOGETHER meet(records, pass + 1, &origin); c0 = origin;
 #define STOP c1 = cycles();
 #define LOOP _Pragma("unroll 1") for (u32 turn = 0; turn < turns; turn++)
 // For a time: `done` trips end within it, the last one after `ended` cycles. A warp that comes to nothing has had its
-// time all the same: it begins when its block does.
-#define START_TIMED meet(records, pass + 1, &origin); c0 = origin;
+// time all the same: it began when its block did.
 #define TIMED_LOOP done = 0; _Pragma("unroll 1") for (u32 at = 0;;) {
 #define UNTIL_TIME_OR(over) \\
   at = clock32() - (u32)c0; if (at < budget) { done++; ended = at; } if (at >= budget + budget / 2 || (over)) break; }

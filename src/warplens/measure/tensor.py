@@ -67,7 +67,7 @@ KERNEL({name}, 1024) {{
   UNROLL for (int k = 0; k < {chains}; k++)
     UNROLL for (int i = 0; i < {d_count}; i++) d[k][i] = ((volatile {_TYPES[d]} *)out)[threadIdx.x * b + k + i];
   PASSES {{
-    START_TIMED
+    START_TOGETHER
     TIMED_LOOP UNROLL for (int u = 0; u < {links}; u++) {{ {calls} }} UNTIL_TIME
   }}
   {_TYPES[d]} sum = 0;
