@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -49,10 +50,12 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     made = units(machine, min(sms, blocks))
     steps = from_program(code, made, profile, name=workload.name).steps
     busy = {name: c / sms * uneven for name, c in unit_cycles(steps, profile, made).items()}
+    slower = clock_ratio(busy, machine)
+    busy = {name: slower * c for name, c in busy.items()}
     slowest = max([*busy.values(), *chip.values()])
-    latency, levels = _latency_bound(workload, profile, machine, spread.rounds, slowest)
+    latency, levels = _latency_bound(workload, profile, machine, spread.rounds * slower, slowest)
     terms = {
-        "warp latency": Term(latency / spread.rounds, "cycles", "alone on an SM"),
+        "warp latency": Term(latency / spread.rounds / slower, "cycles", "alone on an SM"),
         "rounds": Term(spread.rounds),
         "dram latency": Term(levels.dram, "cycles", "under load"),
         "l2 latency": Term(levels.l2, "cycles", "under load"),
@@ -67,10 +70,15 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
         terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
-        cycles, notes = max(slowest, run.cycles * spread.longer), [*run.notes]
-        parts = {"launch": start, **_stack(run, profile, levels, spread.longer)}
+        on_sm = slower * run.cycles
+        cycles, notes = max(slowest, on_sm * spread.longer), [*run.notes]
+        parts = {"launch": start, **_stack(run, profile, levels, on_sm), "tail": on_sm * (spread.longer - 1)}
         part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
-        parts[part] = parts.get(part, 0.0) + cycles - run.cycles * spread.longer
+        parts[part] = parts.get(part, 0.0) + cycles - on_sm * spread.longer
+    if slower > 1:
+        notes.append(
+            f"matrix instructions: the SMs' clock falls to {(machine.chip.tensor_clock_hz or 0) / 1e9:.2f} GHz"
+        )
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,
@@ -93,13 +101,24 @@ _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispa
            "barrier": "barriers"}  # fmt: skip
 
 
-def _stack(run: Simulation, profile: Profile, levels: Levels, longer: float) -> dict[str, float]:
+def _stack(run: Simulation, profile: Profile, levels: Levels, cycles: float) -> dict[str, float]:
     """Return what the simulated time is made of: a warp's cycles by what it waits for; memory by its levels."""
     made: dict[str, float] = {}
     for reason, share in run.stalls.items():
         for part, of_it in [(_STALLS[reason], 1.0)] if reason in _STALLS else levels.shares(profile):
-            made[part] = made.get(part, 0.0) + share * of_it * run.cycles
-    return made | {"tail": run.cycles * (longer - 1)}
+            made[part] = made.get(part, 0.0) + share * of_it * cycles
+    return made
+
+
+_MATRIX_SHARE = 0.1  # of the time: from here on the tensor cores draw the power that lowers the clock
+
+
+def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
+    """Return how much slower the SMs' clock is than the machine's: matrix instructions lower it."""
+    slow = machine.chip.tensor_clock_hz
+    if slow is None or busy.get("tensor cores", 0.0) < _MATRIX_SHARE * max(busy.values()):
+        return 1.0
+    return machine.chip.clock_hz / slow
 
 
 def start_cycles(machine: Machine, first_blocks: float) -> float:
