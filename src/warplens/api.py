@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens import kernel, machine, models, study
 from warplens.errors import WarplensError
@@ -22,11 +23,11 @@ from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, ModelError
+from warplens.study import Item, KernelValidation, ModelError, confidence
 
 __all__ = [
-    "Analysis", "Comparison", "Curve", "Item", "KernelCall", "Machine", "ModelError", "Number", "Occupancy",
-    "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
+    "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation", "Machine", "ModelError", "Number",
+    "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
     "SimulationOptions", "Workload", "analyse", "analyze", "architecture",
     "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
     "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
@@ -147,7 +148,8 @@ def predict(
     warps_per_sm: Number | None = None,
 ) -> Prediction:
     """Predict a workload's time on a GPU with one model; arrays of numbers broadcast."""
-    return models.predict(_workload(workload), _machine(gpu), model, warps_per_sm=warps_per_sm)
+    w, m = _workload(workload), _machine(gpu)
+    return _with_interval(models.predict(w, m, model, warps_per_sm=warps_per_sm), w, m)
 
 
 def predict_all(
@@ -166,7 +168,7 @@ def compare(
     return Comparison(
         w.name,
         m.id,
-        {name: p for name, p in answers.items() if isinstance(p, Prediction)},
+        {name: _with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)},
         {name: p for name, p in answers.items() if isinstance(p, str)},
     )
 
@@ -262,10 +264,27 @@ def validate(gpu: str = DEFAULT_GPU, *, simulated: bool = False) -> list[ModelEr
 
 
 def validate_kernels(
-    gpu: str = DEFAULT_GPU, models: list[str] | None = None, progress: Callable[[str], None] | None = None
-) -> list[study.KernelError]:
-    """Return each model's error over the measured kernels, on those it may be tuned by and on the test set."""
-    return study.validate_kernels(gpu, models, progress)
+    gpu: str = DEFAULT_GPU,
+    models: list[str] | None = None,
+    *,
+    every: int = 1,
+    processes: int = 1,
+    watch: Callable[[int, int], None] | None = None,
+) -> KernelValidation:
+    """Hold each model against the measured kernels, those it may be tuned by and the test set apart.
+
+    `every` n-th launch only; by several `processes`, from a script with a main guard; `watch` is told how many of how
+    many launches are done.
+    """
+    return study.validate_kernels(gpu, models, every=every, processes=processes, watch=watch)
+
+
+def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Prediction:
+    """Add how sure the prediction is, or why that is not known."""
+    found = confidence.interval(p, workload, gpu)
+    if isinstance(found, str):
+        return replace(p, interval_about=found)
+    return replace(p, interval_seconds=(found.low, found.high), interval_about=found.about)
 
 
 def _workload(given: Workload | str | Path) -> Workload:

@@ -13,7 +13,8 @@ import pytest
 
 import warplens as wl
 from warplens.errors import WarplensError
-from warplens.study.kernels import is_test, rank_correlation
+from warplens.study.kernel_errors import rank_correlation
+from warplens.study.kernels import is_test
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from warplens import api, study
+from warplens.cli import validation
+from warplens.cli.output import show as _show
+from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import write_whole
 from warplens.kernel import Workload
@@ -41,15 +35,6 @@ def run(args: argparse.Namespace) -> int:
     name = args.command + (f"_{args.verb}" if hasattr(args, "verb") else "")
     command: Any = _show_ if name == "show" else globals()[f"_{name}"]
     return int(command(args) or 0)
-
-
-def _show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -> None:
-    if args.json:
-        print(to_json(data))
-        return
-    console = terminal.console()
-    for part in parts:  # plain text goes out as it is: no markup, no wrapping
-        console.out(part, highlight=False) if isinstance(part, str) else console.print(part)
 
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
@@ -129,16 +114,6 @@ def _analyze(args: argparse.Namespace) -> None:
     for what, path in (("workload", args.save), ("report", args.html)):
         if path and not args.json:
             print(f"{what}: {path}")
-
-
-@contextlib.contextmanager
-def _watching(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on stderr, when someone is looking, what is being done and since when."""
-    console = terminal.console().__class__(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda text: progress.update(task, description=f"{what}: {text}")
 
 
 def _occupancy(args: argparse.Namespace) -> None:
@@ -349,14 +324,7 @@ def _reproduce(args: argparse.Namespace) -> None:
 
 
 def _validate(args: argparse.Namespace) -> None:
-    machine = api.load_machine(args.gpu)
-    if args.kernels:
-        names = None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
-        with _watching("validating") as say:
-            found = api.validate_kernels(machine.id, names, say)
-        return _show(args, {"gpu": machine.id, "kernels": found}, terminal.kernel_errors(found, machine))
-    errors = api.validate(machine.id, simulated=args.simulate)
-    return _show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
+    return validation.run(args)
 
 
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:

@@ -86,15 +86,24 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     _json(reproduce)
 
-    validate = commands.add_parser("validate", help="each model's error over the measurements that ship")
-    validate.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
-    validate.add_argument("--simulate", action="store_true", help="the simulator too (a minute or two)")
-    validate.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
-    validate.add_argument(
-        "--models", metavar="NAME[,NAME]", help="with --kernels: only these (default: all but the simulated `warplens`)"
-    )
-    _json(validate)
+    _validate_command(commands)
     return top
+
+
+def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    command = commands.add_parser("validate", help="each model's error over the measurements that ship")
+    command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
+    command.add_argument("--simulate", action="store_true", help="for the mixes: the simulator too (a minute or two)")
+    command.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
+    kernels = command.add_argument_group("with --kernels")
+    kernels.add_argument("--models", metavar="NAME[,NAME]", help="only these (default: all; `warplens` takes minutes)")
+    kernels.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
+    kernels.add_argument("--calibrate", action="store_true", help="keep the train set's errors for intervals")
+    kernels.add_argument("--every", type=int, metavar="N", help="only every N-th launch")
+    kernels.add_argument("--processes", type=int, metavar="N", help="processes that predict (default: 2)")
+    kernels.add_argument("--unblind", action="store_true", help="name launches of the test set too: when no model is "
+                         "to be changed any more")  # fmt: skip
+    _json(command)
 
 
 def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -36,8 +36,9 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     `cycles` and `seconds` are the kernel's duration; for a steady-state workload, what one SM spends per
     body. A model that only says how many warps are needed has None there. `limits` are the cycles that each
-    limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `flags` say in
-    words what is physically impossible about the answer.
+    limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `interval_seconds` is
+    what we are 90 % sure of (study/confidence.py), `interval_about` what that rests on, or why there is none. `flags`
+    say in words what is physically impossible about the answer.
     """
 
     model: str
@@ -57,6 +58,8 @@ class Prediction(Struct, frozen=True, kw_only=True):
     terms: dict[str, Term] = {}
     notes: list[str] = []
     flags: list[str] = []
+    interval_seconds: tuple[float, float] | None = None
+    interval_about: str = ""
 
     @property
     def bound(self) -> Any:

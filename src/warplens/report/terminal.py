@@ -24,7 +24,7 @@ from warplens.api import Comparison
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.models import Curve, Prediction
-from warplens.study import Item, KernelError, ModelError, Row
+from warplens.study import Item, ModelError, Row
 from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
@@ -70,6 +70,8 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     else:
         what = "" if p.per in ("kernel", "program") else f" per {p.per}"
         answer = Text(f"  {seconds(float(p.seconds))}{what}", "bold green")
+        if p.interval_seconds is not None:
+            answer.append(f", {sure(p.interval_seconds)}", "bold default")
         answer.append(f"   ({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}", "not bold default")
         answer.append(f"      limited by: {p.bound}", "bold default")
         parts.append(answer)
@@ -90,6 +92,13 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     rows = [[name, number(float(t.value), 6), t.unit, t.equation] for name, t in p.terms.items()]
     parts += ["", table(["term", "value", "unit", "equation"], rows, {1})]
     return parts
+
+
+def sure(interval: tuple[float, float]) -> str:
+    """Say what we are 90 % sure of; the unit stands once where both ends have the same."""
+    low, high = (seconds(x, 3) for x in interval)
+    (at, unit), (_, other) = low.split(), high.split()
+    return f"90 % sure of {at if unit == other else low} to {high}"
 
 
 def bars(p: Prediction) -> list[RenderableType]:
@@ -215,26 +224,6 @@ def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
     ]  # fmt: skip
     headers = ["model", "points", "mean error", "median", "worst", "at", "unphysical"]
     return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 4, 6})]
-
-
-def kernel_errors(found: list[KernelError], machine: Machine) -> list[RenderableType]:
-    """Render the accuracy over measured kernels, the most accurate on the test set first."""
-    test = [e for e in found if e.part == "test"]
-    if not test:
-        return [Text("no model gives a time for a measured kernel", "bold red")]
-    best = test[0]
-    lead = (
-        f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.launches} launches "
-        "of the test set"
-    )
-    rows: list[list[RenderableType]] = [
-        [e.model, e.part, str(e.launches), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
-         f"{e.bias_percent:+.1f} %", f"{e.within_20_percent:.0f} %", f"{e.rank_correlation:.3f}",
-         f"{e.worst_percent:+.0f} %", e.worst_at]
-        for e in found
-    ]  # fmt: skip
-    headers = ["model", "set", "launches", "mean error", "median", "bias", "within 20 %", "rank", "worst", "at"]
-    return [Text(lead, "bold"), "", table(headers, rows, {2, 3, 4, 5, 6, 7, 8})]
 
 
 def verdicts(totals: dict[str, int]) -> Text:

@@ -2,10 +2,10 @@
 
 from warplens.study.catalogue import item_ids, reproduce
 from warplens.study.item import Grid, Item, Plot, Row, Series, counts
-from warplens.study.kernels import KernelError, validate_kernels
+from warplens.study.kernel_errors import KernelError, KernelValidation, validate_kernels
 from warplens.study.validation import ModelError, validate
 
 __all__ = [
-    "Grid", "Item", "KernelError", "ModelError", "Plot", "Row", "Series", "counts", "item_ids", "reproduce", "validate",
-    "validate_kernels",
+    "Grid", "Item", "KernelError", "KernelValidation", "ModelError", "Plot", "Row", "Series", "counts", "item_ids",
+    "reproduce", "validate", "validate_kernels",
 ]  # fmt: skip

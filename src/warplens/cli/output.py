@@ -1,0 +1,56 @@
+"""What commands print: JSON or the parts of an answer, and on stderr, when someone is looking, how far they are."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from warplens.report import terminal
+from warplens.report.data import to_json
+
+
+def show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -> None:
+    """Print the data where JSON is asked for, else the parts."""
+    if args.json:
+        print(to_json(data))
+        return
+    console = terminal.console()
+    for part in parts:  # plain text goes out as it is: no markup, no wrapping
+        console.out(part, highlight=False) if isinstance(part, str) else console.print(part)
+
+
+@contextlib.contextmanager
+def watching(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on stderr, when someone is looking, what is being done and since when."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    console = _stderr()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text: progress.update(task, description=f"{what}: {text}")
+
+
+@contextlib.contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on stderr, when someone is looking, a bar: how many of how many are done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = _stderr()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _stderr() -> Console:
+    return terminal.console().__class__(stderr=True)

@@ -1,0 +1,53 @@
+"""`warplens validate`: the models against the measurements that ship."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warplens import api
+from warplens.cli.output import counting, show
+from warplens.errors import WarplensError
+from warplens.files import write_whole
+from warplens.report import terminal, validation
+from warplens.study import confidence
+from warplens.study.kernel_errors import OURS
+
+_OF_KERNELS = ("models", "html", "calibrate", "unblind", "every", "processes")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Validate as the options say."""
+    machine = api.load_machine(args.gpu)
+    if not args.kernels:
+        for option in _OF_KERNELS:
+            if getattr(args, option):
+                raise WarplensError(f"--{option} is for --kernels")
+        errors = api.validate(machine.id, simulated=args.simulate)
+        return show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
+    every, processes = (_positive(args, name, default) for name, default in (("every", 1), ("processes", 2)))
+    if args.calibrate and (every > 1 or args.models):
+        raise WarplensError("--calibrate takes all launches and our own models: leave out --every and --models")
+    names = list(OURS) if args.calibrate else _names(args)
+    with counting("predicting") as watch:
+        found = api.validate_kernels(machine.id, names, every=every, processes=processes, watch=watch)
+    if args.html:
+        write_whole(Path(args.html), validation.page(found, machine))
+    if args.calibrate:
+        confidence.save(confidence.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
+    show(args, validation.data(found, unblind=args.unblind), validation.answer(found, machine, unblind=args.unblind))
+    for what, path in (("pictures", args.html), ("calibration", confidence.FILE if args.calibrate else None)):
+        if path and not args.json:
+            print(f"{what}: {path}")
+    return None
+
+
+def _names(args: argparse.Namespace) -> list[str] | None:
+    return None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
+
+
+def _positive(args: argparse.Namespace, name: str, default: int) -> int:
+    value = getattr(args, name)
+    if value is not None and value < 1:
+        raise WarplensError(f"--{name} takes a whole number from 1 on, not {value}")
+    return default if value is None else int(value)

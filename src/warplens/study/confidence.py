@@ -1,0 +1,190 @@
+"""How sure a prediction is: an interval from the measured errors of similar launches.
+
+Similar is what is limited by the same part of the machine and takes about as long. The errors, log(predicted/measured),
+are those of the train set (study/kernels.py); they ship as a small file, made by
+`warplens validate --kernels --calibrate`. The interval holds the middle 90 % of them, by conformal quantiles: with n
+errors, the k-th smallest and the k-th largest, k = floor((n + 1) 5 %), so that a launch drawn like them falls
+outside either end in at most 5 % of cases. Where similar launches are too few for that, less similar ones count
+too. Launches of the kernel that is asked about never count: it is judged as if it had not been measured.
+
+The interval is widened by what else is not known: the sampling error of the emulated counts, and the shares of
+instructions and addresses that the emulator did not know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from warplens.errors import FileError
+from warplens.files import read_text, write_whole
+from warplens.kernel import Workload
+from warplens.machine import Machine
+from warplens.models import Prediction
+from warplens.study.kernels import PARTS, Part
+from warplens.study.points import Point, uncertainty
+
+FILE = Path(__file__).parent / "files" / "confidence.json"
+SURE = 0.9
+_TAIL = (1 - SURE) / 2
+FEWEST = round(1 / _TAIL) - 1  # errors from which on a quantile of the tail exists
+SHORT_SECONDS = 10e-6
+_NORMAL = 1.6449  # standard errors that leave 5 % on either side
+_MEMORY = frozenset(("dram bandwidth", "l2 bandwidth", "l1 misses"))
+
+
+class Residual(Struct, frozen=True, array_like=True):
+    """The error of one launch of the train set: its function, what limits it, seconds, log(predicted/measured)."""
+
+    function: str
+    bound: str
+    seconds: float
+    log_ratio: float
+
+
+class Calibration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The measured errors by model, on one machine."""
+
+    format: int = 1
+    gpu: str
+    command: str
+    models: dict[str, list[Residual]]
+
+
+class Interval(Struct, frozen=True):
+    """Low and high in seconds, and what it rests on."""
+
+    low: float
+    high: float
+    about: str
+
+
+class Coverage(Struct, frozen=True):
+    """Of how many launches of a set the interval held the measured time; its width as high over low, median."""
+
+    model: str
+    part: Part
+    launches: int
+    covered_percent: float
+    median_width: float
+
+
+def interval(p: Prediction, workload: Workload, machine: Machine) -> Interval | str:
+    """Return the 90 % interval of a prediction, or why there is none."""
+    known = shipped()
+    if machine.id != known.gpu:
+        return f"no interval: errors were measured on the {known.gpu.upper()} only"
+    if p.model not in known.models:
+        return f"no interval: {p.model} was not calibrated; {', '.join(known.models)} were"
+    if p.seconds is None or np.ndim(p.seconds) or p.per != "kernel":
+        return "no interval: it is for one launch with a time"
+    error, unknown = uncertainty(workload)
+    seconds = float(p.seconds)
+    return around(seconds, str(p.bound), workload.name, known.models[p.model], error, unknown)
+
+
+def around(
+    seconds: float, bound: str, function: str, known: Sequence[Residual], error: float = 0.0, unknown: float = 0.0
+) -> Interval | str:
+    """Return the interval around a time, from the errors of others; `error` and `unknown` widen it."""
+    chosen, about = similar(known, bound, seconds, function)
+    if len(chosen) < FEWEST:
+        return f"no interval: {len(chosen)} measured launches of other kernels are too few"
+    low, high = tails([r.log_ratio for r in chosen])
+    more = -math.log(max(1e-3, 1 - unknown))
+    slow = math.hypot(min(0.0, low), _NORMAL * error) + more  # the prediction may be too short by so much
+    fast = math.hypot(max(0.0, high), _NORMAL * error) + more
+    return Interval(seconds * math.exp(-fast), seconds * math.exp(slow), f"{len(chosen)} measured launches {about}")
+
+
+def tails(errors: Sequence[float]) -> tuple[float, float]:
+    """Return the conformal 5 % and 95 % quantiles; there must be FEWEST errors or more."""
+    ordered = sorted(errors)
+    k = math.floor((len(ordered) + 1) * _TAIL + 1e-9)
+    return ordered[k - 1], ordered[-k]
+
+
+def similar(known: Sequence[Residual], bound: str, seconds: float, function: str) -> tuple[list[Residual], str]:
+    """Return the errors of the most similar launches of other kernels that are enough, and what they have in common."""
+    others = [r for r in known if r.function != function]
+    part, short = limited_by(bound), seconds < SHORT_SECONDS
+    size = "under 10 us" if short else "of 10 us or more"
+    as_long = [r for r in others if (r.seconds < SHORT_SECONDS) == short]
+    for chosen, about in (
+        ([r for r in as_long if r.bound == bound], f"limited by {bound}, {size}"),
+        ([r for r in as_long if limited_by(r.bound) == part], f"limited by {part}, {size}"),
+        ([r for r in others if limited_by(r.bound) == part], f"limited by {part}"),
+    ):
+        if len(chosen) >= FEWEST:
+            return chosen, about
+    return others, "of all kinds"
+
+
+def limited_by(bound: str) -> str:
+    """Return the part of the machine that a bound belongs to: latency, memory, or the units of an SM."""
+    return "latency" if bound == "latency" else "memory" if bound in _MEMORY else "units of an SM"
+
+
+def residuals(made: Iterable[Point]) -> list[Residual]:
+    """Return the errors of the train set."""
+    return [
+        Residual(p.function, p.bound, float(f"{p.seconds:.4g}"), round(p.log_ratio, 4))
+        for p in made
+        if p.part == "train"
+    ]
+
+
+def coverage(made: Sequence[Point]) -> list[Coverage]:
+    """Return how often the intervals of one run's points hold, each kernel judged by the others of the train set."""
+    known, found = residuals(made), []
+    for part in PARTS:
+        held, widths = [], []
+        for p in made:
+            if p.part != part:
+                continue
+            it = around(p.seconds, p.bound, p.function, known, p.sampling_error, p.unknown)
+            if isinstance(it, Interval):
+                held.append(it.low <= p.measured_seconds <= it.high)
+                widths.append(it.high / it.low)
+        if held:
+            share, width = 100 * float(np.mean(held)), float(np.median(widths))
+            found.append(Coverage(made[0].run, part, len(held), share, width))
+    return found
+
+
+def calibrate(gpu: str, made: Sequence[Point], command: str) -> Calibration:
+    """Make the calibration of all runs among the points."""
+    runs = dict.fromkeys(p.run for p in made)
+    return Calibration(gpu=gpu, command=command, models={n: residuals(p for p in made if p.run == n) for n in runs})
+
+
+def save(made: Calibration, path: Path = FILE) -> None:
+    """Write the calibration, one launch a line, so that a change can be read."""
+    head = msgspec.to_builtins(made)
+    models = ",\n".join(
+        f'"{name}": [\n' + ",\n".join(msgspec.json.encode(r).decode() for r in rows) + "\n]"
+        for name, rows in made.models.items()
+    )
+    about = ",\n".join(f'"{key}": {msgspec.json.encode(head[key]).decode()}' for key in ("format", "gpu", "command"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, "{\n" + about + ',\n"models": {\n' + models + "\n}\n}\n")
+
+
+def load(path: Path) -> Calibration:
+    """Read a calibration."""
+    try:
+        return msgspec.json.decode(read_text(path), type=Calibration)
+    except msgspec.DecodeError as error:
+        raise FileError(f"{path}: {error}") from None
+
+
+@cache
+def shipped() -> Calibration:
+    """Return the calibration that ships with warplens."""
+    return load(FILE)

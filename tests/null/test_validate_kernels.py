@@ -1,0 +1,131 @@
+"""The instrument that judges models on measured kernels: statistics of made-up points, commands on real ones."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from warplens.cli import main
+from warplens.errors import WarplensError
+from warplens.machine import load_machine
+from warplens.report import validation
+from warplens.study.kernel_errors import agreement, errors, groups, judged, rank_correlation, validate_kernels
+from warplens.study.kernels import is_test, launches
+from warplens.study.points import Point, Run, alpha, points
+
+TRAIN, TEST = "saxpy", next(name for name in map(str, range(99)) if is_test(name))
+
+
+def made(
+    run: str, ratio: float, part: str = "train", name: str = "k", bound: str = "latency", at: float = 1e-4
+) -> Point:
+    return Point(
+        run=run, launch=f"{name}.v", kernel=name, function=name, part=part, family="made up", bound=bound,  # type: ignore[arg-type]
+        seconds=ratio * at, measured_seconds=at, alpha=8.0,
+    )  # fmt: skip
+
+
+def test_statistics_of_three_points() -> None:
+    (e,) = errors([made("m", 1.1, at=1e-5), made("m", 0.7, at=1e-4, name="far"), made("m", 1.0, at=1e-3)])
+    assert e.mean_percent == pytest.approx((10 + 30 + 0) / 3)
+    assert e.median_percent == pytest.approx(10)
+    assert e.bias_percent == pytest.approx((10 - 30 + 0) / 3)
+    assert e.within_20_percent == pytest.approx(100 * 2 / 3)
+    assert e.rank_correlation == pytest.approx(1) and (e.worst_at, e.kernels) == ("far.v", 2)
+    assert e.worst_percent == pytest.approx(-30)
+
+
+def test_ranks_that_are_equal_share_their_mean() -> None:
+    # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5/4, variances 4.5/4 and 5/4
+    assert rank_correlation(np.array([1.0, 2, 2, 3]), np.array([1.0, 2, 3, 4])) == pytest.approx(
+        4.5 / math.sqrt(4.5 * 5)
+    )
+    assert rank_correlation(np.array([1.0, 1]), np.array([1.0, 2])) == 0
+
+
+def test_the_best_on_the_test_set_comes_first_and_no_test_launch_is_named() -> None:
+    found = errors(
+        [made("good on train", 1.0), made("good on train", 2.0, "test"), made("other", 1.5), made("other", 1.2, "test")]
+    )
+    assert [(e.model, e.part) for e in found][:2] == [("other", "test"), ("other", "train")]
+    assert all(e.worst_at == "" for e in found if e.part == "test")
+
+
+def test_groups_of_the_test_set_have_three_launches_or_more() -> None:
+    few = [made("m", 1.1, "test", bound="issue")] * 2 + [made("m", 1.1, "test", bound="latency")] * 3
+    found = groups([*few, made("m", 1.3, bound="issue")], lambda p: p.bound)
+    assert [(e.group, e.part, e.launches) for e in found] == [("latency", "test", 3), ("issue", "train", 1)]
+
+
+def test_agreement_counts_launches_where_both_speak() -> None:
+    both = [made("warplens", 1.0, name=n) for n in "ab"] + [made("warplens-fast", 1.04, name="a")]
+    (found,) = agreement([*both, made("warplens-fast", 1.2, name="b"), made("warplens-fast", 9.0, name="c")])
+    assert (found.launches, found.within_5_percent) == (2, 50)
+    assert found.mean_percent == pytest.approx((4 + 20) / 2)
+
+
+def test_json_holds_single_launches_of_the_train_set_only() -> None:
+    found = judged("h200", [made("warplens", 1.2), made("warplens", 3.0, "test", "secret")])
+    assert [p["launch"] for p in validation.data(found)["points"]] == ["k.v"]
+    assert [p.launch for p in validation.data(found)["worst"]] == ["k.v"]
+    assert "secret.v" in [p["launch"] for p in validation.data(found, unblind=True)["points"]]
+
+
+def test_pictures_have_all_points_and_the_diagonal() -> None:
+    some = [made("warplens", 1.2), made("warplens", 0.9, "test", at=1e-5)]
+    plot = validation.against_measured("warplens", some)
+    diagonal = next(s for s in plot.series if s.name == "as measured")
+    assert diagonal.x == diagonal.y == pytest.approx([10, 100])
+    assert [(s.name, len(s.x)) for s in plot.series][:2] == [("train", 1), ("test", 1)]
+    (train, test) = validation.against_alpha("warplens", some).series
+    assert train.x == [8.0] and train.y == pytest.approx([20]) and test.y == pytest.approx([-10])
+
+
+def test_points_of_processes_are_those_of_one() -> None:
+    some, gpu = launches()[::150], load_machine("h200")
+    runs, seen = [Run("r", "roofline", gpu), Run("silent", "cuda-guide", gpu)], list[tuple[int, int]]()
+    one = points(some, runs, watch=lambda done, total: seen.append((done, total)))
+    assert points(some, runs, processes=2) == one
+    assert [p.launch for p in one] == [x.name for x in some] and {p.run for p in one} == {"r"}
+    assert seen == [(i + 1, len(some)) for i in range(len(some))]
+    assert all(p.alpha == alpha(x.workload) for p, x in zip(one, some, strict=True))
+
+
+def test_families_are_folders_of_examples() -> None:
+    by_name = {x.name: x.family for x in launches()}
+    assert by_name["saxpy"] == "saxpy" and by_name["softmax_warp"] == "today/neural" and by_name["bank"] == "access"
+
+
+def test_the_command_and_its_json(capsys: pytest.CaptureFixture[str]) -> None:
+    some = ("--models", "warplens-fast,roofline", "--every", "8", "--processes", "1")
+    assert main(["validate", "--kernels", *some]) == 0
+    out = capsys.readouterr().out
+    assert "warplens-fast, by what limits" in out and "the 90 % interval of warplens-fast" in out
+    assert max(map(len, out.splitlines())) <= 110
+    assert main(["validate", "--kernels", *some, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert {e["model"] for e in data["errors"]} == {"warplens-fast", "roofline"}
+    assert not any(is_test(p["kernel"]) for p in data["points"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kernels", "--models", "rooflin"), "did you mean 'roofline'?"),
+        (("--kernels", "--every", "0"), "--every takes a whole number from 1 on"),
+        (("--kernels", "--gpu", "kepler"), "no kernels were measured on GeForce GTX 680"),
+        (("--kernels", "--calibrate", "--every", "2"), "--calibrate takes all launches"),
+        (("--html", "x.html"), "--html is for --kernels"),
+    ],
+)
+def test_what_is_refused(options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_models_are_refused_before_any_work() -> None:
+    with pytest.raises(WarplensError, match="unknown model"):
+        validate_kernels(models=["nosuch"])
