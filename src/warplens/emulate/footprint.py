@@ -10,6 +10,7 @@ where it belongs and a copy in each other part that reads it: docs/emulator.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -183,7 +184,7 @@ class Reuse(Struct, frozen=True):
         once = min(made, self.array_sectors)
         if made <= _NEARLY_ONCE * self.array_sectors or l2.kept(room) == 1:
             return once
-        has = l2.kept(room)
+        has = l2.kept(room * self.array_sectors / made)  # all of it again and again: what passes between two turns
         if self.scattered:  # touched again at any time: L2 has the part of the array that fits beside the others
             own = SECTOR_BYTES * self.array_sectors * l2.parts
             has = max(has, min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / own))
@@ -205,13 +206,13 @@ def alone(blocks: list[Weighted], array: int, how: How) -> float:
 
 
 def reuse_of(
-    blocks: list[Weighted], neighbours: Sequence[Block | None], array: int, size: int, how: How, scattered: bool
+    blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], array: int, size: int, how: How, scattered: bool
 ) -> Reuse:
-    """Join what blocks (the first one has the neighbours) touch in one array."""
-    own = blocks[0].block.of(array, how)
+    """Join what blocks (the first one has the neighbours, rows of them along each axis) touch in one array."""
     fresh: list[float] = []
-    for neighbour in neighbours:
-        there = None if neighbour is None else neighbour.of(array, how)
-        fresh.append(1 - there.shared_with(own) / there.sectors if there is not None and there.sectors else 1.0)
+    for row in neighbours:
+        places = [b.of(array, how) for b in (blocks[0].block, *row)]
+        shares = [1 - b.shared_with(a) / b.sectors for a, b in pairwise(places) if b.sectors]
+        fresh.append(sum(shares) / len(shares) if shares else 1.0)
     mean = sum(b.weight * b.block.of(array, how).sectors for b in blocks) / sum(b.weight for b in blocks)
     return Reuse(mean, (fresh[0], fresh[1], fresh[2]), -(-size // SECTOR_BYTES), scattered)

@@ -34,6 +34,7 @@ _SEQUENCES, _FIRST_DRAWS, _MOST_DRAWS = 8, 31, 4096  # of blocks drawn by chance
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _MATTERS = 0.1  # of the executions of the commonest instruction
+_ROW = 8  # neighbours in a row: as many as may share a sector of words
 _L1_WAYS = _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
@@ -85,6 +86,7 @@ class _Profiler:
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
         self.accesses = 0.0
+        self.row = 1  # neighbours in x that are looked at
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
         self.per_access: tuple[list[float], list[float]] | None = None
@@ -105,9 +107,10 @@ class _Profiler:
         self.emulator.samples = np.zeros((len(self.program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)
         if exact or cost * self.call.blocks <= _WHOLE:
             return self._made(self._whole(), exact=True, first=first)
-        neighbours = [n for n in self._neighbours(first) if n is not None]
-        places = [number(s.stratum.middle, self.shape) for s in self.samples]
         affordable = max(1, int(_PLACES / cost))
+        self.row = min(_ROW, affordable)
+        neighbours = [n for axis in self._neighbours(first) for n in axis]
+        places = [number(s.stratum.middle, self.shape) for s in self.samples]
         for block in [*neighbours, *places][: max(affordable, len(neighbours))]:
             self.progress("a block of every place")
             self._alone(block)
@@ -184,14 +187,18 @@ class _Profiler:
         where = place(block, self.shape)
         return next(s for s in self.samples if s.stratum.holds(where))
 
-    def _neighbours(self, block: int) -> list[int | None]:
-        """The next block in x, y and z; None where the grid has but one there."""
+    def _neighbours(self, block: int) -> list[list[int]]:
+        """The next blocks in x, several in a row, and in y and z one each; none where the grid has but one there."""
         where = place(block, self.shape)
-        made: list[int | None] = []
+        made: list[list[int]] = []
         for axis, extent in enumerate(self.shape):
-            there = list(where)
-            there[axis] += 1 if where[axis] + 1 < extent else -1
-            made.append(number((there[0], there[1], there[2]), self.shape) if extent > 1 else None)
+            step = 1 if where[axis] + 1 < extent else -1
+            made.append([])
+            for k in range(1, 1 + (self.row if axis == 0 else 1)):
+                there = list(where)
+                there[axis] += step * k
+                if 0 <= there[axis] < extent:
+                    made[-1].append(number((there[0], there[1], there[2]), self.shape))
         return made
 
     def _on_one_sm(self, first: int, cost: float) -> list[int]:
@@ -375,8 +382,8 @@ class _Profiler:
         """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
         if exact:
             whole = Weighted(of_block(self.emulator.pages, self.emulator.touched), 1)
-            return Seen(total, resident, [whole], [None] * 3, None, Grid((1, 1, 1), self.call.blocks))
-        neighbours = [None if n is None else self.footprints.get(n) for n in self._neighbours(first)]
+            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks))
+        neighbours = [[self.footprints[n] for n in row if n in self.footprints] for row in self._neighbours(first)]
         grid = Grid(self.shape, self.in_flight)
         return Seen(total, resident, self._weighted(first), neighbours, self.together, grid)
 

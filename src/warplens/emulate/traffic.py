@@ -20,13 +20,13 @@ _SCATTERED = 0.5  # of the accesses follow no stride
 class Seen(Struct, frozen=True):
     """What was seen: counts of the grid and of the blocks resident together, and footprints of blocks.
 
-    The first of `alone` has the `neighbours`, in x, y and z; `together` is the footprint of the resident blocks.
+    The first of `alone` has the `neighbours`, rows of them in x, y and z; `together` is of the resident blocks.
     """
 
     total: Counts
     resident: Counts
     alone: list[Weighted]
-    neighbours: list[Block | None]
+    neighbours: list[list[Block]]
     together: Block | None
     grid: Grid
 
