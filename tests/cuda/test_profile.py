@@ -100,6 +100,13 @@ def test_a_grid_a_hundred_times_larger_costs_no_more() -> None:
     assert larger.tolist() == (100 * ours).tolist()
 
 
+def test_a_grid_that_touches_much_memory_is_not_run_whole() -> None:
+    """264 blocks touch 4096 pages each of 16 GiB: a GiB all together."""
+    made = _profile("tlb_walk")
+    assert not made.exact
+    assert made.counts["executed"] == _counters()["tlb_walk"]["executed"][: len(made.counts["executed"])]
+
+
 def test_exact_and_sampled_agree() -> None:
     call = load_launch(FILES["matmul_tiled16"], "small")
     program = load_program(Path(call.folder) / str(call.file), call.kernel)

@@ -35,6 +35,7 @@ _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has 
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _MATTERS = 0.1  # of the executions of the commonest instruction
 _ROW = 8  # neighbours in a row: as many as may share a sector of words
+_PAGES = 1 << 18  # of memory that blocks may touch together: 256 MiB
 _L1_WAYS = _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
@@ -77,6 +78,7 @@ class _Profiler:
         self.l1_bytes = l1_bytes(machine, fits.blocks_per_sm, program.resources.static_shared_bytes, call)
         self.emulator = Emulator(program, call, (new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)))
         self.samples = [Sample(stratum) for stratum in strata(self.shape)]
+        self.most_blocks = 1
         self.sequences = _SEQUENCES
         self.shifts = np.zeros((0, 3))
         self.footprints: dict[int, Block] = {}
@@ -103,9 +105,10 @@ class _Profiler:
                 (len(self.program.instructions), _SAMPLES, layout.SAMPLE_COLUMNS), np.int64
             )
         cost = max(1.0, float(self._alone(first)[:, layout.EXECUTED].sum()))
+        self.most_blocks = self._side_by_side()
         self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None
         self.emulator.samples = np.zeros((len(self.program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)
-        if exact or cost * self.call.blocks <= _WHOLE:
+        if exact or (cost * self.call.blocks <= _WHOLE and self._blocks_with_room() >= self.call.blocks):
             return self._made(self._whole(), exact=True, first=first)
         affordable = max(1, int(_PLACES / cost))
         self.row = min(_ROW, affordable)
@@ -154,18 +157,23 @@ class _Profiler:
     def _batch(self, blocks: list[int]) -> Counts:
         """Run blocks side by side, each with an L1 of its own; return the sum of their counts."""
         total: Counts = np.zeros(self.emulator.stats.shape)
-        size = self._side_by_side()
-        for start in range(0, len(blocks), size):
-            part = blocks[start : start + size]
+        for start in range(0, len(blocks), self.most_blocks):
+            part = blocks[start : start + self.most_blocks]
             self._fresh_l1(1.0, len(part))
             self.emulator.forget()
             total += self._counted(part, list(range(len(part))))
         return total
 
     def _side_by_side(self) -> int:
-        """How many blocks' registers take 256 MiB."""
+        """How many blocks have room for their registers, and for the memory that they touch."""
         per_block = -(-self.call.threads_per_block // 32)
-        return max(1, (256 << 20) // (per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))))
+        row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
+        return max(1, min((256 << 20) // row_bytes, self._blocks_with_room()))
+
+    def _blocks_with_room(self) -> int:
+        """How many blocks have room for the memory that they touch, by what the one that has just run did."""
+        touched, all_pages = int(self.emulator.pages.table[-1]), len(self.emulator.pages.table)
+        return self.call.blocks if all_pages <= _PAGES else _PAGES // max(1, touched)
 
     def _counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:
         self.emulator.stats[:] = 0
@@ -217,7 +225,7 @@ class _Profiler:
             start = max(0, first - int(gaps[: self.resident // 2].sum()))
             places = start + np.concatenate([[0], np.cumsum(gaps)])
             blocks = [int(b) for b in places[: self.resident] if b < self.call.blocks]
-        return blocks[: max(1, int(_RESIDENT / cost))]
+        return blocks[: max(1, min(self.most_blocks, int(_RESIDENT / cost)))]
 
     def _together(self, blocks: list[int]) -> _Resident:
         """Run the blocks of an SM with its L1 and its part of L2."""
@@ -307,7 +315,7 @@ class _Profiler:
         self._fresh_l1(1.0, min(self.sms, count))
         self.emulator.forget()
         self.emulator.work.clear()
-        wave = min(self.sms * self.resident, self._side_by_side())
+        wave = min(self.sms * self.resident, self.most_blocks)
         total: Counts = np.zeros(self.emulator.stats.shape)
         paths: list[Path] = []
         ways: list[list[int]] = []
