@@ -23,15 +23,17 @@ from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, KernelValidation, ModelError, confidence
+from warplens.study import Item, KernelValidation, ModelError, ablation, confidence
+from warplens.study.ablation import Ablation
 
 __all__ = [
-    "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation", "Machine", "ModelError", "Number",
-    "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
-    "SimulationOptions", "Workload", "analyse", "analyze", "architecture",
+    "Ablation", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation", "Machine", "ModelError",
+    "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
+    "SimulationOptions", "Workload", "ablate", "analyse", "analyze", "architecture",
     "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
     "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
     "predict", "predict_all", "profile", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
+    "validate_ncu",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -277,6 +279,32 @@ def validate_kernels(
     many launches are done.
     """
     return study.validate_kernels(gpu, models, every=every, processes=processes, watch=watch)
+
+
+def validate_ncu(
+    gpu: str = DEFAULT_GPU,
+    models: list[str] | None = None,
+    *,
+    every: int = 1,
+    processes: int = 1,
+    watch: Callable[[int, int], None] | None = None,
+) -> list[study.KernelError]:
+    """Return the error of our models (or those named) from ncu's counts, beside that from the emulator's."""
+    from warplens.study import from_ncu, kernel_errors
+
+    return from_ncu.validate_ncu(gpu, models or kernel_errors.OURS, every=every, processes=processes, watch=watch)
+
+
+def ablate(
+    gpu: str = DEFAULT_GPU,
+    model: str = "warplens",
+    *,
+    every: int = 1,
+    processes: int = 1,
+    watch: Callable[[int, int], None] | None = None,
+) -> list[Ablation]:
+    """Return a model's error on the measured kernels with each mechanism switched off."""
+    return ablation.ablate(gpu, model, every=every, processes=processes, watch=watch)
 
 
 def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Prediction:

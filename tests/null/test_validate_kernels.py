@@ -12,6 +12,7 @@ from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.report import validation
+from warplens.study.ablation import ALL, MECHANISMS, compared, lacks, without
 from warplens.study.kernel_errors import agreement, errors, groups, judged, rank_correlation, validate_kernels
 from warplens.study.kernels import is_test, launches
 from warplens.study.points import Point, Run, alpha, points
@@ -129,3 +130,31 @@ def test_what_is_refused(options: tuple[str, ...], message: str, capsys: pytest.
 def test_unknown_models_are_refused_before_any_work() -> None:
     with pytest.raises(WarplensError, match="unknown model"):
         validate_kernels(models=["nosuch"])
+
+
+def test_every_mechanism_is_in_the_machine_file_of_the_h200() -> None:
+    gpu = load_machine("h200")
+    assert [name for name in MECHANISMS if lacks(gpu, name)] == []
+    bare = without(gpu, "register banks")
+    assert bare.sm.register_banks is None and lacks(bare, "register banks")
+    assert "l2_store_16" not in without(gpu, "stores in L2 at their own rate").bandwidth
+
+
+def test_what_a_mechanism_is_worth() -> None:
+    full = [made(ALL, 1.1, name="a"), made(ALL, 0.9, name="b")]
+    (base, off) = compared([*full, made("bank", 1.3, name="a"), made("bank", 0.9, name="b")])
+    assert (base.mechanism, base.worse_percent, base.moved_percent) == (ALL, 0, 0)
+    assert off.mean_percent == pytest.approx((30 + 10) / 2) and off.worse_percent == pytest.approx(10)
+    assert off.moved_percent == 50
+
+
+def test_the_commands_of_ablation_and_ncu(capsys: pytest.CaptureFixture[str]) -> None:
+    some = ("--models", "warplens-fast", "--every", "40", "--processes", "1")
+    assert main(["validate", "--kernels", "--ablation", *some]) == 0
+    out = capsys.readouterr().out
+    assert "launch cost" in out and "one of 40 launches" in out
+    assert main(["validate", "--kernels", "--ncu", *some, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["errors"]
+    assert {e["model"] for e in rows} == {"warplens-fast, emulated, warm", "warplens-fast, from ncu, cold"}
+    assert len({e["launches"] for e in rows if e["part"] == "train"}) == 1
+    assert main(["validate", "--kernels", "--ncu", "--ablation"]) == 2

@@ -9,11 +9,14 @@ from warplens import api
 from warplens.cli.output import counting, show
 from warplens.errors import WarplensError
 from warplens.files import write_whole
+from warplens.machine import Machine
 from warplens.report import terminal, validation
 from warplens.study import confidence
 from warplens.study.kernel_errors import OURS
 
-_OF_KERNELS = ("models", "html", "calibrate", "unblind", "every", "processes")
+_OF_KERNELS = ("models", "html", "calibrate", "ablation", "ncu", "unblind", "every", "processes")
+
+_ABLATED = 4  # every so many launches: each of them is predicted with each mechanism switched off
 
 
 def run(args: argparse.Namespace) -> None:
@@ -28,7 +31,15 @@ def run(args: argparse.Namespace) -> None:
     every, processes = (_positive(args, name, default) for name, default in (("every", 1), ("processes", 2)))
     if args.calibrate and (every > 1 or args.models):
         raise WarplensError("--calibrate takes all launches and our own models: leave out --every and --models")
+    if sum((args.calibrate, args.ablation, args.ncu)) > 1 or (args.html and (args.ablation or args.ncu)):
+        raise WarplensError("--calibrate, --ablation and --ncu go one at a time, the last two without --html")
     names = list(OURS) if args.calibrate else _names(args)
+    if args.ablation:
+        return _ablation(args, machine, (names or [OURS[0]])[0], processes)
+    if args.ncu:
+        with counting("predicting") as watch:
+            compared = api.validate_ncu(machine.id, names, every=every, processes=processes, watch=watch)
+        return show(args, {"gpu": machine.id, "errors": compared}, [validation.error_table(compared)])
     with counting("predicting") as watch:
         found = api.validate_kernels(machine.id, names, every=every, processes=processes, watch=watch)
     if args.html:
@@ -40,6 +51,14 @@ def run(args: argparse.Namespace) -> None:
         if path and not args.json:
             print(f"{what}: {path}")
     return None
+
+
+def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:
+    every = _positive(args, "every", _ABLATED)
+    with counting("predicting") as watch:
+        found = api.ablate(machine.id, model, every=every, processes=processes, watch=watch)
+    data = {"gpu": machine.id, "model": model, "every": every, "ablation": found}
+    show(args, data, validation.ablation(found, model, every))
 
 
 def _names(args: argparse.Namespace) -> list[str] | None:

@@ -21,6 +21,7 @@ from warplens.machine import Machine
 from warplens.report import html
 from warplens.report.terminal import table
 from warplens.study import Plot
+from warplens.study.ablation import ALL, Ablation
 from warplens.study.confidence import Coverage
 from warplens.study.item import Series, line
 from warplens.study.kernel_errors import OURS, Agreement, KernelError, KernelValidation
@@ -31,6 +32,7 @@ _NEAR = 20.0  # percent: the lines beside the diagonal
 _HEAD = ["model", "set", "launches", "mean error", "median", "bias", "within 20 %", "rank", "worst", "at"]
 _GROUP_HEAD = ["", "set", "launches", "kernels", "mean error", "median", "bias", "within 20 %"]
 _PAPERS_SHOWN = 3
+_PARTS = ("train", "test")
 
 
 def answer(found: KernelValidation, machine: Machine, *, unblind: bool = False) -> list[RenderableType]:
@@ -65,6 +67,26 @@ def error_table(errors: Sequence[KernelError]) -> RenderableType:
         for e in errors
     ]  # fmt: skip
     return table(_HEAD, rows, {2, 3, 4, 5, 6, 7, 8})
+
+
+def ablation(found: Sequence[Ablation], model: str, every: int) -> list[RenderableType]:
+    """Render what each mechanism is worth, the most on the train set first."""
+    by_name: dict[str, dict[str, Ablation]] = {}
+    for each in found:
+        by_name.setdefault(each.mechanism, {})[each.part] = each
+    rows = []
+    for name, parts in by_name.items():
+        cells = [name]
+        for part in _PARTS:
+            a = parts.get(part)
+            worse = "" if a is None or name == ALL else f"{a.worse_percent:+.2f}"
+            moved = "" if a is None or name == ALL else f"{a.moved_percent:.0f} %"
+            cells += ["-" if a is None else f"{a.mean_percent:.2f} %", worse, moved]
+        rows.append(cells)
+    which = "every launch" if every == 1 else f"one of {every} launches"
+    lead = f"{model} without each of its mechanisms, over {which}: mean error, points worse, launches that it moves"
+    head = ["without", "train", "worse", "moved", "test", "worse", "moved"]
+    return [Text(lead, "bold"), "", table(head, rows, set(range(1, 7)))]
 
 
 def data(found: KernelValidation, *, unblind: bool = False) -> dict[str, Any]:
@@ -134,9 +156,6 @@ def against_alpha(name: str, made: Sequence[Point]) -> Plot:
     series = [_by_part(finite, part, lambda p: p.alpha, lambda p: p.percent) for part in _PARTS]
     title = f"{name}: error against alpha"
     return Plot(title, "arithmetic instructions per access", "error, %", series, log_x=True, y_max=100)
-
-
-_PARTS = ("train", "test")
 
 
 def _by_part(made: Sequence[Point], part: str, x: Any, y: Any) -> Series:

@@ -1,0 +1,73 @@
+"""What ncu counted, in the place of what the emulator did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warplens.errors import WarplensError
+from warplens.frontend.ncu import records
+from warplens.kernel import Workload
+from warplens.kernel.measured import with_measured
+from warplens.kernel.profile import Profile
+from warplens.study.kernels import launches
+from warplens.study.validation import read
+
+SOURCE = """==PROF== Connected to process 1
+"Kernel Name","twice"
+"#","Source","# Samples","Instructions Executed","L1 Tag Requests Global","stall_wait","stall_wait (Not Issued)"
+"0","LDG R1, [R2]","3","1,024","2,048","3","1"
+"1","EXIT","0","1,024","0","0","0"
+"""
+RAW = """"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","l1tex__t_sector_hit_rate.pct"
+"","","us","Kbyte","%"
+"0","twice","12.5","64","25.5"
+"""
+
+
+def _saxpy() -> tuple[Workload, Profile, dict[str, Any]]:
+    workload = next(x.workload for x in launches() if x.name == "saxpy")
+    assert workload.profile is not None
+    record = read("h200/kernels/ncu.json.gz")["launches"]["saxpy"]
+    return workload, workload.profile, record
+
+
+def test_both_pages_become_records_in_our_units() -> None:
+    (record,) = records(SOURCE, RAW)
+    assert (record.kernel, record.executed, record.tag_requests) == ("twice", [1024, 1024], [2048, 0])
+    assert record.stalls == {"wait": [3, 0]} and record.threads == []
+    assert record.counters == {"time_ns": 12500, "dram_read_bytes": 64000, "l1_hit_percent": 25.5}
+
+
+def test_pages_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(WarplensError, match="1 listings, 2 rows"):
+        records(SOURCE, RAW + RAW.splitlines()[-1])
+    with pytest.raises(WarplensError, match="no launches"):
+        records(SOURCE, "")
+
+
+def test_a_measured_workload_has_the_profilers_counts() -> None:
+    workload, before, record = _saxpy()
+    doubled = {"executed": [2 * n for n in record["executed"]]}
+    counters = {"dram_read_bytes": 1e8, "dram_write_bytes": 5e7, "l1_hit_percent": 0.0}
+    now = with_measured(workload, doubled, counters).profile
+    assert now is not None and now.l2 == "cold"
+    assert now.total("executed") == 2 * before.total("executed") and now.total("sectors") == 2 * before.total("sectors")
+    assert now.dram_read_bytes == pytest.approx(1e8) and now.dram_written_bytes == pytest.approx(5e7)
+
+
+def test_what_ncu_says_of_saxpy_is_what_the_emulator_counted() -> None:
+    workload, before, record = _saxpy()
+    columns = {name: record[name] for name in ("executed", "threads", "tag_requests", "global_sectors")}
+    now = with_measured(workload, columns, record["counters"]).profile
+    assert now is not None
+    for name in ("executed", "threads", "sectors", "lines"):
+        assert now.counts[name] == before.counts[name]
+    assert now.dram_read_bytes == pytest.approx(before.dram_read_bytes, rel=0.02)
+
+
+def test_another_binary_is_refused() -> None:
+    workload, _, record = _saxpy()
+    with pytest.raises(WarplensError, match="another binary"):
+        with_measured(workload, {"executed": record["executed"][:5]}, {})
