@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,21 +19,23 @@ from warplens.kernel.launch import KernelCall, load_launch
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
+from warplens.measure import ncu
 from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
 from warplens.study import Item, KernelValidation, ModelError, ablation, confidence
 from warplens.study.ablation import Ablation
+from warplens.study.profiled import Profiled, profiled
 
 __all__ = [
     "Ablation", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation", "Machine", "ModelError",
-    "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
+    "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Profiled", "Program", "Simulation",
     "SimulationOptions", "Workload", "ablate", "analyse", "analyze", "architecture",
     "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
     "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
-    "predict", "predict_all", "profile", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
-    "validate_ncu",
+    "predict", "predict_all", "profile", "profile_program", "program_of", "reproduce", "simulate", "validate",
+    "validate_kernels", "validate_ncu",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -140,6 +142,30 @@ def profile(
     except ImportError:
         raise WarplensError("the emulator needs Numba: pip install 'warplens[emulate]'") from None
     return profiler.profile(program, call, _machine(machine), exact=exact, progress=progress)
+
+
+def profile_program(
+    command: Sequence[str],
+    launch: str | Path,
+    machine: Machine | str = DEFAULT_GPU,
+    *,
+    variant: str = "",
+    file: str | Path | None = None,
+    kernel: str | None = None,
+    options: Options | None = None,
+    model: str = "warplens",
+    skip: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Profiled:
+    """Run a program under ncu and put one of its launches beside our predictions. Needs ncu and a GPU.
+
+    The launch file says what the program calls; `skip` earlier launches of that kernel are passed over.
+    """
+    call = replace(load_launch(launch, variant), l2="cold")  # a profiler flushes the caches
+    gpu = _machine(machine)
+    name = program_of(call, gpu, file, kernel, options).demangled
+    record = ncu.profile(command, name, skip=skip)
+    return profiled(analyze(file, call, gpu, kernel=kernel, options=options, progress=progress), record, gpu, model)
 
 
 def predict(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from warplens.cli import main
 from warplens.errors import WarplensError
@@ -100,16 +102,23 @@ def test_families_are_folders_of_examples() -> None:
     assert by_name["saxpy"] == "saxpy" and by_name["softmax_warp"] == "today/neural" and by_name["bank"] == "access"
 
 
-def test_the_command_and_its_json(capsys: pytest.CaptureFixture[str]) -> None:
-    some = ("--models", "warplens-fast,roofline", "--every", "8", "--processes", "1")
-    assert main(["validate", "--kernels", *some]) == 0
-    out = capsys.readouterr().out
-    assert "warplens-fast, by what limits" in out and "the 90 % interval of warplens-fast" in out
+def test_the_tables_fit_a_terminal() -> None:
+    kernels = [(f"k{i}", "test" if i % 3 == 0 else "train") for i in range(40)]
+    some = [made(run, 1.05, part, name) for run in ("warplens", "warplens-fast") for name, part in kernels]
+    console = Console(width=110, file=io.StringIO(), force_terminal=False)
+    console.print(*validation.answer(judged("h200", some), load_machine("h200")), sep="\n")
+    out = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "warplens, by what limits" in out and "the 90 % interval of warplens-fast holds on 100 % of 26" in out
+    assert "warplens-fast is within 5 % of warplens on 100 % of 14 launches of the test set" in out
     assert max(map(len, out.splitlines())) <= 110
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    some = ("--models", "warplens-fast,roofline", "--every", "60", "--processes", "1")
     assert main(["validate", "--kernels", *some, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert {e["model"] for e in data["errors"]} == {"warplens-fast", "roofline"}
-    assert not any(is_test(p["kernel"]) for p in data["points"])
+    assert data["points"] and not any(is_test(p["kernel"]) for p in data["points"])
 
 
 @pytest.mark.parametrize(
@@ -149,10 +158,10 @@ def test_what_a_mechanism_is_worth() -> None:
 
 
 def test_the_commands_of_ablation_and_ncu(capsys: pytest.CaptureFixture[str]) -> None:
-    some = ("--models", "warplens-fast", "--every", "40", "--processes", "1")
+    some = ("--models", "warplens-fast", "--every", "150", "--processes", "1")
     assert main(["validate", "--kernels", "--ablation", *some]) == 0
     out = capsys.readouterr().out
-    assert "launch cost" in out and "one of 40 launches" in out
+    assert "launch cost" in out and "one of 150 launches" in out
     assert main(["validate", "--kernels", "--ncu", *some, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["errors"]
     assert {e["model"] for e in rows} == {"warplens-fast, emulated, warm", "warplens-fast, from ncu, cold"}

@@ -22,7 +22,7 @@ from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.models import Prediction
-from warplens.report import analysis, html, listing, occupancy, simulation, terminal
+from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal
 from warplens.report.data import to_json
 from warplens.simulate.overlay import parse
 from warplens.units import printable
@@ -325,6 +325,16 @@ def _reproduce(args: argparse.Namespace) -> None:
 
 def _validate(args: argparse.Namespace) -> None:
     return validation.run(args)
+
+
+def _profile(args: argparse.Namespace) -> None:
+    machine, command = api.load_machine(args.gpu), args.program[args.program[:1] == ["--"] :]
+    with _watching("profiling") as say:
+        found = api.profile_program(
+            command, args.launch, machine, variant=args.variant, file=args.file, kernel=args.kernel,
+            options=_options(args, ""), model=args.model, skip=args.skip, progress=say,
+        )  # fmt: skip
+    _show(args, profiled.data(found), profiled.answer(found, machine))
 
 
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:

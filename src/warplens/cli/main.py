@@ -87,7 +87,23 @@ def parser() -> argparse.ArgumentParser:
     _json(reproduce)
 
     _validate_command(commands)
+    _profile_command(commands)
     return top
+
+
+def _profile_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "run a program under ncu, and predict its kernel from the profiler's counts and from the emulator's"
+    command = commands.add_parser("profile", help=text, description=text)
+    command.add_argument("--launch", required=True, metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    command.add_argument("--file", help="CUDA source, PTX or a cubin (default: what the launch file names)")
+    command.add_argument("--kernel", help="which kernel, by name or a part of it")
+    command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
+    command.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
+    command.add_argument("--skip", type=int, default=0, metavar="N", help="launches of the kernel to pass over")
+    _compiler_options(command)
+    _json(command)
+    command.add_argument("program", nargs=argparse.REMAINDER, metavar="CMD ...", help="the program and its arguments")
 
 
 def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -218,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.error(
                 "name a command: analyze, predict, compare, occupancy, show, models, machine, workload, reproduce, "
-                "validate"
+                "validate, profile"
             )
         if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
             code = laboratory.run(args)
