@@ -90,12 +90,15 @@ def first_level(samples: Samples) -> Iterator[Number]:
 
 
 def atomics(samples: Samples) -> Iterator[Number]:
-    """Atomic additions to global memory by pattern, with a result and without."""
+    """Atomic additions to global memory by pattern, with a result and without.
+
+    The rate is that of the mean warp: the last ones to end have the memory for themselves.
+    """
     entry = "atomic.global"
 
     def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
-        span = values["span_cycles_2n"] - values["span_cycles_n"]
-        return float(point["trips"] * point["links"] * point["warps"] * _LANES / span)
+        longer = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
+        return float(point["trips"] * point["links"] * point["warps"] * _LANES / longer)
 
     short = {"spread": "spread", "per warp": "per_warp", "per SM": "per_sm", "one": "same"}
     short |= {f"bins {n}": f"bins_{n}" for n in (32, 1024, 32768)}

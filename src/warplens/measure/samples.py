@@ -45,19 +45,21 @@ class Samples:
     """
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
-        """Sort the events of a journal."""
+        """Sort the events of a journal. Its head is that of the run which measured something last."""
         self.head: dict[str, Any] = {}
+        running: dict[str, Any] = {}
         found: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
         begun: dict[str, list[tuple[Point, dict[str, Any]]]] = defaultdict(list)
         for event in events:
             if event["is"] == "head":
-                self.head = event
+                running = event
+                self.head = self.head or event
             elif event["is"] == "begin":
                 begun[event["entry"]] = []
             elif event["is"] == "sample":
                 begun[event["entry"]].append((event["point"], event["values"]))
             elif event["is"] == "done":
-                found[event["entry"]] = begun[event["entry"]]
+                found[event["entry"]], self.head = begun[event["entry"]], running
         if not self.head:
             raise WarplensError("the journal has no head")
         self.newer = self.head.get("format", 1) > 1
