@@ -64,6 +64,11 @@ def first_level(samples: Samples) -> Iterator[Number]:
         span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
         return float(span / (point["trips"] * point.get("accesses", 8) * point["warps"]))
 
+    plain = samples.take("bandwidth.l1.width", interval, "warps", width=4, sms=sms)
+    if plain:
+        warps, least = min(plain.items(), key=lambda one: one[1].median)
+        how = f"4 bytes per lane, one line, {warps} warps per SM, 2T trips less T"
+        yield from number("cache.l1_request_interval_cycles", least, "bandwidth.l1.width", how, worth=3)
     by_stride = {
         stride: min(readings, key=lambda r: r.median)
         for stride in (2, 3, 4, 5, 8, 9, 16, 17, 32, 33)

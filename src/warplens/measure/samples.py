@@ -68,10 +68,14 @@ class Samples:
     def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
         groups: dict[Any, list[float]] = defaultdict(list)
+        wanted = list(only.items())
         for point, values in self.entries.get(entry, []):
-            if all(point.get(key) == wanted for key, wanted in only.items()):
-                key = tuple(point[k] for k in keys)
-                groups[key[0] if len(keys) == 1 else key].append(take(point, values))
+            for key, value in wanted:
+                if point.get(key) != value:
+                    break
+            else:
+                at = point[keys[0]] if len(keys) == 1 else tuple(point[k] for k in keys)
+                groups[at].append(take(point, values))
         return {key: Reading(tuple(values)) for key, values in groups.items()}
 
     def one(self, entry: str, take: Take, **only: Any) -> Reading | None:
