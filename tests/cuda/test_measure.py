@@ -7,7 +7,7 @@ import pytest
 from warplens.measure import control, memory, tensor, traffic
 from warplens.measure.build import build
 from warplens.measure.catalogue import HELPERS, entries
-from warplens.measure.chains import chain, uniform
+from warplens.measure.chains import chain, local, uniform
 from warplens.measure.checks import CheckError, check, checked, compiled
 from warplens.measure.operations import OPERATIONS, PAIRS
 from warplens.measure.source import Expectation, Kernel
@@ -21,8 +21,8 @@ def _templates() -> list[Kernel]:
     """One kernel of every template."""
     return [
         *HELPERS, chain(BY_NAME["fadd"]), chain(BY_NAME["lds"], 2), chain(BY_NAME["mufu_rsq"], 1, False, 4, 16),
-        uniform("uniform_int"), memory.stream(4), memory.stream(0, 2, 16, "l2"), memory.chase("l2"), memory.probe("l2"),
-        memory.lines(), traffic.bandwidth(2, 1), traffic.resident("l1", 4), traffic.resident("l2", 16, store=True),
+        uniform("uniform_int"), local(), memory.stream(4), memory.stream(0, 2, 16, "l2"), memory.chase("l2"), memory.probe("l2"),
+        memory.lines(), traffic.bandwidth(2, 1), traffic.bandwidth(1, 0, 4, 32), traffic.resident("l1", 4), traffic.resident("l2", 16, store=True),
         traffic.atomic("atom"), traffic.atomic("red"), traffic.distribution(2), traffic.in_flight(), traffic.burst(20),
         tensor.mma(tensor.MATRICES[0]), tensor.wgmma(tensor.GROUPS[0], 64), control.empty(), control.short_blocks(),
         control.barrier(), control.branch("uniform"), control.branch("divergent"), control.loop(), control.code(512),
@@ -75,13 +75,13 @@ def test_spills_and_stray_traffic_are_refused() -> None:
     spilling = Kernel(
         "spilling",
         "KERNEL(spilling, 1024) { volatile float x[64]; PASSES { START LOOP { x[turn % 64] += value; } STOP } "
-        "record(records, c0, c1, n0, since(n0), 1); }\n",
+        "record(records, c0, c1, 1); }\n",
         Expectation({"FADD": 1}),
     )
     stray = Kernel(
         "stray",
         "KERNEL(stray, 1024) { float x = value; PASSES { START LOOP { x += ((volatile float *)data)[turn]; } STOP } "
-        "KEEP(x == 1.5f) record(records, c0, c1, n0, since(n0), 1); }\n",
+        "KEEP(x == 1.5f) record(records, c0, c1, 1); }\n",
         Expectation({"FADD": 1}, 30),
     )
     errors = build([spilling, stray], "sm_90").errors

@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[2] / "data/h200"
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Samples]:
-    names = ("measured", "measured_third")
+    names = ("measured", "measured_fourth")
     return {name: Samples(journal.read(DATA / f"{name}.jsonl.gz")) for name in names}
 
 
@@ -48,11 +48,6 @@ def test_a_pair_says_how_far_it_is_apart() -> None:
     assert not Pair("a", 1.0, 0.0, 1.0).agrees
 
 
-def test_a_run_agrees_with_itself(runs: dict[str, Samples]) -> None:
-    pairs = agree(runs["measured"], runs["measured"])
-    assert len(pairs) > 500 and all(pair.agrees for pair in pairs)
-
-
 def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
     assert len({run.head["facts"]["uuid"] for run in runs.values()}) == len(runs)
 
@@ -63,19 +58,16 @@ def test_two_gpus_agree_but_for_what_has_its_reason(runs: dict[str, Samples]) ->
     memory = [pair for pair in pairs if pair.promised_percent == MEMORY]
     assert len(fixed) > 180 and len(memory) > 90
     assert [pair.key for pair in pairs if not pair.agrees and not pair.why] == []
-    assert sum(pair.agrees for pair in fixed) >= 0.97 * len(fixed)
-    assert sum(pair.agrees for pair in memory) >= 0.85 * len(memory)
+    assert sum(pair.agrees for pair in fixed) >= 0.98 * len(fixed)
+    assert sum(pair.agrees for pair in memory) >= 0.97 * len(memory)
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     quick = str(DATA / "measured_quick.jsonl.gz")
-    assert main(["machine", "agree", quick, quick]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("fixed latencies and peak rates: ") and first.endswith(" agree within 1 %")
-    assert second.endswith(" agree within 3 %")
     assert main(["machine", "agree", quick, quick, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"key", "values", "percent", "promised_percent", "agrees", "why"} == set(found[0])
+    assert len(found) > 400 and all(pair["agrees"] and pair["percent"] == 0 for pair in found)
     assert main(["machine", "agree", quick, "nowhere.jsonl"]) == 2
     assert "nowhere.jsonl: No such file" in capsys.readouterr().err
 

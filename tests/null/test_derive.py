@@ -18,6 +18,7 @@ from warplens.measure.samples import Samples, counts
 
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.gz")
+ALSO = Path("data/h200/measured_fourth.jsonl.gz")  # the run before it, on another H200
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_machine_that_is_written_is_read_back_the_same(machine: object, tmp_pa
 @pytest.mark.usefixtures("in_root")
 def test_the_h200s_file_is_what_its_journal_gives(tmp_path: Path) -> None:
     file = tmp_path / "h200.toml"
-    assert main(["machine", "derive", str(JOURNAL), "--out", str(file)]) == 0
+    assert main(["machine", "derive", str(JOURNAL), "--also", str(ALSO), "--out", str(file)]) == 0
     assert file.read_text() == (ROOT / "src/warplens/machine/files/h200.toml").read_text()
 
 
@@ -53,6 +54,7 @@ def test_vendor_facts_stay_and_measured_numbers_say_where_from() -> None:
     own = [s for s in machine.sources.values() if s.ref.startswith(f"{JOURNAL}: ")]
     assert len(own) > 400
     assert all(s.source == "measured" and s.date == "2026-11-15" for s in own)
+    assert sum("spread" in s.ref for s in own) > 300 and sum("another run: " in s.ref for s in own) > 400
 
 
 def test_a_gpu_without_a_file_gets_one_from_its_driver(tmp_path: Path) -> None:

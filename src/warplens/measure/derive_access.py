@@ -64,6 +64,11 @@ def first_level(samples: Samples) -> Iterator[Number]:
         span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
         return float(span / (point["trips"] * point.get("accesses", 8) * point["warps"]))
 
+    plain = samples.take("bandwidth.l1.width", interval, "warps", width=4, sms=sms)
+    if plain:
+        warps, least = min(plain.items(), key=lambda one: one[1].median)
+        how = f"4 bytes per lane, one line, {warps} warps per SM, 2T trips less T"
+        yield from number("cache.l1_request_interval_cycles", least, "bandwidth.l1.width", how, worth=3)
     by_stride = {
         stride: min(readings, key=lambda r: r.median)
         for stride in (2, 3, 4, 5, 8, 9, 16, 17, 32, 33)
@@ -90,12 +95,15 @@ def first_level(samples: Samples) -> Iterator[Number]:
 
 
 def atomics(samples: Samples) -> Iterator[Number]:
-    """Atomic additions to global memory by pattern, with a result and without."""
+    """Atomic additions to global memory by pattern, with a result and without.
+
+    The rate is that of the mean warp: the last ones to end have the memory for themselves.
+    """
     entry = "atomic.global"
 
     def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
-        span = values["span_cycles_2n"] - values["span_cycles_n"]
-        return float(point["trips"] * point["links"] * point["warps"] * _LANES / span)
+        longer = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
+        return float(point["trips"] * point["links"] * point["warps"] * _LANES / longer)
 
     short = {"spread": "spread", "per warp": "per_warp", "per SM": "per_sm", "one": "same"}
     short |= {f"bins {n}": f"bins_{n}" for n in (32, 1024, 32768)}

@@ -66,20 +66,17 @@ def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, str, Readin
         return None
     tops = {entry: float(np.median([r.median for r in found.values()])) for entry, found in upper.items()}
     top = max(tops, key=lambda entry: tops[entry])
-    alike = [
-        (warps, reading)
-        for entry, found in rates.items()
-        for warps, reading in found.items()
-        if reading.median >= (1 - _UNEVEN_BIAS) * tops[top] and _evenly(samples, entry, stride, warps)
-    ]
+    alike = []
+    for entry, found in rates.items():
+        uneven = samples.take(entry, unevenness, "warps", stride=stride)
+        alike += [
+            (warps, reading)
+            for warps, reading in found.items()
+            if reading.median >= (1 - _UNEVEN_BIAS) * tops[top] and uneven[warps].median <= _ALIKE
+        ]
     chosen = alike or list(upper[top].items())
     where = f"{min(n for n, _ in chosen)} to {max(n for n, _ in chosen)}"
     return top if not alike else name, where, Reading(tuple(reading.median for _, reading in chosen))
-
-
-def _evenly(samples: Samples, entry: str, stride: int, warps: int) -> bool:
-    found = samples.one(entry, unevenness, stride=stride, warps=warps)
-    return found is not None and found.median <= _ALIKE
 
 
 def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from warplens.errors import FileError
 
 
@@ -78,10 +80,10 @@ def lines(data: bytes, name: str) -> Iterator[dict[str, Any]]:
         if not text.strip():
             continue
         try:
-            event = json.loads(text)
+            event = msgspec.json.decode(text)
             if not isinstance(event, dict) or "is" not in event:
                 raise ValueError
-        except ValueError:
+        except (ValueError, msgspec.DecodeError):
             if number >= len(whole) - 1:
                 continue
             raise FileError(f"{name}: line {number} is not an event of a journal") from None

@@ -45,19 +45,21 @@ class Samples:
     """
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
-        """Sort the events of a journal."""
+        """Sort the events of a journal. Its head is that of the run which measured something last."""
         self.head: dict[str, Any] = {}
+        running: dict[str, Any] = {}
         found: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
         begun: dict[str, list[tuple[Point, dict[str, Any]]]] = defaultdict(list)
         for event in events:
             if event["is"] == "head":
-                self.head = event
+                running = event
+                self.head = self.head or event
             elif event["is"] == "begin":
                 begun[event["entry"]] = []
             elif event["is"] == "sample":
                 begun[event["entry"]].append((event["point"], event["values"]))
             elif event["is"] == "done":
-                found[event["entry"]] = begun[event["entry"]]
+                found[event["entry"]], self.head = begun[event["entry"]], running
         if not self.head:
             raise WarplensError("the journal has no head")
         self.newer = self.head.get("format", 1) > 1
@@ -66,10 +68,14 @@ class Samples:
     def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
         groups: dict[Any, list[float]] = defaultdict(list)
+        wanted = list(only.items())
         for point, values in self.entries.get(entry, []):
-            if all(point.get(key) == wanted for key, wanted in only.items()):
-                key = tuple(point[k] for k in keys)
-                groups[key[0] if len(keys) == 1 else key].append(take(point, values))
+            for key, value in wanted:
+                if point.get(key) != value:
+                    break
+            else:
+                at = point[keys[0]] if len(keys) == 1 else tuple(point[k] for k in keys)
+                groups[at].append(take(point, values))
         return {key: Reading(tuple(values)) for key, values in groups.items()}
 
     def one(self, entry: str, take: Take, **only: Any) -> Reading | None:
