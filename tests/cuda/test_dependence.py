@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.null.test_dependence import producers_by_walking
-from warplens.frontend import list_kernels, load_program, nvrtc
+from warplens.frontend import load_programs, nvrtc
 from warplens.kernel.analysis import analyse
 from warplens.machine import load_machine
 
@@ -25,8 +25,7 @@ def test_no_result_is_used_before_it_is_there(source: str, tmp_path: Path) -> No
     nvrtc.compile_source((CORPUS / source).read_text(), source, "sm_90", [], cubin)
     machine, nearest = load_machine("h200"), defaultdict[tuple[str, str], float](lambda: 1e9)
     checked = 0
-    for kernel in list_kernels(cubin)[:5]:
-        program = load_program(cubin, kernel)
+    for program in list(load_programs(cubin).values())[:5]:
         a, code = analyse(program, machine), program.instructions
         for e in a.edges:
             x, y = code[e.producer], code[e.consumer]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cuda.programs import program_of, programs
 from warplens.emulate import handlers, integer
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import EmulationError, Emulator
@@ -33,17 +34,11 @@ APPROXIMATE = {
 }  # fmt: skip
 
 
-@cache
-def _program(file: Path, kernel: str, defines: tuple[str, ...], fast_math: bool, limit: int | None) -> Program:
-    return load_program(file, kernel, Options(defines=list(defines), fast_math=fast_math, register_limit=limit))
-
-
 def _emulator(name: str, *, small: bool) -> Emulator:
     """Set up a launch by its name, such as `ulist.rsqrt`: launch file and variant."""
     stem, _, variant = name.partition(".")
     call = load_launch(FILES[stem], ",".join(v for v in (variant, "small" if small else "") if v))
-    source = Path(call.folder) / str(call.file)
-    return Emulator(_program(source, str(call.kernel), tuple(call.defines), call.fast_math, call.register_limit), call)
+    return Emulator(program_of(call), call)
 
 
 NAMES = sorted({key.partition("/")[0] for key in OUTPUTS.files})
@@ -226,7 +221,7 @@ def test_arrays_hold_what_the_launch_file_says(element: str, tmp_path: Path) -> 
             {"type": "i32", "value": words},
         ]
         call = parse_launch({"grid": 8, "block": 128, "arg": arguments}, "copy.toml")
-        emulator = Emulator(_program(source, "copy", (), False, None), call)
+        emulator = Emulator(programs(source, Options())["copy"], call)
         emulator.run(range(8))
         expected = contents(call.arguments[0], 0)(np.arange(count))
         assert emulator.array("out").tobytes() == expected.tobytes(), fill

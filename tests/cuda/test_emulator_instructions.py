@@ -5,19 +5,17 @@ The kernels are compiled from tests/cuda/kernels; numbers are small, so that all
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.cuda.programs import programs
 from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.emulate.layout import EXECUTED, SECTORS, WAVEFRONTS
 from warplens.frontend import Options, load_program
-from warplens.frontend.compile import compile_file
 from warplens.kernel.launch import parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
@@ -37,12 +35,6 @@ def on(*architectures: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("arch", marked)
 
 
-@cache
-def _cubin(stem: str, arch: str) -> Path:
-    folder = Path(mkdtemp(prefix="warplens-"))
-    return compile_file(KERNELS / f"{stem}.cu", Options(arch=arch), folder)[0]
-
-
 def call(stem: str, kernel: str, arch: str, block: int, *arguments: str, grid: int = 1) -> Emulator:
     """Set up a kernel of a file; an argument is `name type count fill`, or `name type value`."""
     made: list[dict[str, Any]] = []
@@ -53,7 +45,7 @@ def call(stem: str, kernel: str, arch: str, block: int, *arguments: str, grid: i
         else:
             made.append({"name": name, "type": kind, "value": number if kind == "bytes" else int(number)})
     launch = parse_launch({"grid": grid, "block": block, "arg": made}, f"{kernel}.toml")
-    return Emulator(load_program(_cubin(stem, arch), kernel, Options(arch=arch)), launch)
+    return Emulator(programs(KERNELS / f"{stem}.cu", Options(arch=arch))[kernel], launch)
 
 
 def run(emulator: Emulator) -> Emulator:

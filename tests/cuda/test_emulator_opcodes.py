@@ -8,14 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.emulate.decode import decode
-from warplens.frontend import nvrtc, toolchain
+from warplens.frontend import toolchain
 from warplens.frontend.cubin import parse_cubin
 from warplens.frontend.disassembly import parse_disassembly
 from warplens.frontend.linking import link
 from warplens.frontend.load import _assembled
 
+from .corpus import CORPUS, compiled
+
 pytestmark = pytest.mark.cuda
-CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.cu"))
 # The files with the rarest instructions, for one architecture; all files for all of them with `make test-all`.
 SOME = {"async_copy", "atomics", "convert", "integer", "memory", "tensor", "warp"}
 ALL = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -46,14 +47,12 @@ def _key(name: str) -> str:
     return next((k for k in UNKNOWN if name == k or name.startswith(f"{k}.")), name)
 
 
-def _unknown(source: Path, arch: str, folder: Path) -> set[str]:
-    file = folder / f"{source.stem}.cubin"
-    includes = [f"-I{place}" for place in toolchain.include_folders()] if source.stem.endswith("_hdr") else []
-    nvrtc.compile_source(source.read_text(), source.name, arch, includes, file)
+def _unknown(sources: list[Path], arch: str, folder: Path) -> set[str]:
+    file = compiled(sources, arch, folder / "corpus.cubin")
     cubin = parse_cubin(file.read_bytes(), file.name)
     found: set[str] = set()
     for function in parse_disassembly(toolchain.run("nvdisasm", "-c", "-hex", file)):
-        program = replace(_assembled(function, source.name), symbols=link(cubin, function.name).symbols)
+        program = replace(_assembled(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
         found |= {_key(name) for name in decode(program).unknown}
     return found
 
@@ -65,5 +64,4 @@ def _unknown(source: Path, arch: str, folder: Path) -> set[str]:
 def test_what_is_not_known_is_known(arch: str, some: bool, tmp_path: Path) -> None:
     special = arch.endswith("a")
     sources = [s for s in CORPUS if ("sm90a" in s.stem) == special and (s.stem in SOME or not some)]
-    found = set().union(*(_unknown(source, arch, tmp_path) for source in sources))
-    assert found == {key for key, (_, where) in UNKNOWN.items() if arch in where}
+    assert _unknown(sources, arch, tmp_path) == {key for key, (_, where) in UNKNOWN.items() if arch in where}

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cuda.programs import cubin, options_of
 from tests.cuda.today import sizes
 from tests.cuda.today.sizes import count as _count
 from tests.cuda.today.sizes import threads as _threads
 from tests.cuda.today.sizes import value as _value
-from warplens.frontend import Options, load_program
-from warplens.frontend.compile import compile_file
-from warplens.frontend.cubin import Cubin, parse_cubin
+from warplens.frontend import load_program
+from warplens.frontend.cubin import parse_cubin
 from warplens.kernel.contents import contents
 from warplens.kernel.launch import KernelCall, check_parameters, list_variants, load_launch
 
 pytestmark = pytest.mark.cuda
+EMULATOR = pytest.mark.xdist_group("emulator")  # its worker has most of these kernels compiled
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = sorted(EXAMPLES.rglob("*.toml"))
 SOURCES = sorted(EXAMPLES.rglob("*.cu"))
@@ -61,19 +62,11 @@ def test_parses_with_each_variant(file: Path) -> None:
 LARGEST_SHARED = {"sm_80": 163 << 10, "sm_90": 227 << 10}
 
 
-def _compiled(source: Path, call: KernelCall, folder: Path, arch: str) -> Cubin:
-    options = Options(arch=arch, defines=call.defines, fast_math=call.fast_math, register_limit=call.register_limit)
-    return parse_cubin(compile_file(source, options, folder)[0].read_bytes(), source.name)
-
-
-def _check_compiled(source: Path, calls: list[KernelCall], folder: Path, arch: str) -> None:
-    cubins: dict[tuple[object, ...], Cubin] = {}
+def _check_compiled(source: Path, calls: list[KernelCall], arch: str) -> None:
     for call in calls:
-        key = (tuple(call.defines), call.fast_math, call.register_limit)
-        if key not in cubins:
-            cubins[key] = _compiled(source, call, folder, arch)
-        assert call.kernel in cubins[key].kernels()
-        resources = cubins[key].resources(str(call.kernel))
+        made = parse_cubin(cubin(source, options_of(call, arch)), source.name)
+        assert call.kernel in made.kernels()
+        resources = made.resources(str(call.kernel))
         offsets = check_parameters(call, resources.parameter_bytes, source.name)
         assert len(offsets) == len(call.arguments)
         assert resources.static_shared_bytes + call.dynamic_shared_bytes <= LARGEST_SHARED[arch]
@@ -92,10 +85,11 @@ def _compilations() -> list[Any]:
 
 
 @pytest.mark.parametrize(("source", "arch", "most"), _compilations())
-def test_compiles_with_each_variant(source: Path, arch: str, most: int | None, tmp_path: Path) -> None:
+@EMULATOR
+def test_compiles_with_each_variant(source: Path, arch: str, most: int | None) -> None:
     calls = [call for file in FILES for call in _calls(file) if file.parent / str(call.file) == source]
     assert calls
-    _check_compiled(source, calls[:most], tmp_path, arch)
+    _check_compiled(source, calls[:most], arch)
 
 
 # A division by the compiler's subroutine, constants, shuffles, atomics, and a loop over vectors of four.
@@ -103,8 +97,7 @@ def test_compiles_with_each_variant(source: Path, arch: str, most: int | None, t
 def test_loads_as_a_program(stem: str) -> None:
     file = next(f for f in FILES if f.stem == stem)
     call = load_launch(file)
-    options = Options(defines=call.defines, fast_math=call.fast_math)
-    program = load_program(file.parent / str(call.file), call.kernel, options)
+    program = load_program(file.parent / str(call.file), call.kernel, options_of(call))
     assert program.name == call.kernel
     check_parameters(call, program.resources.parameter_bytes, program.name)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend import load_program
+from warplens.frontend import load_programs
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.lone_warp import issue_alone
+from warplens.kernel.program import Program
 from warplens.machine import load_machine
 
 pytestmark = pytest.mark.cuda
@@ -21,9 +23,14 @@ UNEXPLAINED = {"loop_ffma16": 0.035, "loop_ffma32": 0.025, "loop_ffma64": 0.014,
 TRIPS = 100
 
 
+@cache
+def _programs() -> dict[str, Program]:
+    return load_programs(DATA / "lone_warp.cubin")
+
+
 def _timed(kernel: str) -> tuple[list[Instruction], set[int]]:
     """Return what runs between the two clock reads: loops of 100 trips, regions skipped or entered."""
-    code = load_program(DATA / "lone_warp.cubin", kernel).instructions
+    code = _programs()[kernel].instructions
     clocks = [i for i, x in enumerate(code) if "SR_CLOCKLO" in x.text]
     index = {x.offset: i for i, x in enumerate(code)}
     at, trace, taken, trips = clocks[0], list[Instruction](), set[int](), 0

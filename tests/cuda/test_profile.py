@@ -14,12 +14,13 @@ import numpy.typing as npt
 import pytest
 
 import warplens as wl
+from tests.cuda.programs import program_of
 from warplens.emulate.emulator import EmulationError
 from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
 from warplens.emulate.profiler import l1_bytes, profile
 from warplens.emulate.sample import Sample, estimate, number, place, shifts, strata
 from warplens.emulate.trace import paths_of
-from warplens.frontend import Options, load_program
+from warplens.frontend import load_program
 from warplens.kernel.launch import load_launch, parse_launch
 from warplens.kernel.profile import Profile
 
@@ -40,12 +41,10 @@ def _profile(name: str, scale: int = 1) -> Profile:
     """Profile a launch as the counters saw it, with a cold L2; `scale` makes its grid and its arrays larger."""
     stem, _, variant = name.partition(".")
     call = load_launch(FILES[stem], variant)
-    options = Options(defines=call.defines, fast_math=call.fast_math, register_limit=call.register_limit)
-    program = load_program(Path(call.folder) / str(call.file), call.kernel, options)
     x, y, z = call.grid_shape
     arguments = [msgspec.structs.replace(a, count=a.count * scale) if a.count else a for a in call.arguments]
     larger = msgspec.structs.replace(call, l2="cold", grid=[x * scale, y, z], arguments=arguments)
-    return profile(program, larger, GPU)
+    return profile(program_of(call), larger, GPU)
 
 
 # What is off by more than it should be, and why: docs/mispredictions.md.
@@ -109,7 +108,7 @@ def test_a_grid_that_touches_much_memory_is_not_run_whole() -> None:
 
 def test_exact_and_sampled_agree() -> None:
     call = load_launch(FILES["matmul_tiled16"], "small")
-    program = load_program(Path(call.folder) / str(call.file), call.kernel)
+    program = program_of(call)
     whole = profile(program, call, GPU, exact=True)
     assert whole.exact
     assert whole.emulated_blocks == call.blocks

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from warplens import api
-from warplens.frontend import load_program
+from warplens.frontend import load_programs
 from warplens.kernel.flow import flow_graph
+from warplens.kernel.program import Program
 from warplens.machine import load_machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Way
@@ -36,9 +38,14 @@ SLOW = (
 )  # fmt: skip
 
 
+@cache
+def _programs() -> dict[str, Program]:
+    return load_programs(DATA / "lone_warp.cubin")
+
+
 @pytest.mark.parametrize("name", STRAIGHT)
 def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
-    program, made = load_program(DATA / "lone_warp.cubin", name), units(load_machine("h200"))
+    program, made = _programs()[name], units(load_machine("h200"))
     flow = flow_graph(program)
     loop = max(flow.loops, key=lambda x: sum(flow.blocks[b].last - flow.blocks[b].first for b in x.blocks))
     first, stop = flow.blocks[loop.header].first, max(flow.blocks[b].last for b in loop.blocks) + 1
@@ -51,6 +58,7 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
     assert at_clock[clocks[1]] - at_clock[clocks[0]] == CYCLES[name]
 
 
+@pytest.mark.xdist_group("emulator")
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_stall_reasons_agree_with_nsight_within_ten_points(name: str) -> None:
     seen = json.loads(gzip.decompress((DATA / "kernels" / "ncu.json.gz").read_bytes()))["launches"][name]["stalls"]

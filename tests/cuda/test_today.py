@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.cuda.programs import program_of
 from tests.cuda.today.references import REFERENCES
 from warplens.emulate.emulator import Emulator
-from warplens.frontend import Options, load_program
 from warplens.kernel.contents import contents
 from warplens.kernel.launch import KernelCall, list_variants, load_launch
 
@@ -67,14 +67,9 @@ def _agree(name: str, ours: Any, expected: Any) -> bool:
     return bool(np.abs(ours - expected).max() <= allowed * np.abs(expected).max())
 
 
-def _emulator(call: KernelCall) -> Emulator:
-    options = Options(defines=call.defines, fast_math=call.fast_math, register_limit=call.register_limit)
-    return Emulator(load_program(Path(call.folder) / str(call.file), call.kernel, options), call)
-
-
 @pytest.mark.parametrize(("name", "call"), _cases())
 def test_the_kernel_computes_what_it_should(name: str, call: KernelCall) -> None:
-    emulator = _emulator(call)
+    emulator = Emulator(program_of(call), call)
     emulator.run(range(call.blocks))
     assert emulator.unknown_executed == 0
     expected = REFERENCES[name.partition(".")[0]](_given(call), call)
@@ -99,6 +94,6 @@ def _full() -> list[Any]:
 def test_the_first_and_the_last_block_stay_inside_the_arrays(file: Path, variant: str) -> None:
     """At full size. The emulator refuses an access beyond an array's end; what it does not know, it counts."""
     call = load_launch(file, variant)
-    emulator = _emulator(call)
+    emulator = Emulator(program_of(call), call)
     emulator.run(sorted({0, call.blocks // 2, call.blocks - 1}))
     assert emulator.unknown_executed == 0

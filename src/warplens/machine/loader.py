@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _FREE = {"format"}  # numbers about the file, not about the GPU
 
 def list_machines() -> list[Machine]:
     """Return the machines that ship with warplens, oldest architecture first."""
-    machines = [load_file(path) for path in sorted(FOLDER.glob("*.toml"))]
+    machines = [_shipped(path) for path in sorted(FOLDER.glob("*.toml"))]
     return sorted(machines, key=lambda m: (m.compute_capability is None, _version(m.compute_capability), m.id))
 
 
@@ -37,7 +38,7 @@ def load_machine(name: str | Path) -> Machine:
     if isinstance(name, Path) or path.suffix == ".toml" or "/" in text:
         return load_file(path)
     if re.fullmatch(r"[\w.-]{1,80}", text) and (FOLDER / f"{text.lower()}.toml").is_file():
-        return load_file(FOLDER / f"{text.lower()}.toml")
+        return _shipped(FOLDER / f"{text.lower()}.toml")
     known: dict[str, Machine] = {}
     for machine in list_machines():
         known |= dict.fromkeys([machine.id, *machine.aliases], machine)
@@ -45,6 +46,12 @@ def load_machine(name: str | Path) -> Machine:
         return known[text.lower()]
     hint = nearest(text, known) or "; `warplens machine list` shows them"
     raise WarplensError(f"unknown GPU {text!r}{hint}")
+
+
+@cache
+def _shipped(path: Path) -> Machine:
+    """Load a file that ships with warplens, once: the files do not change, nor do machines."""
+    return load_file(path)
 
 
 def load_file(path: Path) -> Machine:

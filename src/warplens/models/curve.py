@@ -14,6 +14,7 @@ from warplens.models.registry import predict
 
 _FAR = 1e6  # warps per SM: where a model that saturates has saturated
 _FRACTIONS = (1.0, 0.95, 0.9)
+_ROUNDS, _PLACES = 5, 1024  # of the search for the needed warps: to 2 to the power of -50
 
 
 class Curve(Struct, frozen=True, kw_only=True):
@@ -84,10 +85,12 @@ def needed_warps(workload: Workload, machine: Machine, model: str, fraction: flo
         return None
     first = int(np.argmax(reached))
     low, high = (0.0 if first == 0 else grid[first - 1]), grid[first]
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        ok = middle > 0 and bool(_throughput(workload, machine, model, np.array([middle]))[0] >= goal)
-        low, high = (low, middle) if ok else (middle, high)
+    for _ in range(_ROUNDS):  # the place among evenly spaced ones, then among such between it and the one before
+        grid = np.linspace(low, high, _PLACES + 1)[1:]
+        reached = _throughput(workload, machine, model, grid) >= goal
+        reached[-1] = True
+        first = int(np.argmax(reached))
+        low, high = (low if first == 0 else grid[first - 1]), grid[first]
     return float(high)
 
 

@@ -55,7 +55,9 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
 def _with_pins(machine: Machine) -> Machine:
     """What is physically impossible is to exceed the pins, not the best rate that someone has seen."""
     pins = machine.memory.pin_bytes_per_second
-    return machine if pins is None else machine.with_values(memory__sustained_bytes_per_second=pins)
+    if pins is None:
+        return machine
+    return structs.replace(machine, memory=structs.replace(machine.memory, sustained_bytes_per_second=pins))
 
 
 def _where(mask: Any) -> str:
