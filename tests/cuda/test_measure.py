@@ -22,9 +22,8 @@ def _templates() -> list[Kernel]:
     return [
         *HELPERS, chain(BY_NAME["fadd"]), chain(BY_NAME["lds"], 2), chain(BY_NAME["mufu_rsq"], 1, False, 4, 16),
         uniform("uniform_int"), local(), memory.stream(4), memory.stream(0, 2, 16, "l2"), memory.chase("l2"),
-        memory.probe("l2"),
-        memory.lines(), traffic.bandwidth(2, 1), traffic.bandwidth(1, 0, 4, 32), traffic.resident("l1", 4),
-        traffic.resident("l2", 16, store=True),
+        memory.probe("l2"), memory.lines(), traffic.bandwidth(2, 1), traffic.bandwidth(1, 0, 4, 32),
+        traffic.resident("l1", 4), traffic.resident("l2", 16, store=True),
         traffic.atomic("atom"), traffic.atomic("red"), traffic.distribution(2), traffic.in_flight(), traffic.burst(20),
         tensor.mma(tensor.MATRICES[0]), tensor.wgmma(tensor.GROUPS[0], 64), control.empty(), control.short_blocks(),
         control.barrier(), control.branch("uniform"), control.branch("divergent"), control.loop(), control.code(512),

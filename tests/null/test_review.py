@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from warplens.cli import main
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
 from warplens.measure import journal
+from warplens.measure.derive import numbers
 from warplens.measure.derive_instructions import best, latency
 from warplens.measure.samples import Samples
 
@@ -146,6 +148,17 @@ def test_the_first_level_is_what_shared_memory_leaves(h200: Machine, samples: Sa
         held = max(size for size, reading in found.items() if reading.median < 1.02 * hit)
         step = min(s for s in steps if s >= (shared + 1) * 1024)
         assert 0.7 * (total - step) < held <= total - step, shared
+
+
+def test_the_quick_form_gives_every_field(samples: Samples) -> None:
+    """But for what was at another clock both times, and two shapes of wgmma that it has only had since."""
+    quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
+    missing = {n.key for n in numbers(samples)} - {n.key for n in numbers(quick)}
+    since = {key for key in missing if re.fullmatch(r"tensor\.group_\w+_(64|128)\.\w+", key)}
+    assert missing - since == {
+        "bandwidth.l1_load_4.bytes_per_second", "cache.l1_request_interval_cycles",
+        "lemeire.loop.completion_cycles", "lemeire.loop.issue_cycles",
+    }  # fmt: skip
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:

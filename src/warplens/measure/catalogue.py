@@ -64,7 +64,7 @@ def tensors() -> list[Entry]:
             warps = (4, 8) if columns > 128 else (4, 8, 16)
             made.append(
                 Entry(f"tensor.group.{group.name}.c{columns}", kernels, plans.block_sweep,
-                      "wgmma: throughput", {"warps": warps, "own_clock": True}, quick=columns == 256, weight=0.2)
+                      "wgmma: throughput", {"warps": warps, "own_clock": True}, weight=0.2)
             )  # fmt: skip
     return made
 

@@ -51,8 +51,8 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
     body += f"      {turns[0]}\n" if links % 2 else ""
     c = op.register
     add = 'asm volatile("add.f32 %0, %0, %1;" : "+f"(x) : "f"(zero));'
-    if c == "r":  # as a float of its own: a register of both types makes the compiler convert
-        add = f"{{ float f = __uint_as_float(x); {add.replace('(x)', '(f)')} x = __float_as_uint(f); }}"
+    if c == "r":  # within the assembly: of a register of both types the compiler may make a conversion
+        add = 'asm volatile("{.reg .f32 f; mov.b32 f, %0; add.f32 f, f, %1; mov.b32 %0, f;}" : "+r"(x) : "f"(zero));'
     keep = " ^ ".join(word.format(f"x{k}") for k in range(chains))
     return (
         f'#define LINK(x, p, q, r, s) asm volatile("{op.link}" : "+{c}"(x) '

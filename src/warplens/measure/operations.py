@@ -59,7 +59,7 @@ FP32 = (
     _one("fmnmx", "int", "min.f32 %0, %0, %1; max.f32 %0, %0, %2;", r"FMNMX3?", length=64, instructions=2),
 )
 INTEGER = (
-    _one("iadd3", "int", "add.s32 %0, %0, %1; add.s32 %0, %0, %2;", r"IADD3|IADD", "r", over=2),
+    _one("iadd3", "int", "add.s32 %0, %0, %1; add.s32 %0, %0, %2;", r"IADD3|IADD", "r", over=3),
     _one("imad", "imul", "mad.lo.s32 %0, %0, %1, %2;", r"IMAD", "r"),
     _one("imad_wide", "imul", "{.reg .b32 t, u; mov.b64 {t, u}, %0; mul.wide.u32 %0, t, u;}", r"IMAD\.WIDE.*", "l"),
     _one("imad_hi", "imul", "mad.hi.u32 %0, %0, %1, %2;", r"IMAD\.HI.*", "r", length=64, others=2),
@@ -70,7 +70,7 @@ INTEGER = (
          r"ISETP\.\w+\.AND|SEL", "r", length=64, instructions=2, over=1, about="compare and select"),
     _one("imnmx", "int", "min.s32 %0, %0, %1; max.s32 %0, %0, %2;", r"V?IMNMX3?.*", "r", length=64, instructions=2),
     _one("s2r", "int", "{.reg .u32 t; mov.u32 t, %%warpid; add.u32 %0, %0, t;}", r"S2R.*", "r", length=16, others=5,
-         most_chains=1, about="a special register, what makes a number of it, an addition"),
+         since=90, most_chains=1, about="a special register, what makes a number of it, an addition"),
 )  # fmt: skip
 DOUBLE = (
     _one("dadd", "fp64", "add.rn.f64 %0, %0, %1;", r"DADD", "d", length=32),
@@ -109,11 +109,12 @@ SFU = (
          instructions=2, about="tangent and reciprocal: two reciprocals would cancel"),
 )  # fmt: skip
 WARP = (
-    _one("shfl", "shuffle", "shfl.sync.bfly.b32 %0, %0, 1, 31, -1;", r"SHFL.*", "r", length=64),
-    _one("shfl_idx", "shuffle", "shfl.sync.idx.b32 %0, %0, %1, 31, -1;", r"SHFL.*", "r", length=64),
+    # for compute capability 7.5 the compiler makes loops of votes around these
+    _one("shfl", "shuffle", "shfl.sync.bfly.b32 %0, %0, 1, 31, -1;", r"SHFL.*", "r", length=64, since=80),
+    _one("shfl_idx", "shuffle", "shfl.sync.idx.b32 %0, %0, %1, 31, -1;", r"SHFL.*", "r", length=64, since=80),
     _one("vote", "int", "{.reg .pred p; setp.ne.u32 p, %0, %1; vote.sync.ballot.b32 %0, p, -1;}", r"VOTE.*", "r",
-         length=64, others=1, about="compare and ballot"),
-    _one("match", "other", "match.any.sync.b32 %0, %0, -1;", r"MATCH.*", "r", length=32),
+         length=64, since=80, others=1, about="compare and ballot"),
+    _one("match", "other", "match.any.sync.b32 %0, %0, -1;", r"MATCH.*", "r", length=32, since=80),
     _one("redux", "other", "redux.sync.add.u32 %0, %0, -1;", r"C?REDUX.*", "r", length=32, since=80, others=1),
 )  # fmt: skip
 # The chain's register holds a shared-memory address; the word there holds the same address, and stays so.
@@ -137,8 +138,8 @@ SHARED = (
 
 
 def _pair(name: str, kind: str, link: str, expect: dict[str, int], register: str = "r", length: int = 128,
-          width: int = 0, over: int = 0) -> Operation:  # fmt: skip
-    return Operation(name, kind, link, expect, register, length, width=width, over=over)
+          width: int = 0, over: int = 0, since: int = 75) -> Operation:  # fmt: skip
+    return Operation(name, kind, link, expect, register, length, since, width, over=over)
 
 
 _TO_FLOAT = "mov.b32 t, %0; mov.b32 u, %1; add.f32 t, t, u; mov.b32 %0, t;"
@@ -158,7 +159,7 @@ PAIRS = (
           {"FADD": 1, "IMAD": 1}),
     _pair("imad_lop3", "imul", "mad.lo.s32 %0, %0, %1, %2; lop3.b32 %0, %0, %1, %2, 0xe8;", {"IMAD": 1, r"LOP3.*": 1}),
     _pair("shfl_lop3", "shuffle", "shfl.sync.bfly.b32 %0, %0, 1, 31, -1; lop3.b32 %0, %0, %1, %2, 0xe8;",
-          {r"SHFL.*": 1, r"LOP3.*": 1}, length=32),
+          {r"SHFL.*": 1, r"LOP3.*": 1}, length=32, since=80),
     _pair("fadd2_iadd", "fp32",
           "{.reg .f32 t; mov.b32 t, %0; add.f32 t, t, 0f3F800000; add.f32 t, t, 0f3F000000; mov.b32 %0, t; "
           "add.s32 %0, %0, 12345;}",
