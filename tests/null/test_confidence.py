@@ -93,6 +93,21 @@ def test_what_ships_is_read_and_says_of_which_machine(tmp_path: Path) -> None:
         confidence.load(tmp_path / "c.json")
 
 
+def test_errors_that_are_no_longer_made_are_noticed() -> None:
+    def points(ratio: float) -> list[Point]:
+        return [
+            Point(
+                run="m", launch=f"k{i}", kernel=f"k{i}", function=f"k{i}", part="train", family="", bound="latency",
+                seconds=ratio * 1e-4, measured_seconds=1e-4, alpha=1,
+            )
+            for i in range(3)
+        ]  # fmt: skip
+
+    kept = confidence.calibrate("h200", points(1.1), "made up")
+    assert not confidence.outdated(points(1.1), kept) and confidence.outdated(points(1.15), kept)
+    assert not confidence.outdated(points(1.15)[:2], kept)  # a part of the launches says nothing
+
+
 def test_predictions_carry_it_and_say_why_not() -> None:
     launch = next(x for x in launches() if x.name == "saxpy")
     p = wl.predict(launch.workload, "h200", "warplens-fast")

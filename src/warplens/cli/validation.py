@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from warplens import api
 from warplens.cli.output import counting, show
 from warplens.errors import WarplensError
@@ -46,6 +48,7 @@ def run(args: argparse.Namespace) -> None:
         write_whole(Path(args.html), validation.page(found, machine))
     if args.calibrate:
         confidence.save(confidence.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
+        found = replace(found, outdated=[])
     show(args, validation.data(found, unblind=args.unblind), validation.answer(found, machine, unblind=args.unblind))
     for what, path in (("pictures", args.html), ("calibration", confidence.FILE if args.calibrate else None)):
         if path and not args.json:

@@ -18,6 +18,7 @@ from warplens.api import Comparison, occupancy_curve
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
 from warplens.machine import Machine
+from warplens.models import Prediction
 from warplens.study import Item, Plot, Row, counts
 from warplens.study.item import line
 from warplens.units import number, quantity, seconds
@@ -165,7 +166,7 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
     if best is not None:
         low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
         lead = (
-            f'<p class="answer">{html.escape(seconds(timed[best.model]))}</p>'
+            f'<p class="answer">{html.escape(seconds(timed[best.model]))}</p>{_sure(best)}'
             f"<p>by {best.model}, limited by {html.escape(str(best.bound))}, "
             f"{html.escape(number(float(best.warps_per_sm)))} warps per SM. The {len(timed)} models within the "
             f"hardware's limits say {html.escape(seconds(timed[low]))} ({low}) to "
@@ -180,6 +181,14 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
         terms = [[n, number(float(t.value), 6), t.unit, t.equation] for n, t in p.terms.items()]
         sections.append(Section(f"Terms of {name}", table(["term", "value", "unit", "equation"], terms, {1})))
     return page(f"{c.workload} on {machine.name}", lead, sections)
+
+
+def _sure(p: Prediction) -> str:
+    """Say what we are 90 % sure of, and what that rests on; nothing where nothing is known of it."""
+    if p.interval_seconds is None:
+        return ""
+    low, high = (seconds(x, 3) for x in p.interval_seconds)
+    return f"<p>90 % sure of {low} to {high}, by the errors of {html.escape(p.interval_about)}</p>"
 
 
 def _curves(c: Comparison, workload: Workload, machine: Machine) -> Plot:

@@ -44,6 +44,10 @@ def answer(found: KernelValidation, machine: Machine, *, unblind: bool = False) 
     lead = f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.launches} launches "
     parts: list[RenderableType] = [Text(lead + "of the test set", "bold"), "", error_table(found.errors)]
     parts += ["", *[Text(line) for line in (*map(_agrees, found.agreement), *map(_covers, found.coverage))]]
+    parts += [
+        Text(f"the intervals of {name} rest on errors that it no longer makes: --calibrate keeps today's", "yellow")
+        for name in found.outdated
+    ]
     ours = _first(found)
     for title, groups in (("by what limits", found.by_bound), ("by kind of kernel", found.by_kind)):
         cells = [_group(e) for e in groups if e.model == ours]
@@ -100,6 +104,7 @@ def data(found: KernelValidation, *, unblind: bool = False) -> dict[str, Any]:
         "by_kind": found.by_kind,
         "agreement": found.agreement,
         "coverage": found.coverage,
+        "outdated": found.outdated,
         "worst": _worst(found, unblind),
         "points": rows,
     }

@@ -36,6 +36,7 @@ _TAIL = (1 - SURE) / 2
 FEWEST = round(1 / _TAIL) - 1  # errors from which on a quantile of the tail exists
 SHORT_SECONDS = 10e-6
 _NORMAL = 1.6449  # standard errors that leave 5 % on either side
+_OUTDATED = 0.01  # a prediction that has moved by 1 % since the errors were kept
 _MEMORY = frozenset(("dram bandwidth", "l2 bandwidth", "l1 misses"))
 
 
@@ -156,6 +157,15 @@ def coverage(made: Sequence[Point]) -> list[Coverage]:
             share, width = 100 * float(np.mean(held)), float(np.median(widths))
             found.append(Coverage(made[0].run, part, len(held), share, width))
     return found
+
+
+def outdated(made: Sequence[Point], known: Calibration) -> bool:
+    """Whether the errors of one run over all launches are no longer those that were kept."""
+    now, kept = residuals(made), known.models.get(made[0].run, [])
+    if len(now) < len(kept):
+        return False  # a part of the launches says nothing
+    pairs = zip(now, kept, strict=False)
+    return len(now) != len(kept) or any(abs(a.log_ratio - b.log_ratio) > _OUTDATED for a, b in pairs)
 
 
 def calibrate(gpu: str, made: Sequence[Point], command: str) -> Calibration:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from warplens.errors import WarplensError, nearest
 from warplens.machine import load_machine
 from warplens.models import MODELS
-from warplens.study.confidence import Coverage, coverage
+from warplens.study.confidence import Coverage, coverage, outdated, shipped
 from warplens.study.kernels import PARTS, Part, launches
 from warplens.study.points import Point, Run, Watch, points
 
@@ -54,7 +54,8 @@ class Agreement(Struct, frozen=True):
 class KernelValidation(Struct, frozen=True, kw_only=True):
     """Every model against every measured launch.
 
-    `by_bound` and `by_kind` are of our own models; `worst` are launches of the train set, of the first of them.
+    `by_bound` and `by_kind` are of our own models; `worst` are launches of the train set, of the first of them;
+    `outdated` are those of ours whose intervals rest on errors that they no longer make.
     """
 
     gpu: str
@@ -64,6 +65,7 @@ class KernelValidation(Struct, frozen=True, kw_only=True):
     worst: list[Point]
     agreement: list[Agreement]
     coverage: list[Coverage]
+    outdated: list[str] = []
     points: list[Point]
 
 
@@ -97,6 +99,7 @@ def judged(gpu: str, made: Sequence[Point]) -> KernelValidation:
         worst=sorted((p for p in main if p.part == "train"), key=lambda p: -abs(p.log_ratio))[:_WORST],
         agreement=agreement(made),
         coverage=[c for name in ours for c in coverage([p for p in made if p.run == name])],
+        outdated=[n for n in ours if outdated([p for p in made if p.run == n], shipped())],
         points=list(made),
     )
 

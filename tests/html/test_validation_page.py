@@ -1,0 +1,38 @@
+"""The page of the models' errors on kernels: its pictures, and no launch of the test set by name."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+pytest.importorskip("altair")
+pytest.importorskip("vl_convert")
+
+from warplens.machine import load_machine
+from warplens.report import validation
+from warplens.study.kernel_errors import judged
+from warplens.study.points import Point
+
+pytestmark = pytest.mark.html
+
+
+def test_pictures_and_tables() -> None:
+    made = [
+        Point(
+            run=run, launch=f"{name}.v", kernel=name, function=name, part=part, family="made up", bound="latency",  # type: ignore[arg-type]
+            seconds=ratio * 1e-5, measured_seconds=1e-5, alpha=4.0,
+        )
+        for run, ratio in (("warplens", 1.1), ("roofline", 0.3))
+        for name, part in (("open", "train"), ("hidden", "test"))
+    ]  # fmt: skip
+    text = validation.page(judged("h200", made), load_machine("h200"))
+    specs = [json.loads(s) for s in re.findall(r'vegalite\+json">(.*?)</script>', text, re.S)]
+    titles = [s["title"] for s in specs]
+    assert titles == [
+        "warplens: predicted against measured", "warplens: error against time", "warplens: error against alpha",
+        "roofline: error against alpha",
+    ]  # fmt: skip
+    assert "warplens: 10.0 % mean error over 1 launches of the test set" in text
+    assert "hidden" not in json.dumps(specs) and "hidden.v" not in text
