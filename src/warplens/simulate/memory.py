@@ -27,7 +27,7 @@ def follow_load(now: float, setup: Any, sm: Any, loads: Any) -> None:
 
 
 @inlined
-def far(step: Any, start: float, setup: Any, sm: Any, loads: Any, spread: Any) -> float:
+def far(step: Any, start: float, setup: Any, sm: Any, loads: Any, spread: Any) -> Any:
     """Return when DRAM has served an access: by the latency at the traffic of late, and no sooner than its turn."""
     if start >= sm.load_at + at.FOLLOW:
         follow_load(start, setup, sm, loads)
@@ -47,7 +47,7 @@ def far(step: Any, start: float, setup: Any, sm: Any, loads: Any, spread: Any) -
 
 
 @called
-def access(step: Any, start: float, setup: Any, sm: Any, loads: Any, spread: Any, outstanding: Any) -> float:
+def access(step: Any, start: float, setup: Any, sm: Any, loads: Any, spread: Any, outstanding: Any) -> Any:
     """Return when an access to global memory that leaves its pipe at `start` is served."""
     chance = draw(sm)
     if chance < step.l1_hit:

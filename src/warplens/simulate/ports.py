@@ -44,7 +44,7 @@ def settle_ports(s: int, cycle: int, scheduler: Any, ring: Any) -> None:
 def arbitrate(s: int, cycle: int, uses: int, scheduler: Any, ring: Any, pipe_free: Any, late: int) -> bool:
     """Serve the ports for one cycle in which an instruction wants to use some; whether it must hold the issue stage."""
     scheduler.port_cycle = cycle
-    blocked = uses & scheduler.taken != 0
+    blocked: bool = uses & scheduler.taken != 0
     item = ring[s, cycle & (at.RING - 1)]
     if item >> at.CYCLE_BITS != cycle:
         item = 0
