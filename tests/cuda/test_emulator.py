@@ -97,7 +97,7 @@ def test_counts_are_those_of_the_hardware(name: str) -> None:
     emulator.run([blocks // 2])
     theirs = _counters()[name]
     size = len(emulator.program.instructions)
-    emulator.stats[emulator.stats[:, SECTORS] > 0, WAVEFRONTS] = 0  # those of L1: the counters tell only shared memory's
+    emulator.stats[emulator.stats[:, SECTORS] > 0, WAVEFRONTS] = 0  # of L1: counters tell only of shared memory
     for column, key in ((EXECUTED, "executed"), (SECTORS, "global_sectors"), (WAVEFRONTS, "shared_wavefronts")):
         expected = theirs.get(key, [0] * size)[:size]
         assert (emulator.stats[:, column] * blocks).tolist() == expected, key

@@ -12,6 +12,7 @@ from itertools import pairwise
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
+from warplens.simulate import layout as at
 from warplens.simulate.code import Step
 from warplens.simulate.units import PIPES, Units
 
@@ -19,7 +20,6 @@ SECTOR_BYTES = 32
 _NAMES = {
     "cuda cores": "fp32", "integer": "integer", "product": "integer products", "sfu units": "sfu", "fp64 units": "fp64",
     "tensor cores": "tensor cores", "shared memory": "shared memory and l1", "memory system": "shared memory and l1",
-    "barrier unit": "barriers",
 }  # fmt: skip
 _ATOMICS = frozenset(("ATOM", "ATOMG", "RED", "REDG"))
 
@@ -32,8 +32,8 @@ def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[s
         busy["issue"] += count * step.holds / schedulers
         if step.pipe >= 0 and count:
             name, pipe = _NAMES[PIPES[step.pipe]], units.pipes[step.pipe]
-            width = 1.0 if pipe.shared else schedulers
-            busy[name] = busy.get(name, 0.0) + count * step.passes * float(pipe.interval) / width
+            width = 1.0 if pipe[at.SHARED] else schedulers
+            busy[name] = busy.get(name, 0.0) + count * step.passes * float(pipe[at.INTERVAL]) / width
     misses = l1_miss_cycles(profile, units.machine)
     return busy | ({"l1 misses": misses} if misses else {})
 

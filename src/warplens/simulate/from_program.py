@@ -82,15 +82,14 @@ def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str,
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     reads = _banks(_unkept(x, kept))
-    holds = unit.holds
-    if kind == at.FIXED and machine.sm.register_banks:  # a bank gives one register a cycle (operations.ffma, .dfma)
-        holds = max(holds, float(-(-sum(reads) // 2)))
+    if kind == at.FIXED and pipe >= 0 and machine.sm.register_banks:  # two registers a cycle (operations.ffma, .dfma)
+        passes = max(passes, float(-(-sum(reads) // 2)))
     made = Step(
         label=x.text,
         pipe=pipe,
         kind=kind,
         reason=unit.reason,
-        holds=holds,
+        holds=unit.holds,
         stall=float(max(1, control.stall)),
         latency=latency,
         read=unit.read,
