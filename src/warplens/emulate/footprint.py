@@ -184,10 +184,11 @@ class Reuse(Struct, frozen=True):
         once = min(made, self.array_sectors)
         if made <= _NEARLY_ONCE * self.array_sectors or l2.kept(room) == 1:
             return once
-        has = l2.kept(room * self.array_sectors / made)  # all of it again and again: what passes between two turns
+        own, turns = self.room(grid, l2), made / self.array_sectors
+        has = l2.kept(own + (room - own) / turns)  # from one turn through the array to the next all of it passes
         if self.scattered:  # touched again at any time: L2 has the part of the array that fits beside the others
-            own = SECTOR_BYTES * self.array_sectors * l2.parts
-            has = max(has, min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / own))
+            whole = SECTOR_BYTES * self.array_sectors * l2.parts
+            has = max(l2.kept(room), min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
         return once + (made - once) * (1 - has) if not self.scattered else max(once, made * (1 - has))
 
 
