@@ -188,7 +188,10 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
         if not s[LINE_SECTORS + at] & bit:
             s[LINE_SECTORS + at] |= bit
             sectors += 1
-    memory.stats[pc, WAVEFRONTS] += max(shared_wavefronts(s, mask, size), _tag_queue(s, found))
+    if found == 1:  # the words of one line are in different banks
+        memory.stats[pc, WAVEFRONTS] += 1
+    else:
+        memory.stats[pc, WAVEFRONTS] += max(shared_wavefronts(s, mask, size), _tag_queue(s, found))
     count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
 
 
