@@ -6,8 +6,11 @@ both say the same. L2 and DRAM take streams and accesses that lie alone at the r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
@@ -16,12 +19,13 @@ from warplens.simulate import layout as at
 from warplens.simulate.code import Step
 from warplens.simulate.units import PIPES, Units
 
-SECTOR_BYTES = 32
+SECTOR_BYTES, LINE_BYTES = 32, 128
 _NAMES = {
     "cuda cores": "fp32", "integer": "integer", "product": "integer products", "sfu units": "sfu", "fp64 units": "fp64",
     "tensor cores": "tensor cores", "shared memory": "shared memory and l1", "memory system": "shared memory and l1",
 }  # fmt: skip
-_ATOMICS = frozenset(("ATOM", "ATOMG", "RED", "REDG"))
+_WITH_RESULT = frozenset(("ATOM", "ATOMG"))
+_ATOMICS = _WITH_RESULT | {"RED", "REDG"}
 
 
 def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
@@ -60,26 +64,51 @@ def _partial(i: int, profile: Profile) -> float:
 
 
 def l2_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
-    """Return the cycles that L2 takes for the whole grid: by kind, and by how the sectors lie."""
-    rate = machine.cache.l2_bytes_per_second
+    """Return the cycles that L2 takes for the packets of the whole grid: the longer of the way there and back."""
+    packets, rate = machine.packets, machine.cache.l2_bytes_per_second
     if rate is None:
         return 0.0
-    store, lone = machine.bandwidth.get("l2_store_16"), machine.scattered
-    write = (store.bytes_per_second if store else None) or rate
-    seconds = 0.0
+    there = back = 0.0
     for i, x in enumerate(code):
-        if not profile.counts["l2_sectors"][i]:
+        sectors = profile.counts["l2_sectors"][i]
+        if not sectors:
             continue
-        moved = SECTOR_BYTES * profile.counts["l2_sectors"][i]
-        lines = moved * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
-        if x.opcode in _ATOMICS:
-            seconds += moved / (lone.l2_atomic_bytes_per_second or write)
-        elif x.kind == "load":
-            seconds += max(moved / rate, lines / (lone.l2_load_bytes_per_second or rate))
+        lines = sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
+        if x.kind == "load" and x.opcode not in _ATOMICS:
+            there += lines * (packets.load_request_seconds or 0.0)
+            back += max(
+                lines * (packets.load_reply_seconds or 0.0),
+                sectors * (packets.load_sector_seconds or SECTOR_BYTES / rate),
+            )
         else:
-            whole = max(moved / write, lines / (lone.l2_store_bytes_per_second or write))
-            seconds += _mixed(_partial(i, profile), whole, moved / (lone.l2_partial_store_bytes_per_second or write))
-    return seconds * machine.chip.clock_hz
+            whole = packets.store_sector_seconds or SECTOR_BYTES / rate
+            part = 1.0 if x.opcode in _ATOMICS else _partial(i, profile)
+            there += lines * (packets.store_seconds or 0.0)
+            there += sectors * _mixed(part, whole, packets.partial_sector_seconds or whole)
+    return max(there, back) * machine.chip.clock_hz
+
+
+def atomic_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return the cycles of the atomics on the array where they take longest: few lines are in few slices of L2."""
+    old = any(x.opcode in _WITH_RESULT and profile.counts["executed"][i] for i, x in enumerate(code))
+    rates = _rates_by_lines(machine, "global" if old else "global_reduce")
+    if not rates:
+        return 0.0
+    cycles = 0.0
+    for t in profile.traffic:
+        if t.atomic_passes:
+            lines = max(1.0, t.written_footprint_bytes / LINE_BYTES)
+            rate = math.exp(np.interp(math.log(lines), [at for at, _ in rates], [rate for _, rate in rates]))
+            cycles = max(cycles, t.atomic_passes / (rate * machine.chip.sm_count))
+    return cycles
+
+
+def _rates_by_lines(machine: Machine, name: str) -> list[tuple[float, float]]:
+    """Return logarithms of lines and of passes per cycle and SM, as `atomics.NAME_lines_N` says."""
+    start = f"{name}_lines_"
+    found = {float(key.removeprefix(start)): a for key, a in machine.atomics.items() if key.startswith(start)}
+    known = [(n, found[n].peak_ops_per_cycle_per_sm) for n in sorted(found)]
+    return [(math.log(n), math.log(rate)) for n, rate in known if rate]
 
 
 def _mixed(share: float, others: float, alone: float) -> float:
@@ -115,14 +144,13 @@ def _partial_stores(code: Sequence[Instruction], profile: Profile) -> float:
 
 
 def dram_rate(machine: Machine, share: float) -> float:
-    """Return the DRAM rate in B/s at a share of writes, between the mixes that were measured."""
-    known = {"dram_read_16": 0.0, "dram_r3w1_16": 0.25, "dram_r2w1_16": 1 / 3, "dram_r1w1_16": 0.5,
-             "dram_r1w2_16": 2 / 3, "dram_r1w3_16": 0.75, "dram_write_16": 1.0}  # fmt: skip
-    points = [
-        (at, b.bytes_per_second)
-        for name, at in known.items()
-        if (b := machine.bandwidth.get(name)) is not None and b.bytes_per_second is not None
-    ]
+    """Return the DRAM rate in B/s at a share of writes, between the measured mixes, each at its best width."""
+    mixes = {"read": 0.0, "r3w1": 0.25, "r2w1": 1 / 3, "r1w1": 0.5, "r1w2": 2 / 3, "r1w3": 0.75, "write": 1.0}
+    points = []
+    for name, writes in mixes.items():
+        found = [machine.bandwidth.get(f"dram_{name}_{width}") for width in (4, 8, 16)]
+        rates = [b.bytes_per_second for b in found if b is not None and b.bytes_per_second]
+        points += [(writes, max(rates))] if rates else []
     if not points:
         return machine.dram_bytes_per_second(model="warplens")
     for (left, low), (right, high) in pairwise(points):
