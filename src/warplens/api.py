@@ -13,7 +13,7 @@ from warplens import kernel, machine, models, study
 from warplens.advise import Advice, Advised
 from warplens.advise import advise as _advise
 from warplens.errors import WarplensError
-from warplens.frontend import Options, list_kernels, load_program
+from warplens.frontend import Options, is_source, list_kernels, load_call, load_program
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
@@ -36,8 +36,8 @@ __all__ = [
     "Program", "Simulation", "SimulationOptions", "Workload", "ablate", "advise", "analyse", "analyze",
     "architecture", "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch",
     "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve",
-    "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_of", "reproduce", "simulate",
-    "validate", "validate_kernels", "validate_ncu",
+    "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_and_call", "program_of",
+    "reproduce", "simulate", "validate", "validate_kernels", "validate_ncu",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -88,7 +88,7 @@ def analyze(
     """
     gpu = _machine(machine)
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
-    program = program_of(call, gpu, file, kernel, options)
+    program, call = program_and_call(call, gpu, file, kernel, options)
     made = profile(program, call, gpu, exact=exact, progress=progress)
     workload = workload_of(program, call, made, analyse(program, gpu), gpu)
     if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
@@ -105,9 +105,20 @@ def program_of(
     options: Options | None = None,
 ) -> Program:
     """Load the kernel that a launch file calls, compiled for a GPU as the launch file says, or as `options` do."""
+    return program_and_call(call, gpu, file, kernel, options)[0]
+
+
+def program_and_call(
+    call: KernelCall,
+    gpu: Machine | str = DEFAULT_GPU,
+    file: str | Path | None = None,
+    kernel: str | None = None,
+    options: Options | None = None,
+) -> tuple[Program, KernelCall]:
+    """Load a launch's kernel; with it, the call as the GPU gets it (of Triton's kernels, the compiler says that)."""
     if file is None and call.file is None:
         raise WarplensError("the launch file names no `file`: name the kernel's file")
-    path = Path(file) if file is not None else Path(call.folder) / str(call.file)
+    path = file if file is not None else Path(call.folder) / str(call.file)
     given = options or Options()
     made = Options(
         arch=architecture(_machine(gpu), OLDEST),
@@ -116,8 +127,7 @@ def program_of(
         fast_math=call.fast_math or given.fast_math,
         register_limit=given.register_limit or call.register_limit,
     )
-    compiles = path.suffix in (".cu", ".cuh", ".ptx")
-    return load_program(path, kernel or call.kernel, made if compiles else Options())
+    return load_call(path, kernel, call, made if is_source(path) else Options())
 
 
 def architecture(gpu: Machine, old: str | None = None) -> str:
@@ -148,9 +158,10 @@ def profile(
 
 def profile_program(
     command: Sequence[str],
-    launch: str | Path,
+    launch: str | Path | None,
     machine: Machine | str = DEFAULT_GPU,
     *,
+    workload: Workload | str | Path | None = None,
     variant: str = "",
     file: str | Path | None = None,
     kernel: str | None = None,
@@ -161,10 +172,14 @@ def profile_program(
 ) -> Profiled:
     """Run a program under ncu and put one of its launches beside our predictions. Needs ncu and a GPU.
 
-    The launch file says what the program calls; `skip` earlier launches of that kernel are passed over.
+    The launch file says what the program calls, or a workload that was counted elsewhere is that call; `skip` earlier
+    launches of the kernel are passed over.
     """
-    call = replace(load_launch(launch, variant), l2="cold")  # a profiler flushes the caches
     gpu = _machine(machine)
+    if workload is not None or launch is None:
+        known = _workload(workload or "")
+        return profiled(known, ncu.profile(command, known.name, skip=skip), gpu, model)
+    call = replace(load_launch(launch, variant), l2="cold")  # a profiler flushes the caches
     name = program_of(call, gpu, file, kernel, options).demangled
     record = ncu.profile(command, name, skip=skip)
     return profiled(analyze(file, call, gpu, kernel=kernel, options=options, progress=progress), record, gpu, model)

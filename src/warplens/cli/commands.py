@@ -207,7 +207,7 @@ def _show_(args: argparse.Namespace) -> None:
         program = api.load_program(args.file, args.kernel, options)
     else:
         call = api.load_launch(args.launch, args.variant)
-        program = api.program_of(call, machine, args.file, args.kernel, options)
+        program, call = api.program_and_call(call, machine, args.file, args.kernel, options)
         with _watching("emulating") as say:
             profile = api.profile(program, call, machine, progress=say)
     facts = api.analyse(program, machine)
@@ -343,10 +343,12 @@ def _validate(args: argparse.Namespace) -> None:
 
 def _profile(args: argparse.Namespace) -> None:
     machine, command = api.load_machine(args.gpu), args.program[args.program[:1] == ["--"] :]
+    if (args.launch is None) == (args.workload is None):
+        raise WarplensError("name the call: --launch L.toml, or --workload W.json")
     with _watching("profiling") as say:
         found = api.profile_program(
-            command, args.launch, machine, variant=args.variant, file=args.file, kernel=args.kernel,
-            options=_options(args, ""), model=args.model, skip=args.skip, progress=say,
+            command, args.launch, machine, workload=args.workload, variant=args.variant, file=args.file,
+            kernel=args.kernel, options=_options(args, ""), model=args.model, skip=args.skip, progress=say,
         )  # fmt: skip
     _show(args, profiled.data(found), profiled.answer(found, machine))
 

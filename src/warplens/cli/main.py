@@ -95,7 +95,9 @@ def parser() -> argparse.ArgumentParser:
 def _profile_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "run a program under ncu, and predict its kernel from the profiler's counts and from the emulator's"
     command = commands.add_parser("profile", help=text, description=text)
-    command.add_argument("--launch", required=True, metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--launch", metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--workload", metavar="W.json", help="instead: this call, as `analyze --save` kept it (where "
+                         "there is no emulator)")  # fmt: skip
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     command.add_argument("--file", help="CUDA source, PTX or a cubin (default: what the launch file names)")
     command.add_argument("--kernel", help="which kernel, by name or a part of it")
