@@ -16,7 +16,7 @@ from warplens.cli import advice, validation
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
-from warplens.files import write_whole
+from warplens.files import read_text, write_whole
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
@@ -217,9 +217,16 @@ def _show_(args: argparse.Namespace) -> None:
         if profile is None:
             raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
         made = api.simulate(program, machine, profile=profile)
-        data |= simulation.data(made)
+        data |= simulation.data(made, program.instructions)
         parts += ["", *simulation.answer(made, machine, len(program.instructions))]
+        parts += simulation.source_lines(made, program.instructions, _text_of(program.source_file, program.origin))
     return _show(args, data, parts)
+
+
+def _text_of(*files: str) -> list[str]:
+    """Return the lines of the first of some files that is a source and there."""
+    found = next((Path(f) for f in files if f and Path(f).suffix in (".cu", ".cuh", ".py") and Path(f).is_file()), None)
+    return read_text(found).splitlines() if found else []
 
 
 def _simulate(args: argparse.Namespace) -> None:
@@ -243,7 +250,8 @@ def _simulate(args: argparse.Namespace) -> None:
     )
     if args.trace:
         write_whole(Path(args.trace), simulation.trace(made))
-    _show(args, simulation.data(made), simulation.answer(made, machines[0], args.top))
+    parts = simulation.answer(made, machines[0], args.top)
+    _show(args, simulation.data(made, workload.code), [*parts, *simulation.source_lines(made, workload.code)])
     if args.trace and not args.json:
         print(f"trace: {args.trace}")
 

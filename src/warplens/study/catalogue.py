@@ -9,7 +9,10 @@ from functools import partial
 from warplens.errors import WarplensError, nearest
 from warplens.study.item import Item
 
-_MODULES = ("volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire")
+_MODULES = (
+    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire", "triton",
+    "gemm",
+)  # fmt: skip
 
 
 def _makers() -> dict[str, Callable[[], Item]]:
