@@ -47,6 +47,7 @@ class Step(Struct, frozen=True, kw_only=True):
     waits: tuple[tuple[int, float], ...] = ()
     values: tuple[int, ...] = ()  # slots that its result releases
     reads: tuple[int, ...] = ()  # slots that are released when its sources have been read
+    moved: tuple[int, ...] = ()  # slots that take over what the slot before them has, in this order
     bank_reads: tuple[int, int] = (0, 0)
     bank_writes: tuple[int, int] = (0, 0)
 
@@ -161,6 +162,7 @@ def lay_steps(steps: Sequence[Step]) -> StepArrays:
         first, behind = len(sources), len(results)
         sources += x.waits
         results += [(slot, at.VALUE) for slot in x.values] + [(slot, at.SOURCES_READ) for slot in x.reads]
+        results += [(slot, at.MOVED) for slot in x.moved]
         whole[i] = (
             x.pipe, x.kind, first, len(sources), behind, len(results), x.pairs, x.reason, *x.bank_reads, *x.bank_writes,
         )  # fmt: skip

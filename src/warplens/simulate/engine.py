@@ -16,7 +16,7 @@ from typing import Any
 # isort: off
 from warplens.simulate.layout import (
     AT_BARRIER, BANKS, BARRIER, BARRIER_WAIT, BLOCKS, BRANCH, BRANCH_TAKEN, CLASS, DEADLOCK, DEPTH, DISPATCH, FIXED,
-    FOREVER, GREEDY, HOLDS, INTERVAL, ISSUED, LATENCY, LG, LOAD, MARK_EVERY, MATH, MIO, NOT_SELECTED, OLDEST,
+    FOREVER, GREEDY, HOLDS, INTERVAL, ISSUED, LATENCY, LG, LOAD, MARK_EVERY, MATH, MIO, MOVED, NOT_SELECTED, OLDEST,
     OPERANDS_LATE, OUT_ENDED, OUT_ISSUED, OUT_MARKS, OUT_STATUS, PAIRS, PASSES, PIPE, POLICY, P_ARRIVED, P_LIVE,
     QUEUED, REACHED, READ, READS, READY, READ_AFTER, REASON, RESOLVING, RESULTS, RESULTS_END, RING, ROUND_ROBIN,
     SCHEDULERS, SELECTED, SERVED, SHARED, SINCE, SOURCES, SOURCES_END, STALL, STALLED, STORE, STREAMS, STRICT, S_FREE,
@@ -208,9 +208,13 @@ def simulate(
                 for r in range(code[pc, RESULTS], code[pc, RESULTS_END]):
                     value = done if result_kinds[r] == VALUE else start + timing[pc, READ]
                     slot = results[r]
+                    because = code[pc, REASON]
+                    if result_kinds[r] == MOVED:
+                        value = slots[group, slot - 1]
+                        because = slot_reason[group, slot - 1]
                     if streams > 1 or value > slots[group, slot]:
                         slots[group, slot] = value
-                        slot_reason[group, slot] = code[pc, REASON]
+                        slot_reason[group, slot] = because
 
                 # 4. The warp's next instruction: behind this one, elsewhere, or there is none.
                 run = lanes[w, W_RUN]

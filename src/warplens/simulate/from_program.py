@@ -18,6 +18,7 @@ from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
+from warplens.simulate.asynchronous import Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.units import PIPES, Unit, Units
 
@@ -47,6 +48,8 @@ def from_program(
     kept: set[str] = set()
     traffic = _traffic(instructions, served, profile)
     steps = [_step(x, kept, units.machine, served, profile, i, traffic) for i, x in enumerate(instructions)]
+    copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
+    steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
     notes, mean = [], None
     if profile is not None:
         if not profile.paths or not profile.blocks:
@@ -104,6 +107,12 @@ def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str,
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
         made = msgspec.structs.replace(made, **_access(made, x, machine, profile, i, traffic))
     return made
+
+
+def _beside(step: Step, x: Asynchronous) -> Step:
+    """Add the slots of what runs beside its warp."""
+    waits = (*step.waits, *((slot, 0.0) for slot in x.waits))
+    return msgspec.structs.replace(step, waits=waits, values=(*step.values, *x.values), moved=x.moved)
 
 
 _SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),

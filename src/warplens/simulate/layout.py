@@ -14,8 +14,9 @@ FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
 HOLDS, STALL, LATENCY, READ, PASSES, L2_BYTES, DRAM_BYTES, L1_HIT, L2_HIT, BRANCH = range(10)
 TIMING_COLUMNS = 10
 
-# A result is a slot that consumers wait for: when the value is there, or when the sources have been read.
-VALUE, SOURCES_READ = range(2)
+# A result is a slot that consumers wait for: when the value is there, when the sources have been read, or what the slot
+# before it has (`asynchronous`).
+VALUE, SOURCES_READ, MOVED = range(3)
 
 # Pipes: cycles from one instruction to the next, how far ahead instructions queue for it; one per SM or per scheduler.
 INTERVAL, DEPTH, SHARED = range(3)
