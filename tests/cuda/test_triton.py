@@ -88,7 +88,10 @@ def test_compiling_again_gives_the_committed_machine_code() -> None:
     made = compile_kernel(EXAMPLES / "vector_add.py", None, call, "sm_90")
     kept = load_launch(COMPILED / "triton_vector_add.toml")
     assert made.call.arguments == kept.arguments and made.call.block_shape == kept.block_shape
-    (here, there) = (api.load_program(COMPILED / str(kept.file)), api.program_of(call, "h200", EXAMPLES / "vector_add.py"))
+    (here, there) = (
+        api.load_program(COMPILED / str(kept.file)),
+        api.program_of(call, "h200", EXAMPLES / "vector_add.py"),
+    )
     if "Triton 3.9.0" in there.tools:
         assert [x.text for x in here.instructions] == [x.text for x in there.instructions]
 
@@ -96,7 +99,9 @@ def test_compiling_again_gives_the_committed_machine_code() -> None:
 @triton
 def test_what_triton_refuses_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "wrong.py"
-    file.write_text("import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, tl.arange(0, 3))\n")
+    file.write_text(
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, tl.arange(0, 3))\n"
+    )
     (tmp_path / "l.toml").write_text('grid = 1\nnum_warps = 4\n[[arg]]\ntype = "i32*"\ncount = 4\n')
     with pytest.raises(WarplensError, match=r"wrong.py:k: .*arange's range must be a power of 2"):
         api.program_of(load_launch(tmp_path / "l.toml"), "h200", f"{file}:k")

@@ -38,10 +38,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
-    workload, machines = api.load_workload(args.workload, alpha=args.alpha), _machines(args)
+    machines = _machines(args)
+    workload = _loaded(args, machines[0])
     if args.warps is not None and args.warps > _MOST_WARPS:
         raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
     return workload, machines
+
+
+def _loaded(args: argparse.Namespace, machine: Machine) -> Workload:
+    """Load a workload, or the only one of a profiler's report."""
+    if str(args.workload).endswith(".ncu-rep"):
+        return api.only_kernel(api.load_report(args.workload, machine), args.workload)
+    return api.load_workload(args.workload, alpha=args.alpha)
 
 
 def _machines(args: argparse.Namespace) -> list[Machine]:
@@ -93,12 +101,10 @@ def _analyze(args: argparse.Namespace) -> None:
     if len(machines) > 1 and (args.html or args.save):
         raise WarplensError("--html and --save take one GPU")
     data, parts = [], list[RenderableType]()
-    for m in machines:
-        with _watching("analysing") as say:
-            call = api.load_launch(args.launch, args.variant)
-            workload = api.analyze(
-                args.file, call, m, kernel=args.kernel, options=_options(args, ""), exact=args.exact, progress=say
-            )
+    works = [(m, *work) for m in machines for work in _counted(args, m)]
+    if len(works) > len(machines) and (args.html or args.save):
+        raise WarplensError("--html and --save take one kernel: choose it by --kernel")
+    for m, workload, call in works:
         comparison = api.compare(workload, m)
         answer = api.predict(workload, m, args.model) if args.model else comparison.headline
         if answer is None:
@@ -115,6 +121,20 @@ def _analyze(args: argparse.Namespace) -> None:
     for what, path in (("workload", args.save), ("report", args.html)):
         if path and not args.json:
             print(f"{what}: {path}")
+
+
+def _counted(args: argparse.Namespace, machine: Machine) -> list[tuple[Workload, api.KernelCall]]:
+    """Return the workload of a call that is emulated, or all those of a profiler's report."""
+    if str(args.file).endswith(".ncu-rep"):
+        return api.load_report(args.file, machine, args.kernel)
+    if args.launch is None:
+        raise WarplensError("analyze needs --launch L.toml (but for a profiler's report, .ncu-rep)")
+    with _watching("analysing") as say:
+        call = api.load_launch(args.launch, args.variant)
+        workload = api.analyze(
+            args.file, call, machine, kernel=args.kernel, options=_options(args, ""), exact=args.exact, progress=say
+        )
+    return [(workload, call)]
 
 
 def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -> api.Advised | None:
@@ -239,7 +259,7 @@ def _simulate(args: argparse.Namespace) -> None:
         with _watching("analysing") as say:
             workload = api.analyze(None, api.load_launch(args.launch, args.variant), machines[0], progress=say)
     else:
-        workload = api.load_workload(args.workload, alpha=args.alpha)
+        workload = _loaded(args, machines[0])
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0,
         **({"policy": args.policy} if args.policy else {}),

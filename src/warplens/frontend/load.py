@@ -70,8 +70,15 @@ def load_call(
     if Path(name).suffix != ".py":
         return load_program(file, kernel or call.kernel, options), call
     made = compile_kernel(Path(name), named or kernel or call.kernel, call, (options or Options()).arch)
-    found = next(k for k in _in_cubin(made.cubin, Path(name), [made.tool]) if k.name == made.name)
-    return _disassembled(found, name), made.call
+    return program_in(made.cubin, made.name, Path(name), [made.tool]), made.call
+
+
+def program_in(cubin: bytes, kernel: str, path: Path, tools: list[str] | None = None) -> Program:
+    """Load one kernel, by its mangled name, of a cubin that came from a file."""
+    found = next((k for k in _in_cubin(cubin, path, tools) if k.name == kernel), None)
+    if found is None:
+        raise FileError(f"{path}: no kernel {kernel!r} in its machine code")
+    return _disassembled(found, str(path))
 
 
 def load_programs(path: str | Path) -> dict[str, Program]:

@@ -1,8 +1,8 @@
 """A profile from a profiler's counts alone, where nothing was emulated.
 
 A profiler says how often each instruction ran, not in which order. The way of a warp is put together from the flow
-graph: every loop with as many trips as its header ran per entry, and in it the blocks that ran in at least half of them.
-What hits in the caches is known for the whole launch only: every load is given the same share.
+graph: every loop with as many trips as its header ran per entry, and in it the blocks that ran in at least half of
+them. What hits in the caches is known for the whole launch only: every load is given the same share.
 """
 
 from __future__ import annotations
@@ -70,12 +70,14 @@ def _counts(
         made["requests"][i] = made["executed"][i]
         made["useful_bytes"][i] = made["threads"][i] * access_bytes(x)
         if KINDS[x.kind] == "shared memory":
-            least = made["useful_bytes"][i] / 128
-            made["wavefronts"][i] = max(made["executed"][i], given.get("shared_wavefronts", nothing)[i] or least)
+            least = max(made["executed"][i], made["useful_bytes"][i] / 128)
+            made["wavefronts"][i] = given.get("shared_wavefronts", nothing)[i] or least
+            made["requests"][i] = min(made["executed"][i], made["wavefronts"][i])  # the others were predicated off
             continue
         sectors = given.get("global_sectors", nothing)[i] or made["useful_bytes"][i] / SECTOR_BYTES
         made["sectors"][i] = sectors
         made["lines"][i] = made["wavefronts"][i] = given.get("tag_requests", nothing)[i] or sectors / 4
+        made["requests"][i] = min(made["executed"][i], made["lines"][i])
         made["l1_hit_sectors"][i] = hits * sectors if x.kind == "load" else 0.0
         made["l2_sectors"][i] = sectors - made["l1_hit_sectors"][i]
     return _with_l2_hits(code, made, counters.get("dram_read_bytes"))

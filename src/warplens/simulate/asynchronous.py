@@ -1,10 +1,10 @@
 """What runs beside its warp: copies to shared memory and products of warp groups, and the waits for groups of them.
 
-    LDGSTS ... LDGDEPBAR      copies, then the end of a group of them      DEPBAR.LE SB0, n          n groups may be left
-    HGMMA ... HGMMA gsb0      products, the last one ends the group        WARPGROUP.DEPBAR.LE gsb0, n
+    LDGSTS ... LDGDEPBAR     copies, then the end of a group of them     DEPBAR.LE SB0, n     n groups may be left
+    HGMMA ... HGMMA gsb0     products, the last one ends the group       WARPGROUP.DEPBAR.LE gsb0, n
 
-The time when the last copy (or product) is done is kept in a slot; the end of a group moves what is in the slots along by
-one, so that a wait for all but n groups is a wait for the n-th slot behind.
+The time when the last copy (or product) is done is kept in a slot; the end of a group moves what is in the slots along
+by one, so that a wait for all but n groups is a wait for the n-th slot behind.
 """
 
 from __future__ import annotations

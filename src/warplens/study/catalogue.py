@@ -10,8 +10,8 @@ from warplens.errors import WarplensError, nearest
 from warplens.study.item import Item
 
 _MODULES = (
-    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire", "triton",
-    "gemm",
+    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
+    "triton", "gemm",
 )  # fmt: skip
 
 

@@ -42,7 +42,15 @@ def table() -> Item:
                 rows.append(_cells(launch, known[launch.name], made))
             else:
                 hidden.append(abs(made / (1e6 * launch.seconds) - 1))
-    head = ["launch", "m x n x k", "types", "measured, us", f"{MODEL}, us", "off", *(f"{t.lower()}, us" for t in TARGETS)]
+    head = [
+        "launch",
+        "m x n x k",
+        "types",
+        "measured, us",
+        f"{MODEL}, us",
+        "off",
+        *(f"{t.lower()}, us" for t in TARGETS),
+    ]
     notes = [
         f"{kept['package']}, {kept['gpu']}, {kept['flags']}: the best kernel of a library's for the size; types: of A "
         "and B, of sums, of C (H: fp16, S: fp32)",
