@@ -12,9 +12,17 @@ import pytest
 from warplens import api
 from warplens.emulate.emulator import Emulator
 from warplens.errors import WarplensError
-from warplens.frontend import load_program
+from warplens.frontend import load_program, load_programs
 from warplens.frontend.triton import compile_kernel
 from warplens.kernel.launch import load_launch
+from warplens.measure import tensor
+from warplens.measure.build import build
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.run import Options, run
+from warplens.simulate.units import units
+from warplens.study.triton import error, triton_launches
+from warplens.study.validation import read
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]
@@ -115,3 +123,44 @@ def test_without_triton_it_says_so(tmp_path: Path) -> None:
     if find_spec("triton") is None:
         with pytest.raises(WarplensError, match=r"Triton is not installed .*warplens\[triton\]"):
             api.program_of(load_launch(EXAMPLES / "triton_vector_add.toml"))
+
+
+def test_outputs_are_those_of_the_gpu() -> None:
+    kept = np.load(COMPILED / "outputs.npz")
+    made = _emulated("triton_vector_add.small")
+    assert np.array_equal(made["out"], kept["triton_vector_add/out"])
+    made = _emulated("triton_layer_norm.narrow.small")
+    assert np.allclose(made["out"].astype(np.float32), kept["triton_layer_norm.narrow/out"], atol=4e-3)
+    assert np.allclose(made["out_scale"], kept["triton_layer_norm.narrow/out_scale"], rtol=1e-6)
+
+
+def test_predictions_beside_the_measured_times() -> None:
+    known = {launch.name: launch for launch in triton_launches()}
+    kernels = ("vector_add", "softmax", "layer_norm", "flash_attention", "flash_attention.deep")
+    for name in kernels:
+        assert abs(error(known[f"triton_{name}"])) < 0.15, name
+
+
+def test_counts_are_the_profilers() -> None:
+    measured = read("h200/triton/ncu.json.gz")["launches"]
+    for launch in triton_launches():
+        profile, record = launch.workload.profile, measured[launch.name]
+        assert profile is not None
+        assert profile.total("executed") == pytest.approx(sum(record["executed"]), rel=0.01), launch.name
+
+
+@pytest.mark.parametrize(("columns", "trip_cycles"), [(64, 332.0), (128, 589.6), (256, 1104.0)])
+def test_a_wait_for_products_takes_what_was_measured(columns: int, trip_cycles: float, tmp_path: Path) -> None:
+    group = next(g for g in tensor.GROUPS if g.name == "f16")
+    (tmp_path / "k.cubin").write_bytes(next(iter(build([tensor.wgmma(group, columns)], "sm_90").cubins.values())))
+    (program,) = load_programs(tmp_path / "k.cubin").values()
+    products = [i for i, x in enumerate(program.instructions) if x.opcode == "HGMMA"]
+    stop = next(i for i, x in enumerate(program.instructions) if i > products[-1] and x.opcode == "BRA")
+    goes_to = program.instructions[stop].target
+    first = next(i for i, x in enumerate(program.instructions) if x.offset == goes_to)
+    machine = units(api.load_machine("h200"), 1)
+    ends = []
+    for trips in (50, 100):
+        code = from_program(program, machine, ways=[Way([([(first, stop + 1)], trips)])], blocks=[[0] * 4])
+        ends.append(run(code, machine, Options(), resident=1, blocks=1).end_cycle)
+    assert (ends[1] - ends[0]) / 50 == pytest.approx(trip_cycles, rel=0.01)  # data/h200/measured.jsonl.gz

@@ -13,6 +13,7 @@ _MODULES = (
     "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
     "triton", "gemm",
 )  # fmt: skip
+_OURS = ("triton-", "gemm-")  # tables of our own measurements: not among the papers' that `reproduce` makes unasked
 
 
 def _makers() -> dict[str, Callable[[], Item]]:
@@ -55,7 +56,9 @@ def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item
     """
     makers = {_dotted(name): function for name, function in _makers().items()} if gpu is None else _measured(gpu)
     which = None if which is None else _ALSO.get(which.lower(), which.lower())
-    chosen = {n: f for n, f in makers.items() if which is None or n == which or n.startswith(f"{which}-")}
+    chosen = {n: f for n, f in makers.items() if n == which or n.startswith(f"{which}-")}
+    if which is None:
+        chosen = {n: f for n, f in makers.items() if not n.startswith(_OURS)}
     if not chosen:
         hint = nearest(which or "", makers) or "; `warplens reproduce --list` shows them"
         raise WarplensError(f"nothing to reproduce under {which!r}{hint}")
