@@ -384,9 +384,7 @@ def _profile(args: argparse.Namespace) -> None:
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:
     """Make the items under a progress bar on stderr, when someone is looking."""
     makers = study.reproduce(args.what, args.gpu)
-    total = sum(
-        1 for i in study.item_ids(args.gpu) if args.what is None or i == args.what or i.startswith(f"{args.what}-")
-    )
+    total = len(study.item_ids(args.gpu, args.what))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = terminal.console().__class__(stderr=True)
     items = []
