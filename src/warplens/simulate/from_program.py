@@ -43,7 +43,7 @@ def from_program(
         instructions = program
     if any(x.control is None for x in instructions):
         raise WarplensError(f"{name}: no control codes; simulate a listing instead")
-    served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
+    served = {kind: units.unit(kind, program=True) for kind in {"int", "convert", *(x.kind for x in instructions)}}
     kept: set[str] = set()
     traffic = _traffic(instructions, served, profile)
     steps = [_step(x, kept, units.machine, served, profile, i, traffic) for i, x in enumerate(instructions)]
@@ -79,6 +79,9 @@ def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str,
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
     latency = unit.latency
+    if x.opcode in ("S2R", "S2UR"):
+        like = served["convert"]
+        kind, pipe, passes, latency = at.QUEUED, like.pipe, like.passes, 35.0 if x.opcode == "S2UR" else 25.0
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     reads = _banks(_unkept(x, kept))
