@@ -25,7 +25,8 @@ def tell(events: Any, sm: Any, time: float, kind: int, warp: int, instruction: i
 def draw(sm: Any) -> Any:
     """Return the next random number of [0, 1)."""
     sm.random = (sm.random * 1103515245 + 12345) & 0x7FFFFFFF
-    return sm.random / 2147483648.0
+    drawn: float = sm.random / 2147483648.0
+    return drawn
 
 
 @inlined

@@ -41,6 +41,8 @@ class Step(Struct, frozen=True, kw_only=True):
     passes: float = 1.0
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
+    l2_cycles: float = 0.0  # of this SM's part of L2, of DRAM
+    dram_cycles: float = 0.0
     l1_hit: float = 0.0
     l2_hit: float = 0.0
     branch: float = 0.0  # cycles until the instruction behind a branch is there
@@ -150,7 +152,7 @@ class WayArrays(Struct, frozen=True):
 
 
 _SAME = ("pipe", "kind", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes", "dram_bytes",
-         "l1_hit", "l2_hit", "branch")  # fmt: skip
+         "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch")  # fmt: skip
 
 
 def lay_steps(steps: Sequence[Step]) -> StepArrays:

@@ -14,6 +14,7 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, settle, tell, wake_streams
 from warplens.simulate.compiled import entry, inlined
+from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
 from warplens.simulate.ports import arbitrate, book, settle_ports
 
@@ -126,7 +127,7 @@ def choose(
 
 @inlined
 def serve(
-    w: int, s: int, now: float, setup: Any, sm: Any, step: Any, scheduler: Any, pipes: Any, pipe_free: Any, loads: Any,
+    w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, curves: Any, loads: Any,
     spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any, events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
@@ -145,7 +146,7 @@ def serve(
     if step.kind == at.LOAD or step.kind == at.STORE:
         if events.shape[0] > 0:
             tell(events, sm, start, at.SENT, w, warp.pc, int(step.l2_bytes))
-        done = access(step, start, setup, sm, loads, spread, outstanding)
+        done = access(step, start, setup, sm, curves, loads, spread, outstanding)
         if step.kind == at.STORE and start + setup.drain > warp.stored:
             warp.stored = start + setup.drain
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
@@ -231,7 +232,8 @@ def wait_for(
 @entry
 def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any,
-    setups: Any, loads: Any, spread: Any, warps: Any, slots: Any, schedulers: Any, order: Any, turns: Any, sizes: Any,
+    setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
+    order: Any, turns: Any, sizes: Any,
     pipe_free: Any, places: Any, ring: Any, outstanding: Any, counts: Any, stalls: Any, blocks: Any, marks: Any,
     events: Any, sms: Any,
 ) -> None:  # fmt: skip
@@ -289,7 +291,7 @@ def simulate(
                 if now + step.holds > scheduler.free:
                     scheduler.free = now + step.holds
                 start = serve(
-                    w, s, now, setup, sm, step, scheduler, pipes, pipe_free, loads, spread, outstanding, ring, slots,
+                    w, s, now, setup, sm, step, pipes, pipe_free, curves, loads, spread, outstanding, ring, slots,
                     warp, results, events,
                 )  # fmt: skip
                 finished = advance(warp, now, setup, segments, runs)
@@ -302,6 +304,11 @@ def simulate(
                 if now + jump > awake:
                     awake = now + jump
                     why = at.RESOLVING
+                if setup.first_lines > 0 and not finished and warp.pc >> 3 != pc >> 3:
+                    there = fetch(warp.pc >> 3, now, setup, sm, code_lines)
+                    if there > awake:
+                        awake = there
+                        why = at.NO_INST
                 place = places[warp.place]
                 if step.kind == at.BARRIER:
                     place.arrived += 1

@@ -11,6 +11,7 @@ from msgspec import Struct
 from warplens.errors import WarplensError
 from warplens.simulate import blocks as blocks_module
 from warplens.simulate import engine as engine_module
+from warplens.simulate import fetch as fetch_module
 from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
 from warplens.simulate import ports as ports_module
@@ -24,7 +25,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "blocks"
+    policy: str = "greedy-blocks"
     seed: int = 1
     full: bool = False
     events: int = 0
@@ -66,11 +67,13 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
     sm = at.rows(at.SM, 1)
     sm.random = options.seed
+    lines = at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
     state = _state(laid, units, setup[0], sm[0])
     call: Any = engine if options.compiled else plain_engine()
     call(
         laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs, ways.warp_paths,
-        setup, units.loads, units.spread, *state, counts, stalls, kept, marks, events, sm,
+        setup, units.curves, units.loads, units.spread, lines, *state, counts, stalls, kept, marks,
+        events, sm,
     )  # fmt: skip
     done = sm[0]
     if done.status == at.DEADLOCK:
@@ -101,6 +104,8 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
         setup.launch_every = setup.replace = 0.0
     if not laid.steps.ports.any():
         setup.banks = 0
+    if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
+        setup.first_lines = 0  # all of it stays in the instruction cache
     return setups
 
 
@@ -111,10 +116,8 @@ def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ..
     rows = at.rows(at.SCHEDULER, schedulers)
     rows.next, rows.last = at.FOREVER, -1
     places = at.rows(at.PLACE, int(setup.resident))
-    places.start = setup.launch_every * np.arange(len(places))
     places.start[int(setup.blocks) :] = at.FOREVER
     sm.load_at = -at.FOLLOW
-    sm.started = setup.launch_every * (min(len(places), int(setup.blocks)) - 1)
     warps = at.rows(at.WARP, lanes)
     warps.ready = at.FOREVER
     return (
@@ -129,7 +132,7 @@ def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ..
 def plain_engine() -> Any:
     """Return the engine as plain Python: the same functions, none of them compiled."""
     names: dict[str, Any] = {}
-    for module in (blocks_module, ports_module, memory_module, engine_module):
+    for module in (blocks_module, ports_module, memory_module, fetch_module, engine_module):
         for name, value in vars(module).items():
             plain = getattr(value, "py_func", value)
             if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:

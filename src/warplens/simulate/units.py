@@ -14,8 +14,8 @@ from warplens.simulate.code import Floats
 
 # Which goes first, whether by blocks, who among the ready ones, and whether the last one goes again before all others.
 POLICIES = {
+    "greedy-blocks": (at.OLDEST, 1, at.LONGEST, 1),
     "blocks": (at.OLDEST, 1, at.LONGEST, 0),
-    "blocks-in-turn": (at.OLDEST, 1, at.IN_TURN, 0),
     "oldest": (at.OLDEST, 0, at.FIRST, 0),
     "youngest": (at.YOUNGEST, 0, at.FIRST, 0),
     "greedy-oldest": (at.OLDEST, 0, at.FIRST, 1),
@@ -57,14 +57,18 @@ class Unit(Struct, frozen=True):
 class Units(Struct, frozen=True):
     """The pipes of an SM, how the engine is set up, how many SMs share the memory, and what is left out.
 
-    `loads` are the DRAM traffics in B/cycle and SM at which latencies were measured one by one; `spread` has for each
-    of them the quantiles of these latencies over their mean, in equal steps.
+    `l2_rate` and `dram_rate` are this SM's part in B/cycle, `curves` the latencies of DRAM and L2 under load. `loads`
+    are the DRAM traffics in B/cycle and SM at which latencies were measured one by one; `spread` has for each of them
+    the quantiles of these latencies over their mean, in equal steps.
     """
 
     machine: Machine
     sms: float
     pipes: Any
     setup: Any
+    l2_rate: float
+    dram_rate: float
+    curves: Any
     loads: Floats
     spread: Floats
     notes: list[str]
@@ -80,7 +84,10 @@ class Units(Struct, frozen=True):
         where = "barrier unit" if kind == "barrier" else where
         pipe = PIPES.index(where) if where in PIPES else -1
         timing = machine.timing(kind)
-        holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
+        slots = timing.issue_slots or 1.0
+        if program and resource == "issue" and kind in machine.instructions and timing.peak_ops_per_cycle_per_scheduler:
+            slots = max(slots, 32 / timing.peak_ops_per_cycle_per_scheduler)  # no unit of its own: slots are its rate
+        holds = machine.sm.issue_interval_cycles * slots
         passes = 1.0
         if where not in _SM_WIDE and pipe >= 0:
             try:
@@ -95,15 +102,19 @@ class Units(Struct, frozen=True):
 
     def loaded_cycles(self, bytes_per_cycle: float) -> float:
         """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""
-        x, setup = min(bytes_per_cycle, 0.98 * self.setup.curve_c[0]), self.setup[0]
-        return float(max(setup.unloaded, setup.curve_a + setup.curve_b * x / (setup.curve_c - x)))
+        curve = self.curves[0]
+        x = min(bytes_per_cycle, 0.98 * curve.c)
+        return float(max(curve.unloaded, curve.a + curve.b * x / (curve.c - x)))
 
 
 def units(machine: Machine, active_sms: float | None = None) -> Units:
     """Read a machine, of which so many SMs are in use; what it does not give is left out, with a note each."""
     sms = machine.chip.sm_count if active_sms is None else min(active_sms, machine.chip.sm_count)
     notes: list[str] = []
-    made = Units(machine, sms, _pipes(machine, notes), _setup(machine, sms, notes), *_spread(machine, sms), notes)
+    made = Units(
+        machine, sms, _pipes(machine, notes), _setup(machine, sms, notes), *_rates(machine, sms, notes),
+        _curves(machine, sms, notes), *_spread(machine, sms), notes,
+    )  # fmt: skip
     if not machine.latency_distribution:
         notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
     return made
@@ -138,7 +149,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
 
 def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     """Return what the engine knows of the machine: latencies in cycles, rates in B/cycle of one SM."""
-    sm, cache, curve = machine.sm, machine.cache, machine.contention
+    sm, cache, code = machine.sm, machine.cache, machine.instruction_cache
     setups = at.rows(at.SETUP, 1)
     setup = setups[0]
     setup.time_limit = setup.mark_every = setup.window = INFINITE
@@ -149,27 +160,42 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     setup.l2_latency = _known(cache.l2_latency_cycles, "cache.l2_latency_cycles", notes)
     setup.drain = setup.l1_latency  # a store has left the SM when it has passed L1
     setup.launch_every = sms * (machine.launch.block_interval_cycles or 0.0)
-    per_sm = sms * machine.chip.clock_hz
-    setup.l2_rate = cache.l2_bytes_per_second / per_sm if cache.l2_bytes_per_second else INFINITE
-    if not cache.l2_bytes_per_second:
-        notes.append("cache.l2_bytes_per_second is not known: L2 has no limit")
-    try:
-        setup.dram_rate = machine.dram_bytes_per_second() / per_sm
-    except MissingField:
-        setup.dram_rate = INFINITE
-        notes.append("the rate of DRAM is not known: it has no limit")
-    setup.unloaded = machine.timing("load").latency_cycles or 0.0
-    setup.curve_a, setup.curve_c, setup.average = setup.unloaded, INFINITE, AVERAGE_CYCLES
-    if curve is None:
-        notes.append("[contention] is not known: latency grows only by queueing for DRAM")
-    else:
-        setup.curve_a, setup.curve_b = curve.a_cycles, curve.b_cycles
-        setup.curve_c = curve.c_bytes_per_second / per_sm
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
-    setup.late = PIPES.index("sfu units")
+    setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
+    if code.first_bytes and code.second_interval_cycles:
+        setup.first_lines, setup.second_lines = int(code.first_bytes) // 128, int(code.second_bytes or 1 << 40) // 128
+        setup.second_interval = code.second_interval_cycles
+        setup.memory_interval = code.memory_interval_cycles or code.second_interval_cycles
     return setups
+
+
+def _rates(machine: Machine, sms: float, notes: list[str]) -> tuple[float, float]:
+    """Return this SM's part of what L2 and DRAM give, in B/cycle."""
+    per_sm, l2 = sms * machine.chip.clock_hz, machine.cache.l2_bytes_per_second
+    if not l2:
+        notes.append("cache.l2_bytes_per_second is not known: L2 has no limit")
+    try:
+        dram = machine.dram_bytes_per_second() / per_sm
+    except MissingField:
+        dram = INFINITE
+        notes.append("the rate of DRAM is not known: it has no limit")
+    return l2 / per_sm if l2 else INFINITE, dram
+
+
+def _curves(machine: Machine, sms: float, notes: list[str]) -> Any:
+    """Return the latencies of DRAM and of L2 under load."""
+    curves = at.rows(at.CURVE, 2)
+    unloaded = (machine.timing("load").latency_cycles or 0.0, machine.cache.l2_latency_cycles or 0.0)
+    for row, least, known in zip(curves, unloaded, (machine.contention, machine.contention_l2), strict=True):
+        row.unloaded, row.a, row.c = least, least, INFINITE
+        if known is not None:
+            row.a, row.b = known.a_cycles, known.b_cycles
+            row.c = known.c_bytes_per_second / sms / machine.chip.clock_hz
+    if machine.contention is None:
+        notes.append("[contention] is not known: latency grows only by queueing for DRAM")
+    return curves
 
 
 def _spread(machine: Machine, sms: float) -> tuple[Floats, Floats]:
