@@ -78,9 +78,10 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         pipe, passes = (PIPES.index("tensor cores"), flops * machine.sm.schedulers / rate) if rate else (-1, 1.0)
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
-    latency = unit.latency
+    latency, holds, reason = unit.latency, unit.holds, unit.reason
     if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
-        kind, pipe, passes, latency = at.QUEUED, PIPES.index("sfu units"), *special
+        kind, pipe, holds, reason = at.QUEUED, PIPES.index("special registers"), machine.sm.issue_interval_cycles, at.SHORT
+        passes, latency = special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     reads = _banks(_unkept(x, kept))
@@ -90,8 +91,8 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         label=x.text,
         pipe=pipe,
         kind=kind,
-        reason=unit.reason,
-        holds=unit.holds,
+        reason=reason,
+        holds=holds,
         stall=float(max(1, control.stall)),
         latency=latency,
         read=unit.read,
@@ -111,7 +112,8 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
 def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
     """Return the passes and the latency of a read of a special register; None where it is not known.
 
-    It is measured with the addition that uses it; to a uniform register it takes longer (`operations.s2ur`).
+    It is measured with the addition that uses it; to a uniform register it takes longer (`operations.s2ur`). It has
+    a unit of its own: an SFU's instruction right behind one waits for nothing (lone_warp.json, mufu_ilp1).
     """
     known = machine.operations.get(x.opcode.lower()) or machine.operations.get("s2r")
     if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:

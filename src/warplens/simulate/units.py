@@ -30,6 +30,7 @@ PIPES = (
     "integer",
     "product",
     "sfu units",
+    "special registers",
     "fp64 units",
     "tensor cores",
     "shared memory",
@@ -37,7 +38,7 @@ PIPES = (
     "barrier unit",
 )
 _SM_WIDE = ("shared memory", "memory system", "barrier unit")
-_QUEUED = ("sfu units", "shared memory", "shuffle")
+_QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
 INFINITE = 1e30
 AVERAGE_CYCLES = 4096.0  # over which the traffic to DRAM is averaged that the latency follows
 
@@ -132,6 +133,8 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         pipes.shared[i] = resource in _SM_WIDE
         queue = INFINITE if ahead is None or resource in ("memory system", "barrier unit") else ahead
         pipes.depth[i] = queue if resource in (*_QUEUED, *_SM_WIDE) else 0.0
+    if sm.register_banks:  # one instruction of three registers is read without delay (lone_warp.json, ffma_ilp4)
+        pipes.depth[PIPES.index("cuda cores")] = 1.0
     try:
         pipes.interval[PIPES.index("shared memory")] = 1 / machine.peak_ipc("shared")
     except MissingField:
