@@ -31,23 +31,26 @@ def next_cycle(setup: Any, sm: Any, schedulers: Any) -> float:
 
 @inlined
 def has_room(
-    w: int, s: int, now: float, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, warps: Any, stalls: Any
+    w: int, s: int, now: float, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    warps: Any, stalls: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
     step = steps[warp.pc]
     free = True
-    if step.pipe >= 0:
+    if step.pipe >= 0 and pipes[step.pipe].places >= 0:
         pipe = pipes[step.pipe]
-        behind = pipe_free[0 if pipe.shared > 0 else s, step.pipe] - now
-        if behind >= pipe.depth + 1.0:
+        until = pipe_free[s, step.pipe]
+        if pipe.places > 0:  # when the one so many places before it was taken
+            until = taken[s, step.pipe, asked[s, step.pipe] % pipe.places]
+        behind = until - now
+        if behind >= 1.0:
             free = False
-            until = now + float(int(behind - pipe.depth))
+            until = now + float(int(behind))
             if now > warp.since:
                 stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
-            stalls[warp.pc, at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG] += (
-                until - now
-            )
+            why = at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG
+            stalls[warp.pc, why] += until - now
             warp.ready = until
             warp.since = until
             if until < scheduler.soonest:
@@ -86,8 +89,8 @@ def pick(
 
 @inlined
 def choose(
-    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, warps: Any, order: Any,
-    turns: Any, sizes: Any, stalls: Any,
+    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    warps: Any, order: Any, turns: Any, sizes: Any, stalls: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, or -1; `soonest` is then when the next one is ready.
 
@@ -114,7 +117,7 @@ def choose(
                 continue
             w = order[s, row]
             turns[s, place] = row - behind + 1
-        if has_room(w, s, now, scheduler, steps, pipes, pipe_free, warps, stalls):
+        if has_room(w, s, now, scheduler, steps, pipes, pipe_free, taken, asked, warps, stalls):
             chosen = w
         elif setup.among == at.LONGEST:
             settle(w, s, setup, scheduler, warps, order, sizes)
@@ -127,8 +130,8 @@ def choose(
 
 @inlined
 def serve(
-    w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, curves: Any, loads: Any,
-    spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any, events: Any,
+    w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any, events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
@@ -137,6 +140,9 @@ def serve(
         own = 0 if pipe.shared > 0 else s
         if pipe_free[own, step.pipe] > start:
             start = pipe_free[own, step.pipe]
+        if pipe.places > 0:
+            taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start
+            asked[s, step.pipe] += 1
         pipe_free[own, step.pipe] = start + pipe.interval * step.passes
         if pipe.shared > 0:
             start += pipe.interval * (step.passes - 1.0)  # the last pass counts
@@ -221,8 +227,7 @@ def wait_for(
     elif setup.width > 1 and step.pairs > 0 and warp.second == 0 and latest <= now:
         again = True  # dual issue: in the same cycle, if its pipe has room
         if step.pipe >= 0:
-            behind = pipe_free[0 if pipes[step.pipe].shared > 0 else s, step.pipe] - now
-            again = behind - pipes[step.pipe].depth < 1.0
+            again = pipes[step.pipe].places != 0 or pipe_free[s, step.pipe] < now + 1.0
         if again:
             warp.since = now
     warp.second = 1 if again else 0
@@ -233,9 +238,8 @@ def wait_for(
 def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any,
     setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
-    order: Any, turns: Any, sizes: Any,
-    pipe_free: Any, places: Any, ring: Any, outstanding: Any, counts: Any, stalls: Any, blocks: Any, marks: Any,
-    events: Any, sms: Any,
+    order: Any, turns: Any, sizes: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any,
+    outstanding: Any, counts: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to the time limit; fill counts, stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
@@ -262,7 +266,9 @@ def simulate(
                 continue
             if setup.banks > 0:
                 settle_ports(s, int(now), scheduler, ring)
-            w = choose(s, now, setup, scheduler, steps, pipes, pipe_free, warps, order, turns, sizes, stalls)
+            w = choose(
+                s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, turns, sizes, stalls
+            )
             if setup.banks > 0:
                 uses = 0
                 if w >= 0 and steps[warps[w].pc].kind == at.FIXED:
@@ -291,8 +297,8 @@ def simulate(
                 if now + step.holds > scheduler.free:
                     scheduler.free = now + step.holds
                 start = serve(
-                    w, s, now, setup, sm, step, pipes, pipe_free, curves, loads, spread, outstanding, ring, slots,
-                    warp, results, events,
+                    w, s, now, setup, sm, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding,
+                    ring, slots, warp, results, events,
                 )  # fmt: skip
                 finished = advance(warp, now, setup, segments, runs)
                 first = now + step.stall

@@ -16,10 +16,10 @@ def bring(line: int, now: float, setup: Any, sm: Any, lines: Any) -> None:
     """Ask for a line unless it is there or on its way."""
     row = lines[line]
     age = sm.fetched - row.number
-    if row.number == 0 or age >= setup.first_lines:
+    if age >= setup.first_lines:
         begin = sm.fetch_free if sm.fetch_free > now else now
-        near = row.number > 0 and age < setup.second_lines
-        sm.fetch_free = begin + at.LINE_INSTRUCTIONS * (setup.second_interval if near else setup.memory_interval)
+        each = setup.second_interval if age < setup.second_lines else setup.memory_interval
+        sm.fetch_free = begin + at.LINE_INSTRUCTIONS * each
         sm.fetched += 1
         row.number = sm.fetched
         row.there = sm.fetch_free

@@ -80,7 +80,12 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         passes = 1.0
     latency, holds, reason = unit.latency, unit.holds, unit.reason
     if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
-        kind, pipe, holds, reason = at.QUEUED, PIPES.index("special registers"), machine.sm.issue_interval_cycles, at.SHORT
+        kind, pipe, holds, reason = (
+            at.QUEUED,
+            PIPES.index("special registers"),
+            machine.sm.issue_interval_cycles,
+            at.SHORT,
+        )
         passes, latency = special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0

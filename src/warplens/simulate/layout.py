@@ -29,7 +29,7 @@ ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY = range(9)
 EVENT_COLUMNS = 5
 
 FOREVER = 1e300
-LINE_INSTRUCTIONS = 8  # of 16 bytes: a line of the instruction cache
+LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
 RING = 8192  # cycles ahead for which the use of a register port is kept
 READ_AFTER, WRITE_BEFORE = 2, 4  # memory and SFU read registers so long after issue, write so long before a use
@@ -54,8 +54,9 @@ STEP = _record(
 )
 SOURCE = _record("slot", "delta")
 RESULT = _record("slot kind")
-# A pipe: cycles from one instruction to the next, how far ahead instructions queue for it; one per SM or scheduler.
-PIPE = _record("shared", "interval depth")
+# A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
+# before it (none: an instruction issues when the pipe takes it; -1: without end).
+PIPE = _record("shared places", "interval")
 SEGMENT = _record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = _record("first stop")
 SLOT = _record("reason", "value")

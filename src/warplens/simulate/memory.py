@@ -33,7 +33,7 @@ def follow_load(now: float, setup: Any, sm: Any, curves: Any, loads: Any) -> Non
 
 
 @inlined
-def far(step: Any, start: float, setup: Any, sm: Any, spread: Any) -> float:
+def far(step: Any, start: float, behind: float, setup: Any, sm: Any, spread: Any) -> float:
     """Return when DRAM has served an access: by the latency at the traffic of late, and no sooner than its turn."""
     sm.load += step.dram_bytes / setup.average
     sm.moved += step.dram_bytes
@@ -43,7 +43,7 @@ def far(step: Any, start: float, setup: Any, sm: Any, spread: Any) -> float:
         low = int(where)
         latency *= spread[sm.row, low] + (where - low) * (spread[sm.row, low + 1] - spread[sm.row, low])
     # A burst queues for DRAM; the wait that is in the loaded latency already does not count twice.
-    begin = sm.dram_free if sm.dram_free > start else start
+    begin = sm.dram_free if sm.dram_free > start + behind else start + behind
     sm.dram_free = begin + step.dram_cycles
     if begin - start > sm.waited:
         latency += begin - start - sm.waited
@@ -66,13 +66,12 @@ def access(
         if limited and outstanding[row] > start:
             start = outstanding[row]
         sm.l2_load += step.l2_bytes / setup.average
-        if sm.l2_free > start:
-            start = sm.l2_free
-        sm.l2_free = start + step.l2_cycles
+        behind = sm.l2_free - start if sm.l2_free > start else 0.0
+        sm.l2_free = start + behind + step.l2_cycles
         if chance < step.l1_hit + (1.0 - step.l1_hit) * step.l2_hit:
-            done = start + setup.l2_latency + sm.l2_waited
+            done = start + setup.l2_latency + (behind if behind > sm.l2_waited else sm.l2_waited)
         else:
-            done = far(step, start, setup, sm, spread)
+            done = far(step, start, behind, setup, sm, spread)
         if limited:
             outstanding[row] = done
             sm.requests += 1

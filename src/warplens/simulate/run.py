@@ -25,7 +25,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "greedy-blocks"
+    policy: str = "greedy-oldest"
     seed: int = 1
     full: bool = False
     events: int = 0
@@ -68,6 +68,8 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     sm = at.rows(at.SM, 1)
     sm.random = options.seed
     lines = at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
+    lines.number = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
+    sm.fetched = len(lines)
     state = _state(laid, units, setup[0], sm[0])
     call: Any = engine if options.compiled else plain_engine()
     call(
@@ -124,7 +126,9 @@ def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ..
         warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
         np.zeros((schedulers, lanes), np.int64), np.zeros((schedulers, len(places)), np.int64),
         np.zeros((schedulers, len(places)), np.int64),
-        np.zeros((schedulers, len(units.pipes))), places,
+        np.zeros((schedulers, len(units.pipes))),
+        np.zeros((schedulers, len(units.pipes), max(1, int(units.pipes.places.max())))),
+        np.zeros((schedulers, len(units.pipes)), np.int64), places,
         np.zeros((schedulers, at.RING if setup.banks else 1), np.int64), np.zeros(max(1, int(setup.mshrs))),
     )  # fmt: skip
 

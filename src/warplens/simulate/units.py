@@ -40,6 +40,8 @@ PIPES = (
 _SM_WIDE = ("shared memory", "memory system", "barrier unit")
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
 INFINITE = 1e30
+# Lengths of code were measured in steps of an eighth: what was the last to fit, and half a step.
+_HELD = 1 + 1 / 16
 AVERAGE_CYCLES = 4096.0  # over which the traffic to DRAM is averaged that the latency follows
 
 
@@ -125,16 +127,19 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     """Return the pipes: of the cores one per scheduler, of memory and barriers one per SM."""
     sm, cache, memory = machine.sm, machine.cache, machine.memory
     pipes = at.rows(at.PIPE, len(PIPES))
-    ahead = sm.queue_ahead_cycles
-    if ahead is None:
-        notes.append("sm.queue_ahead_cycles is not known: queues before memory and SFUs have no end")
+    queued, loads = sm.queued_per_scheduler, memory.queued_loads_per_sm
+    if queued is None:
+        notes.append("sm.queued_per_scheduler is not known: queues before shared memory and SFUs have no end")
+    places = {
+        "cuda cores": 1 if sm.register_banks else 0,  # of three registers: read without delay (lone_warp.json)
+        "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
+        "barrier unit": -1,
+        **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
+    }
     for i, resource in enumerate(PIPES):
         pipes.interval[i] = 0.0 if resource in _SM_WIDE else 1.0
         pipes.shared[i] = resource in _SM_WIDE
-        queue = INFINITE if ahead is None or resource in ("memory system", "barrier unit") else ahead
-        pipes.depth[i] = queue if resource in (*_QUEUED, *_SM_WIDE) else 0.0
-    if sm.register_banks:  # one instruction of three registers is read without delay (lone_warp.json, ffma_ilp4)
-        pipes.depth[PIPES.index("cuda cores")] = 1.0
+        pipes.places[i] = places.get(resource, 0)
     try:
         pipes.interval[PIPES.index("shared memory")] = 1 / machine.peak_ipc("shared")
     except MissingField:
@@ -142,8 +147,6 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     l1 = PIPES.index("memory system")
     if cache.l1_request_interval_cycles is not None:
         pipes.interval[l1] = cache.l1_request_interval_cycles
-        if memory.queued_loads_per_sm is not None:
-            pipes.depth[l1] = memory.queued_loads_per_sm * cache.l1_request_interval_cycles
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
@@ -168,7 +171,8 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:
-        setup.first_lines, setup.second_lines = int(code.first_bytes) // 128, int(code.second_bytes or 1 << 40) // 128
+        setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES
+        setup.second_lines = int(_HELD * (code.second_bytes or 1 << 40)) // at.LINE_BYTES
         setup.second_interval = code.second_interval_cycles
         setup.memory_interval = code.memory_interval_cycles or code.second_interval_cycles
     return setups
