@@ -31,10 +31,10 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """A package whose verbs are not hidden by the package of the same name: `wl.simulate` is the verb."""
+    """A package whose verbs are not hidden by packages of the same name: `wl.simulate` and `wl.advise` are verbs."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name == "simulate" and isinstance(value, ModuleType)):
+        if not (name in ("advise", "simulate") and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

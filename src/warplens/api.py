@@ -10,6 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens import kernel, machine, models, study
+from warplens.advise import Advice, Advised
+from warplens.advise import advise as _advise
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_program
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
@@ -29,13 +31,13 @@ from warplens.study.ablation import Ablation
 from warplens.study.profiled import Profiled, profiled
 
 __all__ = [
-    "Ablation", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation", "Machine", "ModelError",
-    "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Profiled", "Program", "Simulation",
-    "SimulationOptions", "Workload", "ablate", "analyse", "analyze", "architecture",
-    "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch", "load_machine",
-    "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table",
-    "predict", "predict_all", "profile", "profile_program", "program_of", "reproduce", "simulate", "validate",
-    "validate_kernels", "validate_ncu",
+    "Ablation", "Advice", "Advised", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation",
+    "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Profiled",
+    "Program", "Simulation", "SimulationOptions", "Workload", "ablate", "advise", "analyse", "analyze",
+    "architecture", "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch",
+    "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve",
+    "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_of", "reproduce", "simulate",
+    "validate", "validate_kernels", "validate_ncu",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -178,6 +180,27 @@ def predict(
     """Predict a workload's time on a GPU with one model; arrays of numbers broadcast."""
     w, m = _workload(workload), _machine(gpu)
     return _with_interval(models.predict(w, m, model, warps_per_sm=warps_per_sm), w, m)
+
+
+def advise(
+    workload: Workload | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    *,
+    base: Prediction | None = None,
+    simulated: int = 2,
+) -> Advised:
+    """Return what would make a counted kernel faster, best first, each remedy predicted by our model.
+
+    `base` spares the prediction of the kernel itself; `simulated` says how many of the best are simulated.
+    """
+
+    def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
+        found = confidence.interval(p, w, m)
+        return None if isinstance(found, str) else (found.low, found.high)
+
+    w, m = _workload(workload), _machine(gpu)
+    made = _advise(w, m, base=base, simulated=simulated, interval=interval)
+    return replace(made, base=_with_interval(made.base, w, m))
 
 
 def predict_all(

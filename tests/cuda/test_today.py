@@ -22,7 +22,7 @@ FILES = sorted((Path(__file__).parents[2] / "examples" / "today").rglob("*.toml"
 TOLERANCE = {
     "axpy_half": 0, "rms_norm": 1e-3, "fft_radix4": 2e-6, "fft_radix8": 2e-6, "nbody": 1e-5, "attention": 3e-6,
     "monte_carlo_option": 2e-5, "gelu.fast": 1e-3, "long_code": 0, "argmax": 0, "gather": 0, "scatter": 0,
-    "transpose": 0,
+    "transpose": 0, "scale": 0,
 }  # fmt: skip
 # Whole numbers that follow from rounded ones, and how many may be off by chance.
 ROUNDED = {"mandelbrot": 0.02, "monte_carlo_pi": 1.0}

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from warplens import api, study
-from warplens.cli import validation
+from warplens.cli import advice, validation
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
@@ -104,8 +104,9 @@ def _analyze(args: argparse.Namespace) -> None:
         if answer is None:
             why = next(iter(comparison.silent.values()), "no model speaks")
             raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
-        data.append(analysis.data(answer, comparison, workload, m))
-        parts += [*([""] if parts else []), *analysis.answer(answer, comparison, workload, call, m)]
+        advised = _advised(workload, m, comparison)
+        data.append(analysis.data(answer, comparison, workload, m, advised))
+        parts += [*([""] if parts else []), *analysis.answer(answer, comparison, workload, call, m, advised)]
     if args.save:
         workload.save(args.save)
     if args.html:
@@ -114,6 +115,19 @@ def _analyze(args: argparse.Namespace) -> None:
     for what, path in (("workload", args.save), ("report", args.html)):
         if path and not args.json:
             print(f"{what}: {path}")
+
+
+def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -> api.Advised | None:
+    """Return the advice where our own model speaks."""
+    base = comparison.predictions.get("warplens")
+    return None if base is None else api.advise(workload, machine, base=base)
+
+
+def _advise(args: argparse.Namespace) -> None:
+    machines = _machines(args)
+    if len(machines) > 1:
+        raise WarplensError("advise takes one GPU")
+    advice.advise(args, machines[0], _options(args, ""))
 
 
 def _occupancy(args: argparse.Namespace) -> None:

@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     _occupancy_command(commands)
 
     _analyze_command(commands)
+    _advise_command(commands)
     _show_command(commands)
     _simulate_command(commands)
     models = commands.add_parser("models", help="list the models")
@@ -155,6 +156,18 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     _json(analyze)
 
 
+def _advise_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    text = "what to change in a kernel, and what each remedy would buy"
+    command = commands.add_parser("advise", help=text, description=text)
+    command.add_argument("file", nargs="?", help="CUDA source, PTX or a cubin, or a workload saved by `analyze --save`")
+    command.add_argument("--launch", metavar="L.toml", help="grid, block and arguments of the call")
+    command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    command.add_argument("--kernel", help="which kernel, by name or a part of it")
+    command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
+    _compiler_options(command)
+    _json(command)
+
+
 def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "simulate one SM: time, and what warps wait for, instruction by instruction"
     command = _workload_command(commands, "simulate", text, optional=True)
@@ -233,8 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             top.error(f"unknown argument {rest[0]!r}")
         if args.command is None:
             top.error(
-                "name a command: analyze, predict, compare, occupancy, show, models, machine, workload, reproduce, "
-                "validate, profile"
+                "name a command: analyze, advise, whatif, diff, predict, compare, occupancy, show, simulate, models, "
+                "machine, workload, reproduce, validate, profile"
             )
         if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
             code = laboratory.run(args)

@@ -42,6 +42,7 @@ class _Array(Struct, frozen=True):
     refetched: float
     read_alone: float
     written_alone: float
+    atomic_passes: float
 
 
 def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen, l2: L2, cold: bool) -> list[Traffic]:
@@ -85,7 +86,7 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()), refetched,
-        alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)),
+        alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)), _passes(total[here & atomics]),
     )  # fmt: skip
 
 
@@ -101,7 +102,13 @@ def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, wr
         dram_written_bytes=float(written * SECTOR_BYTES),
         read_alone=a.read_alone,
         written_alone=a.written_alone,
+        atomic_passes=a.atomic_passes,
     )
+
+
+def _passes(atomics: Counts) -> float:
+    """Return the turns of L2 for atomics: a sector each, and again for each further thread in the longest queue."""
+    return float((atomics[:, layout.L2_SECTORS] + atomics[:, layout.QUEUE] - atomics[:, layout.REQUESTS]).sum())
 
 
 def spread_hits(program: Program, total: Counts, traffic: list[Traffic]) -> None:

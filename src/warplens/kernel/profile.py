@@ -62,6 +62,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file.
 
     `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
+    `atomic_passes`: turns of L2 for atomics: one per sector, and one for each further thread at the same word.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     dram_written_bytes: float = 0
     read_alone: Share = 0
     written_alone: Share = 0
+    atomic_passes: float = 0
 
 
 class Profile(_Part, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from warplens.machine.measured import (
     InstructionCache,
     LaunchCost,
     Operation,
+    Packets,
     RandomAccess,
     Scattered,
     Tensor,
@@ -349,6 +350,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     bandwidth: dict[str, Bandwidth] = {}
     random_access: RandomAccess = RandomAccess()
     scattered: Scattered = Scattered()
+    packets: Packets = Packets()
     launch: LaunchCost = LaunchCost()
     instruction_cache: InstructionCache = InstructionCache()
     constant_cache: ConstantCache = ConstantCache()

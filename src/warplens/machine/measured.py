@@ -51,7 +51,7 @@ class Bandwidth(Section, frozen=True):
 
 
 class Scattered(Section, frozen=True):
-    """Rates of accesses that lie alone: loads of halves of lines from DRAM (64 bytes each), all others of sectors (32).
+    """Rates of accesses to DRAM that lie alone: loads of halves of lines (64 bytes each), stores of sectors (32).
 
     `partial`: stores that fill a part of a sector.
     """
@@ -59,10 +59,22 @@ class Scattered(Section, frozen=True):
     dram_load_bytes_per_second: BytesPerSecond | None = None
     dram_store_bytes_per_second: BytesPerSecond | None = None
     dram_partial_store_bytes_per_second: BytesPerSecond | None = None
-    l2_load_bytes_per_second: BytesPerSecond | None = None
-    l2_store_bytes_per_second: BytesPerSecond | None = None
-    l2_partial_store_bytes_per_second: BytesPerSecond | None = None
-    l2_atomic_bytes_per_second: BytesPerSecond | None = None
+
+
+class Packets(Section, frozen=True):
+    """What L2 takes for a packet, all of what a warp's access asks of one line, when all SMs send them.
+
+    On the way there a load takes `load_request_seconds`; a store `store_seconds`, and for each of its sectors
+    `store_sector_seconds`, or `partial_sector_seconds` where it fills a part of it. On the way back a load takes
+    `load_sector_seconds` for each sector, and `load_reply_seconds` at least.
+    """
+
+    load_request_seconds: Seconds | None = None
+    load_reply_seconds: Seconds | None = None
+    load_sector_seconds: Seconds | None = None
+    store_seconds: Seconds | None = None
+    store_sector_seconds: Seconds | None = None
+    partial_sector_seconds: Seconds | None = None
 
 
 class RandomAccess(Section, frozen=True):

@@ -24,7 +24,7 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.walk import Walk, lone_warp_cycles, walk
 from warplens.machine import Machine
-from warplens.models.limits import SECTOR_BYTES, dram_cycles, l2_cycles, unit_cycles
+from warplens.models.limits import SECTOR_BYTES, atomic_cycles, dram_cycles, l2_cycles, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
 from warplens.simulate.from_program import from_program
@@ -47,6 +47,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     spread = schedule(profile, int(sms), resident)
     uneven, code = spread.uneven, workload.code
     chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
+    if queues := atomic_cycles(code, profile, machine):
+        chip["atomics"] = queues
     made = units(machine, min(sms, blocks))
     steps = from_program(code, made, profile, name=workload.name).steps
     busy = {name: c / sms * uneven for name, c in unit_cycles(steps, profile, made).items()}
@@ -94,8 +96,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
 
 
 # Which part of the time a limit belongs to, and a stall by Nsight's name.
-_PARTS = {"dram bandwidth": "dram", "l2 bandwidth": "l2", "l1 misses": "l2", "shared memory and l1": "shared memory",
-          "latency": "dependency"}  # fmt: skip
+_PARTS = {"dram bandwidth": "dram", "l2 bandwidth": "l2", "l1 misses": "l2", "atomics": "l2",
+          "shared memory and l1": "shared memory", "latency": "dependency"}  # fmt: skip
 _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispatch": "issue", "wait": "dependency",
            "branch_resolving": "dependency", "short_sb": "shared memory", "mio": "shared memory", "lg": "l1",
            "barrier": "barriers"}  # fmt: skip

@@ -9,6 +9,12 @@ saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
     dram bandwidth   97.9 us  ██████████████████████
     latency          31.2 us  ███████
 
+  what would help
+    1.  1.48x  fuse with the producer of x: 256 MiB less to read                  saxpy.cu:4
+    2.  1.00x  raise occupancy: no, all 64 warps that an SM holds are there
+    3.  1.00x  vector loads: no, already 16 bytes per thread
+  next limit after 1: dram bandwidth
+
   the time is made of: dram 92 %, dependency 4 %, launch 3 %, issue 1 %
 
   per warp 22 instructions; DRAM reads 268 MB and writes 134 MB; L1 hits 33 %, L2 hits 33 %
@@ -23,18 +29,20 @@ import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
+from warplens.advise import Advised
 from warplens.api import Comparison, occupancy
 from warplens.kernel import Workload
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.models import Prediction
+from warplens.report import advice
 from warplens.report.terminal import bars, span, sure
 from warplens.units import number, printable, quantity, seconds
 
 
 def answer(
-    p: Prediction, c: Comparison, workload: Workload, call: KernelCall, machine: Machine
+    p: Prediction, c: Comparison, workload: Workload, call: KernelCall, machine: Machine, advised: Advised | None = None
 ) -> list[RenderableType]:
     """Render the first screen."""
     grid, block = ("x".join(str(n) for n in shape if n > 1) or "1" for shape in (call.grid_shape, call.block_shape))
@@ -55,6 +63,8 @@ def answer(
         parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
     parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     parts += ["", Text("  alone, each limit would take"), *bars(p), ""]
+    if advised is not None:
+        parts += advice.first_screen(advised)
     if p.parts:
         parts += [Text(f"  {made_of(p)}"), ""]
     if workload.profile is not None:
@@ -89,13 +99,17 @@ def counted(profile: Profile) -> list[str]:
     return [*lines, *profile.notes]
 
 
-def data(p: Prediction, c: Comparison, workload: Workload, machine: Machine) -> dict[str, Any]:
+def data(
+    p: Prediction, c: Comparison, workload: Workload, machine: Machine, advised: Advised | None = None
+) -> dict[str, Any]:
     """Return the same for machines."""
     profile = workload.profile
     return {
         "prediction": p,
         "occupancy": occupancy(workload, machine),
         "limits": p.limits,
+        "advice": [] if advised is None else advised.advice,
+        "combinations": [] if advised is None else advised.combinations,
         "models": {name: q.seconds for name, q in c.predictions.items()},
         "silent": c.silent,
         "workload": msgspec.structs.replace(workload, code=[], profile=None),

@@ -10,7 +10,7 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.simulate import layout as at
 from warplens.simulate.code import Step
-from warplens.simulate.traffic import SECTOR_BYTES, dram_seconds, l1_miss_cycles, l2_seconds
+from warplens.simulate.traffic import SECTOR_BYTES, dram_seconds, l1_miss_cycles, l2_seconds, packet_seconds
 from warplens.simulate.units import Unit, Units
 
 
@@ -18,19 +18,24 @@ class Traffic(Struct, frozen=True):
     """What the profile says of DRAM, where its sectors do not: bytes per byte that loads miss or stores ask for.
 
     `cycles_per_byte`: of this SM's part of DRAM, for streams and accesses that lie alone as this kernel has them.
+    `busier_way`: to L2 (0), or from it (1), whichever takes longer for all packets of the kernel.
     """
 
     read: float
     written: float
     cycles_per_byte: float
+    busier_way: int
 
 
 def traffic_of(
     instructions: Sequence[Instruction], served: Mapping[str, Unit], units: Units, profile: Profile | None
 ) -> Traffic:
     """Return how the traffic to DRAM of a kernel follows from its accesses."""
-    if profile is None or not profile.traffic:
-        return Traffic(1.0, 1.0, 1 / units.dram_rate)
+    if profile is None:
+        return Traffic(1.0, 1.0, 1 / units.dram_rate, 0)
+    there, back = l2_seconds(instructions, profile, units.machine)
+    if not profile.traffic:
+        return Traffic(1.0, 1.0, 1 / units.dram_rate, int(back > there))
     missed = asked = 0.0
     for i, x in enumerate(instructions):
         kind = served[x.kind].kind
@@ -42,7 +47,10 @@ def traffic_of(
     per_sm = units.sms * units.machine.chip.clock_hz
     each = dram_seconds(instructions, profile, units.machine) * per_sm / moved if moved else 1 / units.dram_rate
     return Traffic(
-        profile.dram_read_bytes / missed if missed else 1.0, profile.dram_written_bytes / asked if asked else 1.0, each
+        profile.dram_read_bytes / missed if missed else 1.0,
+        profile.dram_written_bytes / asked if asked else 1.0,
+        each,
+        int(back > there),
     )
 
 
@@ -75,7 +83,8 @@ def access(
     beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
     far = max(1e-9, beyond * (1 - l2_hit))
     dram_bytes = SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far
-    l2_cycles = l2_seconds(instruction, i, profile, machine) * units.sms * machine.chip.clock_hz
+    on_the_way = packet_seconds(instruction, i, profile, machine)[traffic.busier_way]
+    l2_cycles = on_the_way * units.sms * machine.chip.clock_hz
     return {
         # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
         "passes": share * max(1.0, (wavefronts + _second_line(wavefronts, lines)) / interval),

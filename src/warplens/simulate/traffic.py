@@ -10,7 +10,8 @@ from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 
 SECTOR_BYTES = 32
-_ATOMICS = frozenset(("ATOM", "ATOMG", "RED", "REDG"))
+WITH_RESULT = frozenset(("ATOM", "ATOMG"))
+_ATOMICS = WITH_RESULT | {"RED", "REDG"}
 
 
 def l1_miss_cycles(profile: Profile, machine: Machine, which: Sequence[int]) -> float:
@@ -29,21 +30,27 @@ def l1_miss_cycles(profile: Profile, machine: Machine, which: Sequence[int]) -> 
     )
 
 
-def l2_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -> float:
-    """Return the time that L2 takes for all executions of instruction i: by kind, and by how the sectors lie."""
-    rate = machine.cache.l2_bytes_per_second
-    if rate is None or not profile.counts["l2_sectors"][i]:
-        return 0.0
-    store, lone = machine.bandwidth.get("l2_store_16"), machine.scattered
-    write = (store.bytes_per_second if store else None) or rate
-    moved = SECTOR_BYTES * profile.counts["l2_sectors"][i]
-    lines = moved * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
-    if x.opcode in _ATOMICS:
-        return moved / (lone.l2_atomic_bytes_per_second or write)
-    if x.kind == "load":
-        return max(moved / rate, lines / (lone.l2_load_bytes_per_second or rate))
-    whole = max(moved / write, lines / (lone.l2_store_bytes_per_second or write))
-    return _mixed(_partial(i, profile), whole, moved / (lone.l2_partial_store_bytes_per_second or write))
+def l2_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> tuple[float, float]:
+    """Return the time that L2 takes for the packets of the whole grid, on the way there and on the way back."""
+    each = [packet_seconds(x, i, profile, machine) for i, x in enumerate(code)]
+    return sum(there for there, _ in each), sum(back for _, back in each)
+
+
+def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[float, float]:
+    """Return the time that L2 takes for all packets of instruction i, on the way there and on the way back."""
+    packets, rate, sectors = machine.packets, machine.cache.l2_bytes_per_second, profile.counts["l2_sectors"][i]
+    if rate is None or not sectors:
+        return 0.0, 0.0
+    lines = sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
+    if x.kind == "load" and x.opcode not in _ATOMICS:
+        by_sectors = sectors * (packets.load_sector_seconds or SECTOR_BYTES / rate)
+        return lines * (packets.load_request_seconds or 0.0), max(
+            lines * (packets.load_reply_seconds or 0.0), by_sectors
+        )
+    whole = packets.store_sector_seconds or SECTOR_BYTES / rate
+    part = 1.0 if x.opcode in _ATOMICS else _partial(i, profile)
+    by_sectors = sectors * _mixed(part, whole, packets.partial_sector_seconds or whole)
+    return lines * (packets.store_seconds or 0.0) + by_sectors, 0.0
 
 
 def _partial(i: int, profile: Profile) -> float:
@@ -85,14 +92,13 @@ def _partial_stores(code: Sequence[Instruction], profile: Profile) -> float:
 
 
 def dram_rate(machine: Machine, share: float) -> float:
-    """Return the DRAM rate in B/s at a share of writes, between the mixes that were measured."""
-    known = {"dram_read_16": 0.0, "dram_r3w1_16": 0.25, "dram_r2w1_16": 1 / 3, "dram_r1w1_16": 0.5,
-             "dram_r1w2_16": 2 / 3, "dram_r1w3_16": 0.75, "dram_write_16": 1.0}  # fmt: skip
-    points = [
-        (at, b.bytes_per_second)
-        for name, at in known.items()
-        if (b := machine.bandwidth.get(name)) is not None and b.bytes_per_second is not None
-    ]
+    """Return the DRAM rate in B/s at a share of writes, between the measured mixes, each at its best width."""
+    mixes = {"read": 0.0, "r3w1": 0.25, "r2w1": 1 / 3, "r1w1": 0.5, "r1w2": 2 / 3, "r1w3": 0.75, "write": 1.0}
+    points = []
+    for name, writes in mixes.items():
+        found = [machine.bandwidth.get(f"dram_{name}_{width}") for width in (4, 8, 16)]
+        rates = [b.bytes_per_second for b in found if b is not None and b.bytes_per_second]
+        points += [(writes, max(rates))] if rates else []
     if not points:
         return machine.dram_bytes_per_second(model="warplens")
     for (left, low), (right, high) in pairwise(points):

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
-from warplens.machine.measured import Scattered
+from warplens.machine.measured import Packets, Scattered
 from warplens.study.kernels import PARTS, Part, launches
 from warplens.study.points import Point, Run, Watch, points
 
@@ -50,7 +50,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "latency under load, L2": {"contention_l2": None},
     "spread of DRAM latencies": {"latency_distribution": []},
     "limit of L2": {"cache__l2_bytes_per_second": None},
-    "stores in L2 at their own rate": {"bandwidth": _without("bandwidth", lambda name: name == "l2_store_16")},
+    "packets of L2": {"packets": Packets()},
+    "atomics by the lines that they share": {"atomics": _without("atomics", lambda name: "_lines_" in name)},
     "lines that pass L1 of an SM": {"bandwidth": _without("bandwidth", lambda name: name == "l2_load_4_stride_32")},
     "DRAM by its mix of reads and writes": {"bandwidth": _without("bandwidth", lambda name: name.startswith("dram_r"))},
     "accesses that lie alone": {"scattered": Scattered()},

@@ -111,6 +111,11 @@ def axpy_half(given: Values, call: KernelCall) -> Values:
     return {"out": (given["a"] * given["x"].astype(float) + given["y"]).astype(np.float16)}
 
 
+def scale(given: Values, call: KernelCall) -> Values:
+    """Rounded once, from the exact value."""
+    return {"out": (given["a"] * given["x"].astype(float)).astype(given["x"].dtype)}
+
+
 def nbody(given: Values, call: KernelCall) -> Values:
     """Gravity between all pairs."""
     bodies = given["bodies"].astype(float).reshape(-1, 4)

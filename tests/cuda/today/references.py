@@ -41,7 +41,8 @@ _BY_NAME: list[Reference] = [
 REFERENCES: dict[str, Reference] = {
     **dict.fromkeys(("stencil2d_naive", "stencil2d_tiled", "stencil3d_naive", "stencil3d_tiled"), numeric.stencil),
     **dict.fromkeys(("conv2d_direct", "conv2d_tiled"), numeric.conv2d),
-    **dict.fromkeys(("transpose_naive", "transpose_tiled", "transpose_padded"), numeric.transpose),
+    **dict.fromkeys(("transpose_naive", "transpose_tiled", "transpose_padded", "transpose_vector"), numeric.transpose),
+    **dict.fromkeys(("scale_half", "scale_half8", "scale_float4"), numeric.scale),
     **dict.fromkeys(("sgemm_tiled", "sgemm_blocked"), numeric.sgemm),
     **dict.fromkeys(("hgemm_mma", "hgemm_async"), numeric.hgemm),
     **dict.fromkeys(("histogram_global", "histogram_private"), discrete.histogram),

@@ -61,7 +61,7 @@ def _keys(call: KernelCall) -> int:
 OUTPUTS: dict[str, Size | dict[str, Size]] = {
     **dict.fromkeys(
         ("stencil2d_naive", "stencil2d_tiled", "resize", "mandelbrot", "transpose_naive", "transpose_tiled",
-         "transpose_padded"), _area
+         "transpose_padded", "transpose_vector"), _area
     ),
     **dict.fromkeys(("stencil3d_naive", "stencil3d_tiled"), lambda c: _area(c) * value(c, "depth")),
     "jacobi": {"out": _area, "out_change": _blocks},
@@ -72,6 +72,9 @@ OUTPUTS: dict[str, Size | dict[str, Size]] = {
     "gemv_int8": _times(1, "rows"),
     "dot": {"out_ticket": _one, "out_partial": _blocks, "out": _one},
     "axpy_half": _times(8, "n"),
+    "scale_half": _times(1, "n"),
+    "scale_half8": _times(8, "n"),
+    "scale_float4": _times(4, "n"),
     "nbody": _times(4, "n"),
     "inverse": _times(16, "n"),
     "fft_radix4": _times(8, threads),  # four points per thread, of two words
@@ -107,6 +110,7 @@ INDICES: dict[str, tuple[str, Size]] = {
 # Threads for each element of a scalar, where a kernel takes its elements one after the other.
 COVERED: dict[str, tuple[str, int]] = {
     **dict.fromkeys(("axpy_half", "inverse", "gelu", "hash_probe", "gather", "scatter", "tiny", "spill"), ("n", 1)),
+    **dict.fromkeys(("scale_half", "scale_half8", "scale_float4"), ("n", 1)),
     "spmv_scalar": ("rows", 1),
     **dict.fromkeys(("spmv_vector", "gemv_int8", "softmax_warp"), ("rows", 32)),
     "embedding_bag": ("bags", 32),

@@ -1,0 +1,193 @@
+"""The advisor: every remedy asked, its overlay predicted, the best first; and the best together.
+
+All overlays are predicted by the closed form of our model, which takes milliseconds; the best few again by the
+simulator, as the kernel itself. A speedup always compares two predictions of the same form. Gains do not add: the best
+ones are predicted together too, the second found anew on the workload that the first has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from warplens.advise import arithmetic, control, grid, local, memory, occupancy, parallelism, reuse, shared
+from warplens.advise.advice import Advice, Advised
+from warplens.advise.benefits import benefits
+from warplens.advise.case import Case, Proposal, Refusal, Remedy
+from warplens.errors import WarplensError
+from warplens.kernel.workload import Workload
+from warplens.machine import Machine
+from warplens.models import warplens as own
+from warplens.models.prediction import Prediction
+from warplens.models.residency import residency
+
+REMEDIES: dict[str, Remedy] = {
+    "raise-occupancy": occupancy.raise_occupancy,
+    "lower-occupancy": occupancy.lower_occupancy,
+    "block-size": occupancy.block_size,
+    "more-ilp": parallelism.more_ilp,
+    "more-loads-in-flight": parallelism.more_loads_in_flight,
+    "more-work-per-thread": parallelism.more_work_per_thread,
+    "unroll": parallelism.unroll,
+    "coalesce": memory.coalesce,
+    "vector-loads": memory.vector_accesses,
+    "remove-conflicts": shared.remove_conflicts,
+    "keep-in-shared": reuse.keep_in_shared,
+    "keep-in-registers": reuse.keep_in_registers,
+    "keep-in-constant": reuse.keep_in_constant,
+    "asynchronous-copies": reuse.asynchronous_copies,
+    "remove-divergence": control.remove_divergence,
+    "fewer-barriers": control.fewer_barriers,
+    "fast-math": arithmetic.fast_math,
+    "avoid-division": arithmetic.avoid_division,
+    "lower-precision": memory.lower_precision,
+    "tensor-cores": arithmetic.tensor_cores,
+    "fewer-instructions": arithmetic.fewer_instructions,
+    "avoid-spills": local.avoid_spills,
+    "privatise-atomics": local.privatise_atomics,
+    "fill-the-gpu": grid.fill_the_gpu,
+    "fix-tail": grid.fix_tail,
+    "fuse": memory.fuse,
+}
+HELPS = 1.02  # a speedup from which a remedy is said to help
+_SIMULATED = 2  # remedies that are simulated
+Interval = Callable[[Prediction, Workload, Machine], tuple[float, float] | None]
+
+
+def advise(
+    workload: Workload,
+    machine: Machine,
+    *,
+    base: Prediction | None = None,
+    simulated: int = _SIMULATED,
+    interval: Interval | None = None,
+) -> Advised:
+    """Return what would make a counted kernel faster on a machine, best first.
+
+    `base` is our model's prediction where it has been made; `simulated` remedies are asked of the simulator (0: none,
+    and the kernel itself neither); `interval` says how sure a prediction is.
+    """
+    advisor = _Advisor(workload, machine, base if base is not None and base.model == own.NAME else None, simulated)
+    found = advisor.ranked()
+    helping = [a for a in found if a.helps]
+    together = advisor.together([a.name for a in helping[:3]])
+    sure = advisor.sure(interval)
+    return Advised(
+        base=advisor.base,
+        advice=tuple(sure(a) for a in found),
+        combinations=tuple(sure(a) for a in together),
+        benefits=benefits(workload, machine),
+        notes=tuple(advisor.notes),
+    )
+
+
+class _Advisor:
+    """One kernel's advice in the making: predictions of both forms, kept by the workload they are of."""
+
+    def __init__(self, workload: Workload, machine: Machine, base: Prediction | None, simulated: int) -> None:
+        self.workload, self.machine, self.most = workload, machine, simulated
+        Case(workload, machine, base)  # type: ignore[arg-type]  # refuses a workload that was not counted
+        self.fast = _predicted(workload, machine, simulated=False)
+        self.base = base or (_predicted(workload, machine, simulated=True) if simulated else self.fast)
+        self.case = Case(workload, machine, self.base)
+        self.notes: list[str] = []
+        self.predictions: dict[str, tuple[Prediction, Workload]] = {}
+
+    def ranked(self) -> list[Advice]:
+        """Return the advice of all remedies: those that help by gain, then those that do not."""
+        made, refusals = list[tuple[Proposal, Prediction]](), list[Advice]()
+        for name, remedy in REMEDIES.items():
+            for answer in self._asked(name, remedy, self.case):
+                if isinstance(answer, Refusal):
+                    refusals.append(self._refusal(answer))
+                else:
+                    made.append(answer)
+        made.sort(key=lambda pair: float(pair[1].cycles or 0.0))
+        advice = [self._advice(*pair, simulated=k < self.most) for k, pair in enumerate(made)]
+        advice.sort(key=lambda a: -a.speedup)
+        return [a for a in advice if a.helps] + [a for a in advice if not a.helps] + refusals
+
+    def _asked(self, name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction] | Refusal]:
+        """Return the best proposal of a remedy with its prediction, or why there is none."""
+        try:
+            answers = remedy(case)
+            proposals = [a for a in answers if isinstance(a, Proposal)]
+            predicted = [(p, _predicted(p.workload, case.machine, simulated=False)) for p in proposals]
+        except WarplensError as error:  # what the remedy asks for does not fit on the machine
+            return [Refusal(name, str(error))]
+        if predicted:
+            return [min(predicted, key=lambda pair: float(pair[1].cycles or 0.0))]
+        return [a for a in answers if isinstance(a, Refusal)]
+
+    def _advice(self, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
+        before, after = self.fast, fast
+        if simulated and float(self.fast.cycles or 0.0) >= HELPS * float(fast.cycles or 0.0):
+            before, after = self.base, _predicted(proposal.workload, self.machine, simulated=True)
+        else:
+            simulated = False
+        speedup = float(before.cycles or 0.0) / float(after.cycles or 1.0)
+        helps = speedup >= HELPS
+        self.predictions[proposal.name] = after, proposal.workload
+        return Advice(
+            name=proposal.name,
+            title=proposal.title,
+            speedup=speedup,
+            seconds=float(self.base.seconds or 0.0) / speedup,
+            bound_after=str(after.bound),
+            assumption=proposal.assumption,
+            where=proposal.where,
+            helps=helps,
+            reason="" if helps else proposal.no_help or f"{after.bound} would still limit",
+            changes=proposal.changes,
+            simulated=simulated,
+        )
+
+    def _refusal(self, refusal: Refusal) -> Advice:
+        return Advice(
+            name=refusal.name, title=refusal.name.replace("-", " "), speedup=1.0,
+            seconds=float(self.base.seconds or 0.0), bound_after=str(self.base.bound), helps=False,
+            reason=refusal.reason,
+        )  # fmt: skip
+
+    def together(self, names: Sequence[str]) -> list[Advice]:
+        """Return the best two remedies together, and the best three: each on what those before it have made."""
+        case, changes, made = self.case, dict[str, Any](), list[Advice]()
+        for name in names:
+            found = [a for a in self._asked(name, REMEDIES[name], case) if not isinstance(a, Refusal)]
+            if not found:
+                continue
+            proposal, prediction = found[0]
+            changes[name] = proposal.changes
+            case = Case(proposal.workload, self.machine, self.base)
+            if len(changes) > 1:
+                made.append(self._combined(dict(changes), prediction, case.workload))
+        return sorted(made, key=lambda a: -a.speedup)
+
+    def _combined(self, changes: dict[str, Any], prediction: Prediction, workload: Workload) -> Advice:
+        speedup = float(self.fast.cycles or 0.0) / float(prediction.cycles or 1.0)
+        name = "+".join(changes)
+        self.predictions[name] = prediction, workload
+        return Advice(
+            name=name, title=", ".join(changes).replace("-", " "), speedup=speedup,
+            seconds=float(self.base.seconds or 0.0) / speedup, bound_after=str(prediction.bound),
+            assumption="all of their assumptions", changes=changes,
+            helps=speedup >= HELPS, reason="" if speedup >= HELPS else "together they buy nothing",
+        )  # fmt: skip
+
+    def sure(self, interval: Interval | None) -> Callable[[Advice], Advice]:
+        """Return what adds to an advice how sure its time is."""
+
+        def added(a: Advice) -> Advice:
+            if interval is None or a.name not in self.predictions:
+                return a
+            prediction, workload = self.predictions[a.name]
+            scaled = replace(prediction, seconds=a.seconds)
+            return replace(a, interval_seconds=interval(scaled, workload, self.machine))
+
+        return added
+
+
+def _predicted(workload: Workload, machine: Machine, *, simulated: bool) -> Prediction:
+    return own.predict(workload, machine, residency(workload, machine), simulated=simulated)

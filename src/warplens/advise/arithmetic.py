@@ -1,0 +1,194 @@
+"""Remedies for arithmetic: fast math, no integer division, tensor cores, fewer instructions beside the work itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from warplens.advise.case import Answer, Case, Proposal, refused
+from warplens.advise.overlay import scaled_traffic, with_counts, with_instructions
+from warplens.advise.rewrite import Rewrite, Run, Way, as_written, dropped, rewritten
+from warplens.advise.slices import address_instructions
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.profile import Path
+
+# What the exact functions have beside the approximation of the special-function unit, by constants of their own.
+_EXACT = re.compile(
+    r"FCHK|FFMA\.SAT .*0\.5$|FFMA\.RM .*12582913|FADD.*-12583039|SHF\.L\.U32 .*0x17, RZ|1\.92596303|"  # quotient; exp
+    r"0x1800000|LOP3.*0x7f800000|0x1ffffff|-0xd000000|0x727fffff|"  # reciprocal; square root
+    r"1\.17549435|FMUL.*8388608|-0x3f2aaaab|LOP3.*0xff800000|FSEL .*-23|I2FP\.F32\.S32|1\.1920928|0\.693147182|"  # log
+    r"0\.14084610|-0\.12148627|0\.13980610|-0\.16684235|0\.20012299|-0\.24999669|0\.33333182"
+)
+_REFINED = {"RCP": 5, "RSQ": 4, "SQRT": 4}  # multiply-adds that refine a result, the last of which stays
+_NEAR = 14  # instructions within which a result is refined
+_FLOPS_MATRIX, _FLOPS_FMA = 4096, 64  # of one HMMA.16816 and one FFMA of a warp
+_OPERAND_BYTES = 192  # of fragments per HMMA, with 4 x 4 of them kept in registers
+
+
+def fast_math(case: Case) -> Answer:
+    """Division, square root, exponential and logarithm by the special-function unit alone."""
+    name = "fast-math"
+    extra = exact_instructions(case.code)
+    extra = {i for i in extra if case.executed[i]}
+    share = case.share(extra)
+    if not extra:
+        return refused(name, "it has no exact division, root, exponential or logarithm")
+    return [
+        Proposal(
+            name=name,
+            title=f"fast math: {share:.0%} of the instructions make results exact",
+            workload=dropped(case.workload, extra),
+            assumption="results may be off in their last bits (--use_fast_math, __expf, __fdividef, rsqrtf)",
+            where=case.places(extra),
+            changes={"dropped": sorted(extra)},
+            no_help="arithmetic does not limit",
+        )
+    ]
+
+
+def exact_instructions(code: Sequence[Instruction]) -> set[int]:
+    """Return what exact functions do beyond the special-function unit."""
+    found = {i for i, x in enumerate(code) if _EXACT.search(x.text)}
+    for i, x in enumerate(code):
+        if x.opcode == "MUFU" and x.modifiers and x.modifiers[0] in _REFINED:
+            found |= _refinement(code, i, found)
+    guards = {r for i in found for r in code[i].writes if r.startswith("P")}
+    for i, x in enumerate(code):  # branches around the slow way, and where threads meet behind it
+        near = {r for j in range(max(0, i - _NEAR), i) if j in found for r in code[j].writes}
+        if x.opcode == "BRA" and x.guard.lstrip("@!") in guards & near:
+            found.add(i)
+            found |= {j for j in range(max(0, i - 24), min(len(code), i + 24)) if code[j].opcode in ("BSSY", "BSYNC")}
+    return found
+
+
+def _refinement(code: Sequence[Instruction], at: int, known: set[int]) -> set[int]:
+    """Return the multiply-adds that make a result of the special-function unit exact."""
+    kind = code[at].modifiers[0]
+    near = range(max(0, at - _NEAR), min(len(code), at + _NEAR))
+    if not any(i in known for i in near):
+        return set()
+    derived, chain = set(code[at].writes), list[int]()
+    for i in range(at + 1, min(len(code), at + _NEAR)):
+        x = code[i]
+        if x.opcode in ("FFMA", "FADD", "FMUL") and derived & set(x.reads):
+            derived |= set(x.writes)
+            chain.append(i)
+        if len(chain) == _REFINED[kind]:
+            break
+    exact = [i for i in chain if code[i].opcode == "FFMA" or "FTZ" in code[i].modifiers]
+    return set(exact[:-1])
+
+
+def avoid_division(case: Case) -> Answer:
+    """Integer division and remainder by masks and shifts, or moved out of loops."""
+    name = "avoid-division"
+    found = set[int]()
+    for i, x in enumerate(case.code):
+        if x.opcode == "I2F" and "RP" in x.modifiers and case.executed[i]:
+            first, stop = max(0, i - 6), min(len(case.code), i + 24)
+            found |= {
+                j for j in range(first, stop)
+                if case.code[j].line == x.line and case.code[j].kind in ("int", "imul", "convert", "sfu", "half")
+            }  # fmt: skip
+    if not found:
+        return refused(name, "it has no integer division by a variable")
+    share = case.share(found)
+    return [
+        Proposal(
+            name=name,
+            title=f"no integer division: {share:.0%} of the instructions divide or take remainders",
+            workload=dropped(case.workload, found),
+            assumption="the divisor is a power of two, or the quotient follows from the turn before",
+            where=case.places(found),
+            changes={"dropped": sorted(found)},
+            no_help="arithmetic does not limit",
+        )
+    ]
+
+
+def fewer_instructions(case: Case) -> Answer:
+    """The work itself without the instructions that only compute addresses and conditions: what is left at best."""
+    name = "fewer-instructions"
+    inside = case.inside(case.loops()) or set(range(len(case.code)))
+    extra = {i for i in address_instructions(case.code) & inside if case.code[i].kind not in ("exit", "barrier")}
+    share = case.share(extra)
+    if share < 0.05:
+        return refused(name, f"addresses and conditions take {share:.0%} of the instructions")
+    return [
+        Proposal(
+            name=name,
+            title=f"at best, without addresses and conditions: {share:.0%} of the instructions",
+            workload=dropped(case.workload, extra),
+            assumption="an upper bound: every address becomes an offset that the compiler knows",
+            where=case.places(extra),
+            changes={"dropped": sorted(extra)},
+            no_help="issuing instructions does not limit",
+        )
+    ]
+
+
+def tensor_cores(case: Case) -> Answer:
+    """Products of matrices on tensor cores, in half precision with sums in single precision."""
+    name = "tensor-cores"
+    inside = case.inside(case.loops())
+    if any(x.kind == "tensor" and n for x, n in zip(case.code, case.executed, strict=True)):
+        return refused(name, "it uses tensor cores")
+    fused = {i for i in inside if case.code[i].opcode == "FFMA" and case.executed[i]}
+    loads = {s.index: s for s in case.shared_sites if s.instruction.opcode == "LDS" and s.index in inside}
+    share = case.share(fused)
+    if share < 0.3 or not loads:
+        return refused(name, "it is no product of matrices by multiply-adds from shared memory")
+    every = _FLOPS_MATRIX // _FLOPS_FMA
+    flops = _FLOPS_FMA * sum(case.executed[i] for i in fused)
+    fewer = min(1.0, (_OPERAND_BYTES / _FLOPS_MATRIX) / (sum(s.useful_bytes for s in loads.values()) / flops))
+    sites = [s for s in case.global_sites if s.instruction.kind == "load"]
+    names = ("useful_bytes", "sectors", "lines", "wavefronts", "l2_sectors", "l2_hit_sectors", "l1_hit_sectors")
+    work = with_instructions(case.workload, {i: _matrix(case.code[i]) for i in fused})
+    work = with_counts(work, {s.index: {n: 0.5 * getattr(s, n) for n in names} for s in sites})
+    made = rewritten(work, _thinned({**dict.fromkeys(fused, 1 / every), **dict.fromkeys(loads, fewer)}))
+    return [
+        Proposal(
+            name=name,
+            title=f"tensor cores for {share:.0%} of the instructions, with operands in half precision",
+            workload=scaled_traffic(made, 0.5, 1.0),
+            assumption="operands in half precision are good enough; fragments are kept for 4 x 4 products",
+            where=case.places(fused),
+            changes={"instruction": "HMMA.16816.F32"},
+            no_help="multiply-adds do not limit",
+        )
+    ]
+
+
+def _matrix(x: Instruction) -> Instruction:
+    return replace(x, opcode="HMMA", kind="tensor", modifiers=("16816", "F32"), text=f"HMMA.16816.F32 for {x.text}")
+
+
+def _thinned(shares: Mapping[int, float]) -> Rewrite:
+    """Keep a share of some instructions, spread evenly; loops turn in groups that are long enough for that."""
+    least = min(shares.values())
+
+    def thin(runs: Sequence[Run]) -> list[Run]:
+        done, made = dict.fromkeys({1.0, *shares.values()}, 0.0), list[Run]()
+        for run in runs:
+            kept = []
+            for c in run:
+                share = shares.get(c.origin, 1.0)
+                before = int(done[share] + 1e-9)
+                done[share] += share
+                if int(done[share] + 1e-9) > before:
+                    kept.append(c)
+            made.append(tuple(kept))
+        return made
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        way: Way = []
+        for s in path.segments:
+            runs = as_written(s)
+            some = sum(c.origin in shares and shares[c.origin] == least for run in runs for c in run)
+            group = min(s.times, max(1, round(1 / least / some))) if some else 1
+            way += [(thin(runs * group), s.times // group), (thin(runs), s.times % group)]
+        return [(way, 1.0)]
+
+    return rewrite

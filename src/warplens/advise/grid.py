@@ -1,0 +1,88 @@
+"""Remedies for the grid: fill all SMs, no tail, even blocks."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from warplens.advise.case import Answer, Case, Proposal, refused
+from warplens.advise.occupancy import _tied, fits
+from warplens.advise.overlay import regrouped
+from warplens.advise.rewrite import Way, as_written, fewer_blocks, rewritten
+from warplens.kernel.profile import Path
+
+_TAIL = 1.03  # time of whole rounds over that of even ones, from which a tail matters
+
+
+def fill_the_gpu(case: Case) -> Answer:
+    """More blocks with fewer turns each, so that every SM holds as many as it can."""
+    name, sms = "fill-the-gpu", int(case.machine.chip.sm_count)
+    places = sms * fits(case).blocks_per_sm
+    blocks = case.profile.grid_blocks
+    if blocks >= places:
+        return refused(name, f"{blocks:,} blocks fill all {sms} SMs")
+    factor = min(64, places // blocks)
+    turns = max((s.times for path in case.profile.paths for s in path.segments), default=1)
+    factor = min(factor, turns)
+    if factor < 2:
+        return refused(name, "it has no loop whose turns other blocks could take")
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        return [([(as_written(s), max(1, round(s.times / factor))) for s in path.segments], 1.0)]
+
+    made = fewer_blocks(rewritten(case.workload, rewrite), 1 / factor)
+    return [
+        Proposal(
+            name=name,
+            title=f"spread the work over {factor * blocks:,} blocks instead of {blocks:,}",
+            workload=made,
+            assumption="turns of its loops do not depend on one another, so that other blocks can take them",
+            changes={"grid": factor * blocks, "turns": 1 / factor},
+            no_help="the blocks that are there do all that memory allows",
+        )
+    ]
+
+
+def fix_tail(case: Case) -> Answer:
+    """The last round of blocks leaves SMs idle: smaller blocks, or blocks that all get as much."""
+    name, sms = "fix-tail", int(case.machine.chip.sm_count)
+    resident = fits(case).blocks_per_sm
+    blocks = case.profile.grid_blocks
+    rounds = blocks / (sms * resident)
+    whole = math.ceil(math.ceil(blocks / sms) / resident)
+    if case.profile.heaviest or case.profile.sampled:
+        return _even(case)
+    if whole / rounds < _TAIL or rounds < 1:
+        return refused(name, f"{rounds:.3g} rounds of blocks: the last one leaves little idle")
+    if _tied(case):
+        return refused(name, f"{rounds:.3g} rounds of blocks, but the threads of a block are tied together")
+    made = []
+    for warps in (1, 2, 4, 8):
+        if warps < case.profile.warps_per_block:
+            made.append(
+                Proposal(
+                    name=name,
+                    title=f"{rounds:.3g} rounds of blocks: blocks of {32 * warps} threads leave a shorter tail",
+                    workload=regrouped(case.workload, warps),
+                    assumption="the kernel takes any block size",
+                    changes={"block": 32 * warps},
+                    no_help="the last round of blocks costs little",
+                )
+            )
+    return made or refused(name, "its blocks are as small as they can be")
+
+
+def _even(case: Case) -> Answer:
+    """Let all blocks do the same."""
+    even = replace(case.profile, sampled=[], heaviest=False)
+    return [
+        Proposal(
+            name="fix-tail",
+            title="give all blocks as much to do: they differ, and the last ones keep few SMs busy",
+            workload=case.workload.with_values(profile=even),
+            assumption="the work can be split evenly, for instance by blocks that fetch it piece by piece",
+            changes={"even": True},
+            no_help="blocks differ, but there are enough of them to even that out",
+        )
+    ]

@@ -1,0 +1,226 @@
+"""Remedies for global memory: coalesced accesses, wider accesses, fewer bytes, fusion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
+from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
+from warplens.advise.slices import address_instructions, registers_written
+from warplens.kernel.profile import Path, Segment
+from warplens.kernel.workload import Workload
+from warplens.units import quantity
+
+_DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
+_WORTH = 1.25  # sectors over the least from which an access is not coalesced
+_WIDEST = 16  # bytes per thread
+_OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
+_LIVE = 16  # registers of a joined turn that are alive at a time
+
+
+def coalesce(case: Case) -> Answer:
+    """Each access in as few sectors as its bytes fill; nothing is fetched that nobody asked for."""
+    name = "coalesce"
+    if not case.global_sites:
+        return refused(name, "it uses no global memory")
+    sites = [s for s in case.global_sites if s.sectors > _WORTH * s.least_sectors]
+    if not sites:
+        return refused(name, "its accesses to global memory are coalesced")
+    sites.sort(key=lambda s: s.least_sectors - s.sectors)
+    new = {s.index: _dense(s) for s in sites}
+    made = _as_asked(with_counts(case.workload, new), case)
+    worst = sites[0]
+    title = (
+        f"coalesce this access: {worst.sectors / worst.requests:.3g} sectors per request, "
+        f"{worst.least_sectors / worst.requests:.3g} would do"
+    )
+    return [
+        Proposal(
+            name=name,
+            title=title,
+            workload=made,
+            assumption="neighbouring threads access neighbouring elements: another layout, or a tile in shared memory",
+            where=case.places(s.index for s in sites),
+            changes={"sectors": {str(i): v["sectors"] for i, v in new.items()}},
+            no_help="the sectors that are too many are hidden by other limits",
+        )
+    ]
+
+
+def _dense(s: Site) -> dict[str, float]:
+    sectors, lines = s.least_sectors, max(s.requests, s.useful_bytes / LINE_BYTES)
+    asked = min(s.l2_sectors, sectors)
+    missed = min(s.l2_sectors - s.l2_hit_sectors, asked)
+    return {
+        "sectors": sectors, "lines": lines, "wavefronts": min(s.wavefronts, lines), "l2_sectors": asked,
+        "l1_hit_sectors": max(0.0, sectors - asked), "l2_hit_sectors": asked - missed, "queue": s.queue,
+    }  # fmt: skip
+
+
+def _as_asked(workload: Workload, case: Case) -> Workload:
+    """Let DRAM move no more than what threads ask for, as streams."""
+    loads = sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "load")
+    stores = sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store")
+    read, written = case.profile.dram_read_bytes, case.profile.dram_written_bytes
+    less = scaled_traffic(
+        workload, min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
+    )
+    return with_traffic(less, lambda t: replace(t, read_alone=0.0, written_alone=0.0))
+
+
+def vector_accesses(case: Case) -> Answer:
+    """Up to 16 bytes per thread and access: neighbouring accesses joined, of a thread, of some turns or threads."""
+    name = "vector-loads"
+    narrow = [s for s in case.global_sites if _is_narrow(s)]
+    if not case.global_sites:
+        return refused(name, "it uses no global memory")
+    if not narrow:
+        wide = any(s.bytes_per_thread >= _WIDEST for s in case.global_sites)
+        return refused(name, "already 16 bytes per thread" if wide else "no coalesced access is narrower than 16 bytes")
+    found = _neighbours(case, narrow) or _joined(case, narrow)
+    return found or refused(name, "too few turns or blocks to join")
+
+
+def _is_narrow(s: Site) -> bool:
+    plain = s.instruction.opcode in ("LDG", "STG", "LD", "ST")
+    return plain and s.bytes_per_thread <= _WIDEST / 2 and s.sectors <= _WORTH * s.least_sectors
+
+
+def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
+    """Join turns of the loops that have the accesses, or else threads."""
+    factor = int(min(4, _WIDEST // max(s.bytes_per_thread for s in narrow)))
+    indices = {s.index for s in narrow}
+    once = address_instructions(case.code)
+
+    def repeats(i: int) -> Repeat:
+        return Repeat(1, float(factor)) if i in indices else Repeat(1 if i in once else factor)
+
+    def has_access(segment: Segment) -> bool:
+        return any(first <= i < stop for first, stop in segment.runs for i in indices)
+
+    loops = [s for s in case.loops() if has_access(s)]
+    if loops:
+        made, how = joined_turns(case.workload, factor, repeats, has_access), f"{factor} turns of the loop as one"
+        inside = case.inside(loops)
+    elif case.profile.grid_blocks >= 2 * factor:
+        made, how = joined_threads(case.workload, factor, repeats), f"{factor} elements per thread"
+        inside = set(range(len(case.code)))
+    else:
+        return []
+    live = min(_LIVE, registers_written(case.code, (i for i in inside if i not in once)))
+    registers = min(255, case.launch.registers_per_thread + (factor - 1) * live)
+    width = max(s.bytes_per_thread for s in narrow)
+    return [
+        Proposal(
+            name="vector-loads",
+            title=f"wider accesses: {width * factor:.0f} bytes per thread instead of {width:.0f} ({how})",
+            workload=with_launch(made, registers_per_thread=registers),
+            assumption="the elements of a thread are neighbours and aligned; addresses are computed once",
+            where=case.places(indices),
+            changes={"factor": factor, "registers_per_thread": registers},
+            no_help="the number of accesses does not limit",
+        )
+    ]
+
+
+def _neighbours(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
+    """Join accesses of one thread to neighbouring words: same address register, offsets one behind the other."""
+    groups: dict[tuple[str, str, int], list[tuple[int, Site]]] = {}
+    for s in narrow:
+        memory = next((o for o in s.instruction.operands if o.kind == "memory"), None)
+        if memory is None or s.bytes_per_thread < 1:
+            continue
+        found = _OFFSET.search(memory.text)
+        offset, width = int(found[1], 16) if found else 0, round(s.bytes_per_thread)
+        key = s.instruction.opcode, memory.text.partition("+")[0].rstrip("]"), width
+        groups.setdefault(key, []).append((offset, s))
+    leaders, followers = dict[int, float](), set[int]()
+    for (_, _, width), members in groups.items():
+        row: list[tuple[int, Site]] = []
+        for offset, s in sorted(members, key=lambda m: (m[0], m[1].index)):
+            if row and offset == row[-1][0] + width and offset - row[0][0] + width <= _WIDEST:
+                row.append((offset, s))
+                followers.add(s.index)
+            else:
+                row = [(offset, s)]
+            leaders[row[0][1].index] = float(len(row))
+    if not followers:
+        return []
+    leaders = {i: n for i, n in leaders.items() if n > 1}
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        return [([([changed(r) for r in as_written(s)], s.times) for s in path.segments], 1.0)]
+
+    def changed(run: Run) -> Run:
+        kept = (c for c in run if c.origin not in followers)
+        return tuple(Copy(c.origin, carries=leaders.get(c.origin, 1.0)) for c in kept)
+
+    most = max(leaders.values())
+    return [
+        Proposal(
+            name="vector-loads",
+            title=f"one wide access for {most:.0f} neighbouring ones of a thread",
+            workload=rewritten(case.workload, rewrite),
+            assumption="the words are aligned, so that one access of up to 16 bytes takes them",
+            where=case.places(leaders),
+            changes={"joined": {str(i): n for i, n in leaders.items()}},
+            no_help="the number of accesses does not limit",
+        )
+    ]
+
+
+def lower_precision(case: Case) -> Answer:
+    """Half the bytes of all data in global memory."""
+    name = "lower-precision"
+    sites = [s for s in case.global_sites if s.bytes_per_thread >= 4 and s.instruction.kind in ("load", "store")]
+    if not sites:
+        return refused(name, "it moves no data of four bytes or more")
+    new = {s.index: _halved(s) for s in sites}
+    return [
+        Proposal(
+            name=name,
+            title="half the bytes: 16-bit instead of 32-bit data in memory",
+            workload=scaled_traffic(with_counts(case.workload, new), 0.5, 0.5),
+            assumption="all data may be stored at half the width; converting them costs nothing",
+            where=case.places(s.index for s in sites),
+            changes={"bytes": 0.5},
+            no_help="the bytes moved do not limit",
+        )
+    ]
+
+
+def _halved(s: Site) -> dict[str, float]:
+    least = max(0.5, s.requests / max(s.requests, s.sectors))  # a request touches a sector at least
+    made = {name: least * getattr(s, name) for name in _DATA}
+    return made | {"useful_bytes": 0.5 * s.useful_bytes, "wavefronts": max(s.requests, 0.5 * s.wavefronts)}
+
+
+def fuse(case: Case) -> Answer:
+    """The largest array that is read comes from the kernel that makes it, not through memory."""
+    name = "fuse"
+    arrays = sorted(case.profile.traffic, key=lambda t: -t.dram_read_bytes)
+    total = case.profile.dram_read_bytes
+    if not total or str(case.prediction.bound) != "dram bandwidth":
+        return refused(name, "DRAM traffic does not limit")
+    array = arrays[0]
+    share = array.dram_read_bytes / total
+    left = 1 - share
+    new = {s.index: {c: left * getattr(s, c) for c in _DATA} for s in case.global_sites if s.instruction.kind == "load"}
+    made = with_counts(case.workload, new)
+    unread = replace(array, dram_read_bytes=0.0, l2_read_bytes=0.0)
+    made = with_traffic(made, lambda t: unread if t.name == array.name else t)
+    return [
+        Proposal(
+            name=name,
+            title=f"fuse with the producer of {array.name}: {quantity(array.dram_read_bytes, 'B', 3)} less to read",
+            workload=made,
+            assumption=f"another kernel makes {array.name}, and its result can stay in registers",
+            where=case.places(s.index for s in case.global_sites if s.instruction.kind == "load"),
+            changes={"not_read": array.name},
+            no_help="reading is not what limits",
+        )
+    ]

@@ -1,0 +1,201 @@
+"""Remedies for latency: more independent work side by side, within turns of loops or within a thread; unrolling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warplens.advise.case import Answer, Case, Proposal, refused
+from warplens.advise.overlay import with_launch
+from warplens.advise.rewrite import (
+    Copy,
+    Repeat,
+    Run,
+    Way,
+    as_written,
+    fewer_blocks,
+    joined_threads,
+    joined_turns,
+    rewritten,
+    side_by_side,
+)  # fmt: skip
+from warplens.advise.slices import address_instructions, loop_overhead, registers_written
+from warplens.kernel.profile import Path, Segment
+from warplens.kernel.workload import Workload
+
+_LIVE = 16  # registers of a joined turn that are alive at a time
+_FACTORS = (2, 4)
+_UNROLLED = 8  # turns of a loop that become one
+
+
+def _with_registers(case: Case, made: Workload, factor: int, repeated: Sequence[int]) -> tuple[Workload, int]:
+    live = min(_LIVE, registers_written(case.code, repeated))
+    registers = min(255, case.launch.registers_per_thread + (factor - 1) * live)
+    return with_launch(made, registers_per_thread=registers), registers
+
+
+def more_ilp(case: Case) -> Answer:
+    """Independent chains side by side: some turns of the longest loop at once."""
+    loops = [s for s in case.loops() if not _global_loads(case, s)]
+    return _turns(case, "more-ilp", loops, "independent chains of arithmetic side by side")
+
+
+def more_loads_in_flight(case: Case) -> Answer:
+    """Loads of some turns of a loop at once, so that their latencies overlap: unroll, or prefetch."""
+    if not any(s.instruction.kind == "load" for s in case.global_sites):
+        return refused("more-loads-in-flight", "it loads nothing from global memory")
+    loops = [s for s in case.loops() if _global_loads(case, s)]
+    return _turns(case, "more-loads-in-flight", loops, "loads of as many turns under way at once")
+
+
+def _turns(case: Case, name: str, loops: Sequence[Segment], what: str) -> Answer:
+    if not loops:
+        return refused(name, "no loop of that kind")
+    over = {i for s in loops for i in loop_overhead(case.code, s)}
+    kinds = ("branch", "exit", "barrier")
+
+    def repeats_by(factor: int) -> dict[int, Repeat]:
+        return {i: Repeat(1 if i in over or case.code[i].kind in kinds else factor) for i in range(len(case.code))}
+
+    wanted = [[tuple(run) for run in s.runs] for s in loops]
+
+    def chosen(segment: Segment) -> bool:
+        return [tuple(run) for run in segment.runs] in wanted
+
+    repeated = [i for i in case.inside(loops) if i not in over]
+    made = []
+    for factor in _FACTORS:
+        by = repeats_by(factor)
+        joined = joined_turns(case.workload, factor, by.__getitem__, chosen)
+        joined, registers = _with_registers(case, joined, factor, repeated)
+        made.append(
+            Proposal(
+                name=name,
+                title=f"{factor} turns of the loop at once: {what}",
+                workload=joined,
+                assumption=f"turns do not depend on one another (sums may be split); {registers} registers per thread",
+                where=case.places(repeated),
+                changes={"turns": factor, "registers_per_thread": registers},
+                no_help="warps hide the latency already",
+            )
+        )
+    return made
+
+
+def _global_loads(case: Case, segment: Segment) -> bool:
+    inside = case.inside([segment])
+    return any(s.index in inside and s.instruction.kind == "load" for s in case.global_sites)
+
+
+def more_work_per_thread(case: Case) -> Answer:
+    """Several elements per thread: what comes once per thread or block is shared by them."""
+    name = "more-work-per-thread"
+    sms = int(case.machine.chip.sm_count)
+    if case.profile.grid_blocks < 4 * sms:
+        return refused(name, "it has few blocks as it is")
+    barrier = min((i for i, x in enumerate(case.code) if x.kind == "barrier" and case.executed[i]), default=None)
+    if barrier is not None:
+        return _loads_before(case, barrier)
+    once = address_instructions(case.code)
+    repeated = [i for i in range(len(case.code)) if i not in once]
+    made = []
+    for factor in _FACTORS:
+        joined = joined_threads(case.workload, factor, lambda i, k=factor: Repeat(1 if i in once else k))  # type: ignore[misc]
+        joined, registers = _with_registers(case, joined, factor, repeated)
+        made.append(
+            Proposal(
+                name=name,
+                title=f"{factor} elements per thread: a {factor}th of the threads, addresses computed once",
+                workload=joined,
+                assumption=f"threads do not depend on one another; {registers} registers per thread",
+                changes={"threads": 1 / factor, "registers_per_thread": registers},
+                no_help="what threads do once costs little",
+            )
+        )
+    return made
+
+
+def _loads_before(case: Case, barrier: int) -> Answer:
+    """Repeat the loads in front of the first barrier; what follows is done once for all of them."""
+    name = "more-work-per-thread"
+    loads = {
+        s.index for s in case.global_sites
+        if s.instruction.kind == "load" and s.index < barrier and s.executed <= 1.01 * case.warps
+    }  # fmt: skip
+    if not loads:
+        return refused(name, "no load in front of its barriers that could be repeated")
+    resident = float(case.prediction.warps_per_sm) / case.profile.warps_per_block
+    rounds = case.profile.grid_blocks / (case.machine.chip.sm_count * max(1.0, resident))
+    made = []
+    for factor in dict.fromkeys((2, 4, max(2, int(rounds)))):
+        joined = _repeated_loads(case, loads, factor)
+        made.append(
+            Proposal(
+                name=name,
+                title=f"{factor} elements per thread: what a block does with barriers is done a {factor}th as often",
+                workload=joined,
+                assumption="a thread can combine its elements before the block does",
+                where=case.places(loads),
+                changes={"elements": factor, "grid": case.profile.grid_blocks // factor},
+                no_help="what a block does once costs little",
+            )
+        )
+    return made
+
+
+def _repeated_loads(case: Case, loads: set[int], factor: int) -> Workload:
+    by = {i: Repeat(min(4, factor) if i in loads else 1) for i in range(len(case.code))}
+    more = factor - min(4, factor)
+    turn = tuple(c for i in sorted(loads) for c in _turn(i, case))
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        way: Way = []
+        for k, s in enumerate(path.segments):
+            runs = [side_by_side(r, by.__getitem__, case.code) for r in as_written(s)]
+            if k == 0 and more:
+                way.append(([turn], max(1, round(more / 2))))
+            way.append((runs, s.times))
+        return [(way, 1.0)]
+
+    return fewer_blocks(rewritten(case.workload, rewrite), factor)
+
+
+def _turn(load: int, case: Case) -> Run:
+    """Return a load twice, as a turn of a loop over two elements has it."""
+    return (Copy(load, 1, True), Copy(load, 2, False))
+
+
+def unroll(case: Case) -> Answer:
+    """Loops without the instructions that only turn them, in most turns."""
+    name = "unroll"
+    loops = case.loops()
+    over = {i for s in loops for i in loop_overhead(case.code, s)}
+    share = case.share(over & case.inside(loops))
+    if not loops:
+        return refused(name, "it has no loop")
+    if share < 0.02:
+        return refused(name, f"turning its loops takes {share:.0%} of the instructions")
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        way: Way = []
+        for s in path.segments:
+            runs = as_written(s)
+            if s.times < 2:
+                way.append((runs, s.times))
+                continue
+            bare = [tuple(c for c in run if c.origin not in over) for run in runs]
+            factor = min(_UNROLLED, s.times)
+            way.append((bare * (factor - 1) + (runs if s.times > _UNROLLED else bare), s.times // factor))
+            way.append((runs, s.times % factor))
+        return [(way, 1.0)]
+
+    return [
+        Proposal(
+            name=name,
+            title=f"unroll: {share:.0%} of the instructions only turn loops",
+            workload=rewritten(case.workload, rewrite),
+            assumption="counters and conditions go: loops of 8 turns or fewer vanish, others turn an eighth as often",
+            where=case.places(over),
+            changes={"unroll": _UNROLLED},
+            no_help="issuing instructions does not limit",
+        )
+    ]

@@ -1,0 +1,118 @@
+"""Advice for the terminal: what would help, by how much, where; what would not, and why.
+
+what would help
+  1.  2.80x  remove the bank conflicts: up to 8 passes where one would do          matmul_tiled.cu:23
+  2.  1.02x  half the bytes: 16-bit instead of 32-bit data in memory               matmul_tiled.cu:13
+1 and 2 together: 2.92x, then limited by issue
+next limit after 1: shared memory and l1
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from warplens.advise import Advice, Advised, Benefits
+from warplens.machine import Machine
+from warplens.report.terminal import sure
+from warplens.units import number, printable, seconds
+
+_WIDTH = 74
+_BAR = 40
+FIRST = 3  # remedies on the first screen
+# The reasons that people ask about first, where nothing or little helps.
+_ASKED = ("raise-occupancy", "vector-loads", "coalesce", "more-loads-in-flight", "remove-conflicts")
+
+
+def first_screen(advised: Advised) -> list[RenderableType]:
+    """Render the best three remedies; where fewer help, what people would ask about next, with the reason."""
+    helpful = advised.helpful[:FIRST]
+    asked = [a for name in _ASKED if (a := advised.named(name)) is not None and not a.helps]
+    parts: list[RenderableType] = [Text("  what would help")]
+    parts += [_line(i, a) for i, a in enumerate(helpful, start=1)]
+    parts += [_no(i, a) for i, a in enumerate(asked[: FIRST - len(helpful)], start=len(helpful) + 1)]
+    if helpful:
+        parts.append(Text(f"  next limit after 1: {helpful[0].bound_after}", "dim"))
+    return [*parts, ""]
+
+
+def _line(i: int, a: Advice) -> Text:
+    line = Text(f"    {i}.  ")
+    line.append(f"{a.speedup:.2f}x", "bold green")
+    where = str(a.where[0]) if a.where else ""
+    title = printable(a.title)
+    line.append(f"  {title}" + (" " * max(2, _WIDTH - len(title)) + printable(where) if where else ""))
+    return line
+
+
+def _no(i: int, a: Advice) -> Text:
+    return Text(f"    {i}.  1.00x  {a.name.replace('-', ' ')}: no, {printable(a.reason)}")
+
+
+def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
+    """Render all advice."""
+    base = advised.base
+    head = f"{printable(base.workload)} on {machine.name}: {seconds(float(base.seconds or 0))}, limited by {base.bound}"
+    parts: list[RenderableType] = [Text(head, "bold"), "", Text("  what would help")]
+    for i, a in enumerate(advised.helpful, start=1):
+        parts += [_line(i, a), *_details(a)]
+    if not advised.helpful:
+        parts.append(Text("    nothing that we know of"))
+    if advised.combinations:
+        parts += ["", Text("  together")]
+        parts += [
+            Text(f"    {a.speedup:.2f}x  {a.title}: {seconds(a.seconds)}, then limited by {a.bound_after}")
+            for a in advised.combinations
+        ]
+    parts += ["", Text("  what would not, and why")]
+    parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in advised if not a.helps]
+    if advised.benefits is not None:
+        parts += ["", *benefit_chart({base.workload: advised.benefits})]
+    return parts
+
+
+def _details(a: Advice) -> list[Text]:
+    time = f"{seconds(a.seconds)}" + (f" ({sure(a.interval_seconds)})" if a.interval_seconds else "")
+    form = "simulated" if a.simulated else "closed form"
+    more = f"; also {', '.join(str(p) for p in a.where[1:])}" if len(a.where) > 1 else ""
+    return [
+        Text(f"              {time}, then limited by {a.bound_after}; {form}{printable(more)}", "dim"),
+        Text(f"              assumes: {printable(a.assumption)}", "dim"),
+    ]
+
+
+_MARKS = {"T_fp": "█", "B_itilp": "▓", "B_serial": "▒", "B_fp": "░", "T_mem_min": "█", "B_memlp": "▓"}
+
+
+def benefit_chart(rows: dict[str, Benefits]) -> list[RenderableType]:
+    """Render Sim's benefit chart (Figures 4 and 14): computation and memory of each kernel, and what could go."""
+    longest = max(max(b.t_comp, b.t_mem) for b in rows.values()) or 1.0
+    width = max(len(name) for name in rows)
+    key = "computation: T_fp █, B_itilp ▓, B_serial ▒, B_fp ░;  memory: T_mem_min █, B_memlp ▓, overlapped ·"
+    parts: list[RenderableType] = [Text("  potential benefits (Sim et al. 2012), cycles"), Text(f"  {key}", "dim")]
+    for name, b in rows.items():
+        computation = {"T_fp": b.t_fp, "B_itilp": b.b_itilp, "B_serial": b.b_serial, "B_fp": b.b_fp}
+        memory = {"T_mem_min": b.t_mem_min, "B_memlp": b.b_memlp}
+        overlapped = max(0.0, b.t_mem - sum(memory.values()))
+        parts.append(Text(f"  {printable(name):{width}} comp {_stack(computation, longest)} {number(b.t_comp, 3)}"))
+        bar = _stack(memory, longest) + "·" * round(_BAR * overlapped / longest)
+        verdict = "memory-bound" if b.memory_bound else "compute-bound"
+        parts.append(Text(f"  {'':{width}} mem  {bar} {number(b.t_mem, 3)}  {verdict}"))
+    return parts
+
+
+def _stack(parts: dict[str, float], longest: float) -> str:
+    return "".join(_MARKS[name] * max(0, round(_BAR * value / longest)) for name, value in parts.items())
+
+
+def data(advised: Advised) -> dict[str, Any]:
+    """Return the same for machines."""
+    return {
+        "prediction": advised.base,
+        "advice": advised.advice,
+        "combinations": advised.combinations,
+        "benefits": advised.benefits,
+        "notes": advised.notes,
+    }
