@@ -52,7 +52,8 @@ class Levels(Struct, frozen=True):
         dram = _loaded(machine.timing("load").latency_cycles or 0.0, machine.contention, load.dram / cycles)
         l2 = _loaded(machine.cache.l2_latency_cycles or dram, machine.contention_l2, load.l2 / cycles)
         rate = machine.contention.c_bytes_per_second if machine.contention else 0.0
-        spread = load.units.spread(load.dram / cycles * rate / machine.chip.clock_hz / load.units.sms)
+        traffic = load.dram / cycles * rate / machine.chip.clock_hz / load.units.sms
+        spread = load.units.spread[int(np.abs(load.units.loads - traffic).argmin())]
         return Levels(machine.cache.l1_latency_cycles or l2, l2, dram, spread)
 
     def shares(self, profile: Profile) -> list[tuple[str, float]]:
