@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warplens.cli import laboratory
+from warplens.cli import laboratory, sweeps
 from warplens.errors import WarplensError
 from warplens.units import printable
 from warplens.version import __version__
@@ -89,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
     _validate_command(commands)
     _profile_command(commands)
+    sweeps.add_commands(commands)
     return top
 
 
@@ -247,10 +248,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.error(
                 "name a command: analyze, advise, whatif, diff, predict, compare, occupancy, show, simulate, models, "
-                "machine, workload, reproduce, validate, profile"
+                "machine, workload, reproduce, validate, profile, sweep, check"
             )
         if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
             code = laboratory.run(args)
+        elif args.command in ("sweep", "check"):
+            code = sweeps.run(args)
         else:
             from warplens.cli import commands
 

@@ -31,11 +31,21 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "ceil_div":
 def evaluate(text: str, names: Mapping[str, Value]) -> Value:
     """Return what an expression says with these names; what it may not say is refused."""
     try:
-        return _value(_parsed(text), names)
+        value: Value = _value(_parsed(text), names)
+        return value
     except (ZeroDivisionError, TypeError, OverflowError) as error:
         raise WarplensError(f"{text!r}: {error}") from None
     except WarplensError as error:
         raise WarplensError(f"{text!r}: {error}") from None
+
+
+def names_in(text: str) -> set[str]:
+    """Return the names of axes and arguments in an expression."""
+    try:
+        nodes = list(ast.walk(_parsed(text)))
+    except WarplensError as error:
+        raise WarplensError(f"{text!r}: {error}") from None
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - _FUNCTIONS.keys()
 
 
 @cache

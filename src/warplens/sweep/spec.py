@@ -1,23 +1,23 @@
 """Sweep files: a space of macros, launch parameters, GPUs and models over one or many kernels (docs/formats/sweep.md).
 
-    format = 1
-    gpus = ["h200", "a100"]
-    models = ["warplens-fast"]
+format = 1
+gpus = ["h200", "a100"]
+models = ["warplens-fast"]
 
-    [[kernel]]
-    launch = "matmul.launch.toml"           # beside this file
-    where = ["BM // TM * (BN // TN) <= 512"]
+[[kernel]]
+launch = "matmul.launch.toml"           # beside this file
+where = ["BM // TM * (BN // TN) <= 512"]
 
-    [kernel.define]                         # axes that are macros of the compiler
-    BM = [32, 64, 128]
+[kernel.define]                         # axes that are macros of the compiler
+BM = [32, 64, 128]
 
-    [kernel.parameter]                      # axes that only the expressions below know
-    per_sm = [1, 2, 4]
+[kernel.parameter]                      # axes that only the expressions below know
+per_sm = [1, 2, 4]
 
-    [kernel.set]                            # keys of the launch, as expressions of axes and scalar arguments
-    grid = ["n // BN", "n // BM"]
-    block = "BM // TM * (BN // TN)"
-    arg.n = "size"
+[kernel.set]                            # keys of the launch, as expressions of axes and scalar arguments
+grid = ["n // BN", "n // BM"]
+block = "BM // TM * (BN // TN)"
+arg.n = "size"
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from warplens.errors import FileError, WarplensError
+from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 from warplens.kernel.launch import KernelCall, parse_launch
-from warplens.sweep.expression import Value, evaluate
+from warplens.sweep import closed
+from warplens.sweep.closed import WorkloadSpace
+from warplens.sweep.expression import Value, evaluate, names_in
 
 Axis = Annotated[list[Value], Meta(min_length=1, max_length=1_000_000)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=60)]
@@ -107,19 +109,20 @@ class Sweep(Struct, frozen=True, dict=True):
     gpus: list[str]
     models: list[str]
     kernels: list[KernelSpace]
+    workloads: list[WorkloadSpace]
     launches: list[dict[str, Any]]
     folder: str
     file: str
 
     @property
     def size(self) -> int:
-        """Configurations before `where` leaves some out: the numbers run from 0 up to this."""
+        """Configurations of kernels before `where` leaves some out: their numbers run from 0 up to this."""
         return sum(kernel.size for kernel in self.kernels)
 
     @cached_property
     def digest(self) -> str:
         """What tells one sweep from another: everything that it says."""
-        said = [self.gpus, self.models, self.kernels, self.launches]
+        said = [self.gpus, self.models, self.kernels, self.workloads, self.launches]
         return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
     def configurations(self, first: int = 0) -> Iterator[Configuration | WrongPoint]:
@@ -127,7 +130,7 @@ class Sweep(Struct, frozen=True, dict=True):
         start = 0
         for kernel, tree in zip(self.kernels, self.launches, strict=True):
             base = _base(tree, kernel, self.folder)
-            scalars = {a.name: a.value for a in base.arguments if a.name and isinstance(a.value, int | float)}
+            scalars = _scalars(base)
             for at in range(max(0, first - start), kernel.size):
                 made = _configured(start + at, kernel, kernel.values(at), base, scalars)
                 if made is not None:
@@ -150,7 +153,8 @@ class _File(_Part, frozen=True, kw_only=True):
     format: Literal[1] = 1
     gpus: Names = field(default_factory=lambda: ["h200"])
     models: Names = field(default_factory=lambda: ["warplens-fast"])
-    kernels: Annotated[list[KernelSpace], Meta(min_length=1, max_length=100_000)] = field(name="kernel")
+    kernels: Annotated[list[KernelSpace], Meta(max_length=100_000)] = field(default_factory=list, name="kernel")
+    workloads: Annotated[list[WorkloadSpace], Meta(max_length=1000)] = field(default_factory=list, name="workload")
 
 
 def load_sweep(path: str | Path) -> Sweep:
@@ -158,12 +162,18 @@ def load_sweep(path: str | Path) -> Sweep:
     path = Path(path)
     said = convert(read_toml(path), _File, str(path))
     launches = [read_toml(path.parent / kernel.launch) for kernel in said.kernels]
-    made = Sweep(said.gpus, said.models, said.kernels, launches, str(path.parent), str(path))
+    if not said.kernels and not said.workloads:
+        raise FileError(f"{path}: no [[kernel]] and no [[workload]] in it: nothing to sweep")
+    folder = str(path.parent)
+    made = Sweep(said.gpus, said.models, said.kernels, said.workloads, launches, folder, str(path))
+    for i, space in enumerate(said.workloads):
+        closed.check(space, folder, f"{path}: workload.{i}")
     for i, (kernel, tree) in enumerate(zip(said.kernels, launches, strict=True)):
         both = sorted(set(kernel.define) & set(kernel.parameter))
         if both:
             raise FileError(f"{path}: kernel.{i}: {both[0]} is both a macro and a parameter")
         base = _base(tree, kernel, made.folder)
+        _check_names(kernel, base, f"{path}: kernel.{i}")
         wrong = sorted(set(kernel.settings.arguments) - {a.name for a in base.arguments})
         if wrong:
             raise FileError(f"{path}: kernel.{i}.set.arg.{wrong[0]}: the launch file has no such argument")
@@ -173,6 +183,30 @@ def load_sweep(path: str | Path) -> Sweep:
 def _base(tree: dict[str, Any], kernel: KernelSpace, folder: str) -> KernelCall:
     launch = Path(folder) / kernel.launch
     return parse_launch(tree, str(launch), kernel.variant, folder=str(launch.parent))
+
+
+def _scalars(call: KernelCall) -> dict[str, Any]:
+    """The arguments that expressions may name."""
+    return {a.name: a.value for a in call.arguments if a.name and isinstance(a.value, int | float)}
+
+
+def _check_names(kernel: KernelSpace, base: KernelCall, where: str) -> None:
+    """Refuse an expression with a name that nothing has, before any point is made."""
+    said = kernel.settings
+    texts: dict[str, list[Any]] = {"where": [*kernel.where], "set.dynamic_shared_bytes": [said.dynamic_shared_bytes]}
+    for key, shape in (("grid", said.grid), ("block", said.block)):
+        texts[f"set.{key}"] = [*shape] if isinstance(shape, list) else [shape]
+    for name, change in said.arguments.items():
+        changes = change if isinstance(change, dict) else {"value": change}
+        texts[f"set.arg.{name}"] = [changes.get("value"), changes.get("count")]
+    known = {*kernel.axes, *_scalars(base)}
+    for key, expressions in texts.items():
+        for text in expressions:
+            unknown = sorted(names_in(text) - known) if isinstance(text, str) else []
+            if unknown:
+                raise FileError(
+                    f"{where}.{key}: {text!r}: no axis or argument {unknown[0]!r}{nearest(unknown[0], known)}"
+                )
 
 
 def _configured(
