@@ -20,10 +20,11 @@ from warplens.errors import WarplensError
 
 
 class Engine(Struct, frozen=True):
-    """How to start an executor, and how many tasks it works on at a time."""
+    """How to start an executor, how many tasks it works on at a time, and what is to be done at the end."""
 
     workers: int
     start: Callable[[], Executor]
+    close: Callable[[], None] = lambda: None
 
 
 def processes(workers: int | None = None) -> Engine:
@@ -49,4 +50,4 @@ def dask(address: str) -> Engine:
     except (OSError, TimeoutError, ValueError) as error:
         raise WarplensError(f"no Dask cluster at {address}: {error}") from None
     threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
-    return Engine(threads, lambda: client.get_executor(pure=False))
+    return Engine(threads, lambda: client.get_executor(pure=False), client.close)

@@ -56,7 +56,10 @@ def run(
         raise WarplensError(f"{folder}: {error.strerror}") from None
     with Journal(folder / "journal.jsonl", Head(sweep.digest, __version__)) as journal:
         earlier = journal.points
-        _Run(sweep, journal, engine, cache, watch or (lambda done, total: None), work).all()
+        try:
+            _Run(sweep, journal, engine, cache, watch or (lambda done, total: None), work).all()
+        finally:
+            engine.close()
         closed_points, files = results.write(folder, sweep, journal)
         return Outcome(journal.points + closed_points, journal.failed, earlier, files)
 
