@@ -97,7 +97,11 @@ def test_the_cache_spares_work_and_knows_what_changes_it(tmp_path: Path, monkeyp
     done: list[str] = []
 
     def counted(name: str, function: Any) -> Any:
-        return lambda *a, **k: (done.append(name), function(*a, **k))[1]
+        def noted(*given: Any) -> Any:
+            done.append(name)
+            return function(*given)
+
+        return noted
 
     monkeypatch.setattr(counting, "_load", counted("compile", counting._load))
     monkeypatch.setattr(counting, "_profile", counted("emulate", counting._profile))

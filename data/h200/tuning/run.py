@@ -130,7 +130,9 @@ def main() -> None:
         for i, entry in enumerate(entries):
             first.append(session.measure(entry, check=True))
             if i % 100 == 0:
-                print(f"{i}/{len(entries)} {entry['space']} {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{i}/{len(entries)} {entry['space']} {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True
+                )
         second = [session.measure(entry, check=False) for entry in reversed(entries)][::-1]
     given.out.mkdir(parents=True, exist_ok=True)
     for space in dict.fromkeys(e["space"] for e in entries):
@@ -140,11 +142,22 @@ def main() -> None:
                 samples = [*one.get("samples_us", []), *two.get("samples_us", [])]
                 kept = {key: entry[key] for key in ("number", "values", "registers", "static_shared_bytes")}
                 seen = {"us": round(statistics.median(samples), 3)} if samples else {}
-                points.append({**kept, **one, **seen, "samples_us": samples, **({"error": two["error"]} if "error" in two else {})})
+                points.append(
+                    {
+                        **kept,
+                        **one,
+                        **seen,
+                        "samples_us": samples,
+                        **({"error": two["error"]} if "error" in two else {}),
+                    }
+                )
         about = {**session.gpu.about(), "repetitions": 2 * given.repetitions, "space": space, "points": points}
         (given.out / f"{space}.json.gz").write_bytes(gzip.compress(json.dumps(about).encode(), mtime=0))
         failed = [p for p in points if "error" in p or not p.get("same", True)]
-        print(f"{space}: {len(points)} points, {len(failed)} wrong {[p.get('error', p['values']) for p in failed[:2]]}", file=sys.stderr)
+        print(
+            f"{space}: {len(points)} points, {len(failed)} wrong {[p.get('error', p['values']) for p in failed[:2]]}",
+            file=sys.stderr,
+        )
     return None
 
 
