@@ -22,7 +22,22 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     sweep.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster, such as tcp://host:8786")
     _cache_options(sweep)
     sweep.add_argument("--json", action="store_true", help="print JSON instead of text")
+    _tune_command(commands)
     _check_command(commands)
+
+
+def _tune_command(commands: argparse._SubParsersAction[Any]) -> None:
+    text = "the best launch and macros of a kernel by prediction, few of them emulated"
+    tune = commands.add_parser("tune", help=text, description=text)
+    tune.add_argument("spec", metavar="SPEC.toml", help="a space with one kernel: docs/formats/sweep.md")
+    tune.add_argument("--gpu", metavar="NAME", help="machine id, alias or file (default: the first of the file)")
+    tune.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
+    tune.add_argument("--share", default="5%", metavar="SHARE", help="of the space to emulate at most (default: 5%%)")
+    tune.add_argument("--top", type=int, default=5, metavar="K", help="candidates to show and measure (default: 5)")
+    tune.add_argument("--measure", action="store_true", help="time the top ones on the GPU at hand")
+    tune.add_argument("--workers", type=int, metavar="N", help="processes that compile (default: one per core)")
+    _cache_options(tune)
+    tune.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def _cache_options(command: argparse.ArgumentParser) -> None:
@@ -48,7 +63,7 @@ def _check_command(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one of them."""
-    return {"sweep": _sweep, "check": _check}[args.command](args)
+    return {"sweep": _sweep, "tune": _tune, "check": _check}[args.command](args)
 
 
 def _cache(args: argparse.Namespace) -> str | None:
@@ -78,6 +93,32 @@ def _sweep(args: argparse.Namespace) -> int:
     with counting("sweeping") as watch:
         outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch)
     show(args, outcome, sweeps.outcome(outcome))
+    return 0
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from warplens.cli.output import show, stages
+    from warplens.machine import load_machine
+    from warplens.report import sweeps
+    from warplens.study.gate import parse_share
+    from warplens.sweep import engines, measured
+    from warplens.sweep.cache import Cache
+    from warplens.sweep.spec import load_sweep
+    from warplens.sweep.tune import tune
+
+    sweep = load_sweep(args.spec)
+    machine = load_machine(args.gpu or sweep.gpus[0])
+    if args.top < 1:
+        raise WarplensError(f"--top takes a whole number from 1 on, not {args.top}")
+    measure = measured.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
+    engine = engines.processes(args.workers)
+    with stages() as watch:
+        found = tune(
+            sweep, machine, model=args.model, share=parse_share(args.share), cache=Cache(_cache(args)), engine=engine,
+            watch=watch,
+        )  # fmt: skip
+    timed = measured.measure(sweep, found, measure, args.top) if measure else []
+    show(args, {**_fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
     return 0
 
 
