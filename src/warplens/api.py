@@ -13,7 +13,8 @@ from warplens import kernel, machine, models, study
 from warplens.advise import Advice, Advised
 from warplens.advise import advise as _advise
 from warplens.errors import WarplensError
-from warplens.frontend import Options, is_source, list_kernels, load_call, load_program, report
+from warplens.frontend import Options, list_kernels, load_call, load_program, report
+from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
@@ -44,7 +45,6 @@ __all__ = [
 
 DEFAULT_GPU = "h200"
 DEFAULT_MODEL = "volkov"
-OLDEST = "sm_75"  # what a GPU before it is given: today's compilers make nothing older
 
 
 class Comparison(Struct, frozen=True):
@@ -147,28 +147,8 @@ def program_and_call(
     options: Options | None = None,
 ) -> tuple[Program, KernelCall]:
     """Load a launch's kernel; with it, the call as the GPU gets it (of Triton's kernels, the compiler says that)."""
-    if file is None and call.file is None:
-        raise WarplensError("the launch file names no `file`: name the kernel's file")
-    path = file if file is not None else Path(call.folder) / str(call.file)
-    given = options or Options()
-    made = Options(
-        arch=architecture(_machine(gpu), OLDEST),
-        defines=[*call.defines, *given.defines],
-        includes=given.includes,
-        fast_math=call.fast_math or given.fast_math,
-        register_limit=given.register_limit or call.register_limit,
-    )
-    return load_call(path, kernel, call, made if is_source(path) else Options())
-
-
-def architecture(gpu: Machine, old: str | None = None) -> str:
-    """Return the architecture to compile for, which must be one that compilers still know (or is an `old` one's)."""
-    capability = gpu.compute_capability or ""
-    if not capability or float(capability) < 7.5:
-        if old is not None:
-            return old
-        raise WarplensError(f"compilers of today make no code for {gpu.name}; name a GPU from cc 7.5 on")
-    return f"sm_{capability.replace('.', '')}"
+    path, made = source_of(call, _machine(gpu), file, options)
+    return load_call(path, kernel, call, made)
 
 
 def profile(

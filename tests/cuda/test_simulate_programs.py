@@ -55,9 +55,7 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
     )
     clocks = [i for i, x in enumerate(program.instructions) if "CLOCK" in x.text]
     at_clock = {int(row[3]): int(row[0]) for row in done.events if row[1] == at.ISSUED and int(row[3]) in clocks}
-    spent = at_clock[clocks[1]] - at_clock[clocks[0]]
-    late = 1 if name in ("ffma_ilp4", "ffma_ilp8") else 0  # a product of three registers before the clock is read
-    assert spent == CYCLES[name] + late
+    assert at_clock[clocks[1]] - at_clock[clocks[0]] == CYCLES[name]
 
 
 @pytest.mark.xdist_group("emulator")

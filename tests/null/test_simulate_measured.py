@@ -63,7 +63,7 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
         cycles = 4 * steady(laid, made, Options(limit_cycles=40_000)).cycles
         errors.append(cycles / s["cycles"] - 1)
     assert len(errors) == 60
-    assert float(np.abs(errors).mean()) < 0.02 and float(np.abs(errors).max()) < 0.1
+    assert float(np.abs(errors).mean()) < 0.02 and float(np.abs(errors).max()) < 0.08
 
 
 def test_without_ports_the_plateau_is_missed() -> None:

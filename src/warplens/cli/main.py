@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warplens.cli import laboratory
+from warplens.cli import laboratory, sweeps
 from warplens.errors import WarplensError
 from warplens.units import printable
 from warplens.version import __version__
@@ -89,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
 
     _validate_command(commands)
     _profile_command(commands)
+    sweeps.add_commands(commands)
     return top
 
 
@@ -114,6 +115,8 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
     command.add_argument("--simulate", action="store_true", help="for the mixes: the simulator too (a minute or two)")
     command.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
+    command.add_argument("--tuning", nargs="*", metavar="NAME", help="tune the measured spaces (all, or these) by "
+                         "prediction, and hold the choices against the best")  # fmt: skip
     kernels = command.add_argument_group("with --kernels")
     kernels.add_argument("--models", metavar="NAME[,NAME]", help="only these (default: all; `warplens` takes minutes)")
     kernels.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
@@ -250,10 +253,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.error(
                 "name a command: analyze, advise, whatif, diff, predict, compare, occupancy, show, simulate, models, "
-                "machine, workload, reproduce, validate, profile"
+                "machine, workload, reproduce, validate, profile, sweep, tune, check"
             )
         if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
             code = laboratory.run(args)
+        elif args.command in ("sweep", "tune", "check"):
+            code = sweeps.run(args)
         else:
             from warplens.cli import commands
 

@@ -188,7 +188,7 @@ class Sm(Section, frozen=True):
     barrier_per_warp_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
-    queue_ahead_cycles: Cycles | None = None
+    queued_per_scheduler: Count | None = None
 
 
 class SharedMemory(Section, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ class Step(Struct, frozen=True, kw_only=True):
     passes: float = 1.0
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
+    l2_cycles: float = 0.0  # of this SM's part of L2, of DRAM
+    dram_cycles: float = 0.0
     l1_hit: float = 0.0
     l2_hit: float = 0.0
     branch: float = 0.0  # cycles until the instruction behind a branch is there
@@ -133,47 +136,44 @@ class Code(Struct, frozen=True, kw_only=True):
 
 
 class StepArrays(Struct, frozen=True):
-    """The engine's view of instructions, in the order of its arguments."""
+    """The engine's view of instructions: records, in the order of its arguments."""
 
-    code: Ints
-    timing: Floats
-    sources: Ints
-    deltas: Floats
-    results: Ints
-    result_kinds: Ints
+    steps: Any
+    sources: Any
+    results: Any
 
 
 class WayArrays(Struct, frozen=True):
     """The engine's view of the ways of warps, in the order of its arguments."""
 
     path_at: Ints
-    segments: Ints
-    runs: Ints
+    segments: Any
+    runs: Any
     warp_paths: Ints
+
+
+_SAME = ("pipe", "kind", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes", "dram_bytes",
+         "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch")  # fmt: skip
 
 
 def lay_steps(steps: Sequence[Step]) -> StepArrays:
     """Lay instructions out for the engine."""
-    whole = np.zeros((len(steps), at.INSTRUCTION_COLUMNS), np.int64)
-    timing = np.zeros((len(steps), at.TIMING_COLUMNS))
-    sources: list[tuple[int, float]] = []
-    results: list[tuple[int, int]] = []
-    for i, x in enumerate(steps):
-        first, behind = len(sources), len(results)
-        sources += x.waits
-        results += [(slot, at.VALUE) for slot in x.values] + [(slot, at.SOURCES_READ) for slot in x.reads]
-        results += [(slot, at.MOVED) for slot in x.moved]
-        whole[i] = (
-            x.pipe, x.kind, first, len(sources), behind, len(results), x.pairs, x.reason, *x.bank_reads, *x.bank_writes,
-        )  # fmt: skip
-        timing[i] = (
-            x.holds, x.stall, x.latency, x.read, x.passes, x.l2_bytes, x.dram_bytes, x.l1_hit, x.l2_hit, x.branch,
-        )  # fmt: skip
-    return StepArrays(
-        whole, timing,
-        np.array([slot for slot, _ in sources], np.int64), np.array([delta for _, delta in sources], np.float64),
-        np.array([slot for slot, _ in results], np.int64), np.array([kind for _, kind in results], np.int64),
-    )  # fmt: skip
+    laid = at.rows(at.STEP, len(steps))
+    for name in _SAME:
+        laid[name] = [getattr(x, name) for x in steps]
+    laid.ports = [sum((n > 0) << i for i, n in enumerate((*x.bank_reads, *x.bank_writes))) for x in steps]
+    waits = [wait for x in steps for wait in x.waits]
+    gives = [_given(x) for x in steps]
+    laid.sources_end = np.cumsum([len(x.waits) for x in steps])
+    laid.results_end = np.cumsum([len(g) for g in gives])
+    laid.sources[1:], laid.results[1:] = laid.sources_end[:-1], laid.results_end[:-1]
+    return StepArrays(laid, _table(at.SOURCE, waits), _table(at.RESULT, [pair for g in gives for pair in g]))
+
+
+def _given(x: Step) -> list[tuple[int, int]]:
+    """Return the slots that an instruction gives a time to, and which time."""
+    kinds = (at.VALUE, x.values), (at.SOURCES_READ, x.reads), (at.MOVED, x.moved)
+    return [(slot, kind) for kind, slots in kinds for slot in slots]
 
 
 def lay_ways(code: Code) -> WayArrays:
@@ -186,9 +186,12 @@ def lay_ways(code: Code) -> WayArrays:
             runs += sequence
         path_at.append(len(segments))
     return WayArrays(
-        np.array(path_at, np.int64), np.array(segments, np.int64).reshape(-1, 3),
-        np.array(runs, np.int64).reshape(-1, 2), np.array(code.blocks, np.int64),
-    )  # fmt: skip
+        np.array(path_at, np.int64), _table(at.SEGMENT, segments), _table(at.RUN, runs), np.array(code.blocks, np.int64)
+    )
+
+
+def _table(kind: np.dtype[Any], values: Sequence[tuple[float, ...]]) -> Any:
+    return np.array(values, kind).view(np.recarray)
 
 
 def _check(code: Code) -> None:

@@ -1,309 +1,356 @@
 """The engine: one SM, cycle by cycle where something happens.
 
-Plain Python is the definition; Numba compiles the same source. Everything is in arrays (`layout`): the program, the
-ways of the warps, the machine, the state, and what comes out. All that an instruction waits for is known when its
-predecessor issues, because pipes and memory serve in the order of arrival: a warp then has one number, the cycle from
-which it may issue. What is left to decide in a cycle is which of the ready warps of a scheduler goes first, and whether
-its pipe and its register ports are free.
-
-Statements are plain on purpose (no tuples, no min and max, arrays made by the caller): that halves the time to compile.
+Plain Python is the definition; Numba compiles the same source (`compiled`). Everything is in arrays of records
+(`layout`): the program, the ways of the warps, the machine, the state, and what comes out. All that an instruction
+waits for is known when its predecessor issues, because pipes and memory serve in the order of arrival: a warp then has
+one number, the cycle from which it may issue. What is left to decide in a cycle is which of the ready warps of a
+scheduler goes first, and whether its pipe and its register ports are free.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# isort: off
-from warplens.simulate.layout import (
-    AT_BARRIER, BANKS, BARRIER, BARRIER_WAIT, BLOCKS, BRANCH, BRANCH_TAKEN, CLASS, DEADLOCK, DEPTH, DISPATCH, FIXED,
-    FOREVER, GREEDY, HOLDS, INTERVAL, ISSUED, LATENCY, LG, LOAD, MARK_EVERY, MATH, MIO, MOVED, NOT_SELECTED, OLDEST,
-    OPERANDS_LATE, OUT_ENDED, OUT_ISSUED, OUT_MARKS, OUT_STATUS, PAIRS, PASSES, PIPE, POLICY, P_ARRIVED, P_LIVE,
-    QUEUED, REACHED, READ, READS, READY, READ_AFTER, REASON, RESOLVING, RESULTS, RESULTS_END, RING, ROUND_ROBIN,
-    SCHEDULERS, SELECTED, SERVED, SHARED, SINCE, SOURCES, SOURCES_END, STALL, STALLED, STORE, STREAMS, STRICT, S_FREE,
-    S_LAST, S_LISTED, S_NEXT, S_PORTS, TIME_LIMIT, TIME_UP, VALUE, WAIT, WAITING, WARPS, WIDTH, WRITE_BEFORE, W_BLOCK,
-    W_END, W_PC, W_RUN, W_SECOND, W_SEGMENT, W_STATE, W_TIMES, YOUNGEST,
-)  # fmt: skip
+from warplens.simulate import layout as at
+from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, settle, tell, wake_streams
+from warplens.simulate.compiled import entry, inlined
+from warplens.simulate.fetch import fetch
+from warplens.simulate.memory import access
+from warplens.simulate.ports import arbitrate, book, settle_ports
 
-# isort: on
-from warplens.simulate.parts import begin_blocks, end_warp, entry, memory, open_barrier, tell, wake_streams
+
+@inlined
+def next_cycle(setup: Any, sm: Any, schedulers: Any) -> float:
+    """Return the next cycle in which anything can happen."""
+    now = sm.next_start
+    for s in range(setup.schedulers):
+        if schedulers[s].next < now:
+            now = schedulers[s].next
+    return now
+
+
+@inlined
+def has_room(
+    w: int, s: int, now: float, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    warps: Any, stalls: Any,
+) -> bool:  # fmt: skip
+    """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
+    warp = warps[w]
+    step = steps[warp.pc]
+    free = True
+    if step.pipe >= 0 and pipes[step.pipe].places >= 0:
+        pipe = pipes[step.pipe]
+        until = pipe_free[s, step.pipe]
+        if pipe.places > 0:  # when the one so many places before it was taken
+            until = taken[s, step.pipe, asked[s, step.pipe] % pipe.places]
+        behind = until - now
+        if behind >= 1.0:
+            free = False
+            until = now + float(int(behind))
+            if now > warp.since:
+                stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
+            why = at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG
+            stalls[warp.pc, why] += until - now
+            warp.ready = until
+            warp.since = until
+            if until < scheduler.soonest:
+                scheduler.soonest = until
+    return free
+
+
+@inlined
+def pick(
+    s: int, now: float, first: int, size: int, turn: int, setup: Any, scheduler: Any, steps: Any, warps: Any, order: Any
+) -> int:
+    """Return the row of the ready warp that goes first, of so many rows of a scheduler's list, or -1.
+
+    The first from `turn` on, if possible one that needs no register port which is taken. Where those that are ready
+    sooner come first (`settle`), none behind one that is not ready is. `soonest` is when others will be ready.
+    """
+    found = -1
+    for k in range(size):
+        row = turn + k
+        row += first if row < size else first - size
+        warp = warps[order[s, row]]
+        if warp.ready <= now:
+            step = steps[warp.pc]
+            free = scheduler.taken == 0 or step.kind != at.FIXED or step.ports & scheduler.taken == 0
+            if free or found < 0:
+                found = row
+            if free:
+                break
+        else:
+            if warp.ready < scheduler.soonest:
+                scheduler.soonest = warp.ready
+            if setup.among == at.LONGEST:
+                break
+    return found
+
+
+@inlined
+def choose(
+    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    warps: Any, order: Any, turns: Any, sizes: Any, stalls: Any,
+) -> int:  # fmt: skip
+    """Return the warp that issues, or -1; `soonest` is then when the next one is ready.
+
+    The last one again if the policy is greedy, else one of all, or of the first block that has a ready one, if its
+    pipe has room.
+    """
+    scheduler.soonest = at.FOREVER
+    chosen = -1
+    listed = scheduler.listed
+    behind = 0
+    if setup.greedy > 0 and scheduler.last >= 0 and warps[scheduler.last].ready <= now:
+        behind = -1
+    while behind < listed and chosen < 0:
+        place, size, turn, w = 0, listed, 0, scheduler.last
+        if behind >= 0:
+            if setup.by_block > 0:
+                place = warps[order[s, behind]].place
+                size = sizes[s, place]
+            if setup.among == at.IN_TURN and turns[s, place] < size:
+                turn = turns[s, place]
+            row = pick(s, now, behind, size, turn, setup, scheduler, steps, warps, order)
+            if row < 0:
+                behind += size
+                continue
+            w = order[s, row]
+            turns[s, place] = row - behind + 1
+        if has_room(w, s, now, scheduler, steps, pipes, pipe_free, taken, asked, warps, stalls):
+            chosen = w
+        elif setup.among == at.LONGEST:
+            settle(w, s, setup, scheduler, warps, order, sizes)
+        if behind < 0:
+            behind = 0
+    if chosen >= 0:
+        scheduler.last = chosen
+    return chosen
+
+
+@inlined
+def serve(
+    w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any, events: Any,
+) -> float:  # fmt: skip
+    """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
+    start = now
+    if step.pipe >= 0:
+        pipe = pipes[step.pipe]
+        own = 0 if pipe.shared > 0 else s
+        if pipe_free[own, step.pipe] > start:
+            start = pipe_free[own, step.pipe]
+        if pipe.places > 0:
+            taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start
+            asked[s, step.pipe] += 1
+        pipe_free[own, step.pipe] = start + pipe.interval * step.passes
+        if pipe.shared > 0:
+            start += pipe.interval * (step.passes - 1.0)  # the last pass counts
+        if events.shape[0] > 0:
+            tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
+    done = start + step.latency
+    if step.kind == at.LOAD or step.kind == at.STORE:
+        if events.shape[0] > 0:
+            tell(events, sm, start, at.SENT, w, warp.pc, int(step.l2_bytes))
+        done = access(step, start, setup, sm, curves, loads, spread, outstanding)
+        if step.kind == at.STORE and start + setup.drain > warp.stored:
+            warp.stored = start + setup.drain
+    if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
+        done = float(int(done + 0.5))
+        if events.shape[0] > 0:
+            tell(events, sm, done, at.SERVED, w, warp.pc, int(done - now))
+        if setup.banks > 0 and step.ports != 0:
+            book(s, int(now), start, done, step.ports, step.pipe == setup.late, ring)
+    for r in range(step.results, step.results_end):
+        value = done if results[r].kind == at.VALUE else start + step.read
+        slot = slots[warp.slots + results[r].slot]
+        reason = step.reason
+        if results[r].kind == at.MOVED:
+            value = slots[warp.slots + results[r].slot - 1].value
+            reason = slots[warp.slots + results[r].slot - 1].reason
+        if setup.streams > 1 or value > slot.value:
+            slot.value = value
+            slot.reason = reason
+    return start
+
+
+@inlined
+def advance(warp: Any, now: float, setup: Any, segments: Any, runs: Any) -> bool:
+    """Move a warp to its next instruction: behind this one, or elsewhere; whether its way is at its end."""
+    finished = False
+    following = warp.pc + 1
+    if following == runs[warp.run].stop:
+        warp.run += 1
+        if warp.run == segments[warp.segment].end:
+            warp.turn += 1
+            warp.turns += 1
+            warp.run = segments[warp.segment].first
+            if now >= setup.window:
+                finished = True
+            elif warp.turn == segments[warp.segment].times:
+                warp.turn = 0
+                warp.segment += 1
+                finished = warp.segment == warp.end
+                if not finished:
+                    warp.run = segments[warp.segment].first
+        following = runs[warp.run].first
+    warp.pc = following
+    return finished
+
+
+@inlined
+def wait_for(
+    w: int, now: float, first: float, awake: float, why: int, setup: Any, sm: Any, steps: Any, sources: Any, slots: Any,
+    pipes: Any, pipe_free: Any, warp: Any, stalls: Any, events: Any, s: int,
+) -> bool:  # fmt: skip
+    """Find when a warp may issue its next instruction; whether that is now, as the second of a pair."""
+    step = steps[warp.pc]
+    if first > now + 1.0:
+        stalls[warp.pc, at.WAIT] += first - now - 1.0
+    if awake > first:
+        stalls[warp.pc, why] += awake - first
+    when = awake
+    latest = now
+    for k in range(step.sources, step.sources_end):
+        slot = slots[warp.slots + sources[k].slot]
+        value = slot.value + sources[k].delta
+        if value > latest:
+            latest = value
+        if value > when:
+            when = value
+            why = slot.reason
+    if when < at.FOREVER:
+        stalls[warp.pc, why] += when - awake
+        if events.shape[0] > 0 and when > now + 1.0:
+            tell(events, sm, when, at.STALLED, w, warp.pc, why)
+    warp.ready = when
+    warp.since = when
+    again = False
+    if warp.state == at.WAITING:
+        warp.ready = at.FOREVER
+    elif setup.width > 1 and step.pairs > 0 and warp.second == 0 and latest <= now:
+        again = True  # dual issue: in the same cycle, if its pipe has room
+        if step.pipe >= 0:
+            again = pipes[step.pipe].places != 0 or pipe_free[s, step.pipe] < now + 1.0
+        if again:
+            warp.since = now
+    warp.second = 1 if again else 0
+    return again
 
 
 @entry
 def simulate(
-    code: Any, timing: Any, sources: Any, deltas: Any, results: Any, result_kinds: Any, pipes: Any,
-    path_at: Any, segments: Any, runs: Any, warp_paths: Any, options: Any, settings: Any, spread: Any,
-    lanes: Any, times: Any, slots: Any, slot_reason: Any, order: Any, turns: Any, clocks: Any, pipe_free: Any,
-    places: Any, starts: Any, due: Any, carry: Any, levels: Any, outstanding: Any,
-    counts: Any, stalls: Any, blocks: Any, marks: Any, events: Any, out: Any,
+    steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any,
+    setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
+    order: Any, turns: Any, sizes: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any,
+    outstanding: Any, counts: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
-    """Run all blocks through one SM, or up to the time limit; fill counts, stalls, blocks, marks, events and out.
-
-    Long because what runs in every cycle is here: a call that passes arrays costs as much as the work of a cycle.
-    """
-    schedulers = options[SCHEDULERS]
-    streams = options[STREAMS]
-    policy = options[POLICY]
-    greedy = options[GREEDY] > 0
-    banked = options[BANKS] > 0
-    telling = events.shape[0] > 0
-    issued = 0
-    while out[OUT_ENDED] < options[BLOCKS]:
-        now = FOREVER  # the next cycle in which anything can happen
-        for s in range(schedulers):
-            if clocks[s, S_NEXT] < now:
-                now = clocks[s, S_NEXT]
-        starting = False
-        for place in range(starts.shape[0]):
-            if starts[place, 0] <= now:
-                now = starts[place, 0]
-                starting = now < FOREVER
-        if now >= FOREVER:
-            out[OUT_STATUS] = DEADLOCK
+    """Run all blocks through one SM, or up to the time limit; fill counts, stalls, blocks, marks, events and the SM."""
+    setup, sm = setups[0], sms[0]
+    while sm.ended < setup.blocks:
+        now = next_cycle(setup, sm, schedulers)
+        if now >= at.FOREVER:
+            sm.status = at.DEADLOCK
             break
-        while out[OUT_MARKS] < marks.shape[0] and (out[OUT_MARKS] + 1) * settings[MARK_EVERY] <= now:
-            marks[out[OUT_MARKS]] = issued
-            out[OUT_MARKS] += 1
-        if now > settings[TIME_LIMIT]:
-            out[OUT_STATUS] = TIME_UP
+        while sm.marks < marks.shape[0] and (sm.marks + 1) * setup.mark_every <= now:
+            marks[sm.marks] = sm.issued
+            sm.marks += 1
+        if now > setup.time_limit:
+            sm.status = at.TIME_UP
             break
-        if starting:
+        if sm.next_start <= now:
             begin_blocks(
-                now, path_at, segments, runs, warp_paths, options, settings, code, lanes, times, slots, order, turns,
-                clocks, places, starts, blocks, events, out,
+                now, setup, sm, steps, path_at, segments, runs, warp_paths, warps, slots, schedulers, order, sizes,
+                places, blocks, events,
             )  # fmt: skip
-        cycle = int(now)
-        for turn_of in range(schedulers):  # in turn, so that none has the first say at the units they share
-            s = (turn_of + cycle) % schedulers
-            if clocks[s, S_NEXT] > now:
+        for k in range(setup.schedulers):  # in turn, so that none has the first say at the units they share
+            s = (k + int(now)) % setup.schedulers
+            scheduler = schedulers[s]
+            if scheduler.next > now:
                 continue
-
-            # 1. Choose a warp: the last one again if the policy is greedy, else by age or in turn.
-            soonest = FOREVER
-            chosen = -1
-            count = turns[s, S_LISTED]
-            offset = 0
-            if policy == ROUND_ROBIN:
-                for k in range(count):
-                    if order[s, k] == turns[s, S_LAST]:
-                        offset = k + 1
-            for k in range(-1, count):
-                w = turns[s, S_LAST]
-                if k < 0:
-                    if not greedy or w < 0 or times[w, READY] > now:
-                        continue
-                elif policy == OLDEST:
-                    w = order[s, k]
-                elif policy == YOUNGEST:
-                    w = order[s, count - 1 - k]
-                else:
-                    w = order[s, (k + offset) % count]
-                when = times[w, READY]
-                if when > now:
-                    if when < soonest:
-                        soonest = when
+            if setup.banks > 0:
+                settle_ports(s, int(now), scheduler, ring)
+            w = choose(
+                s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, turns, sizes, stalls
+            )
+            if setup.banks > 0:
+                uses = 0
+                if w >= 0 and steps[warps[w].pc].kind == at.FIXED:
+                    uses = steps[warps[w].pc].ports
+                if arbitrate(s, int(now), uses, scheduler, ring, pipe_free, setup.late):
+                    stalls[warps[w].pc, at.DISPATCH] += 1.0
+                    warps[w].since += 1.0
+                    scheduler.next = now + 1.0
                     continue
-                pc = lanes[w, W_PC]
-                pipe = code[pc, PIPE]
-                if pipe >= 0:
-                    behind = pipe_free[0 if pipes[pipe, SHARED] > 0 else s, pipe] - now
-                    room = pipes[pipe, DEPTH] + 1.0
-                    if behind >= room:  # the pipe, or the queue before it, is full
-                        until = now + float(int(behind - room + 1.0))
-                        kind = code[pc, CLASS]
-                        if now > times[w, SINCE]:
-                            stalls[pc, NOT_SELECTED] += now - times[w, SINCE]
-                        stalls[pc, MATH if kind == FIXED else MIO if kind == QUEUED else LG] += until - now
-                        times[w, READY] = until
-                        times[w, SINCE] = until
-                        if until < soonest:
-                            soonest = until
-                        continue
-                chosen = w
-                break
-
-            # 2. Register ports. Memory and SFU read and write registers through the same ports as everyone. They give
-            # way for one cycle, then they go first, and an instruction that needs the port holds the issue stage.
-            if banked:
-                pc = lanes[chosen, W_PC] if chosen >= 0 else 0
-                fixed = chosen >= 0 and code[pc, CLASS] == FIXED
-                blocked = False
-                for port in range(4):
-                    waiting = carry[s, port]
-                    if turns[s, S_PORTS] < cycle - 2:
-                        waiting = 0  # served in the cycles without an issue
-                    elif turns[s, S_PORTS] == cycle - 2:
-                        item = due[s, port, (cycle - 1) & (RING - 1)]
-                        waiting += (item & 7) if item >> 4 == cycle - 1 else 0
-                        waiting -= 1 if waiting > 0 else 0
-                    carry[s, port] = waiting
-                    if fixed and waiting > 0 and code[pc, READS + port] > 0:
-                        blocked = True
-                for port in range(4):
-                    item = due[s, port, cycle & (RING - 1)]
-                    if item >> 4 != cycle:
-                        item = 0
-                    waiting = carry[s, port] + (item & 7)
-                    if blocked or not fixed or code[pc, READS + port] == 0:
-                        waiting -= 1 if waiting > 0 else 0
-                    elif item & 8:  # the unit waits for its operand
-                        pipe_free[s, options[OPERANDS_LATE]] += 1.0
-                    carry[s, port] = waiting
-                turns[s, S_PORTS] = cycle
-                if blocked:
-                    stalls[pc, DISPATCH] += 1.0
-                    times[chosen, SINCE] += 1.0
-                    turns[s, S_LAST] = chosen
-                    clocks[s, S_NEXT] = now + 1.0
-                    continue
-            if chosen < 0:
-                clocks[s, S_NEXT] = soonest if soonest > clocks[s, S_FREE] else clocks[s, S_FREE]
+            if w < 0:
+                scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
                 continue
-
-            w = chosen
-            turns[s, S_LAST] = w
-            place = lanes[w, W_BLOCK]
-            group = w // streams
+            warp = warps[w]
             again = True
             while again:  # twice where two instructions issue together
                 again = False
-                pc = lanes[w, W_PC]
-                kind = code[pc, CLASS]
-                issued += 1
+                pc = warp.pc
+                step = steps[pc]
+                sm.issued += 1
                 counts[pc] += 1
-                stalls[pc, SELECTED] += 1.0
-                if now > times[w, SINCE]:
-                    stalls[pc, NOT_SELECTED] += now - times[w, SINCE]
-                if telling:
-                    tell(events, out, now, ISSUED, w, pc, s)
-                if now + timing[pc, HOLDS] > clocks[s, S_FREE]:
-                    clocks[s, S_FREE] = now + timing[pc, HOLDS]
-
-                # 3. Pipe and memory: when the result is there.
-                start = now
-                pipe = code[pc, PIPE]
-                if pipe >= 0:
-                    own = 0 if pipes[pipe, SHARED] > 0 else s
-                    if pipe_free[own, pipe] > start:
-                        start = pipe_free[own, pipe]
-                    pipe_free[own, pipe] = start + pipes[pipe, INTERVAL] * timing[pc, PASSES]
-                    if own == 0 and pipes[pipe, SHARED] > 0:
-                        start += pipes[pipe, INTERVAL] * (timing[pc, PASSES] - 1.0)  # the last pass counts
-                done = start + timing[pc, LATENCY]
-                if kind in (LOAD, STORE):
-                    done = memory(pc, start, code, timing, options, settings, spread, levels, outstanding, out)
-                if kind != FIXED and kind != BARRIER:
-                    done = float(int(done + 0.5))
-                    if telling:
-                        tell(events, out, done, SERVED, w, pc, int(done - now))
-                    if banked:
-                        for port in range(4):
-                            turn = int(start) + READ_AFTER if port < 2 else int(done) - WRITE_BEFORE
-                            if code[pc, READS + port] > 0 and turn > cycle and turn < cycle + RING:
-                                item = due[s, port, turn & (RING - 1)]
-                                if item >> 4 != turn:
-                                    item = turn << 4
-                                if port < 2 and pipe == options[OPERANDS_LATE]:
-                                    item |= 8
-                                due[s, port, turn & (RING - 1)] = item + 1 if item & 7 < 7 else item
-                for r in range(code[pc, RESULTS], code[pc, RESULTS_END]):
-                    value = done if result_kinds[r] == VALUE else start + timing[pc, READ]
-                    slot = results[r]
-                    because = code[pc, REASON]
-                    if result_kinds[r] == MOVED:
-                        value = slots[group, slot - 1]
-                        because = slot_reason[group, slot - 1]
-                    if streams > 1 or value > slots[group, slot]:
-                        slots[group, slot] = value
-                        slot_reason[group, slot] = because
-
-                # 4. The warp's next instruction: behind this one, elsewhere, or there is none.
-                run = lanes[w, W_RUN]
-                nxt = pc + 1
-                jump = timing[pc, BRANCH]
-                finished = False
-                if nxt == runs[run, 1]:
-                    segment = lanes[w, W_SEGMENT]
-                    run += 1
-                    if run == segments[segment, 1]:
-                        lanes[w, W_TIMES] += 1
-                        run = segments[segment, 0]
-                        if lanes[w, W_TIMES] == segments[segment, 2]:
-                            segment += 1
-                            lanes[w, W_SEGMENT] = segment
-                            lanes[w, W_TIMES] = 0
-                            finished = segment == lanes[w, W_END]
-                            if not finished:
-                                run = segments[segment, 0]
-                    if not finished:
-                        lanes[w, W_RUN] = run
-                        if runs[run, 0] != nxt and settings[BRANCH_TAKEN] > jump:
-                            jump = settings[BRANCH_TAKEN]
-                        nxt = runs[run, 0]
-                lanes[w, W_PC] = nxt
-
-                # 5. When the warp may go on: its stall count, a jump, a barrier, what the next instruction waits for.
-                first = now + timing[pc, STALL]
-                wake = first
-                why = WAIT
-                if now + jump > wake:
-                    wake = now + jump
-                    why = RESOLVING
-                if kind == BARRIER:
-                    places[place, P_ARRIVED] += 1
-                    lanes[w, W_STATE] = WAITING
-                    if telling:
-                        tell(events, out, now, REACHED, w, pc, places[place, P_ARRIVED])
+                stalls[pc, at.SELECTED] += 1.0
+                if now > warp.since:
+                    stalls[pc, at.NOT_SELECTED] += now - warp.since
+                if events.shape[0] > 0:
+                    tell(events, sm, now, at.ISSUED, w, pc, s)
+                if now + step.holds > scheduler.free:
+                    scheduler.free = now + step.holds
+                start = serve(
+                    w, s, now, setup, sm, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding,
+                    ring, slots, warp, results, events,
+                )  # fmt: skip
+                finished = advance(warp, now, setup, segments, runs)
+                first = now + step.stall
+                awake = first
+                why = at.WAIT
+                jump = step.branch
+                if warp.pc != pc + 1 and not finished and setup.branch_taken > jump:
+                    jump = setup.branch_taken
+                if now + jump > awake:
+                    awake = now + jump
+                    why = at.RESOLVING
+                if setup.first_lines > 0 and not finished and warp.pc >> 3 != pc >> 3:
+                    there = fetch(warp.pc >> 3, now, setup, sm, code_lines)
+                    if there > awake:
+                        awake = there
+                        why = at.NO_INST
+                place = places[warp.place]
+                if step.kind == at.BARRIER:
+                    place.arrived += 1
+                    warp.state = at.WAITING
+                    if events.shape[0] > 0:
+                        tell(events, sm, now, at.REACHED, w, pc, place.arrived)
                 if finished:
-                    if streams > 1:  # the paper: with its result, or with its issue where none is waited for
-                        wake = now + timing[pc, READ]
-                    end_warp(
-                        w, s, wake, options, settings, lanes, times, order, turns, places, starts, blocks, events, out
-                    )
+                    if setup.streams > 1:  # the paper: with its result, or with its issue where none is waited for
+                        awake = now + step.read
+                    elif warp.stored > awake:
+                        stalls[pc, at.DRAIN] += warp.stored - awake
+                        awake = warp.stored
+                    end_warp(w, s, awake, setup, sm, warps, schedulers, order, sizes, places, blocks, events)
                 # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
-                if places[place, P_ARRIVED] > 0:
-                    present = options[WARPS] if options[STRICT] > 0 else places[place, P_LIVE]
-                    if places[place, P_ARRIVED] >= present:
-                        places[place, P_ARRIVED] = 0
-                        leave = now + settings[BARRIER_WAIT]
-                        if kind == BARRIER and first > leave:
+                if place.arrived > 0 and place.arrived >= (setup.warps if setup.strict > 0 else place.live):
+                    place.arrived = 0
+                    leave = now + setup.barrier_wait
+                    if step.kind == at.BARRIER:
+                        leave += start - now
+                        if first > leave:
                             leave = first
-                        open_barrier(place, w, leave, options, lanes, times, clocks, stalls, events, out)
-                        if kind == BARRIER and leave > wake:
-                            wake = leave
-                            why = AT_BARRIER
+                    open_barrier(warps[w].place, w, leave, setup, sm, warps, schedulers, order, sizes, stalls, events)
+                    if step.kind == at.BARRIER and leave > awake:
+                        awake = leave
+                        why = at.AT_BARRIER
                 if not finished:
-                    if first > now + 1.0:
-                        stalls[nxt, WAIT] += first - now - 1.0
-                    if wake > first:
-                        stalls[nxt, why] += wake - first
-                    when = wake
-                    latest = now
-                    for k in range(code[nxt, SOURCES], code[nxt, SOURCES_END]):
-                        value = slots[group, sources[k]] + deltas[k]
-                        if value > latest:
-                            latest = value
-                        if value > when:
-                            when = value
-                            why = slot_reason[group, sources[k]]
-                    if when < FOREVER:
-                        stalls[nxt, why] += when - wake
-                        if telling and when > now + 1.0:
-                            tell(events, out, when, STALLED, w, nxt, why)
-                    times[w, READY] = when
-                    times[w, SINCE] = when
-                    if lanes[w, W_STATE] == WAITING:
-                        times[w, READY] = FOREVER
-                    elif options[WIDTH] > 1 and code[nxt, PAIRS] > 0 and lanes[w, W_SECOND] == 0 and latest <= now:
-                        # Dual issue: the second of a pair goes in the same cycle if its pipe has room.
-                        pipe = code[nxt, PIPE]
-                        full = 0.0
-                        if pipe >= 0:
-                            full = pipe_free[0 if pipes[pipe, SHARED] > 0 else s, pipe] - now - pipes[pipe, DEPTH]
-                        if full < 1.0:
-                            again = True
-                            times[w, SINCE] = now
-                    lanes[w, W_SECOND] = 1 if again else 0
-            if streams > 1:
-                wake_streams(group, now, code, sources, deltas, slots, options, lanes, times, clocks)
-            clocks[s, S_NEXT] = clocks[s, S_FREE] if turns[s, S_LISTED] > 0 else FOREVER
-    out[OUT_ISSUED] = issued
+                    again = wait_for(
+                        w, now, first, awake, why, setup, sm, steps, sources, slots, pipes, pipe_free, warp, stalls,
+                        events, s,
+                    )  # fmt: skip
+                    if setup.among == at.LONGEST:
+                        settle(w, s, setup, scheduler, warps, order, sizes)
+            if setup.streams > 1:
+                wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)
+            scheduler.next = scheduler.free if scheduler.listed > 0 else at.FOREVER

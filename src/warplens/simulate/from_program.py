@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.kernel.instruction import Instruction
@@ -18,13 +17,14 @@ from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
+from warplens.simulate.accesses import Traffic, access, traffic_of
 from warplens.simulate.asynchronous import Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.matrix import behind_passes, matrix_flops, tensor_flops_per_cycle
 from warplens.simulate.units import PIPES, Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
-SECTOR_BYTES = 32
 
 
 def from_program(
@@ -46,8 +46,8 @@ def from_program(
         raise WarplensError(f"{name}: no control codes; simulate a listing instead")
     served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
     kept: set[str] = set()
-    traffic = _traffic(instructions, served, profile)
-    steps = [_step(x, kept, units.machine, served, profile, i, traffic) for i, x in enumerate(instructions)]
+    traffic = traffic_of(instructions, served, units, profile)
+    steps = [_step(x, kept, units, served, profile, i, traffic) for i, x in enumerate(instructions)]
     copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
     steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
     notes, mean = [], None
@@ -66,9 +66,9 @@ def from_program(
     )  # fmt: skip
 
 
-def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str, Unit],
-          profile: Profile | None, i: int, traffic: _Traffic) -> Step:  # fmt: skip
-    unit, control = served[x.kind], x.control
+def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Unit],
+          profile: Profile | None, i: int, traffic: Traffic) -> Step:  # fmt: skip
+    machine, unit, control = units.machine, served[x.kind], x.control
     assert control is not None
     kind = unit.kind
     if kind == at.BARRIER and x.opcode not in ("BAR", "BARRIER"):
@@ -81,9 +81,17 @@ def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str,
         pipe, passes = (PIPES.index("tensor cores"), flops * machine.sm.schedulers / rate) if rate else (-1, 1.0)
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
-    latency = unit.latency
+    latency, holds, reason = unit.latency, unit.holds, unit.reason
     if x.opcode.endswith("GMMA"):
-        latency = passes + _behind(x, machine)
+        latency = passes + behind_passes(x, machine)
+    if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
+        kind, pipe, holds, reason = (
+            at.QUEUED,
+            PIPES.index("special registers"),
+            machine.sm.issue_interval_cycles,
+            at.SHORT,
+        )
+        passes, latency = special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     reads = _banks(_unkept(x, kept))
@@ -93,8 +101,8 @@ def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str,
         label=x.text,
         pipe=pipe,
         kind=kind,
-        reason=unit.reason,
-        holds=unit.holds,
+        reason=reason,
+        holds=holds,
         stall=float(max(1, control.stall)),
         latency=latency,
         read=unit.read,
@@ -107,7 +115,7 @@ def _step(x: Instruction, kept: set[str], machine: Machine, served: Mapping[str,
         bank_writes=_banks(x.writes),
     )
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
-        made = msgspec.structs.replace(made, **_access(made, x, machine, profile, i, traffic))
+        made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
     return made
 
 
@@ -117,123 +125,17 @@ def _beside(step: Step, x: Asynchronous) -> Step:
     return msgspec.structs.replace(step, waits=waits, values=(*step.values, *x.values), moved=x.moved)
 
 
-_SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
-           "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
-_GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
-_TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}
+def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
+    """Return the passes and the latency of a read of a special register; None where it is not known.
 
-
-def matrix_flops(x: Instruction) -> float | None:
-    """Return the operations of one warp in a matrix instruction, from its shape; None where that is not known."""
-    for modifier in x.modifiers:
-        if modifier in _SHAPES:
-            m, n, k = _SHAPES[modifier]
-            return 2.0 * m * n * k
-        if found := _GROUP.fullmatch(modifier):  # of a group of four warps
-            m, n, k = (int(part) for part in found.groups())
-            return 2.0 * m * n * k / 4
-    return None
-
-
-def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
-    """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
-    kind = _type(x)
-    if x.opcode.endswith("GMMA"):
-        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _alike(x, machine)]
-        return max((rate for rate in rates if rate), default=None)
-    name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
-    return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
-
-
-def _type(x: Instruction) -> str:
-    return next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
-
-
-def _alike(x: Instruction, machine: Machine) -> list[str]:
-    """Return the machine's names of products of warp groups like this one."""
-    alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
-    return alike or [name for name in machine.tensor if name.startswith("group_f16_")]
-
-
-def _behind(x: Instruction, machine: Machine) -> float:
-    """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
-    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
-    columns = int(found.group(2)) if found else 0
-    names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
-    return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
-
-
-class _Traffic(Struct, frozen=True):
-    """What the profile says of DRAM, where its sectors do not: bytes per byte that loads miss or stores ask for."""
-
-    read: float = 1.0
-    written: float = 1.0
-
-
-def _traffic(instructions: Sequence[Instruction], served: Mapping[str, Unit], profile: Profile | None) -> _Traffic:
-    if profile is None or not profile.traffic:
-        return _Traffic()
-    missed = asked = 0.0
-    for i, x in enumerate(instructions):
-        kind = served[x.kind].kind
-        if kind == at.LOAD:
-            missed += SECTOR_BYTES * (profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i])
-        elif kind == at.STORE:
-            asked += SECTOR_BYTES * profile.counts["l2_sectors"][i]
-    return _Traffic(
-        profile.dram_read_bytes / missed if missed else 1.0, profile.dram_written_bytes / asked if asked else 1.0
-    )
-
-
-def _access(
-    x: Step, instruction: Instruction, machine: Machine, profile: Profile | None, i: int, traffic: _Traffic
-) -> dict[str, float]:
-    """Return what one execution of an access asks of its pipe, of L2 and of DRAM: means over the whole grid."""
-    if profile is None or not profile.counts["requests"][i]:
-        full = 4 * SECTOR_BYTES if profile is None and x.kind in (at.LOAD, at.STORE) else 0.0
-        return {"l2_bytes": full, "dram_bytes": full}
-    column = {name: values[i] for name, values in profile.counts.items()}
-    requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
-    share = min(1.0, requests / column["executed"])  # the others had no thread that took part
-    wavefronts = max(1.0, column["wavefronts"] / requests)
-    if x.kind not in (at.LOAD, at.STORE):
-        return {"passes": share * max(wavefronts, _queue(instruction, column["queue"] / requests))}
-    missed = asked - column["l2_hit_sectors"]
-    load = x.kind == at.LOAD
-    memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
-    extra = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
-    lines = max(1.0, column["lines"] / requests)
-    l1_hit, l2_hit = 0.0, 0.0
-    if load and sectors:  # a request waits for the last of its lines: all of them have to hit
-        by_line = column["l1_hit_sectors"] / sectors
-        l1_hit = by_line**lines
-        passing = max(1.0, lines * (1 - by_line) / max(1e-9, 1 - l1_hit))
-        l2_hit = (column["l2_hit_sectors"] / asked) ** passing if asked else 0.0
-    beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
-    far = max(1e-9, beyond * (1 - l2_hit))
-    l1_hit = 1 - share * (1 - l1_hit)
-    return {
-        # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
-        "passes": share * max(1.0, (wavefronts + _second_line(wavefronts, lines)) / interval),
-        "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
-        "l1_hit": l1_hit,
-        "l2_hit": l2_hit,
-        "l2_bytes": SECTOR_BYTES * asked / requests / beyond,
-        "dram_bytes": SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far,
-    }
-
-
-def _second_line(wavefronts: float, lines: float) -> float:
-    """Return what an access to several lines takes beyond the longest queue at a bank of tags, in cycles.
-
-    data/h200/scattered.json.gz: half a cycle, unless the banks of the data are what it waits for.
+    It is measured with the addition that uses it; to a uniform register it takes longer (`operations.s2ur`). It has
+    a unit of its own: an SFU's instruction right behind one waits for nothing (lone_warp.json, mufu_ilp1).
     """
-    return 0.5 * min(1.0, max(0.0, lines - 1)) if wavefronts <= max(1.0, lines / 2) else 0.0
-
-
-def _queue(x: Instruction, longest: float) -> float:
-    """Return the turns of an atomic on shared memory: one per thread at an address, but counting joins them all."""
-    return 1.0 if "POPC" in x.modifiers else longest
+    known = machine.operations.get(x.opcode.lower()) or machine.operations.get("s2r")
+    if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
+        return None
+    add = machine.timing("int").latency_cycles or 0.0
+    return 32 / known.peak_ops_per_cycle_per_scheduler, known.latency_cycles - add
 
 
 _KEPT = re.compile(r"\bR(\d+)\.reuse")

@@ -270,6 +270,7 @@ def step(kind: str, label: str, units: Units, access: Access | None = None) -> S
     return Step(
         label=label, pipe=unit.pipe, kind=unit.kind, reason=unit.reason, holds=unit.holds, stall=between,
         latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved, l1_hit=l1_hit,
+        l2_cycles=moved / units.l2_rate, dram_cycles=moved / units.dram_rate,
     )  # fmt: skip
 
 

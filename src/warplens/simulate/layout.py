@@ -1,61 +1,86 @@
-"""Columns of the engine's arrays: what an instruction is, how the machine is set up, the state, what comes out."""
+"""The engine's arrays: records of what an instruction is, how the machine is set up, the state, what comes out."""
 
 from __future__ import annotations
 
-# Whole numbers of an instruction. SOURCES and RESULTS point into lists; READS (banks 0, 1) and WRITES count operands.
-PIPE, CLASS, SOURCES, SOURCES_END, RESULTS, RESULTS_END, PAIRS, REASON, READS, READS_1, WRITES, WRITES_1 = range(12)
-INSTRUCTION_COLUMNS = 12
-# CLASS: where its result comes from. QUEUED: through the queue that shared memory and SFUs are served from.
+from typing import Any
+
+import numpy as np
+
+# Where a result comes from. QUEUED: through the queue that shared memory and SFUs are served from.
 FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
-
-# Cycles and amounts of an instruction: how long it holds the issue port, when its warp may issue again, when its result
-# is there, when its sources have been read (streams: when a warp that ends with it is done); passes through its pipe;
-# bytes asked of L2 and DRAM; chance of a hit; cycles until the instruction behind a branch is there.
-HOLDS, STALL, LATENCY, READ, PASSES, L2_BYTES, DRAM_BYTES, L1_HIT, L2_HIT, BRANCH = range(10)
-TIMING_COLUMNS = 10
-
-# A result is a slot that consumers wait for: when the value is there, when the sources have been read, or what the slot
-# before it has (`asynchronous`).
+# What a slot that consumers wait for is: when the value is there, when the sources have been read, or what the slot
+# before it is (`asynchronous`).
 VALUE, SOURCES_READ, MOVED = range(3)
-
-# Pipes: cycles from one instruction to the next, how far ahead instructions queue for it; one per SM or per scheduler.
-INTERVAL, DEPTH, SHARED = range(3)
-PIPE_COLUMNS = 3
-
-# Options, whole numbers. OPERANDS_LATE is the pipe that reads its operand only when it starts (the SFUs').
-SCHEDULERS, POLICY, RESIDENT, WARPS, BLOCKS, STREAMS, BANKS, MSHRS, STRICT, GREEDY, WIDTH, OPERANDS_LATE = range(12)
-OPTION_COLUMNS = 12
-OLDEST, YOUNGEST, ROUND_ROBIN = range(3)
-
-# Settings, cycles and rates per SM. An infinite rate or zero latency switches a mechanism off.
-TIME_LIMIT, REPLACE, BARRIER_WAIT, BRANCH_TAKEN, STAGGER, L1_LATENCY, L2_LATENCY, L2_RATE, DRAM_RATE = range(9)
-LOADED, MARK_EVERY = range(9, 11)  # LOADED: cycles that the load of the memory adds to an access to DRAM
-SETTING_COLUMNS = 11
+OLDEST, YOUNGEST = range(2)  # which warp, or block, goes first
+FIRST, IN_TURN, LONGEST = range(3)  # who goes among ready ones: the first, the next, who has been so for longest
+IDLE, RUNNING, WAITING = range(3)  # a warp's state
+FINISHED, TIME_UP, DEADLOCK = range(3)  # how a run ended
 
 # Why a warp waits, in the names of Nsight Compute's source page (`stall_long_sb`: a long scoreboard).
 REASONS = (
     "selected", "wait", "short_sb", "long_sb", "barrier", "branch_resolving", "math", "mio", "lg", "dispatch",
-    "not_selected",
+    "not_selected", "drain", "no_inst",
 )  # fmt: skip
-SELECTED, WAIT, SHORT, LONG, AT_BARRIER, RESOLVING, MATH, MIO, LG, DISPATCH, NOT_SELECTED = range(11)
+SELECTED, WAIT, SHORT, LONG, AT_BARRIER, RESOLVING, MATH, MIO, LG, DISPATCH, NOT_SELECTED, DRAIN, NO_INST = range(13)
 
 # Events: time, kind, warp, instruction, detail. Stalls are told when they end.
-EVENTS = ("issued", "stalled", "served", "barrier reached", "barrier left", "block started", "block ended")
-ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED = range(7)
+EVENTS = ("issued", "stalled", "served", "barrier reached", "barrier left", "block started", "block ended",
+          "request sent", "pipe busy")  # fmt: skip
+ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY = range(9)
 EVENT_COLUMNS = 5
 
-# State of a warp (or of a stream of it), of a scheduler, of a place for a block, of the memory, of the run.
-W_END, W_SEGMENT, W_TIMES, W_RUN, W_PC, W_STATE, W_BLOCK, W_SECOND = range(8)
-IDLE, RUNNING, WAITING = range(3)
-READY, SINCE = range(2)
-S_LISTED, S_LAST, S_PORTS = range(3)
-S_FREE, S_NEXT = range(2)
-P_BLOCK, P_LIVE, P_ARRIVED = range(3)
-M_L2_FREE, M_DRAM_FREE, M_MOVED = range(3)
-OUT_STATUS, OUT_ISSUED, OUT_EVENTS, OUT_ENDED, OUT_BEGUN, OUT_MARKS, OUT_RANDOM, OUT_REQUESTS = range(8)
-OUT_COLUMNS = 8
-FINISHED, TIME_UP, DEADLOCK = range(3)
-
 FOREVER = 1e300
+LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
+FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
 RING = 8192  # cycles ahead for which the use of a register port is kept
 READ_AFTER, WRITE_BEFORE = 2, 4  # memory and SFU read registers so long after issue, write so long before a use
+# A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
+PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 26
+
+_I, _F = np.int64, np.float64
+
+
+def _record(whole: str, real: str = "") -> np.dtype[Any]:
+    return np.dtype([(name, _I) for name in whole.split()] + [(name, _F) for name in real.split()], align=True)
+
+
+# An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
+# of banks 0 and 1, writes). `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
+# until its result is there; `read`: until its sources have been read (streams: when a warp that ends with it is
+# done); `passes` through its pipe; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a
+# hit; `branch`: cycles until the instruction behind a branch is there.
+STEP = _record(
+    "pipe kind sources sources_end results results_end pairs reason ports",
+    "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch",
+)
+SOURCE = _record("slot", "delta")
+RESULT = _record("slot kind")
+# A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
+# before it (none: an instruction issues when the pipe takes it; -1: without end).
+PIPE = _record("shared places", "interval")
+SEGMENT = _record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
+RUN = _record("first stop")
+SLOT = _record("reason", "value")
+
+# How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
+# infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
+SETUP = _record(
+    "schedulers direction by_block among greedy resident warps blocks streams banks mshrs strict width late "
+    "first_lines second_lines",
+    "time_limit mark_every window stagger replace launch_every barrier_wait branch_taken drain l1_latency l2_latency "
+    "average second_interval memory_interval",
+)
+CURVE = _record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
+CODE_LINE = _record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
+WARP = _record("end segment turn run pc state place second slots turns", "ready since stored ended")
+SCHEDULER = _record("listed last carry port_cycle taken", "free next soonest")
+PLACE = _record("block live arrived", "start ended leave")
+SM = _record(
+    "random issued ended begun requests told marks status fetched row",
+    "next_start started l2_free dram_free moved load l2_load load_at waited l2_waited fetch_free",
+)
+
+
+def rows(kind: np.dtype[Any], count: int) -> Any:
+    """Return so many records, all zero, whose fields are attributes."""
+    return np.zeros(count, kind).view(np.recarray)

@@ -9,12 +9,15 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
+from warplens.simulate import blocks as blocks_module
 from warplens.simulate import engine as engine_module
+from warplens.simulate import fetch as fetch_module
 from warplens.simulate import layout as at
-from warplens.simulate import parts
+from warplens.simulate import memory as memory_module
+from warplens.simulate import ports as ports_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
-from warplens.simulate.units import INFINITE, PIPES, Units, policy
+from warplens.simulate.units import INFINITE, Units, policy
 
 MARKS = 24  # how often a run up to a limit notes what it has issued
 
@@ -22,7 +25,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "greedy-youngest"
+    policy: str = "greedy-oldest"
     seed: int = 1
     full: bool = False
     events: int = 0
@@ -43,76 +46,97 @@ class Run(Struct, frozen=True):
     marks: Ints
     events: Ints
     status: int
+    warps: Floats  # turns and end of those that were on the SM last
 
 
-def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, load: float = 0.0,
-        limit: float = INFINITE, stagger: float = 0.0, mark_every: float = INFINITE,
+def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, limit: float = INFINITE,
+        window: float = INFINITE, stagger: float = 0.0, mark_every: float = INFINITE,
         laid: StepArrays | None = None) -> Run:  # fmt: skip
-    """Run so many blocks through one SM, at most `resident` at a time; `load` is the DRAM traffic in B/cycle.
+    """Run so many blocks through one SM, at most `resident` at a time, up to a limit in cycles.
 
-    `laid` are the code's steps as arrays, where the caller runs them more than once.
+    With a `window` warps leave at the end of their turn from then on. `laid` are the code's steps as arrays, where the
+    caller runs them more than once.
     """
     ways, laid = lay_ways(code), laid or lay_steps(code.steps)
-    sm = units.machine.sm
-    order, greedy = policy(options.policy)
-    chosen = np.zeros(at.OPTION_COLUMNS, np.int64)
-    chosen[at.SCHEDULERS] = code.streams if code.streams > 1 else int(sm.schedulers)
-    chosen[at.POLICY], chosen[at.GREEDY] = order, greedy
-    chosen[at.RESIDENT], chosen[at.BLOCKS] = resident, blocks
-    chosen[at.WARPS], chosen[at.STREAMS] = code.warps_per_block * code.streams, code.streams
-    chosen[at.BANKS] = units.banks if laid.code[:, at.READS :].any() else 0
-    chosen[at.MSHRS], chosen[at.STRICT], chosen[at.WIDTH] = units.mshrs, options.strict_barriers, int(sm.issue_width)
-    chosen[at.OPERANDS_LATE] = PIPES.index("sfu units")
-    settings = units.settings.copy()
-    settings[at.BARRIER_WAIT if code.controlled else at.BRANCH_TAKEN] = 0.0
-    settings[at.LOADED] = units.loaded_cycles(load) - (units.machine.timing("load").latency_cycles or 0.0)
-    settings[at.TIME_LIMIT], settings[at.STAGGER], settings[at.MARK_EVERY] = limit, stagger, mark_every
+    setup = _setup(code, units, options, laid, resident, blocks)
+    setup.time_limit, setup.window, setup.stagger, setup.mark_every = limit, window, stagger, mark_every
     steps = len(code.steps)
     counts, stalls = np.zeros(steps, np.int64), np.zeros((steps, len(at.REASONS)))
     kept = np.zeros((min(blocks, 100_000), 3))
     marks = np.zeros(MARKS if mark_every < INFINITE else 0, np.int64)
     events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
-    out = np.zeros(at.OUT_COLUMNS, np.int64)
-    out[at.OUT_RANDOM] = options.seed
-    state = _state(laid, units, chosen)
+    sm = at.rows(at.SM, 1)
+    sm.random = options.seed
+    lines = at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
+    lines.number = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
+    sm.fetched = len(lines)
+    state = _state(laid, units, setup[0], sm[0])
     call: Any = engine if options.compiled else plain_engine()
     call(
-        laid.code, laid.timing, laid.sources, laid.deltas, laid.results, laid.result_kinds, units.pipes, ways.path_at,
-        ways.segments, ways.runs, ways.warp_paths, chosen, settings, units.spread(load), *state,
-        counts, stalls, kept, marks, events, out,
+        laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs, ways.warp_paths,
+        setup, units.curves, units.loads, units.spread, lines, *state, counts, stalls, kept, marks,
+        events, sm,
     )  # fmt: skip
-    if out[at.OUT_STATUS] == at.DEADLOCK:
-        raise _deadlock(code, counts, int(out[at.OUT_ENDED]), blocks)
-    end = float(kept[:, 1].max()) if out[at.OUT_STATUS] == at.FINISHED and len(kept) else float(limit)
-    told = events[: int(out[at.OUT_EVENTS])]
-    moved = float(state[-2][at.M_MOVED])
-    return Run(end, moved, int(out[at.OUT_ISSUED]), counts, stalls, kept, marks, told, int(out[at.OUT_STATUS]))
+    done = sm[0]
+    if done.status == at.DEADLOCK:
+        raise _deadlock(code, counts, int(done.ended), blocks)
+    end = float(kept[:, 1].max()) if done.status == at.FINISHED and len(kept) else float(limit)
+    warps = state[0]
+    return Run(
+        end, float(done.moved), int(done.issued), counts, stalls, kept, marks, events[: int(done.told)],
+        int(done.status), np.stack([warps.turns, warps.ended]).T,
+    )  # fmt: skip
 
 
-def _state(laid: StepArrays, units: Units, chosen: Ints) -> tuple[Any, ...]:
-    """Make the engine's state: an SM without warps, places free for the first blocks."""
-    schedulers, lanes = int(chosen[at.SCHEDULERS]), int(chosen[at.RESIDENT] * chosen[at.WARPS])
-    groups = max(1, lanes // int(chosen[at.STREAMS]))
-    wide = 1 + int(max(laid.sources.max(initial=0), laid.results.max(initial=0)))
-    clocks = np.zeros((schedulers, 2))
-    clocks[:, at.S_NEXT] = at.FOREVER
-    turns = np.zeros((schedulers, 3), np.int64)
-    turns[:, at.S_LAST] = -1
-    starts = np.zeros((int(chosen[at.RESIDENT]), 2))
-    starts[int(chosen[at.BLOCKS]) :, 0] = at.FOREVER
+def _setup(code: Code, units: Units, options: Options, laid: StepArrays, resident: int, blocks: int) -> Any:
+    """Return how to run: the machine's numbers, and those of this code."""
+    setups, sm = units.setup.copy(), units.machine.sm
+    setup = setups[0]
+    setup.direction, setup.by_block, setup.among, setup.greedy = policy(options.policy)
+    setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
+    setup.resident, setup.blocks, setup.streams = resident, blocks, code.streams
+    setup.warps = code.warps_per_block * code.streams
+    setup.strict, setup.width = options.strict_barriers, int(sm.issue_width)
+    setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
+    if code.controlled:
+        setup.barrier_wait = 0.0
+    else:
+        setup.branch_taken = 0.0
+    if code.streams > 1:
+        setup.launch_every = setup.replace = 0.0
+    if not laid.steps.ports.any():
+        setup.banks = 0
+    if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
+        setup.first_lines = 0  # all of it stays in the instruction cache
+    return setups
+
+
+def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
+    """Make the engine's state: an SM without warps, places free for the first blocks, which come one by one."""
+    schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
+    wide = 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
+    rows = at.rows(at.SCHEDULER, schedulers)
+    rows.next, rows.last = at.FOREVER, -1
+    places = at.rows(at.PLACE, int(setup.resident))
+    places.start[int(setup.blocks) :] = at.FOREVER
+    sm.load_at = -at.FOLLOW
+    warps = at.rows(at.WARP, lanes)
+    warps.ready = at.FOREVER
     return (
-        np.zeros((lanes, 8), np.int64), np.full((lanes, 2), at.FOREVER), np.zeros((groups, wide)),
-        np.zeros((groups, wide), np.int64), np.zeros((schedulers, lanes), np.int64), turns, clocks,
-        np.zeros((schedulers, len(units.pipes))), np.zeros((int(chosen[at.RESIDENT]), 3), np.int64), starts,
-        np.zeros((schedulers, 4, at.RING if chosen[at.BANKS] else 1), np.int64), np.zeros((schedulers, 4), np.int64),
-        np.zeros(3), np.zeros(max(1, int(chosen[at.MSHRS]))),
+        warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
+        np.zeros((schedulers, lanes), np.int64), np.zeros((schedulers, len(places)), np.int64),
+        np.zeros((schedulers, len(places)), np.int64),
+        np.zeros((schedulers, len(units.pipes))),
+        np.zeros((schedulers, len(units.pipes), max(1, int(units.pipes.places.max())))),
+        np.zeros((schedulers, len(units.pipes)), np.int64), places,
+        np.zeros((schedulers, at.RING if setup.banks else 1), np.int64), np.zeros(max(1, int(setup.mshrs))),
     )  # fmt: skip
 
 
 def plain_engine() -> Any:
     """Return the engine as plain Python: the same functions, none of them compiled."""
     names: dict[str, Any] = {}
-    for module in (parts, engine_module):
+    for module in (blocks_module, ports_module, memory_module, fetch_module, engine_module):
         for name, value in vars(module).items():
             plain = getattr(value, "py_func", value)
             if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:

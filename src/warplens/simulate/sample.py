@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
 from warplens.simulate.run import Options, Run, run
-from warplens.simulate.steady import BUDGET, Measured, own_load
+from warplens.simulate.steady import BUDGET, Measured
 from warplens.simulate.units import Units
 
 ROUND = BUDGET // 6  # instructions of a round of blocks with the shortest loops
@@ -30,22 +30,10 @@ class _Bench(Struct, frozen=True):
     resident: int
     laid: StepArrays
 
-    def run(self, code: Code, blocks: int, load: float) -> Run:
+    def run(self, code: Code, blocks: int) -> Run:
         return run(
-            code, self.units, self.options, resident=min(self.resident, blocks), blocks=blocks, load=load,
-            laid=self.laid,
+            code, self.units, self.options, resident=min(self.resident, blocks), blocks=blocks, laid=self.laid
         )  # fmt: skip
-
-    def load(self, code: Code, blocks: int) -> float:
-        """Return the DRAM traffic in B/cycle that the blocks make under their own load."""
-        if not any(x.dram_bytes for x in code.steps):
-            return 0.0
-
-        def traffic(load: float) -> float:
-            made = self.run(code, blocks, load)
-            return made.dram_bytes / max(1.0, made.end_cycle)
-
-        return own_load(self.units, traffic)
 
 
 def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int) -> Measured:
@@ -53,15 +41,18 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     bench = _Bench(units, options, min(resident, blocks), lay_steps(code.steps))
     each = code.grid_mean or code.block_instructions
     if options.full or each * blocks <= BUDGET:
-        load = bench.load(code, blocks)
-        made = bench.run(code, blocks, load)
-        return Measured(made.end_cycle, 0.0, made.issued, load, made, [])
+        return _whole(bench, code, blocks)
     if each * bench.resident <= BUDGET / 3:
         return _by_rounds(bench, code, blocks, each)
     lengths = _lengths(code, bench.resident)
     if lengths[0].block_instructions == code.block_instructions:
         return _by_rounds(bench, code, blocks, each)
     return _by_lengths(bench, code, lengths, blocks, each)
+
+
+def _whole(bench: _Bench, code: Code, blocks: int) -> Measured:
+    made = bench.run(code, blocks)
+    return Measured(made.end_cycle, 0.0, made.issued, made.dram_bytes / made.end_cycle, made, [])
 
 
 def _lengths(code: Code, resident: int) -> list[Code]:
@@ -79,32 +70,29 @@ def _by_rounds(bench: _Bench, code: Code, blocks: int, each: float) -> Measured:
     step = bench.resident * max(1, round(BUDGET / 8 / (code.block_instructions * bench.resident)))
     few = blocks % bench.resident + bench.resident
     counts = [few + k * step for k in (1, 2, 3)]
-    load = bench.load(code, min(blocks, counts[-1]))
     if counts[-1] >= blocks:
-        made = bench.run(code, blocks, load)
-        return Measured(made.end_cycle, 0.0, made.issued, load, made, [])
-    runs = [bench.run(code, n, load) for n in counts]
+        return _whole(bench, code, blocks)
+    runs = [bench.run(code, n) for n in counts]
     made, error = _along(runs, runs[-1].issued + (blocks - counts[-1]) * each)
     note = f"blocks extrapolated: {counts[-1]} of {blocks} were simulated"
-    return Measured(made.end_cycle, error, sum(r.issued for r in runs), load, made, [note])
+    return Measured(made.end_cycle, error, sum(r.issued for r in runs), made.dram_bytes / made.end_cycle, made, [note])
 
 
 def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], blocks: int, each: float) -> Measured:
     """Simulate three lengths of the loops, for all blocks or for two numbers of them, and go on along the lines."""
     few = blocks if blocks <= ROUNDS * bench.resident else blocks % bench.resident + bench.resident
-    load = bench.load(lengths[1], few)
-    runs = [bench.run(c, few, load) for c in lengths]
+    runs = [bench.run(c, few) for c in lengths]
     made, error = _along(runs, few * each)
     share = 100 * lengths[-1].block_instructions / code.block_instructions
     notes = [f"loops extrapolated: {share:.2g} % of the instructions of a block were simulated"]
     if few < blocks:
-        more = [bench.run(c, few + bench.resident, load) for c in lengths]
+        more = [bench.run(c, few + bench.resident) for c in lengths]
         longer, error_longer = _along(more, (few + bench.resident) * each)
         rounds = (blocks - few) / bench.resident
         made, error = _line(made, longer, rounds), max(error, error_longer) * rounds
         notes.append(f"blocks extrapolated: {few + bench.resident} of {blocks} were simulated")
         runs += more
-    return Measured(made.end_cycle, error, sum(r.issued for r in runs), load, made, notes)
+    return Measured(made.end_cycle, error, sum(r.issued for r in runs), made.dram_bytes / made.end_cycle, made, notes)
 
 
 def _along(runs: Sequence[Run], instructions: float) -> tuple[Run, float]:

@@ -103,8 +103,7 @@ def simulate(
     assert isinstance(work, Program)
     if profile is None:
         raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
-    active = min(machine.chip.sm_count, profile.grid_blocks)
-    made = units(machine, active)
+    made = units(machine, _busy_sms(machine, profile.grid_blocks))
     code = from_program(work, made, profile)
     fits = blocks_per_sm or _fitting(
         machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
@@ -120,7 +119,7 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
         return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
     if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
         raise WarplensError("a simulation takes one configuration, not arrays")
-    made = units(machine, min(machine.chip.sm_count, float(launch.blocks)))
+    made = units(machine, _busy_sms(machine, float(launch.blocks)))
     if workload.code and workload.profile is not None:
         code = from_program(workload.code, made, workload.profile, name=workload.name)
     else:
@@ -136,6 +135,11 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
             launch.shared_bytes_per_block,
         )
     return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
+
+
+def _busy_sms(machine: Machine, blocks: float) -> float:
+    """Return how many SMs as busy as the busiest share L2 and DRAM: those with a block less ask for less."""
+    return blocks / math.ceil(blocks / machine.chip.sm_count)
 
 
 def _paper(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
 
@@ -10,12 +12,15 @@ from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Floats
 
+# Which goes first, whether by blocks, who among the ready ones, and whether the last one goes again before all others.
 POLICIES = {
-    "youngest": (at.YOUNGEST, 0),
-    "oldest": (at.OLDEST, 0),
-    "greedy-oldest": (at.OLDEST, 1),
-    "greedy-youngest": (at.YOUNGEST, 1),
-    "round-robin": (at.ROUND_ROBIN, 0),
+    "greedy-blocks": (at.OLDEST, 1, at.LONGEST, 1),
+    "blocks": (at.OLDEST, 1, at.LONGEST, 0),
+    "oldest": (at.OLDEST, 0, at.FIRST, 0),
+    "youngest": (at.YOUNGEST, 0, at.FIRST, 0),
+    "greedy-oldest": (at.OLDEST, 0, at.FIRST, 1),
+    "greedy-youngest": (at.YOUNGEST, 0, at.FIRST, 1),
+    "round-robin": (at.OLDEST, 0, at.IN_TURN, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
 # In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
@@ -25,14 +30,19 @@ PIPES = (
     "integer",
     "product",
     "sfu units",
+    "special registers",
     "fp64 units",
     "tensor cores",
     "shared memory",
     "memory system",
+    "barrier unit",
 )
-_SM_WIDE = ("shared memory", "memory system")
-_QUEUED = ("sfu units", "shared memory", "shuffle")
+_SM_WIDE = ("shared memory", "memory system", "barrier unit")
+_QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
 INFINITE = 1e30
+# Lengths of code were measured in steps of an eighth: what was the last to fit, and half a step.
+_HELD = 1 + 1 / 16
+AVERAGE_CYCLES = 4096.0  # over which the traffic to DRAM is averaged that the latency follows
 
 
 class Unit(Struct, frozen=True):
@@ -48,14 +58,22 @@ class Unit(Struct, frozen=True):
 
 
 class Units(Struct, frozen=True):
-    """The pipes of an SM, the settings of the engine, how many SMs share the memory, and what is left out."""
+    """The pipes of an SM, how the engine is set up, how many SMs share the memory, and what is left out.
+
+    `l2_rate` and `dram_rate` are this SM's part in B/cycle, `curves` the latencies of DRAM and L2 under load. `loads`
+    are the DRAM traffics in B/cycle and SM at which latencies were measured one by one; `spread` has for each of them
+    the quantiles of these latencies over their mean, in equal steps.
+    """
 
     machine: Machine
     sms: float
-    pipes: Floats
-    settings: Floats
-    banks: int
-    mshrs: int
+    pipes: Any
+    setup: Any
+    l2_rate: float
+    dram_rate: float
+    curves: Any
+    loads: Floats
+    spread: Floats
     notes: list[str]
 
     def unit(self, kind: str, *, program: bool = False) -> Unit:
@@ -66,9 +84,13 @@ class Units(Struct, frozen=True):
         where = "shared memory" if resource == "shuffle" else resource
         if program and kind in ("int", "imul", "imul_wide"):
             where = "integer" if kind == "int" else "product"
+        where = "barrier unit" if kind == "barrier" else where
         pipe = PIPES.index(where) if where in PIPES else -1
         timing = machine.timing(kind)
-        holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
+        slots = timing.issue_slots or 1.0
+        if program and resource == "issue" and kind in machine.instructions and timing.peak_ops_per_cycle_per_scheduler:
+            slots = max(slots, 32 / timing.peak_ops_per_cycle_per_scheduler)  # no unit of its own: slots are its rate
+        holds = machine.sm.issue_interval_cycles * slots
         passes = 1.0
         if where not in _SM_WIDE and pipe >= 0:
             try:
@@ -83,22 +105,110 @@ class Units(Struct, frozen=True):
 
     def loaded_cycles(self, bytes_per_cycle: float) -> float:
         """Return the mean latency of a DRAM access when each SM moves so many bytes per cycle (Volkov §6.4)."""
-        unloaded = self.machine.timing("load").latency_cycles or 0.0
-        curve = self.machine.contention
-        if curve is None:
-            return unloaded
-        x = bytes_per_cycle * self.sms * self.machine.chip.clock_hz
-        c = curve.c_bytes_per_second
-        x = min(x, 0.999 * c)
-        return max(unloaded, curve.a_cycles + curve.b_cycles * x / (c - x))
+        curve = self.curves[0]
+        x = min(bytes_per_cycle, 0.98 * curve.c)
+        return float(max(curve.unloaded, curve.a + curve.b * x / (curve.c - x)))
 
-    def spread(self, bytes_per_cycle: float) -> Floats:
-        """Return the quantiles of DRAM latencies over their mean, in equal steps, at the nearest measured load."""
-        rows = self.machine.latency_distribution
-        if not rows:
-            return np.ones(1)
-        x = bytes_per_cycle * self.sms * self.machine.chip.clock_hz
-        row = min(rows, key=lambda d: abs(d.throughput_bytes_per_second - x))
+
+def units(machine: Machine, active_sms: float | None = None) -> Units:
+    """Read a machine, of which so many SMs are in use; what it does not give is left out, with a note each."""
+    sms = machine.chip.sm_count if active_sms is None else min(active_sms, machine.chip.sm_count)
+    notes: list[str] = []
+    made = Units(
+        machine, sms, _pipes(machine, notes), _setup(machine, sms, notes), *_rates(machine, sms, notes),
+        _curves(machine, sms, notes), *_spread(machine, sms), notes,
+    )  # fmt: skip
+    if not machine.latency_distribution:
+        notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
+    return made
+
+
+def _pipes(machine: Machine, notes: list[str]) -> Any:
+    """Return the pipes: of the cores one per scheduler, of memory and barriers one per SM."""
+    sm, cache, memory = machine.sm, machine.cache, machine.memory
+    pipes = at.rows(at.PIPE, len(PIPES))
+    queued, loads = sm.queued_per_scheduler, memory.queued_loads_per_sm
+    if queued is None:
+        notes.append("sm.queued_per_scheduler is not known: queues before shared memory and SFUs have no end")
+    places = {
+        "cuda cores": 1 if sm.register_banks else 0,  # of three registers: read without delay (lone_warp.json)
+        "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
+        "barrier unit": -1,
+        **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
+    }
+    for i, resource in enumerate(PIPES):
+        pipes.interval[i] = 0.0 if resource in _SM_WIDE else 1.0
+        pipes.shared[i] = resource in _SM_WIDE
+        pipes.places[i] = places.get(resource, 0)
+    try:
+        pipes.interval[PIPES.index("shared memory")] = 1 / machine.peak_ipc("shared")
+    except MissingField:
+        notes.append("shared memory's rate is not known: it has no limit")
+    l1 = PIPES.index("memory system")
+    if cache.l1_request_interval_cycles is not None:
+        pipes.interval[l1] = cache.l1_request_interval_cycles
+    else:
+        notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
+    pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
+    return pipes
+
+
+def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
+    """Return what the engine knows of the machine: latencies in cycles, rates in B/cycle of one SM."""
+    sm, cache, code = machine.sm, machine.cache, machine.instruction_cache
+    setups = at.rows(at.SETUP, 1)
+    setup = setups[0]
+    setup.time_limit = setup.mark_every = setup.window = INFINITE
+    setup.replace = _known(sm.block_replacement_cycles, "sm.block_replacement_cycles", notes)
+    setup.barrier_wait = _known(sm.barrier_cycles, "sm.barrier_cycles", notes)
+    setup.branch_taken = _known(sm.branch_taken_cycles, "sm.branch_taken_cycles", notes)
+    setup.l1_latency = _known(cache.l1_latency_cycles, "cache.l1_latency_cycles", notes)
+    setup.l2_latency = _known(cache.l2_latency_cycles, "cache.l2_latency_cycles", notes)
+    setup.drain = setup.l1_latency  # a store has left the SM when it has passed L1
+    setup.launch_every = sms * (machine.launch.block_interval_cycles or 0.0)
+    if sm.register_banks is None:
+        notes.append("sm.register_banks is not known: register ports have no limit")
+    setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
+    setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
+    if code.first_bytes and code.second_interval_cycles:
+        setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES
+        setup.second_lines = int(_HELD * (code.second_bytes or 1 << 40)) // at.LINE_BYTES
+        setup.second_interval = code.second_interval_cycles
+        setup.memory_interval = code.memory_interval_cycles or code.second_interval_cycles
+    return setups
+
+
+def _rates(machine: Machine, sms: float, notes: list[str]) -> tuple[float, float]:
+    """Return this SM's part of what L2 and DRAM give, in B/cycle."""
+    per_sm, l2 = sms * machine.chip.clock_hz, machine.cache.l2_bytes_per_second
+    if not l2:
+        notes.append("cache.l2_bytes_per_second is not known: L2 has no limit")
+    try:
+        dram = machine.dram_bytes_per_second() / per_sm
+    except MissingField:
+        dram = INFINITE
+        notes.append("the rate of DRAM is not known: it has no limit")
+    return l2 / per_sm if l2 else INFINITE, dram
+
+
+def _curves(machine: Machine, sms: float, notes: list[str]) -> Any:
+    """Return the latencies of DRAM and of L2 under load."""
+    curves = at.rows(at.CURVE, 2)
+    unloaded = (machine.timing("load").latency_cycles or 0.0, machine.cache.l2_latency_cycles or 0.0)
+    for row, least, known in zip(curves, unloaded, (machine.contention, machine.contention_l2), strict=True):
+        row.unloaded, row.a, row.c = least, least, INFINITE
+        if known is not None:
+            row.a, row.b = known.a_cycles, known.b_cycles
+            row.c = known.c_bytes_per_second / sms / machine.chip.clock_hz
+    if machine.contention is None:
+        notes.append("[contention] is not known: latency grows only by queueing for DRAM")
+    return curves
+
+
+def _spread(machine: Machine, sms: float) -> tuple[Floats, Floats]:
+    """Return the loads at which single latencies of DRAM were measured, and their quantiles over the mean."""
+    table = []
+    for row in sorted(machine.latency_distribution, key=lambda d: d.throughput_bytes_per_second):
         known = {
             0.0: row.min_cycles, 0.05: row.p5_cycles, 0.25: row.p25_cycles, 0.5: row.p50_cycles, 0.75: row.p75_cycles,
             0.95: row.p95_cycles, 0.99: row.p99_cycles, 1.0: row.max_cycles,
@@ -106,58 +216,10 @@ class Units(Struct, frozen=True):
         shares = [share for share, cycles in known.items() if cycles is not None]
         quantiles = np.interp(np.linspace(0, 1, 201), shares, [known[share] or 0.0 for share in shares])
         mean = float((quantiles[1:] + quantiles[:-1]).mean() / 2)
-        return np.asarray(quantiles / mean, np.float64)
-
-
-def units(machine: Machine, active_sms: float | None = None) -> Units:
-    """Read a machine, of which so many SMs are in use; what it does not give is left out, with a note each."""
-    sms = machine.chip.sm_count if active_sms is None else min(active_sms, machine.chip.sm_count)
-    notes: list[str] = []
-    sm, cache, memory = machine.sm, machine.cache, machine.memory
-    pipes = np.zeros((len(PIPES), at.PIPE_COLUMNS))
-    ahead = sm.queue_ahead_cycles
-    if ahead is None:
-        notes.append("sm.queue_ahead_cycles is not known: queues before memory and SFUs have no end")
-    for i, resource in enumerate(PIPES):
-        pipes[i, at.INTERVAL] = 0.0 if resource in _SM_WIDE else 1.0
-        pipes[i, at.SHARED] = float(resource in _SM_WIDE)
-        queue = INFINITE if ahead is None or resource == "memory system" else ahead
-        pipes[i, at.DEPTH] = queue if resource in (*_QUEUED, *_SM_WIDE) else 0.0
-    try:
-        pipes[PIPES.index("shared memory"), at.INTERVAL] = 1 / machine.peak_ipc("shared")
-    except MissingField:
-        notes.append("shared memory's rate is not known: it has no limit")
-    if cache.l1_request_interval_cycles is not None:
-        pipes[PIPES.index("memory system"), at.INTERVAL] = cache.l1_request_interval_cycles
-    else:
-        notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
-    if memory.queued_loads_per_sm is not None and cache.l1_request_interval_cycles is not None:
-        queue = memory.queued_loads_per_sm * cache.l1_request_interval_cycles
-        pipes[PIPES.index("memory system"), at.DEPTH] = queue
-    settings = np.zeros(at.SETTING_COLUMNS)
-    settings[at.TIME_LIMIT] = INFINITE
-    settings[at.MARK_EVERY] = INFINITE
-    settings[at.REPLACE] = _known(sm.block_replacement_cycles, "sm.block_replacement_cycles", notes)
-    settings[at.BARRIER_WAIT] = _known(sm.barrier_cycles, "sm.barrier_cycles", notes)
-    settings[at.BRANCH_TAKEN] = _known(sm.branch_taken_cycles, "sm.branch_taken_cycles", notes)
-    settings[at.L1_LATENCY] = _known(cache.l1_latency_cycles, "cache.l1_latency_cycles", notes)
-    settings[at.L2_LATENCY] = _known(cache.l2_latency_cycles, "cache.l2_latency_cycles", notes)
-    per_sm = sms * machine.chip.clock_hz
-    settings[at.L2_RATE] = cache.l2_bytes_per_second / per_sm if cache.l2_bytes_per_second else INFINITE
-    if not cache.l2_bytes_per_second:
-        notes.append("cache.l2_bytes_per_second is not known: L2 has no limit")
-    try:
-        settings[at.DRAM_RATE] = machine.dram_bytes_per_second() / per_sm
-    except MissingField:
-        settings[at.DRAM_RATE] = INFINITE
-        notes.append("the rate of DRAM is not known: it has no limit")
-    if machine.contention is None:
-        notes.append("[contention] is not known: latency grows only by queueing for DRAM")
-    if not machine.latency_distribution:
-        notes.append("[[latency_distribution]] is not known: every access to DRAM takes the mean latency")
-    if sm.register_banks is None:
-        notes.append("sm.register_banks is not known: register ports have no limit")
-    return Units(machine, sms, pipes, settings, int(sm.register_banks or 0), int(memory.mshrs_per_sm or 0), notes)
+        table.append((row.throughput_bytes_per_second / sms / machine.chip.clock_hz, quantiles / mean))
+    if not table:
+        return np.zeros(1), np.ones((1, 1))
+    return np.array([load for load, _ in table]), np.array([quantiles for _, quantiles in table])
 
 
 def _known(value: float | None, name: str, notes: list[str]) -> float:
@@ -166,7 +228,7 @@ def _known(value: float | None, name: str, notes: list[str]) -> float:
     return value or 0.0
 
 
-def policy(name: str) -> tuple[int, int]:
+def policy(name: str) -> tuple[int, int, int, int]:
     """Return the engine's numbers for a policy's name."""
     if name not in POLICIES:
         raise WarplensError(f"unknown policy {name!r}; one of: {', '.join(POLICIES)}")

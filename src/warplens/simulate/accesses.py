@@ -1,0 +1,111 @@
+"""What an access of a counted program asks of its pipe, of L2 and of DRAM: means over the whole grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.profile import Profile
+from warplens.simulate import layout as at
+from warplens.simulate.code import Step
+from warplens.simulate.traffic import SECTOR_BYTES, dram_seconds, l1_miss_cycles, l2_seconds, packet_seconds
+from warplens.simulate.units import Unit, Units
+
+
+class Traffic(Struct, frozen=True):
+    """What the profile says of DRAM, where its sectors do not: bytes per byte that loads miss or stores ask for.
+
+    `cycles_per_byte`: of this SM's part of DRAM, for streams and accesses that lie alone as this kernel has them.
+    `busier_way`: to L2 (0), or from it (1), whichever takes longer for all packets of the kernel.
+    """
+
+    read: float
+    written: float
+    cycles_per_byte: float
+    busier_way: int
+
+
+def traffic_of(
+    instructions: Sequence[Instruction], served: Mapping[str, Unit], units: Units, profile: Profile | None
+) -> Traffic:
+    """Return how the traffic to DRAM of a kernel follows from its accesses."""
+    if profile is None:
+        return Traffic(1.0, 1.0, 1 / units.dram_rate, 0)
+    there, back = l2_seconds(instructions, profile, units.machine)
+    if not profile.traffic:
+        return Traffic(1.0, 1.0, 1 / units.dram_rate, int(back > there))
+    missed = asked = 0.0
+    for i, x in enumerate(instructions):
+        kind = served[x.kind].kind
+        if kind == at.LOAD:
+            missed += SECTOR_BYTES * (profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i])
+        elif kind == at.STORE:
+            asked += SECTOR_BYTES * profile.counts["l2_sectors"][i]
+    moved = profile.dram_read_bytes + profile.dram_written_bytes
+    per_sm = units.sms * units.machine.chip.clock_hz
+    each = dram_seconds(instructions, profile, units.machine) * per_sm / moved if moved else 1 / units.dram_rate
+    return Traffic(
+        profile.dram_read_bytes / missed if missed else 1.0,
+        profile.dram_written_bytes / asked if asked else 1.0,
+        each,
+        int(back > there),
+    )
+
+
+def access(
+    x: Step, instruction: Instruction, units: Units, profile: Profile | None, i: int, traffic: Traffic
+) -> dict[str, float]:
+    """Return what one execution of an access asks for; coalesced and missing in the caches where nothing is known."""
+    if profile is None or not profile.counts["requests"][i]:
+        full = 4 * SECTOR_BYTES if profile is None and x.kind in (at.LOAD, at.STORE) else 0.0
+        return {
+            "l2_bytes": full, "dram_bytes": full, "l2_cycles": full / units.l2_rate,
+            "dram_cycles": full * traffic.cycles_per_byte,
+        }  # fmt: skip
+    column = {name: values[i] for name, values in profile.counts.items()}
+    requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
+    share = min(1.0, requests / column["executed"])  # the others had no thread that took part
+    wavefronts = max(1.0, column["wavefronts"] / requests)
+    if x.kind not in (at.LOAD, at.STORE):
+        return {"passes": share * max(wavefronts, _queue(instruction, column["queue"] / requests))}
+    missed, load, machine = asked - column["l2_hit_sectors"], x.kind == at.LOAD, units.machine
+    memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
+    extra = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
+    lines = max(1.0, column["lines"] / requests)
+    l1_hit, l2_hit = 0.0, 0.0
+    if load and sectors:  # a request waits for the last of its lines: all of them have to hit
+        by_line = column["l1_hit_sectors"] / sectors
+        l1_hit = by_line**lines
+        passing = max(1.0, lines * (1 - by_line) / max(1e-9, 1 - l1_hit))
+        l2_hit = (column["l2_hit_sectors"] / asked) ** passing if asked else 0.0
+    beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access
+    far = max(1e-9, beyond * (1 - l2_hit))
+    dram_bytes = SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far
+    on_the_way = packet_seconds(instruction, i, profile, machine)[traffic.busier_way]
+    l2_cycles = on_the_way * units.sms * machine.chip.clock_hz
+    return {
+        # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
+        "passes": share * max(1.0, (wavefronts + _second_line(wavefronts, lines)) / interval),
+        "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
+        "l1_hit": 1 - share * (1 - l1_hit),
+        "l2_hit": l2_hit,
+        "l2_bytes": SECTOR_BYTES * asked / requests / beyond,
+        "dram_bytes": dram_bytes,
+        "l2_cycles": max(l2_cycles, l1_miss_cycles(profile, machine, [i])) / requests / beyond,
+        "dram_cycles": dram_bytes * traffic.cycles_per_byte,
+    }
+
+
+def _second_line(wavefronts: float, lines: float) -> float:
+    """Return what an access to several lines takes beyond the longest queue at a bank of tags, in cycles.
+
+    data/h200/scattered.json.gz: half a cycle, unless the banks of the data are what it waits for.
+    """
+    return 0.5 * min(1.0, max(0.0, lines - 1)) if wavefronts <= max(1.0, lines / 2) else 0.0
+
+
+def _queue(x: Instruction, longest: float) -> float:
+    """Return the turns of an atomic on shared memory: one per thread at an address, but counting joins them all."""
+    return 1.0 if "POPC" in x.modifiers else longest

@@ -1,0 +1,218 @@
+"""Parts of the engine that run now and then: blocks that begin and end, barriers, events, the paper's streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warplens.simulate import layout as at
+from warplens.simulate.compiled import called, inlined
+
+
+@called
+def tell(events: Any, sm: Any, time: float, kind: int, warp: int, instruction: int, detail: int) -> None:
+    """Keep an event while there is room."""
+    row = sm.told
+    if row < events.shape[0]:
+        events[row, 0] = int(time)
+        events[row, 1] = kind
+        events[row, 2] = warp
+        events[row, 3] = instruction
+        events[row, 4] = detail
+        sm.told = row + 1
+
+
+@inlined
+def draw(sm: Any) -> Any:
+    """Return the next random number of [0, 1)."""
+    sm.random = (sm.random * 1103515245 + 12345) & 0x7FFFFFFF
+    drawn: float = sm.random / 2147483648.0
+    return drawn
+
+
+@inlined
+def wake(scheduler: Any, when: float) -> None:
+    """Let a scheduler look again at the cycle `when`, or when its issue port is free."""
+    at = when if when > scheduler.free else scheduler.free
+    if at < scheduler.next:
+        scheduler.next = at
+
+
+@called
+def settle(w: int, s: int, setup: Any, scheduler: Any, warps: Any, order: Any, sizes: Any) -> None:
+    """Move a warp to its row of its scheduler's list: those that are ready sooner come first."""
+    first, end = 0, scheduler.listed
+    if setup.by_block > 0:
+        while warps[order[s, first]].place != warps[w].place:
+            first += sizes[s, warps[order[s, first]].place]
+        end = first + sizes[s, warps[w].place]
+    row = first
+    while order[s, row] != w:
+        row += 1
+    ready = warps[w].ready
+    while row + 1 < end:
+        other = order[s, row + 1]
+        if warps[other].ready > ready or (warps[other].ready == ready and other > w):
+            break
+        order[s, row] = other
+        row += 1
+    while row > first:
+        other = order[s, row - 1]
+        if warps[other].ready < ready or (warps[other].ready == ready and other < w):
+            break
+        order[s, row] = other
+        row -= 1
+    order[s, row] = w
+
+
+@called
+def begin_blocks(
+    now: float, setup: Any, sm: Any, steps: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any, warps: Any,
+    slots: Any, schedulers: Any, order: Any, sizes: Any, places: Any, blocks: Any, events: Any,
+) -> None:  # fmt: skip
+    """Put the next block on each place that takes one now: all of its warps are ready."""
+    per_block = setup.warps
+    wide = slots.shape[0] // warps.shape[0] * setup.streams
+    sm.next_start = at.FOREVER
+    for number in range(places.shape[0]):
+        place = places[number]
+        if place.start > now:
+            if place.start < sm.next_start:
+                sm.next_start = place.start
+            continue
+        place.start = at.FOREVER
+        place.ended = 0.0
+        place.block = sm.begun
+        place.live = per_block
+        place.arrived = 0
+        sm.begun += 1
+        if place.block < blocks.shape[0]:
+            blocks[place.block, 0] = now
+            blocks[place.block, 2] = number
+        tell(events, sm, now, at.STARTED, number * per_block, -1, place.block)
+        for k in range(per_block):
+            lane = number * per_block + k
+            stream = k % setup.streams
+            path = warp_paths[place.block % warp_paths.shape[0], k // setup.streams] * setup.streams + stream
+            if path_at[path] == path_at[path + 1]:  # a stream without instructions
+                place.live -= 1
+                continue
+            warp = warps[lane]
+            warp.slots = lane // setup.streams * wide
+            if stream == 0:
+                for slot in range(warp.slots, warp.slots + wide):
+                    slots[slot].value = at.FOREVER if setup.streams > 1 else 0.0
+            warp.segment = path_at[path]
+            warp.end = path_at[path + 1]
+            warp.turn = 0
+            warp.turns = 0
+            warp.run = segments[warp.segment].first
+            warp.pc = runs[warp.run].first
+            warp.state = at.RUNNING
+            warp.place = number
+            warp.second = 0
+            warp.stored = 0.0
+            warp.since = now + float(int(setup.stagger * draw(sm)))
+            warp.ready = warp.since
+            first = steps[warp.pc]
+            if setup.streams > 1 and first.sources_end > first.sources:
+                warp.ready = at.FOREVER
+            s = lane % setup.schedulers
+            scheduler = schedulers[s]
+            row = scheduler.listed
+            if setup.direction == at.YOUNGEST:
+                while row > 0:
+                    order[s, row] = order[s, row - 1]
+                    row -= 1
+            order[s, row] = lane
+            scheduler.listed += 1
+            sizes[s, number] += 1
+            if setup.among == at.LONGEST:
+                settle(lane, s, setup, scheduler, warps, order, sizes)
+            wake(scheduler, warp.since)
+
+
+@called
+def end_warp(
+    w: int, s: int, end: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, sizes: Any, places: Any,
+    blocks: Any, events: Any,
+) -> None:  # fmt: skip
+    """Take a warp off its scheduler; with the last one the block ends and its place takes the next."""
+    warp, scheduler = warps[w], schedulers[s]
+    place = places[warp.place]
+    warp.state = at.IDLE
+    warp.ready = at.FOREVER
+    warp.ended = end
+    gone = 0
+    for k in range(scheduler.listed):
+        if order[s, k] == w:
+            gone = 1
+        elif gone == 1:
+            order[s, k - 1] = order[s, k]
+    scheduler.listed -= 1
+    sizes[s, warp.place] -= 1
+    if scheduler.last == w:
+        scheduler.last = -1
+    place.live -= 1
+    if end > place.ended:
+        place.ended = end
+    if place.live > 0:
+        return
+    if place.block < blocks.shape[0]:
+        blocks[place.block, 1] = place.ended
+    sm.ended += 1
+    tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, -1, place.block)
+    coming = sm.begun
+    for other in range(places.shape[0]):
+        if places[other].start < at.FOREVER:
+            coming += 1
+    if coming < setup.blocks:
+        place.start = place.ended + setup.replace
+        # The chip hands out blocks one by one: this SM gets its next no sooner than this.
+        if sm.started + setup.launch_every > place.start:
+            place.start = sm.started + setup.launch_every
+        sm.started = place.start
+        if place.start < sm.next_start:
+            sm.next_start = place.start
+
+
+@called
+def open_barrier(
+    number: int, w: int, leave: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, sizes: Any,
+    stalls: Any, events: Any,
+) -> None:  # fmt: skip
+    """Let all warps of a block leave its barrier."""
+    for v in range(number * setup.warps, (number + 1) * setup.warps):
+        warp = warps[v]
+        if warp.state != at.WAITING:
+            continue
+        warp.state = at.RUNNING
+        if v == w:
+            continue
+        if leave > warp.since:
+            stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
+            warp.since = leave
+        warp.ready = warp.since
+        tell(events, sm, warp.ready, at.LEFT, v, warp.pc, -1)
+        s = v % setup.schedulers
+        wake(schedulers[s], warp.ready)
+        if setup.among == at.LONGEST:
+            settle(v, s, setup, schedulers[s], warps, order, sizes)
+
+
+@called
+def wake_streams(
+    group: int, now: float, setup: Any, steps: Any, sources: Any, slots: Any, warps: Any, schedulers: Any
+) -> None:
+    """Let results of one pipe wake the same warp's instructions in the others (the paper's graph)."""
+    for v in range(group * setup.streams, (group + 1) * setup.streams):
+        warp = warps[v]
+        if warp.state == at.RUNNING and warp.ready >= at.FOREVER:
+            step = steps[warp.pc]
+            when = now
+            for k in range(step.sources, step.sources_end):
+                value = slots[warp.slots + sources[k].slot].value + sources[k].delta
+                if value > when:
+                    when = value
+            warp.ready = when
+            warp.since = when
+            wake(schedulers[v % setup.schedulers], when)

@@ -1,0 +1,33 @@
+"""How the engine's functions are compiled: plain Python is the definition, Numba runs the same source.
+
+Statements are plain on purpose (no tuples, no min and max, arrays made by the caller): that halves the time to compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import numba
+
+    _jit: Any = numba.njit  # its types describe less than it takes
+except ImportError:  # without the extra: the same results, more slowly
+    _jit = None
+
+_ALWAYS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Put a function into each that calls it: what runs in every cycle; a call costs as much as its work."""
+    return function if _jit is None else _jit(inline="always", **_ALWAYS)(function)
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """Compile a function that only compiled code calls, now and then."""
+    return function if _jit is None else _jit(cache=True, no_cpython_wrapper=True, **_ALWAYS)(function)
+
+
+def entry(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls."""
+    return function if _jit is None else _jit(cache=True, **_ALWAYS)(function)

@@ -1,0 +1,53 @@
+"""Matrix instructions: how many operations one is, and how many the tensor cores do in a cycle."""
+
+from __future__ import annotations
+
+import re
+
+from warplens.kernel.instruction import Instruction
+from warplens.machine import Machine
+
+_SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
+           "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
+_GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
+_TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}
+
+
+def matrix_flops(x: Instruction) -> float | None:
+    """Return the operations of one warp in a matrix instruction, from its shape; None where that is not known."""
+    for modifier in x.modifiers:
+        if modifier in _SHAPES:
+            m, n, k = _SHAPES[modifier]
+            return 2.0 * m * n * k
+        if found := _GROUP.fullmatch(modifier):  # of a group of four warps
+            m, n, k = (int(part) for part in found.groups())
+            return 2.0 * m * n * k / 4
+    return None
+
+
+def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
+    """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
+    kind = _type(x)
+    if x.opcode.endswith("GMMA"):
+        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _alike(x, machine)]
+        return max((rate for rate in rates if rate), default=None)
+    name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
+    return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
+
+
+def behind_passes(x: Instruction, machine: Machine) -> float:
+    """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
+    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    columns = int(found.group(2)) if found else 0
+    names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
+    return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
+
+
+def _type(x: Instruction) -> str:
+    return next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
+
+
+def _alike(x: Instruction, machine: Machine) -> list[str]:
+    """Return the machine's names of products of warp groups like this one."""
+    alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
+    return alike or [name for name in machine.tensor if name.startswith("group_f16_")]

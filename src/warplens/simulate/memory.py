@@ -1,0 +1,78 @@
+"""The memory behind an SM: hits in L1 and L2, the SM's part of L2 and DRAM, latency under the load that it makes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from warplens.simulate import layout as at
+from warplens.simulate.blocks import draw
+from warplens.simulate.compiled import called, inlined
+
+
+@inlined
+def beyond(load: float, curve: Any) -> float:
+    """Return the cycles that a level's latency is above that without load, at a load in B/cycle (Volkov §6.4)."""
+    x = load if load < 0.98 * curve.c else 0.98 * curve.c
+    waited = curve.a + curve.b * x / (curve.c - x) - curve.unloaded
+    return waited if waited > 0.0 else 0.0
+
+
+@called
+def follow_load(now: float, setup: Any, sm: Any, curves: Any, loads: Any) -> None:
+    """Find the latencies under the traffic of late, and the nearest load at which single latencies were measured."""
+    fade = math.exp((sm.load_at - now) / setup.average)
+    sm.load_at = now
+    sm.load *= fade
+    sm.l2_load *= fade
+    sm.waited = beyond(sm.load, curves[0])
+    sm.l2_waited = beyond(sm.l2_load, curves[1])
+    sm.row = 0
+    while sm.row + 1 < loads.shape[0] and loads[sm.row + 1] + loads[sm.row] < 2.0 * sm.load:
+        sm.row += 1
+
+
+@inlined
+def far(step: Any, start: float, behind: float, setup: Any, sm: Any, spread: Any) -> float:
+    """Return when DRAM has served an access: by the latency at the traffic of late, and no sooner than its turn."""
+    sm.load += step.dram_bytes / setup.average
+    sm.moved += step.dram_bytes
+    latency = step.latency + sm.waited
+    if spread.shape[1] > 1:
+        where = draw(sm) * (spread.shape[1] - 1)
+        low = int(where)
+        latency *= spread[sm.row, low] + (where - low) * (spread[sm.row, low + 1] - spread[sm.row, low])
+    # A burst queues for DRAM; the wait that is in the loaded latency already does not count twice.
+    begin = sm.dram_free if sm.dram_free > start + behind else start + behind
+    sm.dram_free = begin + step.dram_cycles
+    if begin - start > sm.waited:
+        latency += begin - start - sm.waited
+    done: float = start + latency
+    return done
+
+
+@called
+def access(
+    step: Any, start: float, setup: Any, sm: Any, curves: Any, loads: Any, spread: Any, outstanding: Any
+) -> float:  # fmt: skip
+    """Return when an access to global memory that leaves its pipe at `start` is served."""
+    chance = draw(sm)
+    done: float = start + setup.l1_latency
+    if chance >= step.l1_hit:
+        if start >= sm.load_at + at.FOLLOW:
+            follow_load(start, setup, sm, curves, loads)
+        limited = setup.mshrs > 0 and step.kind == at.LOAD
+        row = sm.requests % outstanding.shape[0]
+        if limited and outstanding[row] > start:
+            start = outstanding[row]
+        sm.l2_load += step.l2_bytes / setup.average
+        behind = sm.l2_free - start if sm.l2_free > start else 0.0
+        sm.l2_free = start + behind + step.l2_cycles
+        if chance < step.l1_hit + (1.0 - step.l1_hit) * step.l2_hit:
+            done = start + setup.l2_latency + (behind if behind > sm.l2_waited else sm.l2_waited)
+        else:
+            done = far(step, start, behind, setup, sm, spread)
+        if limited:
+            outstanding[row] = done
+            sm.requests += 1
+    return done

@@ -1,0 +1,107 @@
+"""What L2 and DRAM take for the accesses of a counted kernel: streams and accesses that lie alone, at their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.profile import Profile
+from warplens.machine import Machine
+
+SECTOR_BYTES = 32
+WITH_RESULT = frozenset(("ATOM", "ATOMG"))
+_ATOMICS = WITH_RESULT | {"RED", "REDG"}
+
+
+def l1_miss_cycles(profile: Profile, machine: Machine, which: Sequence[int]) -> float:
+    """Return the cycles in which one SM could ask L2 for all lines and sectors that pass L1, of these instructions."""
+    alone, whole = machine.bandwidth.get("l2_load_4_stride_32"), machine.bandwidth.get("l2_load_16")
+    if not (alone and whole and alone.one_sm_bytes_per_second and whole.one_sm_bytes_per_second):
+        return 0.0
+    clock, lines, sectors = machine.chip.clock_hz, 0.0, 0.0
+    for i in which:
+        passed = profile.counts["l2_sectors"][i]
+        sectors += passed
+        lines += profile.counts["lines"][i] * passed / max(1.0, profile.counts["sectors"][i])
+    return max(
+        lines * 4 * clock / alone.one_sm_bytes_per_second,  # there every line gives 4 bytes
+        sectors * SECTOR_BYTES * clock / whole.one_sm_bytes_per_second,
+    )
+
+
+def l2_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> tuple[float, float]:
+    """Return the time that L2 takes for the packets of the whole grid, on the way there and on the way back."""
+    each = [packet_seconds(x, i, profile, machine) for i, x in enumerate(code)]
+    return sum(there for there, _ in each), sum(back for _, back in each)
+
+
+def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[float, float]:
+    """Return the time that L2 takes for all packets of instruction i, on the way there and on the way back."""
+    packets, rate, sectors = machine.packets, machine.cache.l2_bytes_per_second, profile.counts["l2_sectors"][i]
+    if rate is None or not sectors:
+        return 0.0, 0.0
+    lines = sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
+    if x.kind == "load" and x.opcode not in _ATOMICS:
+        by_sectors = sectors * (packets.load_sector_seconds or SECTOR_BYTES / rate)
+        return lines * (packets.load_request_seconds or 0.0), max(
+            lines * (packets.load_reply_seconds or 0.0), by_sectors
+        )
+    whole = packets.store_sector_seconds or SECTOR_BYTES / rate
+    part = 1.0 if x.opcode in _ATOMICS else _partial(i, profile)
+    by_sectors = sectors * _mixed(part, whole, packets.partial_sector_seconds or whole)
+    return lines * (packets.store_seconds or 0.0) + by_sectors, 0.0
+
+
+def _partial(i: int, profile: Profile) -> float:
+    """Return the share of the sectors of a store that it fills in part: all where they are half full or less."""
+    filled = profile.counts["useful_bytes"][i] / max(1.0, profile.counts["sectors"][i]) / SECTOR_BYTES
+    return min(1.0, max(0.0, 2 * (1 - filled)))
+
+
+def _mixed(share: float, others: float, alone: float) -> float:
+    """Return a share of one time and the rest of another."""
+    return share * alone + (1 - share) * others
+
+
+def dram_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return the time that DRAM takes for the whole grid: streams at the rate of their mix, halves of lines alone."""
+    read, written, lone = profile.dram_read_bytes, profile.dram_written_bytes, machine.scattered
+    if not read + written:
+        return 0.0
+    seconds = 0.0
+    if lone.dram_load_bytes_per_second:
+        alone = sum(t.read_alone * t.dram_read_bytes for t in profile.traffic)
+        seconds, read = seconds + alone / lone.dram_load_bytes_per_second, read - alone
+    if lone.dram_store_bytes_per_second:
+        alone = sum(t.written_alone * t.dram_written_bytes for t in profile.traffic)
+        part = alone * _partial_stores(code, profile) if lone.dram_partial_store_bytes_per_second else 0.0
+        seconds += part / (lone.dram_partial_store_bytes_per_second or 1.0)
+        seconds, written = seconds + (alone - part) / lone.dram_store_bytes_per_second, written - alone
+    streamed = read + written
+    if streamed > 0:
+        seconds += streamed / dram_rate(machine, written / streamed)
+    return seconds
+
+
+def _partial_stores(code: Sequence[Instruction], profile: Profile) -> float:
+    """Return the share of all stored sectors that are filled in part."""
+    stores = [(profile.counts["l2_sectors"][i], _partial(i, profile)) for i, x in enumerate(code) if x.kind == "store"]
+    total = sum(sectors for sectors, _ in stores)
+    return sum(sectors * part for sectors, part in stores) / total if total else 0.0
+
+
+def dram_rate(machine: Machine, share: float) -> float:
+    """Return the DRAM rate in B/s at a share of writes, between the measured mixes, each at its best width."""
+    mixes = {"read": 0.0, "r3w1": 0.25, "r2w1": 1 / 3, "r1w1": 0.5, "r1w2": 2 / 3, "r1w3": 0.75, "write": 1.0}
+    points = []
+    for name, writes in mixes.items():
+        found = [machine.bandwidth.get(f"dram_{name}_{width}") for width in (4, 8, 16)]
+        rates = [b.bytes_per_second for b in found if b is not None and b.bytes_per_second]
+        points += [(writes, max(rates))] if rates else []
+    if not points:
+        return machine.dram_bytes_per_second(model="warplens")
+    for (left, low), (right, high) in pairwise(points):
+        if left <= share <= right:
+            return low + (high - low) * (share - left) / (right - left)
+    return points[0][1]
