@@ -102,6 +102,7 @@ def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, wr
         dram_written_bytes=float(written * SECTOR_BYTES),
         read_alone=a.read_alone,
         written_alone=a.written_alone,
+        read_together=0.0 if a.reads.scattered or grid.shape[0] == 1 else min(1.0, max(0.0, 1 - a.reads.fresh[0])),
         atomic_passes=a.atomic_passes,
     )
 

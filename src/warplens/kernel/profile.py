@@ -62,6 +62,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file.
 
     `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
+    `read_together`: of the sectors that a block reads, the share that the next block in x reads too.
     `atomic_passes`: turns of L2 for atomics: one per sector, and one for each further thread at the same word.
     """
 
@@ -75,6 +76,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     dram_written_bytes: float = 0
     read_alone: Share = 0
     written_alone: Share = 0
+    read_together: Share = 0
     atomic_passes: float = 0
 
 
