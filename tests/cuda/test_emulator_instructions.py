@@ -14,7 +14,7 @@ import pytest
 
 from tests.cuda.programs import programs
 from warplens.emulate.emulator import EmulationError, Emulator
-from warplens.emulate.layout import EXECUTED, SECTORS, WAVEFRONTS
+from warplens.emulate.layout import EXECUTED, REQUESTS, SECTORS, USEFUL_BYTES, WAVEFRONTS
 from warplens.frontend import Options, load_program
 from warplens.kernel.launch import parse_launch
 
@@ -204,6 +204,24 @@ def test_floats_added_to_shared_memory(arch: str) -> None:
     emulator = run(call("generic", "shared_sum", arch, 64, "out f32* 64"))
     i = np.arange(64)
     assert (emulator.array("out") == [i[i % 4 == k].sum() for k in i & 3]).all()
+
+
+@on(*OLD, *AMPERE, *NEW)
+def test_atomics_of_64_bits_in_shared_memory(arch: str) -> None:
+    emulator = run(call("generic", "wide_shared", arch, 64, "out u64* 2"))
+    assert emulator.array("out").tolist() == [sum(range(64)) << 35, 63 << 40]
+
+
+@on(*OLD, "sm_80", "sm_90", "sm_120")
+def test_vectors_in_local_memory(arch: str) -> None:
+    emulator = run(call("generic", "local_vectors", arch, 32, "in i32* 2 iota", "out f32* 128"))
+    i = np.arange(32)
+    assert (emulator.array("out").reshape(32, 4) == np.stack([0 * i + 1, 0 * i + 2, 0 * i + 3, i], axis=1)).all()
+    local = [x.opcode in ("LDL", "STL") for x in emulator.program.instructions]
+    counts = emulator.stats[local][:, [EXECUTED, REQUESTS, USEFUL_BYTES, SECTORS]].sum(axis=0)
+    assert counts[2] == 9 * 32 * 16
+    assert counts[3] == 9 * 32 * 16 // 32  # all of each sector is used
+    assert counts[0] == counts[1]
 
 
 # ---- asynchronous copies

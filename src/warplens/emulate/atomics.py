@@ -105,8 +105,10 @@ def _combine(m: Any, pc: int, w: int, mask: Any, space: int) -> int:
             write(m, space, w, slot, l, address + 4, np.uint32(made >> np.uint64(32)))
         swapped = old == value or not ins[ops.MODE]
         done |= np.uint32(swapped) << np.uint32(l)
-        if ins[ops.MODE]:  # CAST: says whether it has swapped
+        if ins[ops.MODE]:  # CAST: says whether it has swapped, in as many bits as it swaps
             R[ins[ops.D], l] = np.uint32(swapped)
+            if wide:
+                R[ins[ops.D] + 1, l] = np.uint32(0)
         elif ins[ops.OP] == ops.ATOMIC:
             R[ins[ops.D], l] = np.uint32(old & np.uint64(0xFFFFFFFF))
             if wide:

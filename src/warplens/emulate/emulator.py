@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.emulate import engine, layout, ops, pages
-from warplens.emulate.access import Memory
 from warplens.emulate.banks import PARAMETERS_AT, constant_banks
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
+from warplens.emulate.engine import Memory
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of, parse_fill
 from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, check_parameters
@@ -300,7 +300,10 @@ class Emulator:
         """What the launch file assumes, by instruction: kind, number, place among all of them."""
         table = np.zeros((len(self.program.instructions), 3), np.int64)
         count = 0
+        lines = {x.line for x in self.program.instructions}
         for a in self.call.assumptions:
+            if a.line not in lines:
+                raise WarplensError(f"assume: no instruction of {self.program.demangled} comes from line {a.line}")
             for i, x in enumerate(self.program.instructions):
                 if x.line != a.line:
                     continue
