@@ -36,6 +36,7 @@ test-all: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/launches.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
