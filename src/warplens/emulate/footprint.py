@@ -60,14 +60,14 @@ class Footprint(Struct, frozen=True):
 
 def footprints(memory: pages.Pages, touched: Map, which: int) -> list[Footprint]:
     """Return the footprint in each array of what has run since the map was cleared; `which`: READ or WRITTEN."""
+    used = np.flatnonzero(touched[: memory.table[-1], which])
+    used = used[np.argsort(memory.slots[used])]
+    slots, bits = memory.slots[used], touched[used, which : which + 1]
     made = []
     for row in memory.arrays:
         first = int(row[pages.FIRST_PAGE])
-        table = memory.table[first : first + -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)]
-        numbers = np.flatnonzero(table)
-        bits = touched[table[numbers] - 1, which : which + 1]
-        used = bits.any(axis=1)
-        made.append(Footprint(numbers[used], bits[used]))
+        low, high = np.searchsorted(slots, (first, first + -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)))
+        made.append(Footprint(slots[low:high] - first, bits[low:high]))
     return made
 
 
@@ -188,7 +188,7 @@ class Reuse(Struct, frozen=True):
         has = l2.kept(own + (room - own) / turns)  # from one turn through the array to the next all of it passes
         if self.scattered:  # touched again at any time: L2 has the part of the array that fits beside the others
             whole = SECTOR_BYTES * self.array_sectors * l2.parts
-            has = max(l2.kept(room), min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
+            has = max(has, min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
         return once + (made - once) * (1 - has) if not self.scattered else max(once, made * (1 - has))
 
 

@@ -12,9 +12,9 @@ STATISTICS = STRIDE + STRIDES
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
 # the addresses lie, for each bank of shared memory its first word and how many different ones it has to serve, and a
 # small hash table (see transactions.py): its keys, its slots, and the number of its use; the lanes (a bit each) that
-# ask for another sector than the lane before; rows of the trace.
-ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, SCRATCH = (
-    0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365,
+# ask for another sector than the lane before; rows of the trace; where in shared memory each lane copies to.
+ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, INTO, SCRATCH = (
+    0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365, 397,
 )  # fmt: skip
 SCATTERED, CONTIGUOUS, SAME = range(3)
 
