@@ -25,6 +25,7 @@ from warplens.emulate.layout import (
     LINE,
     LINE_SECTORS,
     LOOKUPS,
+    PAIRS,
     REGULAR,
     STRIDE,
     STRIDES,
@@ -144,6 +145,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
             missing = wanted & ~hits if kind == LOAD else wanted
         if missing == 0:
             continue
+        stats[pc, PAIRS] += (missing & 3 != 0) + (missing & 12 != 0)
         stats[pc, L2_SECTORS] += _bits(missing)
         if not local:
             _mark(memory, pc, line, missing, kind)

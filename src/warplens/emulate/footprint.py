@@ -182,17 +182,19 @@ class Reuse(Struct, frozen=True):
             made *= 1 + (extent - 1) * fresh + again
             before *= extent
         once = min(made, self.array_sectors)
-        if made <= _NEARLY_ONCE * self.array_sectors or l2.kept(room) == 1:
+        nearly = _NEARLY_ONCE ** max(1, sum(n > 1 for n in grid.shape) - 1)
+        if made <= nearly * self.array_sectors or l2.kept(room) == 1:
             return once
         own, turns = self.room(grid, l2), made / self.array_sectors
         has = l2.kept(own + (room - own) / turns)  # from one turn through the array to the next all of it passes
         if self.scattered:  # touched again at any time: L2 has the part of the array that fits beside the others
             whole = SECTOR_BYTES * self.array_sectors * l2.parts
-            has = max(has, min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
+            has = max(l2.kept(room), min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
         return once + (made - once) * (1 - has) if not self.scattered else max(once, made * (1 - has))
 
 
-# Footprints of neighbours meet in the middle of a line; a union that exceeds the array by less than this is the array.
+# Footprints of neighbours meet in the middle of a line; a union that exceeds the array by less than this is the array,
+# in three dimensions by less than its square: what is new along one axis has an edge along the others.
 _NEARLY_ONCE = 1.3
 # Of a cache that is asked at random for single sectors: lines are kept whole, but only what was asked for is in them.
 # data/h200/l2.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.

@@ -114,18 +114,19 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
         loads = (resident[:, layout.ARRAY] == k + 1) & ~stores
         missed = float((resident[loads, layout.L2_SECTORS] - resident[loads, layout.L2_HITS]).sum())
         refetched = max(1.0, missed / max(1, seen.together.of(k, How(False)).sectors))
+    together = _asked_together(resident[here & ~stores]) if loose else plain.sectors / max(1e-9, reads.sectors)
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
-        _asked_together(total[here & ~stores], l2.group), float(total[here & stores, layout.USEFUL_BYTES].sum()),
+        together, float(total[here & stores, layout.USEFUL_BYTES].sum()),
         refetched, alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)),
     )  # fmt: skip
 
 
-def _asked_together(loads: Counts, group: int) -> float:
-    """The share of the sectors that DRAM gives at once for which an access asks, on average."""
-    lines = loads[:, layout.LINES].sum()
-    return min(1.0, float(loads[:, layout.SECTORS].sum()) / lines / group) if lines else 1.0
+def _asked_together(loads: Counts) -> float:
+    """The share of a pair of sectors for which an access asks L2, on average, where it asks for any of it."""
+    pairs = loads[:, layout.PAIRS].sum()
+    return float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2 if pairs else 1.0
 
 
 def _traffic(name: str, a: _Array, grid: Grid, moved: tuple[float, float, float], l2: L2) -> Traffic:
