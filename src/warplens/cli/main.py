@@ -96,7 +96,9 @@ def parser() -> argparse.ArgumentParser:
 def _profile_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "run a program under ncu, and predict its kernel from the profiler's counts and from the emulator's"
     command = commands.add_parser("profile", help=text, description=text)
-    command.add_argument("--launch", required=True, metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--launch", metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--workload", metavar="W.json", help="instead: this call, as `analyze --save` kept it (where "
+                         "there is no emulator)")  # fmt: skip
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     command.add_argument("--file", help="CUDA source, PTX or a cubin (default: what the launch file names)")
     command.add_argument("--kernel", help="which kernel, by name or a part of it")
@@ -146,8 +148,9 @@ def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "predict a kernel's time from its code and a launch file, without a GPU"
     analyze = commands.add_parser("analyze", help=text, description=text)
-    analyze.add_argument("file", nargs="?", help="CUDA source, PTX or a cubin (default: what the launch file names)")
-    analyze.add_argument("--launch", required=True, metavar="L.toml", help="grid, block and arguments of the call")
+    analyze.add_argument("file", nargs="?", help="CUDA source, PTX, a cubin, Triton's file.py:kernel (default: what "
+                         "the launch file names), or a profiler's report (.ncu-rep)")  # fmt: skip
+    analyze.add_argument("--launch", metavar="L.toml", help="grid, block and arguments of the call")
     analyze.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     analyze.add_argument("--kernel", help="which kernel, by name or a part of it")
     analyze.add_argument("--gpu", default="h200", metavar="NAME[,NAME]", help="machine id, alias or file")

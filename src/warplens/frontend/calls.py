@@ -6,6 +6,7 @@ from pathlib import Path
 
 from warplens.errors import WarplensError
 from warplens.frontend.compile import Options
+from warplens.frontend.load import is_source
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine
 
@@ -29,7 +30,7 @@ def source_of(
     if file is None and call.file is None:
         raise WarplensError("the launch file names no `file`: name the kernel's file")
     path = Path(file) if file is not None else Path(call.folder) / str(call.file)
-    if path.suffix not in (".cu", ".cuh", ".ptx"):
+    if not is_source(path):
         return path, Options()
     given = options or Options()
     return path, Options(

@@ -18,6 +18,7 @@
     arg.n = 1024                 # an argument by its name
     arg.x.count = 1024
 
+A Triton kernel's has `num_warps` in the place of `block`, and its compile-time constants in a table [constexpr].
 Nothing in a launch file is evaluated as code; `fill` is one of the functions of `warplens.kernel.contents`.
 """
 
@@ -100,13 +101,16 @@ class KernelCall(_Part, frozen=True, kw_only=True):
     format: Literal[1] = 1
     kernel: str | None = None
     grid: Shape
-    block: Shape
+    block: Shape | None = None
     dynamic_shared_bytes: Annotated[int, Meta(ge=0, le=1 << 24)] = 0
     l2: Literal["warm", "cold"] = "warm"
     file: str | None = None
     defines: list[str] = []
     fast_math: bool = False
     register_limit: Annotated[int, Meta(ge=16, le=255)] | None = None
+    num_warps: Literal[1, 2, 4, 8, 16, 32] | None = None
+    num_stages: Annotated[int, Meta(ge=1, le=16)] | None = None
+    constexpr: dict[str, bool | int | float | str | None] = {}
     source: str = ""
     notes: list[str] = []
     arguments: list[Argument] = field(default_factory=list, name="arg")
@@ -121,8 +125,8 @@ class KernelCall(_Part, frozen=True, kw_only=True):
 
     @property
     def block_shape(self) -> tuple[int, int, int]:
-        """Threads of a block in x, y and z."""
-        return _three(self.block)
+        """Threads of a block in x, y and z; a Triton kernel's compiler may add warps of its own to them."""
+        return _three(self.block if self.block is not None else 32 * (self.num_warps or 0))
 
     @property
     def blocks(self) -> int:
@@ -170,7 +174,10 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
     """Return the tree with the keys of a variant replaced; arguments are replaced by name."""
     if not isinstance(changes, dict):
         raise FileError(f"{where}: must be a table")
-    made = {**tree, **{key: value for key, value in changes.items() if key != "arg"}}
+    made = {**tree, **{key: value for key, value in changes.items() if key not in ("arg", "constexpr")}}
+    constants = tree.get("constexpr", {}), changes.get("constexpr", {})
+    if all(isinstance(table, dict) for table in constants) and any(constants):
+        made["constexpr"] = constants[0] | constants[1]
     by_name = changes.get("arg", {})
     if not isinstance(by_name, dict):
         raise FileError(f"{where}.arg: must be a table of arguments by name, as in arg.n = 1024")
@@ -185,6 +192,10 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
 
 def _check(call: KernelCall, file: str) -> None:
     """Check what the types cannot say."""
+    if call.block is None and call.num_warps is None:
+        raise FileError(f"{file}: block: missing")
+    if call.block is not None and call.num_warps is not None:
+        raise FileError(f"{file}: block: a Triton kernel's follows from num_warps")
     if call.threads_per_block > 1024:
         raise FileError(f"{file}: block: {call.threads_per_block} threads; a block has at most 1024")
     if call.block_shape[2] > 64:
