@@ -1,7 +1,8 @@
 """Count every measured launch by the emulator: `python data/h200/count_launches.py` writes kernels/workloads.json.gz.
 
 What validation compares with the times in kernels/times.json.gz. Launches that are in the file already are kept unless their
-names are given; `--all` counts all of them anew.
+names are given; `--all` counts all of them anew. `--ladders` counts those that the ladders of optimisations have beside
+these, into ladders/workloads.json.gz.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import gzip
 import json
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,15 @@ from warplens.errors import WarplensError
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-OUT = HERE / "kernels" / "workloads.json.gz"
+KERNELS = HERE / "kernels" / "workloads.json.gz"
+LADDERS = HERE / "ladders" / "workloads.json.gz"
+
+
+def ladder_names(measured: set[str]) -> list[str]:
+    """Return the launches of the ladders that are not among the measured kernels."""
+    text = (ROOT / "src" / "warplens" / "study" / "files" / "ladders.toml").read_text()
+    steps = [step for ladder in tomllib.loads(text)["ladder"] for step in ladder["steps"]]
+    return sorted({step[side] for step in steps for side in ("before", "after")} - measured)
 
 
 def main(arguments: list[str]) -> None:
@@ -29,9 +39,11 @@ def main(arguments: list[str]) -> None:
     files = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
     gpu = wl.load_machine("h200")
     made: dict[str, Any] = {}
-    if OUT.exists() and "--all" not in arguments:
-        made = json.loads(gzip.decompress(OUT.read_bytes()))["workloads"]
-    for name in times:
+    out = LADDERS if "--ladders" in arguments else KERNELS
+    names = ladder_names(set(times)) if "--ladders" in arguments else list(times)
+    if out.exists() and "--all" not in arguments:
+        made = json.loads(gzip.decompress(out.read_bytes()))["workloads"]
+    for name in names:
         if name in made and name not in arguments:
             continue
         stem, _, variant = name.partition(".")
@@ -45,9 +57,10 @@ def main(arguments: list[str]) -> None:
         made[name]["source"] = workload.source.replace(f"{ROOT}/", "")
         print(f"{name}  {time.perf_counter() - start:.1f} s", flush=True)
     content = {"gpu": "h200", "command": "python data/h200/count_launches.py", "workloads": made}
-    part = OUT.with_suffix(".part")
+    out.parent.mkdir(exist_ok=True)
+    part = out.with_suffix(".part")
     part.write_bytes(gzip.compress(msgspec.json.encode(content), mtime=0))
-    part.replace(OUT)
+    part.replace(out)
 
 
 if __name__ == "__main__":

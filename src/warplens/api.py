@@ -26,15 +26,16 @@ from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, KernelValidation, ModelError, ablation, confidence
+from warplens.study import Item, KernelValidation, ModelError, ablation, confidence, ladders
 from warplens.study.ablation import Ablation
+from warplens.study.ladders import Climbed
 from warplens.study.profiled import Profiled, profiled
 
 __all__ = [
-    "Ablation", "Advice", "Advised", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation",
+    "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation",
     "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Profiled",
     "Program", "Simulation", "SimulationOptions", "Workload", "ablate", "advise", "analyse", "analyze",
-    "architecture", "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch",
+    "architecture", "climb", "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch",
     "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve",
     "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_of", "reproduce", "simulate",
     "validate", "validate_kernels", "validate_ncu",
@@ -342,6 +343,11 @@ def validate_ncu(
     from warplens.study import from_ncu, kernel_errors
 
     return from_ncu.validate_ncu(gpu, models or kernel_errors.OURS, every=every, processes=processes, watch=watch)
+
+
+def climb(gpu: str = DEFAULT_GPU, *, watch: Callable[[int, int], None] | None = None) -> Climbed:
+    """Hold the advisor against optimisations that were applied and timed: the ladders that ship."""
+    return ladders.climb(gpu, watch=watch)
 
 
 def ablate(

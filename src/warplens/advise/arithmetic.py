@@ -88,10 +88,11 @@ def avoid_division(case: Case) -> Answer:
     for i, x in enumerate(case.code):
         if x.opcode == "I2F" and "RP" in x.modifiers and case.executed[i]:
             first, stop = max(0, i - 6), min(len(case.code), i + 24)
-            found |= {
+            sequence = [
                 j for j in range(first, stop)
                 if case.code[j].line == x.line and case.code[j].kind in ("int", "imul", "convert", "sfu", "half")
-            }  # fmt: skip
+            ]  # fmt: skip
+            found |= set(sequence[:-2])  # a mask and what is done with the result stay
     if not found:
         return refused(name, "it has no integer division by a variable")
     share = case.share(found)

@@ -51,8 +51,13 @@ def _staged(case: Case, loads: set[int], every: int) -> Workload:
     barrier = next((i for i, x in enumerate(case.code) if x.opcode == "BAR"), None)
     synchronised = () if barrier is None else (Copy(barrier),)
 
+    wide = address_instructions(case.code)
+    high = {i for i in wide if "X" in case.code[i].modifiers}  # upper halves of addresses
+    wide = {i for i in wide if case.code[i].kind == "imul_wide"}
+
     def near(run: Run) -> Run:
-        return tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in run)
+        short = (Copy(c.origin, becomes="IMAD") if c.origin in wide else c for c in run if c.origin not in high)
+        return tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in short)
 
     def brought(run: Run) -> Run:
         made: list[Copy] = []

@@ -112,6 +112,8 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
     command.add_argument("--simulate", action="store_true", help="for the mixes: the simulator too (a minute or two)")
     command.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
+    command.add_argument("--ladders", action="store_true", help="over optimisations that were applied and timed: what "
+                         "the advisor said before, what came of it (minutes)")  # fmt: skip
     kernels = command.add_argument_group("with --kernels")
     kernels.add_argument("--models", metavar="NAME[,NAME]", help="only these (default: all; `warplens` takes minutes)")
     kernels.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")

@@ -12,7 +12,7 @@ from warplens.cli.output import counting, show
 from warplens.errors import WarplensError
 from warplens.files import write_whole
 from warplens.machine import Machine
-from warplens.report import terminal, validation
+from warplens.report import ladders, terminal, validation
 from warplens.study import confidence
 from warplens.study.kernel_errors import OURS
 
@@ -24,6 +24,8 @@ _ABLATED = 4  # every so many launches: each of them is predicted with each mech
 def run(args: argparse.Namespace) -> None:
     """Validate as the options say."""
     machine = api.load_machine(args.gpu)
+    if args.ladders:
+        return _ladders(args, machine)
     if not args.kernels:
         for option in _OF_KERNELS:
             if getattr(args, option):
@@ -54,6 +56,14 @@ def run(args: argparse.Namespace) -> None:
         if path and not args.json:
             print(f"{what}: {path}")
     return None
+
+
+def _ladders(args: argparse.Namespace, machine: Machine) -> None:
+    if args.kernels:
+        raise WarplensError("--kernels and --ladders go one at a time")
+    with counting("advising") as watch:
+        found = api.climb(machine.id, watch=watch)
+    show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
 
 
 def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:
