@@ -53,13 +53,13 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         f"{_GOALS['close']:.0f} %)",
         f"  the remedy that helped most is among our first three for {_share(named, len(best))} of {len(best)} kernels "
         f"(goal {_GOALS['named']:.0f} %)",
-        f"  bad advice, 10 % promised and time lost: {bad} steps ({_share(bad, steps)}; goal below {_GOALS['bad']:.0f} %)",
+        f"  bad advice (10 % promised, time lost): {_share(bad, steps)} of steps (goal below {_GOALS['bad']:.0f} %)",
     ]
     if ours:
         theirs = sum(abs((o.estimated or 0.0) / o.measured - 1) <= 0.2 for o in ours)
         lines.append(
-            f"  Nsight's rules speak to {len(ours)} of the steps: {_share(theirs, len(ours))} of their estimates within "
-            f"20 %, ours there {_share(sum(o.close for o in ours), len(ours))}"
+            f"  Nsight's rules speak to {len(ours)} steps: {_share(theirs, len(ours))} of their estimates within 20 %, "
+            f"ours there {_share(sum(o.close for o in ours), len(ours))}"
         )
     return lines
 

@@ -61,7 +61,7 @@ class Ladder(Struct, frozen=True, forbid_unknown_fields=True):
 class Outcome(Struct, frozen=True, kw_only=True):
     """One step: what was said and what came of it.
 
-    `predicted` is None where no remedy of ours speaks of it, and 1 where one does not apply, with the reason in `silent`.
+    `predicted` is None where no remedy of ours speaks of it, and 1 where one does not apply (the reason is `silent`).
     `rank` is the place of the step's remedy in the advice (from 1), None if it is not said to help. `best`: of all
     steps from that kernel it helped most. `estimated` is the largest speedup of Nsight's rules that speak to it.
     """
