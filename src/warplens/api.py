@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from warplens import kernel, machine, models, study
 from warplens.advise import Advice, Advised
 from warplens.advise import advise as _advise
+from warplens.advise.diff import Difference, difference
+from warplens.advise.whatif import WhatIf
+from warplens.advise.whatif import what_if as _what_if
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_call, load_program, report
 from warplens.frontend.calls import OLDEST, architecture, source_of
@@ -28,19 +31,21 @@ from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, KernelValidation, ModelError, ablation, confidence
+from warplens.study import Item, KernelValidation, ModelError, ablation, confidence, ladders
 from warplens.study.ablation import Ablation
+from warplens.study.ladders import Climbed
 from warplens.study.profiled import Profiled, profiled
 from warplens.units import seconds
 
 __all__ = [
-    "Ablation", "Advice", "Advised", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation",
-    "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Profiled",
-    "Program", "Simulation", "SimulationOptions", "Workload", "ablate", "advise", "analyse", "analyze",
-    "architecture", "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch",
-    "load_machine", "load_program", "load_report", "load_workload", "mix", "needed_warps", "occupancy",
-    "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_and_call",
-    "program_of", "reproduce", "simulate", "validate", "validate_kernels", "validate_ncu",
+    "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Item", "KernelCall",
+    "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction",
+    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "WhatIf", "Workload", "ablate", "advise",
+    "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines", "list_models",
+    "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload", "mix",
+    "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
+    "profile_program", "program_and_call", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
+    "validate_ncu", "what_if",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -229,6 +234,33 @@ def advise(
     return replace(made, base=_with_interval(made.base, w, m))
 
 
+def what_if(
+    workload: Workload | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    changes: Mapping[str, float] | None = None,
+    *,
+    model: str | None = None,
+    other: tuple[Workload, Machine] | None = None,
+) -> WhatIf:
+    """Predict as it is, and with numbers replaced by name: `{"line:23.conflict": 1, "machine.sms": 144}`.
+
+    `other` is the workload and the machine that the changes are made to, where that is another GPU.
+    """
+    w, m = _workload(workload), _machine(gpu)
+    return _what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
+
+
+def diff(before: Workload | str | Path, after: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Difference:
+    """Compare two counted kernels on one GPU: code, counts, limits, time, and why."""
+    a, b, m = _workload(before), _workload(after), _machine(gpu)
+    return difference(a, b, predict(a, m, "warplens"), predict(b, m, "warplens"))
+
+
+def _best_model(workload: Workload) -> str:
+    """Return our own model where the workload was counted from machine code."""
+    return "warplens" if workload.profile is not None and workload.code else DEFAULT_MODEL
+
+
 def predict_all(
     workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU, *, warps_per_sm: Number | None = None
 ) -> dict[str, Prediction]:
@@ -368,6 +400,11 @@ def validate_ncu(
     from warplens.study import from_ncu, kernel_errors
 
     return from_ncu.validate_ncu(gpu, models or kernel_errors.OURS, every=every, processes=processes, watch=watch)
+
+
+def climb(gpu: str = DEFAULT_GPU, *, watch: Callable[[int, int], None] | None = None) -> Climbed:
+    """Hold the advisor against optimisations that were applied and timed: the ladders that ship."""
+    return ladders.climb(gpu, watch=watch)
 
 
 def ablate(

@@ -22,7 +22,7 @@ from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.models import Prediction
-from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal
+from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal, whatif
 from warplens.report.data import to_json
 from warplens.simulate.overlay import parse
 from warplens.units import printable
@@ -101,6 +101,7 @@ def _analyze(args: argparse.Namespace) -> None:
     if len(machines) > 1 and (args.html or args.save):
         raise WarplensError("--html and --save take one GPU")
     data, parts = [], list[RenderableType]()
+    several = list[tuple[Machine, Prediction, api.Advised | None]]()
     works = [(m, *work) for m in machines for work in _counted(args, m)]
     if len(works) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")
@@ -112,7 +113,10 @@ def _analyze(args: argparse.Namespace) -> None:
             raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
         advised = _advised(workload, m, comparison)
         data.append(analysis.data(answer, comparison, workload, m, advised))
-        parts += [*([""] if parts else []), *analysis.answer(answer, comparison, workload, call, m, advised)]
+        several.append((m, answer, advised))
+        parts += analysis.answer(answer, comparison, workload, call, m, advised)
+    if len(machines) > 1:
+        parts = whatif.gpus(workload.name, several)
     if args.save:
         workload.save(args.save)
     if args.html:
@@ -144,10 +148,22 @@ def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -
 
 
 def _advise(args: argparse.Namespace) -> None:
+    advice.advise(args, _one_machine(args), _options(args, ""))
+
+
+def _whatif(args: argparse.Namespace) -> None:
+    advice.whatif(args, _one_machine(args), _options(args, ""))
+
+
+def _diff(args: argparse.Namespace) -> None:
+    advice.diff(args, _one_machine(args))
+
+
+def _one_machine(args: argparse.Namespace) -> Machine:
     machines = _machines(args)
     if len(machines) > 1:
-        raise WarplensError("advise takes one GPU")
-    advice.advise(args, machines[0], _options(args, ""))
+        raise WarplensError(f"{args.command} takes one GPU")
+    return machines[0]
 
 
 def _occupancy(args: argparse.Namespace) -> None:

@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     _occupancy_command(commands)
 
     _analyze_command(commands)
-    _advise_command(commands)
+    _advise_commands(commands)
     _show_command(commands)
     _simulate_command(commands)
     models = commands.add_parser("models", help="list the models")
@@ -117,6 +117,8 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
     command.add_argument("--tuning", nargs="*", metavar="NAME", help="tune the measured spaces (all, or these) by "
                          "prediction, and hold the choices against the best")  # fmt: skip
+    command.add_argument("--ladders", action="store_true", help="over optimisations that were applied and timed: what "
+                         "the advisor said before, what came of it (minutes)")  # fmt: skip
     kernels = command.add_argument_group("with --kernels")
     kernels.add_argument("--models", metavar="NAME[,NAME]", help="only these (default: all; `warplens` takes minutes)")
     kernels.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
@@ -162,9 +164,25 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     _json(analyze)
 
 
-def _advise_command(commands: argparse._SubParsersAction[_Parser]) -> None:
-    text = "what to change in a kernel, and what each remedy would buy"
-    command = commands.add_parser("advise", help=text, description=text)
+def _advise_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
+    _kernel_command(commands, "advise", "what to change in a kernel, and what each remedy would buy")
+    text = "replace numbers of a kernel or of the GPU, and see the prediction before and after"
+    command = _kernel_command(commands, "whatif", text)
+    command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=VALUE",
+                         help="occupancy=32, machine.sms=144, machine.clock=1.5e9, machine.dram=4e12, "
+                         "shared.latency=30, launch.registers=64, line:42.conflict=1, gpu=a100")  # fmt: skip
+    command.add_argument("--model", help="a model's name (default: ours, or volkov for a hand-written workload)")
+    text = "two kernels: what changed in the code, in what it does, in the limits and in the time, and why"
+    command = commands.add_parser("diff", help=text, description=text)
+    for name in ("before", "after"):
+        command.add_argument(name, metavar=name.upper(), help="a launch file, L.toml[:VARIANT], or a saved W.json")
+    command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
+    _json(command)
+
+
+def _kernel_command(commands: argparse._SubParsersAction[_Parser], name: str, text: str) -> argparse.ArgumentParser:
+    """Add a command on one kernel: of a launch file, or saved."""
+    command = commands.add_parser(name, help=text, description=text)
     command.add_argument("file", nargs="?", help="CUDA source, PTX or a cubin, or a workload saved by `analyze --save`")
     command.add_argument("--launch", metavar="L.toml", help="grid, block and arguments of the call")
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
@@ -172,6 +190,7 @@ def _advise_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
     _compiler_options(command)
     _json(command)
+    return command
 
 
 def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:

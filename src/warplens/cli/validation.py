@@ -12,7 +12,7 @@ from warplens.cli.output import counting, show, stages
 from warplens.errors import WarplensError
 from warplens.files import write_whole
 from warplens.machine import Machine
-from warplens.report import sweeps, terminal, validation
+from warplens.report import ladders, sweeps, terminal, validation
 from warplens.study import confidence
 from warplens.study.kernel_errors import OURS
 from warplens.study.tuning import validate_tuning
@@ -29,6 +29,8 @@ def run(args: argparse.Namespace) -> None:
     machine = api.load_machine(args.gpu)
     if args.tuning is not None:
         return _tuning(args, machine)
+    if args.ladders:
+        return _ladders(args, machine)
     if not args.kernels:
         for option in _OF_KERNELS:
             if getattr(args, option):
@@ -67,6 +69,14 @@ def _tuning(args: argparse.Namespace, machine: Machine) -> None:
             machine.id, args.tuning, cache=str(default_folder()), engine=processes(args.processes), watch=watch
         )
     show(args, {"gpu": machine.id, "tuning": found}, sweeps.tuning(found, machine))
+
+
+def _ladders(args: argparse.Namespace, machine: Machine) -> None:
+    if args.kernels:
+        raise WarplensError("--kernels and --ladders go one at a time")
+    with counting("advising") as watch:
+        found = api.climb(machine.id, watch=watch)
+    show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
 
 
 def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:

@@ -39,6 +39,7 @@ SCALAR_BYTES = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
 }  # fmt: skip
 _INTEGERS = {name: (name[0] == "i", 8 * size) for name, size in SCALAR_BYTES.items() if name[0] in "iu"}
+_LARGEST_MEMORY = 1 << 40
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 Extent = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -197,11 +198,20 @@ def _check(call: KernelCall, file: str) -> None:
         raise FileError(f"{file}: block: a Triton kernel's follows from num_warps")
     if call.threads_per_block > 1024:
         raise FileError(f"{file}: block: {call.threads_per_block} threads; a block has at most 1024")
+    if call.block_shape[2] > 64:
+        raise FileError(f"{file}: block: {call.block_shape[2]} threads in z; a block has at most 64 there")
     for extent, most, axis in zip(call.grid_shape, _LARGEST_GRID, "xyz", strict=True):
         if extent > most:
             raise FileError(f"{file}: grid: {extent} blocks in {axis}; a grid has at most {most} there")
     for i, argument in enumerate(call.arguments):
         _check_argument(argument, f"{file}: arg.{argument.name or i}")
+    for assumption in call.assumptions:
+        beliefs = (assumption.taken_fraction, assumption.trips, assumption.bytes_apart)
+        if sum(belief is not None for belief in beliefs) != 1:
+            raise FileError(f"{file}: assume of line {assumption.line}: one of taken_fraction, trips, bytes_apart")
+    size = sum((a.count or 0) * SCALAR_BYTES[a.element] for a in call.arguments if a.is_pointer)
+    if size > _LARGEST_MEMORY:
+        raise FileError(f"{file}: arg: arrays of {size:,} bytes; no GPU has more than {_LARGEST_MEMORY:,}")
 
 
 def _check_argument(argument: Argument, where: str) -> None:
@@ -233,7 +243,7 @@ def _check_argument(argument: Argument, where: str) -> None:
 def _check_integer(value: float | int, kind: str, where: str) -> None:
     signed, bits = _INTEGERS[kind]
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    if value != int(value) or not low <= value <= high:
+    if not low <= value <= high or value != int(value):  # in this order: int() of nan and inf fails
         raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
 
 
@@ -242,7 +252,8 @@ def check_parameters(
 ) -> list[int]:
     """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit.
 
-    `places` has offset and size of each parameter where the compiler recorded them: a structure may be aligned.
+    `places` has offset and size of each parameter where the compiler recorded them: a structure may be aligned, and
+    its members may be given as arguments of their own.
     """
     if [size for _, size in places] == [a.size_bytes for a in call.arguments]:
         return [offset for offset, _ in places]
@@ -256,6 +267,14 @@ def check_parameters(
             f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
             f"({len(call.arguments)} arguments: {', '.join(a.type for a in call.arguments) or 'none'})"
         )
+    for i, (argument, first) in enumerate(zip(call.arguments, offsets, strict=True)):
+        inside = [o <= first and first + argument.size_bytes <= o + size for o, size in places]
+        if places and not any(inside):
+            wanted = next((f": there is one of {size} bytes" for o, size in places if o == first), "")
+            raise WarplensError(
+                f"{kernel}: arg.{argument.name or i} ({argument.type}, {argument.size_bytes} bytes) does not fit the "
+                f"parameter at its place{wanted}"
+            )
     return offsets
 
 

@@ -138,12 +138,12 @@ def serve(
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
         own = 0 if pipe.shared > 0 else s
-        if pipe_free[own, step.pipe] > start:
-            start = pipe_free[own, step.pipe]
+        if pipe_free[own, pipe.unit] > start:
+            start = pipe_free[own, pipe.unit]
         if pipe.places > 0:
             taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start
             asked[s, step.pipe] += 1
-        pipe_free[own, step.pipe] = start + pipe.interval * step.passes
+        pipe_free[own, pipe.unit] = start + pipe.interval * step.passes
         if pipe.shared > 0:
             start += pipe.interval * (step.passes - 1.0)  # the last pass counts
         if events.shape[0] > 0:

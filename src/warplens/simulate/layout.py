@@ -56,8 +56,8 @@ STEP = _record(
 SOURCE = _record("slot", "delta")
 RESULT = _record("slot kind")
 # A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
-# before it (none: an instruction issues when the pipe takes it; -1: without end).
-PIPE = _record("shared places", "interval")
+# before it (none: an instruction issues when the pipe takes it; -1: without end), the unit that it leads to.
+PIPE = _record("shared places unit", "interval")
 SEGMENT = _record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = _record("first stop")
 SLOT = _record("reason", "value")

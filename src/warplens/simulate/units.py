@@ -141,6 +141,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     for i, resource in enumerate(PIPES):
         pipes.interval[i] = 0.0 if resource in _SM_WIDE else 1.0
         pipes.shared[i] = resource in _SM_WIDE
+        pipes.unit[i] = i
         pipes.places[i] = places.get(resource, 0)
     try:
         pipes.interval[PIPES.index("shared memory")] = 1 / machine.peak_ipc("shared")
@@ -149,6 +150,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     l1 = PIPES.index("memory system")
     if cache.l1_request_interval_cycles is not None:
         pipes.interval[l1] = cache.l1_request_interval_cycles
+        pipes.unit[PIPES.index("shared memory")] = l1  # one data path
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
