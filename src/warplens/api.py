@@ -29,6 +29,7 @@ from warplens.simulate.simulation import simulate as _simulate
 from warplens.study import Item, KernelValidation, ModelError, ablation, confidence
 from warplens.study.ablation import Ablation
 from warplens.study.profiled import Profiled, profiled
+from warplens.study.stalls import Stalls, compare_stalls
 
 __all__ = [
     "Ablation", "Advice", "Advised", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation",
@@ -342,6 +343,13 @@ def validate_ncu(
     from warplens.study import from_ncu, kernel_errors
 
     return from_ncu.validate_ncu(gpu, models or kernel_errors.OURS, every=every, processes=processes, watch=watch)
+
+
+def validate_stalls(
+    gpu: str = DEFAULT_GPU, *, every: int = 1, watch: Callable[[int, int], None] | None = None
+) -> list[Stalls]:
+    """Return what warps of the measured kernels wait for, simulated and as Nsight Compute sampled it."""
+    return compare_stalls(gpu, every=every, watch=watch)
 
 
 def ablate(
