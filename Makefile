@@ -35,7 +35,7 @@ test-all: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup -m "slow or not slow"
 
 bench: $(READY)
-	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/speed.py; first=$$?; $(BIN)/python bench/launches.py && $(BIN)/python bench/sweeping.py && exit $$first
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

@@ -12,38 +12,45 @@ from msgspec.structs import replace
 from warplens import kernel, machine, models, study
 from warplens.advise import Advice, Advised
 from warplens.advise import advise as _advise
+from warplens.advise.diff import Difference, difference
+from warplens.advise.whatif import WhatIf
+from warplens.advise.whatif import what_if as _what_if
 from warplens.errors import WarplensError
-from warplens.frontend import Options, list_kernels, load_program
+from warplens.frontend import Options, list_kernels, load_call, load_program, report
+from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import KernelCall, load_launch
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
+from warplens.kernel.reported import profile_of
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.measure import ncu
 from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, KernelValidation, ModelError, ablation, confidence
+from warplens.study import Item, KernelValidation, ModelError, ablation, confidence, ladders
 from warplens.study.ablation import Ablation
+from warplens.study.ladders import Climbed
 from warplens.study.profiled import Profiled, profiled
 from warplens.study.stalls import Stalls, compare_stalls
+from warplens.units import seconds
 
 __all__ = [
-    "Ablation", "Advice", "Advised", "Analysis", "Comparison", "Curve", "Item", "KernelCall", "KernelValidation",
-    "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Profiled",
-    "Program", "Simulation", "SimulationOptions", "Workload", "ablate", "advise", "analyse", "analyze",
-    "architecture", "compare", "list_kernels", "list_machines", "list_models", "list_workloads", "load_launch",
-    "load_machine", "load_program", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve",
-    "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_of", "reproduce", "simulate",
-    "validate", "validate_kernels", "validate_ncu",
+    "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Item", "KernelCall",
+    "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction",
+    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf", "Workload", "ablate", "advise",
+    "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines", "list_models",
+    "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload", "mix",
+    "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
+    "profile_program", "program_and_call", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
+    "validate_ncu", "validate_stalls", "what_if",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
 DEFAULT_MODEL = "volkov"
-OLDEST = "sm_75"  # what a GPU before it is given: today's compilers make nothing older
 
 
 class Comparison(Struct, frozen=True):
@@ -89,13 +96,42 @@ def analyze(
     """
     gpu = _machine(machine)
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
-    program = program_of(call, gpu, file, kernel, options)
+    program, call = program_and_call(call, gpu, file, kernel, options)
     made = profile(program, call, gpu, exact=exact, progress=progress)
     workload = workload_of(program, call, made, analyse(program, gpu), gpu)
     if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
         note = f"counted from code for {OLDEST}: compilers of today make none for {gpu.name}"
         workload = workload.with_values(notes=[*workload.notes, note])
     return workload
+
+
+def load_report(
+    path: str | Path, machine: Machine | str = DEFAULT_GPU, kernel: str | None = None
+) -> list[tuple[Workload, KernelCall]]:
+    """Read every kernel of a profiler's report (.ncu-rep), or those with this name, each with its call.
+
+    Counts are the profiler's; nothing is emulated. What the report lacks is in the workload's notes.
+    """
+    gpu, made = _machine(machine), []
+    found = [r for r in report.load_report(path) if kernel is None or kernel in (r.program.name, r.program.demangled)
+             or kernel in r.program.demangled.partition("(")[0]]  # fmt: skip
+    if not found:
+        raise WarplensError(f"{path}: no kernel {kernel!r} in it")
+    for one in found:
+        if not one.record.executed:
+            raise WarplensError(f"{path}: {one.program.demangled}: the report has no {one.missing[0]}")
+        facts = analyse(one.program, gpu)
+        columns = {name: getattr(one.record, name) for name in report.COLUMNS}
+        shape = one.call.blocks, -(-one.call.threads_per_block // 32)
+        made_of = profile_of(one.program, facts.flow, shape, columns, one.record.counters)
+        workload = workload_of(one.program, one.call, made_of, facts, gpu)
+        notes = [*workload.notes, *(f"not in the report: {what}" for what in one.missing)]
+        if "time_ns" in one.record.counters:
+            notes.append(f"the profiler measured {seconds(1e-9 * one.record.counters['time_ns'])}, the kernel alone")
+        if one.gpu and one.gpu != gpu.name:
+            notes.append(f"profiled on {one.gpu}")
+        made.append((workload.with_values(notes=notes), one.call))
+    return made
 
 
 def program_of(
@@ -106,29 +142,19 @@ def program_of(
     options: Options | None = None,
 ) -> Program:
     """Load the kernel that a launch file calls, compiled for a GPU as the launch file says, or as `options` do."""
-    if file is None and call.file is None:
-        raise WarplensError("the launch file names no `file`: name the kernel's file")
-    path = Path(file) if file is not None else Path(call.folder) / str(call.file)
-    given = options or Options()
-    made = Options(
-        arch=architecture(_machine(gpu), OLDEST),
-        defines=[*call.defines, *given.defines],
-        includes=given.includes,
-        fast_math=call.fast_math or given.fast_math,
-        register_limit=given.register_limit or call.register_limit,
-    )
-    compiles = path.suffix in (".cu", ".cuh", ".ptx")
-    return load_program(path, kernel or call.kernel, made if compiles else Options())
+    return program_and_call(call, gpu, file, kernel, options)[0]
 
 
-def architecture(gpu: Machine, old: str | None = None) -> str:
-    """Return the architecture to compile for, which must be one that compilers still know (or is an `old` one's)."""
-    capability = gpu.compute_capability or ""
-    if not capability or float(capability) < 7.5:
-        if old is not None:
-            return old
-        raise WarplensError(f"compilers of today make no code for {gpu.name}; name a GPU from cc 7.5 on")
-    return f"sm_{capability.replace('.', '')}"
+def program_and_call(
+    call: KernelCall,
+    gpu: Machine | str = DEFAULT_GPU,
+    file: str | Path | None = None,
+    kernel: str | None = None,
+    options: Options | None = None,
+) -> tuple[Program, KernelCall]:
+    """Load a launch's kernel; with it, the call as the GPU gets it (of Triton's kernels, the compiler says that)."""
+    path, made = source_of(call, _machine(gpu), file, options)
+    return load_call(path, kernel, call, made)
 
 
 def profile(
@@ -149,9 +175,10 @@ def profile(
 
 def profile_program(
     command: Sequence[str],
-    launch: str | Path,
+    launch: str | Path | None,
     machine: Machine | str = DEFAULT_GPU,
     *,
+    workload: Workload | str | Path | None = None,
     variant: str = "",
     file: str | Path | None = None,
     kernel: str | None = None,
@@ -162,10 +189,14 @@ def profile_program(
 ) -> Profiled:
     """Run a program under ncu and put one of its launches beside our predictions. Needs ncu and a GPU.
 
-    The launch file says what the program calls; `skip` earlier launches of that kernel are passed over.
+    The launch file says what the program calls, or a workload that was counted elsewhere is that call; `skip` earlier
+    launches of the kernel are passed over.
     """
-    call = replace(load_launch(launch, variant), l2="cold")  # a profiler flushes the caches
     gpu = _machine(machine)
+    if workload is not None or launch is None:
+        known = _workload(workload or "")
+        return profiled(known, ncu.profile(command, known.name, skip=skip), gpu, model)
+    call = replace(load_launch(launch, variant), l2="cold")  # a profiler flushes the caches
     name = program_of(call, gpu, file, kernel, options).demangled
     record = ncu.profile(command, name, skip=skip)
     return profiled(analyze(file, call, gpu, kernel=kernel, options=options, progress=progress), record, gpu, model)
@@ -202,6 +233,33 @@ def advise(
     w, m = _workload(workload), _machine(gpu)
     made = _advise(w, m, base=base, simulated=simulated, interval=interval)
     return replace(made, base=_with_interval(made.base, w, m))
+
+
+def what_if(
+    workload: Workload | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    changes: Mapping[str, float] | None = None,
+    *,
+    model: str | None = None,
+    other: tuple[Workload, Machine] | None = None,
+) -> WhatIf:
+    """Predict as it is, and with numbers replaced by name: `{"line:23.conflict": 1, "machine.sms": 144}`.
+
+    `other` is the workload and the machine that the changes are made to, where that is another GPU.
+    """
+    w, m = _workload(workload), _machine(gpu)
+    return _what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
+
+
+def diff(before: Workload | str | Path, after: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Difference:
+    """Compare two counted kernels on one GPU: code, counts, limits, time, and why."""
+    a, b, m = _workload(before), _workload(after), _machine(gpu)
+    return difference(a, b, predict(a, m, "warplens"), predict(b, m, "warplens"))
+
+
+def _best_model(workload: Workload) -> str:
+    """Return our own model where the workload was counted from machine code."""
+    return "warplens" if workload.profile is not None and workload.code else DEFAULT_MODEL
 
 
 def predict_all(
@@ -352,6 +410,11 @@ def validate_stalls(
     return compare_stalls(gpu, every=every, watch=watch)
 
 
+def climb(gpu: str = DEFAULT_GPU, *, watch: Callable[[int, int], None] | None = None) -> Climbed:
+    """Hold the advisor against optimisations that were applied and timed: the ladders that ship."""
+    return ladders.climb(gpu, watch=watch)
+
+
 def ablate(
     gpu: str = DEFAULT_GPU,
     model: str = "warplens",
@@ -373,11 +436,23 @@ def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Predictio
 
 
 def _workload(given: Workload | str | Path) -> Workload:
+    if str(given).endswith(".ncu-rep"):
+        return only_kernel(load_report(str(given)), str(given))
     if isinstance(given, (str, Path)):
         return kernel.load_workload(given)
     if not isinstance(given, Workload):
         raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
     return given
+
+
+def only_kernel(found: list[tuple[Workload, KernelCall]], path: str) -> Workload:
+    """Return the workload of a report with one kernel; of several, the user has to choose."""
+    if len(found) > 1:
+        names = ", ".join(dict.fromkeys(workload.name for workload, _ in found))
+        raise WarplensError(
+            f"{path}: {len(found)} launches ({names}); save one by `analyze --kernel NAME --save W.json`"
+        )
+    return found[0][0]
 
 
 def _machine(given: Machine | str | Path) -> Machine:

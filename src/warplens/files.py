@@ -7,8 +7,9 @@ import os
 import re
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, BinaryIO, TypeVar, get_args
 
 import msgspec
 
@@ -128,15 +129,23 @@ def _names(kind: Any, seen: frozenset[Any] = frozenset()) -> set[str]:
     return names.union(*(_names(one, seen) for one in inner))
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole or not at all: into a temporary file beside it, then renamed over it.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all: into a temporary file beside it, then renamed over it.
 
     A link is followed, a device or pipe is written to, a read-only file and a missing folder are refused.
     """
+    with writing(path) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is there whole when the block ends, or as it was before where that fails."""
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
+            with target.open("wb") as stream:
+                yield stream
             return
         if target.exists() and not target.stat().st_mode & 0o222:
             raise FileError(f"{path}: cannot write: the file is read-only")
@@ -144,8 +153,8 @@ def write_whole(path: Path, text: str) -> None:
             raise FileError(f"{path}: cannot write: there is no folder {target.parent}")
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".warplens-")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
             umask = os.umask(0)
             os.umask(umask)
             Path(temporary).chmod(0o666 & ~umask)

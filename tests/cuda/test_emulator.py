@@ -182,6 +182,18 @@ def test_what_goes_wrong_is_one_line_with_its_place(mode: int, says: str, tmp_pa
     assert "\n" not in str(caught.value)
 
 
+def test_an_element_behind_the_end_is_seen_though_its_sector_is_there(tmp_path: Path) -> None:
+    """Array x has 250 floats: the next six are in its last sector. Lane 25 of warp 3 of block 1 is the first there."""
+    arguments = [
+        {"name": "x", "type": "f32*", "count": 250}, {"type": "i32", "value": 0}, {"type": "i32", "value": 0}
+    ]  # fmt: skip
+    program, call = _wrong(tmp_path, 0, arg=arguments)
+    with pytest.raises(
+        EmulationError, match=r"thread \(122, 0, 0\) of block \(1, 0, 0\).* 1 bytes behind the end of x"
+    ):
+        Emulator(program, call).run([0, 1])
+
+
 def test_a_null_pointer_is_named(tmp_path: Path) -> None:
     arguments = [{"type": "f32*", "value": 0}, {"type": "i32", "value": 0}, {"type": "i32", "value": 0}]
     program, call = _wrong(tmp_path, 0, arg=arguments)

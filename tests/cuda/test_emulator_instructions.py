@@ -5,6 +5,7 @@ The kernels are compiled from tests/cuda/kernels; numbers are small, so that all
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import pytest
 
 from tests.cuda.programs import programs
 from warplens.emulate.emulator import EmulationError, Emulator
-from warplens.emulate.layout import EXECUTED, SECTORS, WAVEFRONTS
+from warplens.emulate.layout import EXECUTED, REQUESTS, SECTORS, USEFUL_BYTES, WAVEFRONTS
 from warplens.frontend import Options, load_program
 from warplens.kernel.launch import parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 KERNELS = Path(__file__).parent / "kernels"
+ROOT = Path(__file__).parents[2]
 OLD = ("sm_75",)
 AMPERE = ("sm_80", "sm_86", "sm_89")
 NEW = ("sm_90", "sm_100", "sm_120")
@@ -206,6 +208,24 @@ def test_floats_added_to_shared_memory(arch: str) -> None:
     assert (emulator.array("out") == [i[i % 4 == k].sum() for k in i & 3]).all()
 
 
+@on(*OLD, *AMPERE, *NEW)
+def test_atomics_of_64_bits_in_shared_memory(arch: str) -> None:
+    emulator = run(call("generic", "wide_shared", arch, 64, "out u64* 2"))
+    assert emulator.array("out").tolist() == [sum(range(64)) << 35, 63 << 40]
+
+
+@on(*OLD, "sm_80", "sm_90", "sm_120")
+def test_vectors_in_local_memory(arch: str) -> None:
+    emulator = run(call("generic", "local_vectors", arch, 32, "in i32* 2 iota", "out f32* 128"))
+    i = np.arange(32)
+    assert (emulator.array("out").reshape(32, 4) == np.stack([0 * i + 1, 0 * i + 2, 0 * i + 3, i], axis=1)).all()
+    local = [x.opcode in ("LDL", "STL") for x in emulator.program.instructions]
+    counts = emulator.stats[local][:, [EXECUTED, REQUESTS, USEFUL_BYTES, SECTORS]].sum(axis=0)
+    assert counts[2] == 9 * 32 * 16
+    assert counts[3] == 9 * 32 * 16 // 32  # all of each sector is used
+    assert counts[0] == counts[1]
+
+
 # ---- asynchronous copies
 
 
@@ -215,6 +235,20 @@ def test_copies_in_stages(arch: str) -> None:
     wanted = 2.0 * np.arange(512).reshape(4, 128)[:, ::-1]
     wanted[3, ::2] = 0  # lane 127 - t is odd
     assert (emulator.array("out").reshape(4, 128) == wanted).all()
+
+
+def test_copies_cost_what_they_cost_on_an_h200() -> None:
+    """Sectors and wavefronts of LDGSTS as ncu counts them, by how lanes lie on both sides."""
+    rows = json.loads((ROOT / "data/h200/copies.json").read_text())["rows"]
+    wrong = []
+    for kind, size, per_row, from_pitch, to_pitch, lanes, _, *wanted in rows:
+        numbers = f"per_row i32 {per_row}", f"from i32 {from_pitch}", f"to i32 {to_pitch}", f"lanes u32 {lanes}"
+        emulator = run(call("copy_rows", f"{kind}{size}", "sm_90", 32, "in u8* 65536", *numbers))
+        copies = [x.opcode == "LDGSTS" for x in emulator.program.instructions]
+        if emulator.stats[copies][:, [SECTORS, WAVEFRONTS]].sum(axis=0).tolist() != wanted:
+            wrong.append((kind, size, per_row, from_pitch, to_pitch, lanes))
+    assert len(rows) == 164
+    assert wrong == []
 
 
 @on(*AMPERE, *NEW)

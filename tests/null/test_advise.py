@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import warplens as wl
-from warplens.advise import REMEDIES
+from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
 from warplens.advise.rewrite import Repeat, as_written, dropped, joined_threads, joined_turns, rewritten
 from warplens.cli import main
@@ -17,6 +17,7 @@ from warplens.errors import WarplensError
 from warplens.kernel import Workload
 from warplens.kernel.profile import Profile
 from warplens.study.kernels import Launch, launches
+from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, ladder_launches, ladders
 
 GPU = wl.load_machine("h200")
 
@@ -140,3 +141,98 @@ def test_the_command_line_advises_on_a_saved_workload(tmp_path: Path, capsys: py
     assert "what would help" in out and "remove the bank conflicts" in out and "bank.cu:10" in out
     assert main(["advise", "saxpy.cu"]) == 2
     assert "--launch" in capsys.readouterr().err
+
+
+def test_every_launch_of_the_ladders_was_measured_and_every_remedy_is_ours() -> None:
+    known = ladder_launches()
+    for ladder in ladders():
+        for step in ladder.steps:
+            assert step.before in known and step.after in known
+            assert set(step.remedies) <= set(REMEDIES)
+
+
+def test_what_is_close_bad_and_named() -> None:
+    step = Step("a", "b", ("coalesce",))
+
+    def outcome(measured: float, predicted: float | None, rank: int | None = None) -> Outcome:
+        return Outcome(ladder="x", step=step, part="train", measured=measured, predicted=predicted, rank=rank)
+
+    assert outcome(2.0, 2.39).close and not outcome(2.0, 2.41).close and not outcome(2.0, None).close
+    assert outcome(0.99, 1.11).bad and not outcome(1.01, 1.5).bad and not outcome(0.5, 1.09).bad
+    assert outcome(2.0, 2.0, 3).named and not outcome(2.0, 2.0, 4).named and not outcome(2.0, 2.0).named
+
+
+def test_variants_in_order_and_what_the_choice_costs() -> None:
+    names = ("reduction_k0_k2", "reduction_k0_k2.k1", "reduction_k0_k2.k2")
+    order = _order("three", names, ladder_launches(), GPU, False)
+    assert order.in_order and order.rank_correlation == pytest.approx(1.0) and order.chosen_percent == 0
+
+
+def test_the_benefit_chart_of_the_reductions_has_the_papers_shape() -> None:
+    """Figure 14: from K0 on the benefits shrink, and what is left of K6 is memory."""
+    found = [benefits(ladder_launches()[name].workload, GPU) for name in REDUCTIONS]
+    made = [b for b in found if b is not None]
+    assert len(made) == 7
+    first, last = made[0], made[-1]
+    assert last.memory_bound and not first.memory_bound
+    assert all(b.b_itilp == 0 and b.b_memlp == 0 for b in made)  # the paper's too: ITILP is at its peak
+    assert last.b_fp < 0.1 * first.b_fp  # the instructions beside the additions go
+    executed = [b.t_exec for b in made]
+    assert executed == sorted(executed, reverse=True)
+
+
+def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
+    workload = measured("bank.bank4").workload
+    found = wl.what_if(workload, GPU, {"line:10.conflict": 1})
+    assert found.speedup == pytest.approx(measured("bank.bank4").seconds / measured("bank").seconds, rel=0.1)
+    more = wl.what_if(workload, GPU, {"machine.sms": 264}, model="warplens-fast")  # 264 blocks
+    assert more.after.limits["shared memory and l1"] == pytest.approx(0.5 * found.before.limits["shared memory and l1"])
+    stream = measured("vector_add").workload
+    double = wl.what_if(stream, GPU, {"machine.dram": 2 * GPU.dram_bytes_per_second()}, model="warplens-fast")
+    assert double.after.limits["dram bandwidth"] == pytest.approx(0.5 * double.before.limits["dram bandwidth"])
+    few = wl.what_if(stream, GPU, {"occupancy": 8}, model="warplens-fast")
+    assert few.after.warps_per_sm == 8 and few.speedup < 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("line:999.conflict=1", "line 999 accesses no shared memory"),
+        ("line:10.sectors=4", "accesses no global memory"),
+        ("machine.dram=0", "above zero"),
+        ("launch.registers=3.5", "a whole number"),
+        ("occupancy=0", "between 1 and 1024"),
+        ("nothing=1", "nothing to set under"),
+        ("gpu=nowhere", "nowhere"),
+    ],
+)
+def test_what_cannot_be_set_is_said_in_one_line(
+    change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bank.json"
+    measured("bank.bank4").workload.save(file)
+    assert main(["whatif", str(file), "--set", change]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for name in ("bank.bank4", "bank"):
+        files.append(str(tmp_path / f"{name}.json"))
+        measured(name).workload.save(files[-1])
+    assert main(["whatif", files[0], "--set", "line:10.conflict=1", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["speedup"] > 3 and data["changes"] == {"line:10.conflict": 1.0}
+    assert main(["whatif", files[0], "--set", "gpu=h200", "--set", "occupancy=16"]) == 0
+    assert "warps per SM" in capsys.readouterr().out
+    assert main(["whatif", files[0]]) == 2
+    assert "--set" in capsys.readouterr().err
+    assert main(["diff", *files, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["speedup"] > 3
+    assert "shared memory and l1 limits the slower one" in data["why"]
+    assert "times the passes through shared memory and L1" in data["why"]
+    assert main(["diff", *files]) == 0
+    out = capsys.readouterr().out
+    assert "what the grid does" in out and "alone, each limit would take" in out

@@ -85,3 +85,36 @@ def test_alignments_that_make_no_sense(argument: dict[str, object], message: str
     with pytest.raises(FileError) as caught:
         _call(argument)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1.5, 1e30, -(2**31) - 1])
+def test_values_that_a_whole_number_cannot_hold(value: float) -> None:
+    with pytest.raises(FileError, match="i32 holds whole numbers"):
+        _call({"type": "i32", "value": value})
+
+
+def test_a_block_has_64_threads_in_z_at_most() -> None:
+    with pytest.raises(FileError, match="65 threads in z; a block has at most 64"):
+        parse_launch({"grid": 1, "block": [1, 1, 65]}, "x.toml")
+
+
+def test_an_argument_of_the_wrong_size_is_named_though_the_sum_is_right() -> None:
+    """A kernel of (float *, int, int) called with a pointer and an i64; a structure may be given by its members."""
+    pointer: dict[str, object] = {"type": "f32*", "count": 4}
+    call = _call(pointer, {"name": "n", "type": "i64", "value": 1})
+    assert check_parameters(call, 16, "k") == [0, 8]
+    with pytest.raises(WarplensError, match=r"arg\.n \(i64, 8 bytes\) does not fit .* one of 4 bytes"):
+        check_parameters(call, 16, "k", ((0, 8), (8, 4), (12, 4)))
+    members = _call(pointer, {"type": "i32", "value": 1}, {"type": "i32", "value": 2})
+    assert check_parameters(members, 16, "k", ((0, 8), (8, 8))) == [0, 8, 12]
+
+
+def test_arrays_larger_than_any_memory_are_refused() -> None:
+    with pytest.raises(FileError, match="no GPU has more than"):
+        _call({"type": "f32*", "count": 1 << 39}, {"type": "u8*", "count": 1})
+
+
+@pytest.mark.parametrize("beliefs", [{}, {"trips": 2, "taken_fraction": 0.5}])
+def test_an_assumption_says_one_thing(beliefs: dict[str, float]) -> None:
+    with pytest.raises(FileError, match="line 7: one of taken_fraction, trips, bytes_apart"):
+        parse_launch({"grid": 1, "block": 1, "assume": [{"line": 7, **beliefs}]}, "x.toml")

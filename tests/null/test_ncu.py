@@ -9,8 +9,11 @@ import pytest
 from warplens.errors import WarplensError
 from warplens.frontend.ncu import records
 from warplens.kernel import Workload
+from warplens.kernel.flow import flow_graph
 from warplens.kernel.measured import with_measured
-from warplens.kernel.profile import Profile
+from warplens.kernel.profile import Path, Profile
+from warplens.kernel.program import Program
+from warplens.kernel.reported import typical_way
 from warplens.study.kernels import launches
 from warplens.study.validation import read
 
@@ -71,3 +74,15 @@ def test_another_binary_is_refused() -> None:
     workload, _, record = _saxpy()
     with pytest.raises(WarplensError, match="another binary"):
         with_measured(workload, {"executed": record["executed"][:5]}, {})
+
+
+def test_the_way_of_a_warp_from_counts_is_as_long_as_the_warps_way() -> None:
+    off = []
+    for launch in [x for x in launches() if x.part == "train"][::6]:
+        code, profile = launch.workload.code, launch.workload.profile
+        assert profile is not None
+        program = Program(name="k", demangled="k", arch="sm_90", instructions=code)
+        per_warp = [n / (profile.grid_blocks * profile.warps_per_block) for n in profile.counts["executed"]]
+        way = Path(typical_way(flow_graph(program), per_warp))
+        off.append(abs(way.instructions / sum(per_warp) - 1))
+    assert len(off) > 20 and sum(o < 0.1 for o in off) >= 0.95 * len(off)

@@ -146,7 +146,7 @@ def test_every_mechanism_is_in_the_machine_file_of_the_h200() -> None:
     assert [name for name in MECHANISMS if lacks(gpu, name)] == []
     bare = without(gpu, "register banks")
     assert bare.sm.register_banks is None and lacks(bare, "register banks")
-    assert "l2_store_16" not in without(gpu, "stores in L2 at their own rate").bandwidth
+    assert without(gpu, "packets of L2").packets.store_seconds is None
 
 
 def test_what_a_mechanism_is_worth() -> None:

@@ -7,7 +7,7 @@ ones are predicted together too, the second found anew on the workload that the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -81,6 +81,31 @@ def advise(
         benefits=benefits(workload, machine),
         notes=tuple(advisor.notes),
     )
+
+
+def tried(
+    workload: Workload,
+    machine: Machine,
+    remedies: Sequence[str],
+    *,
+    like: Mapping[str, Any] | None = None,
+    simulated: bool = True,
+) -> tuple[Prediction, Prediction] | Refusal:
+    """Return a kernel's prediction and that with some remedies applied one behind the other, or why one does not apply.
+
+    `like` names changes that a proposal must have, such as `{"turns": 2}`; else the best one of each remedy is taken.
+    """
+    base = _predicted(workload, machine, simulated=simulated)
+    case = Case(workload, machine, base)
+    for name in remedies:
+        answers = REMEDIES[name](case)
+        proposals = [a for a in answers if isinstance(a, Proposal)]
+        chosen = [p for p in proposals if all(p.changes.get(k) == v for k, v in (like or {}).items())] or proposals
+        if not chosen:
+            return next(a for a in answers if isinstance(a, Refusal))
+        best = min(chosen, key=lambda p: float(_predicted(p.workload, machine, simulated=False).cycles or 0.0))
+        case = Case(best.workload, machine, base)
+    return base, _predicted(case.workload, machine, simulated=simulated)
 
 
 class _Advisor:

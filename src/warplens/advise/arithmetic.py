@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from warplens.advise.case import Answer, Case, Proposal, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_instructions
-from warplens.advise.rewrite import Rewrite, Run, Way, as_written, dropped, rewritten
+from warplens.advise.rewrite import Repeat, Rewrite, Run, Way, as_written, dropped, joined_turns, rewritten
 from warplens.advise.slices import address_instructions
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
@@ -24,6 +24,7 @@ _EXACT = re.compile(
 _REFINED = {"RCP": 5, "RSQ": 4, "SQRT": 4}  # multiply-adds that refine a result, the last of which stays
 _NEAR = 14  # instructions within which a result is refined
 _FLOPS_MATRIX, _FLOPS_FMA = 4096, 64  # of one HMMA.16816 and one FFMA of a warp
+_DEEPER = 4  # tiles that are brought at a time: operands are small, and the loop is soon done
 _OPERAND_BYTES = 192  # of fragments per HMMA, with 4 x 4 of them kept in registers
 
 
@@ -88,10 +89,11 @@ def avoid_division(case: Case) -> Answer:
     for i, x in enumerate(case.code):
         if x.opcode == "I2F" and "RP" in x.modifiers and case.executed[i]:
             first, stop = max(0, i - 6), min(len(case.code), i + 24)
-            found |= {
+            sequence = [
                 j for j in range(first, stop)
                 if case.code[j].line == x.line and case.code[j].kind in ("int", "imul", "convert", "sfu", "half")
-            }  # fmt: skip
+            ]  # fmt: skip
+            found |= set(sequence[:-2])  # a mask and what is done with the result stay
     if not found:
         return refused(name, "it has no integer division by a variable")
     share = case.share(found)
@@ -147,7 +149,9 @@ def tensor_cores(case: Case) -> Answer:
     names = ("useful_bytes", "sectors", "lines", "wavefronts", "l2_sectors", "l2_hit_sectors", "l1_hit_sectors")
     work = with_instructions(case.workload, {i: _matrix(case.code[i]) for i in fused})
     work = with_counts(work, {s.index: {n: 0.5 * getattr(s, n) for n in names} for s in sites})
-    made = rewritten(work, _thinned({**dict.fromkeys(fused, 1 / every), **dict.fromkeys(loads, fewer)}))
+    thin = rewritten(work, _thinned({**dict.fromkeys(fused, 1 / every), **dict.fromkeys(loads, fewer)}))
+    once = {i for i, x in enumerate(thin.code) if x.kind in ("branch", "exit", "barrier")}
+    made = joined_turns(thin, _DEEPER, lambda i: Repeat(1 if i in once else _DEEPER), lambda segment: True)
     return [
         Proposal(
             name=name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from warplens.advise.case import Answer, Case, Proposal, refused
+from warplens.advise.case import Answer, Case, Proposal, Site, refused
+from warplens.advise.overlay import with_counts
 from warplens.advise.rewrite import Run, Way, as_written, dropped, rewritten
 from warplens.kernel.profile import Path, Segment
 
@@ -18,12 +19,16 @@ def remove_divergence(case: Case) -> Answer:
     name = "remove-divergence"
     threads = case.profile.counts["threads"]
     partly = {i for i, n in enumerate(case.executed) if n and threads[i] < _FULL * 32 * n} - _control(case)
-    share = case.share(partly)
+    share, where = case.share(partly), case.places(partly)
     if share < _WORTH:
         return refused(name, "nearly all executions have all threads of their warp")
     active = sum(threads[i] for i in partly) / (32 * sum(case.executed[i] for i in partly))
+    guarded = {s.index: s for s in case.sites if s.index in partly and s.instruction.guard}
+    partly = {i for i in partly if not case.code[i].guard}  # a warp issues what is guarded in any case
     whole = [s for s in case.loops() if case.inside([s]) <= partly | _control(case)]
     loops = [[tuple(run) for run in s.runs] for s in whole]
+
+    new = {i: {c: getattr(s, c) * _full(s) for c in ("requests", "wavefronts")} for i, s in guarded.items()}
 
     def fewer(run: Run) -> Run:
         return tuple(c for c in run if c.origin not in partly)
@@ -44,13 +49,18 @@ def remove_divergence(case: Case) -> Answer:
         Proposal(
             name=name,
             title=f"remove the divergence: {active * 32:.2g} of 32 threads are in {share:.0%} of the instructions",
-            workload=rewritten(case.workload, rewrite),
+            workload=rewritten(with_counts(case.workload, new), rewrite),
             assumption="threads that do the same come to lie in the same warps",
-            where=case.places(partly),
+            where=where,
             changes={"active_threads": 32 * active},
             no_help="the instructions that few threads execute cost little",
         )
     ]
+
+
+def _full(s: Site) -> float:
+    """Return by how much fewer full warps would do an access that few threads of each warp do."""
+    return min(1.0, s.threads / 32 / s.requests)
 
 
 def _control(case: Case) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from warplens.advise.case import LOCAL, Answer, Case, Proposal, refused
-from warplens.advise.overlay import with_counts, with_instructions, with_launch
+from warplens.advise.overlay import with_counts, with_instructions, with_launch, with_traffic
 from warplens.advise.rewrite import dropped
 
 _GLOBAL_ATOMICS = frozenset(("RED", "REDG", "ATOM", "ATOMG"))
@@ -45,11 +45,12 @@ def privatise_atomics(case: Case) -> Answer:
     code = {s.index: replace(s.instruction, opcode="ATOMS", kind="shared") for s in often}
     none = dict.fromkeys(("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors"), 0.0)
     counts = {s.index: {**none, "wavefronts": s.least_wavefronts} for s in often}
+    made = with_counts(with_instructions(case.workload, code), counts)
     return [
         Proposal(
             name=name,
             title="add up in shared memory first: atomics on global memory once per address and block",
-            workload=with_counts(with_instructions(case.workload, code), counts),
+            workload=with_traffic(made, lambda t: replace(t, atomic_passes=0.0)),
             assumption="the addresses fit into shared memory; what a block adds at its end costs little",
             where=case.places(s.index for s in often),
             changes={"shared_atomics": [s.index for s in often]},

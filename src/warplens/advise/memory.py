@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
-from warplens.advise.slices import address_instructions, registers_written
+from warplens.advise.slices import address_instructions, indirect, registers_written
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
 from warplens.units import quantity
@@ -27,9 +27,13 @@ def coalesce(case: Case) -> Answer:
     name = "coalesce"
     if not case.global_sites:
         return refused(name, "it uses no global memory")
-    sites = [s for s in case.global_sites if s.sectors > _WORTH * s.least_sectors]
-    if not sites:
+    scattered = [s for s in case.global_sites if s.sectors > _WORTH * s.least_sectors]
+    if not scattered:
         return refused(name, "its accesses to global memory are coalesced")
+    gathers = indirect(case.code, case.executed)
+    sites = [s for s in scattered if s.index not in gathers]
+    if not sites:
+        return refused(name, "the addresses of its scattered accesses come from memory: only other data would help")
     sites.sort(key=lambda s: s.least_sectors - s.sectors)
     new = {s.index: _dense(s) for s in sites}
     made = _as_asked(with_counts(case.workload, new), case)

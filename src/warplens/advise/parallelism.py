@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warplens.advise.case import Answer, Case, Proposal, refused
-from warplens.advise.overlay import with_launch
+from warplens.advise.overlay import with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import (
     Copy,
     Repeat,
@@ -19,6 +19,7 @@ from warplens.advise.rewrite import (
     side_by_side,
 )  # fmt: skip
 from warplens.advise.slices import address_instructions, loop_overhead, registers_written
+from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
 
@@ -44,7 +45,37 @@ def more_loads_in_flight(case: Case) -> Answer:
     if not any(s.instruction.kind == "load" for s in case.global_sites):
         return refused("more-loads-in-flight", "it loads nothing from global memory")
     loops = [s for s in case.loops() if _global_loads(case, s)]
-    return _turns(case, "more-loads-in-flight", loops, "loads of as many turns under way at once")
+    made = _turns(case, "more-loads-in-flight", loops, "loads of as many turns under way at once")
+    together = _together(case, loops)
+    if not together:
+        return made
+    freed = with_instructions(case.workload, together)
+    within = Proposal(
+        name="more-loads-in-flight",
+        title="all loads of a turn under way at once: none waits for the one before",
+        workload=freed,
+        assumption="no address depends on what another load of the turn brings",
+        where=case.places(together),
+        changes={"together": True},
+        no_help="warps hide the latency already",
+    )
+    twice = _turns(Case(freed, case.machine, case.prediction), "more-loads-in-flight", loops, "and all loads of a turn")
+    return [*made, within, *twice]
+
+
+def _together(case: Case, loops: Sequence[Segment]) -> dict[int, Instruction]:
+    """Return the instructions that wait for a load of their turn while others of it are still to come, without that."""
+    made: dict[int, Instruction] = {}
+    for loop in loops:
+        inside = [i for first, stop in loop.runs for i in range(first, stop)]
+        loads = [s.index for s in case.global_sites if s.instruction.kind == "load" and s.index in set(inside)]
+        controls = [c for i in loads if (c := case.code[i].control) is not None]
+        boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
+        for i in inside:
+            control = case.code[i].control
+            if i <= max(loads) and control is not None and boards & set(control.waits):
+                made[i] = without_waits(case.code[i], boards)
+    return made
 
 
 def _turns(case: Case, name: str, loops: Sequence[Segment], what: str) -> Answer:

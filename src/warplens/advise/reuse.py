@@ -16,6 +16,8 @@ from warplens.kernel.workload import Workload
 from warplens.machine import KINDS
 
 _CONSTANT_BYTES = 1 << 16
+_WORD = 4  # bytes; and words of one access to shared memory
+_SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
 
 
@@ -51,8 +53,13 @@ def _staged(case: Case, loads: set[int], every: int) -> Workload:
     barrier = next((i for i, x in enumerate(case.code) if x.opcode == "BAR"), None)
     synchronised = () if barrier is None else (Copy(barrier),)
 
-    def near(run: Run) -> Run:
-        return tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in run)
+    spared = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier")}
+    narrow = {s.index for s in case.sites if s.sectors <= 1.05 * s.lines and s.bytes_per_thread <= _WORD}  # broadcasts
+
+    def near(run: Run, turn: int) -> Run:
+        """A turn within the tile: its size is known, so that addresses are constants; four words come at once."""
+        made = [c for c in run if c.origin not in spared and (c.origin not in narrow or turn % _WORD == 0)]
+        return tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in made)
 
     def brought(run: Run) -> Run:
         made: list[Copy] = []
@@ -68,8 +75,9 @@ def _staged(case: Case, loads: set[int], every: int) -> Workload:
                 way.append((runs, s.times))
                 continue
             turns = s.times // every
-            way.append(([brought(r) for r in runs] + [near(r) for r in runs] * (every - 1), turns))
-            way.append(([near(r) for r in runs], s.times - turns * every))
+            inner = [near(r, turn) for turn in range(1, every) for r in runs]
+            way.append(([brought(r) for r in runs] + inner, turns))
+            way.append(([near(r, 0) for r in runs], s.times - turns * every))
         return [(way, 1.0)]
 
     return rewritten(case.workload, rewrite)
@@ -78,6 +86,9 @@ def _staged(case: Case, loads: set[int], every: int) -> Workload:
 def keep_in_registers(case: Case) -> Answer:
     """A thread makes a small square of results: each operand it loads serves a row or a column of them."""
     name = "keep-in-registers"
+    again = _read_once(case)
+    if again:
+        return again
     inside = case.inside(case.loops())
     loads = {s.index for s in case.sites if s.index in inside and s.instruction.opcode in ("LDS", "LDG")}
     work = {i for i in inside if case.code[i].kind in ("fp32", "fp64", "half", "sfu") and case.executed[i]}
@@ -103,6 +114,34 @@ def keep_in_registers(case: Case) -> Answer:
             )
         )
     return made or refused(name, "too few blocks to give a thread more")
+
+
+def _read_once(case: Case) -> list[Proposal]:
+    """Let a thread keep what it reads again in a later loop: loads that each bring a whole array."""
+    later, words = set[int](), 0.0
+    for array in case.profile.traffic:
+        whole = [
+            s for s in case.global_sites
+            if s.instruction.opcode == "LDG" and array.read_footprint_bytes
+            and abs(s.useful_bytes / array.read_footprint_bytes - 1) < _SAME
+        ]  # fmt: skip
+        if len(whole) > 1:
+            later |= {s.index for s in whole[1:]}
+            words += whole[0].useful_bytes / (32 * case.warps) / _WORD
+    if not later or words > _KEPT:
+        return []
+    registers = min(255, case.launch.registers_per_thread + round(words))
+    return [
+        Proposal(
+            name="keep-in-registers",
+            title=f"read once, keep {words:.0f} words per thread in registers: {len(later)} loads go",
+            workload=with_launch(dropped(case.workload, later), registers_per_thread=registers),
+            assumption="a thread comes back to the same elements, and their number is known to the compiler",
+            where=case.places(later),
+            changes={"read_once": sorted(later), "registers_per_thread": registers},
+            no_help="reading again is served by the caches as fast",
+        )
+    ]
 
 
 def _is_product(case: Case, inside: Sequence[int]) -> bool:
@@ -189,10 +228,7 @@ def asynchronous_copies(case: Case) -> Answer:
     controls = [c for i in loads if (c := case.code[i].control) is not None]
     boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
     relaxed = {i: without_waits(case.code[i], boards) for i in inside if case.code[i].control is not None}
-    counts = {
-        a: {"wavefronts": case.profile.counts["wavefronts"][a] + case.profile.counts["wavefronts"][b]} for a, b in pairs
-    }
-    made = dropped(with_counts(with_instructions(case.workload, relaxed), counts), stores)
+    made = dropped(with_instructions(case.workload, relaxed), stores)
     depth = case.launch.shared_bytes_per_block
     return [
         Proposal(

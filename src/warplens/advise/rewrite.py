@@ -25,14 +25,15 @@ class Copy(Struct, frozen=True):
     """An instruction of the original code in a rewritten stretch.
 
     `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data.
-    A load `becomes` one from shared memory (LDS), or the store there of what it has loaded (STS).
+    A load `becomes` one from shared memory (LDS), or the store there of what it has loaded (STS); an address of 64 bits
+    one of 32 (IMAD).
     """
 
     origin: int
     stall: int | None = None
     waits: bool = True
     carries: float = 1.0
-    becomes: Literal["", "LDS", "STS"] = ""
+    becomes: Literal["", "LDS", "STS", "IMAD"] = ""
 
 
 Run = tuple[Copy, ...]
@@ -99,7 +100,8 @@ class _Layout:
             ]
             for k, copy in enumerate(self.copies, start=self.original):
                 share = after[k] / before[copy.origin] if before[copy.origin] else 0.0
-                value = _near(column, copy.origin, profile) if copy.becomes else values[copy.origin]
+                near = copy.becomes in ("LDS", "STS")
+                value = _near(column, copy.origin, profile) if near else values[copy.origin]
                 new.append(value * share * (1.0 if column in PER_EXECUTION else copy.carries))
             made[column] = new
         return made
@@ -115,7 +117,8 @@ def _near(column: str, i: int, profile: Profile) -> float:
 def _edited(x: Instruction, copy: Copy) -> Instruction:
     control = x.control
     if copy.becomes:
-        x = replace(x, opcode=copy.becomes, kind="shared", text=f"{copy.becomes} for {x.text}")
+        kind = "int" if copy.becomes == "IMAD" else "shared"
+        x = replace(x, opcode=copy.becomes, kind=kind, text=f"{copy.becomes} for {x.text}")
     if copy.becomes == "STS" and control is not None:  # waits for the load, gives no result
         board = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard
         control = replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=board, stall=1)

@@ -37,6 +37,26 @@ def address_instructions(code: Sequence[Instruction]) -> set[int]:
     return found
 
 
+def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
+    """Return the accesses whose addresses are computed from values that are loaded as often: gathers and scatters.
+
+    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect.
+    """
+    loaded, found = dict[str, float](), set[int]()  # how often what a register depends on is loaded
+    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+        x = code[i]
+        if KINDS[x.kind] == "memory system":
+            pointers = [r for o in x.operands if o.kind == "memory" for r in o.registers]
+            if executed[i] and max((loaded.get(r, 0.0) for r in pointers), default=0.0) >= 0.5 * executed[i]:
+                found.add(i)
+        if x.opcode in ("LDG", "LD"):
+            often = executed[i]
+        else:
+            often = max((loaded.get(r, 0.0) for r in x.reads), default=0.0) if x.kind in ADDRESS_KINDS else 0.0
+        loaded |= dict.fromkeys(x.writes, often)
+    return found
+
+
 def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
     """Return what a turn of a loop spends on turning: the branch, its condition, counters that count on themselves."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]

@@ -16,13 +16,13 @@ from warplens.cli import advice, validation
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
-from warplens.files import write_whole
+from warplens.files import read_text, write_whole
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.models import Prediction
-from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal
+from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal, whatif
 from warplens.report.data import to_json
 from warplens.simulate.overlay import parse
 from warplens.units import printable
@@ -38,10 +38,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
-    workload, machines = api.load_workload(args.workload, alpha=args.alpha), _machines(args)
+    machines = _machines(args)
+    workload = _loaded(args, machines[0])
     if args.warps is not None and args.warps > _MOST_WARPS:
         raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
     return workload, machines
+
+
+def _loaded(args: argparse.Namespace, machine: Machine) -> Workload:
+    """Load a workload, or the only one of a profiler's report."""
+    if str(args.workload).endswith(".ncu-rep"):
+        return api.only_kernel(api.load_report(args.workload, machine), args.workload)
+    return api.load_workload(args.workload, alpha=args.alpha)
 
 
 def _machines(args: argparse.Namespace) -> list[Machine]:
@@ -93,12 +101,11 @@ def _analyze(args: argparse.Namespace) -> None:
     if len(machines) > 1 and (args.html or args.save):
         raise WarplensError("--html and --save take one GPU")
     data, parts = [], list[RenderableType]()
-    for m in machines:
-        with _watching("analysing") as say:
-            call = api.load_launch(args.launch, args.variant)
-            workload = api.analyze(
-                args.file, call, m, kernel=args.kernel, options=_options(args, ""), exact=args.exact, progress=say
-            )
+    several = list[tuple[Machine, Prediction, api.Advised | None]]()
+    works = [(m, *work) for m in machines for work in _counted(args, m)]
+    if len(works) > len(machines) and (args.html or args.save):
+        raise WarplensError("--html and --save take one kernel: choose it by --kernel")
+    for m, workload, call in works:
         comparison = api.compare(workload, m)
         answer = api.predict(workload, m, args.model) if args.model else comparison.headline
         if answer is None:
@@ -106,7 +113,10 @@ def _analyze(args: argparse.Namespace) -> None:
             raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
         advised = _advised(workload, m, comparison)
         data.append(analysis.data(answer, comparison, workload, m, advised))
-        parts += [*([""] if parts else []), *analysis.answer(answer, comparison, workload, call, m, advised)]
+        several.append((m, answer, advised))
+        parts += analysis.answer(answer, comparison, workload, call, m, advised)
+    if len(machines) > 1:
+        parts = whatif.gpus(workload.name, several)
     if args.save:
         workload.save(args.save)
     if args.html:
@@ -117,6 +127,20 @@ def _analyze(args: argparse.Namespace) -> None:
             print(f"{what}: {path}")
 
 
+def _counted(args: argparse.Namespace, machine: Machine) -> list[tuple[Workload, api.KernelCall]]:
+    """Return the workload of a call that is emulated, or all those of a profiler's report."""
+    if str(args.file).endswith(".ncu-rep"):
+        return api.load_report(args.file, machine, args.kernel)
+    if args.launch is None:
+        raise WarplensError("analyze needs --launch L.toml (but for a profiler's report, .ncu-rep)")
+    with _watching("analysing") as say:
+        call = api.load_launch(args.launch, args.variant)
+        workload = api.analyze(
+            args.file, call, machine, kernel=args.kernel, options=_options(args, ""), exact=args.exact, progress=say
+        )
+    return [(workload, call)]
+
+
 def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -> api.Advised | None:
     """Return the advice where our own model speaks."""
     base = comparison.predictions.get("warplens")
@@ -124,10 +148,22 @@ def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -
 
 
 def _advise(args: argparse.Namespace) -> None:
+    advice.advise(args, _one_machine(args), _options(args, ""))
+
+
+def _whatif(args: argparse.Namespace) -> None:
+    advice.whatif(args, _one_machine(args), _options(args, ""))
+
+
+def _diff(args: argparse.Namespace) -> None:
+    advice.diff(args, _one_machine(args))
+
+
+def _one_machine(args: argparse.Namespace) -> Machine:
     machines = _machines(args)
     if len(machines) > 1:
-        raise WarplensError("advise takes one GPU")
-    advice.advise(args, machines[0], _options(args, ""))
+        raise WarplensError(f"{args.command} takes one GPU")
+    return machines[0]
 
 
 def _occupancy(args: argparse.Namespace) -> None:
@@ -207,7 +243,7 @@ def _show_(args: argparse.Namespace) -> None:
         program = api.load_program(args.file, args.kernel, options)
     else:
         call = api.load_launch(args.launch, args.variant)
-        program = api.program_of(call, machine, args.file, args.kernel, options)
+        program, call = api.program_and_call(call, machine, args.file, args.kernel, options)
         with _watching("emulating") as say:
             profile = api.profile(program, call, machine, progress=say)
     facts = api.analyse(program, machine)
@@ -217,9 +253,16 @@ def _show_(args: argparse.Namespace) -> None:
         if profile is None:
             raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
         made = api.simulate(program, machine, profile=profile)
-        data |= simulation.data(made)
+        data |= simulation.data(made, program.instructions)
         parts += ["", *simulation.answer(made, machine, len(program.instructions))]
+        parts += simulation.source_lines(made, program.instructions, _text_of(program.source_file, program.origin))
     return _show(args, data, parts)
+
+
+def _text_of(*files: str) -> list[str]:
+    """Return the lines of the first of some files that is a source and there."""
+    found = next((Path(f) for f in files if f and Path(f).suffix in (".cu", ".cuh", ".py") and Path(f).is_file()), None)
+    return read_text(found).splitlines() if found else []
 
 
 def _simulate(args: argparse.Namespace) -> None:
@@ -232,7 +275,7 @@ def _simulate(args: argparse.Namespace) -> None:
         with _watching("analysing") as say:
             workload = api.analyze(None, api.load_launch(args.launch, args.variant), machines[0], progress=say)
     else:
-        workload = api.load_workload(args.workload, alpha=args.alpha)
+        workload = _loaded(args, machines[0])
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0,
         **({"policy": args.policy} if args.policy else {}),
@@ -243,7 +286,8 @@ def _simulate(args: argparse.Namespace) -> None:
     )
     if args.trace:
         write_whole(Path(args.trace), simulation.trace(made))
-    _show(args, simulation.data(made), simulation.answer(made, machines[0], args.top))
+    parts = simulation.answer(made, machines[0], args.top)
+    _show(args, simulation.data(made, workload.code), [*parts, *simulation.source_lines(made, workload.code)])
     if args.trace and not args.json:
         print(f"trace: {args.trace}")
 
@@ -343,10 +387,12 @@ def _validate(args: argparse.Namespace) -> None:
 
 def _profile(args: argparse.Namespace) -> None:
     machine, command = api.load_machine(args.gpu), args.program[args.program[:1] == ["--"] :]
+    if (args.launch is None) == (args.workload is None):
+        raise WarplensError("name the call: --launch L.toml, or --workload W.json")
     with _watching("profiling") as say:
         found = api.profile_program(
-            command, args.launch, machine, variant=args.variant, file=args.file, kernel=args.kernel,
-            options=_options(args, ""), model=args.model, skip=args.skip, progress=say,
+            command, args.launch, machine, workload=args.workload, variant=args.variant, file=args.file,
+            kernel=args.kernel, options=_options(args, ""), model=args.model, skip=args.skip, progress=say,
         )  # fmt: skip
     _show(args, profiled.data(found), profiled.answer(found, machine))
 
@@ -354,9 +400,7 @@ def _profile(args: argparse.Namespace) -> None:
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:
     """Make the items under a progress bar on stderr, when someone is looking."""
     makers = study.reproduce(args.what, args.gpu)
-    total = sum(
-        1 for i in study.item_ids(args.gpu) if args.what is None or i == args.what or i.startswith(f"{args.what}-")
-    )
+    total = len(study.item_ids(args.gpu, args.what))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = terminal.console().__class__(stderr=True)
     items = []

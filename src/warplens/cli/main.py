@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from warplens.cli import laboratory
+from warplens.cli import laboratory, sweeps
 from warplens.errors import WarplensError
 from warplens.units import printable
 from warplens.version import __version__
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     _occupancy_command(commands)
 
     _analyze_command(commands)
-    _advise_command(commands)
+    _advise_commands(commands)
     _show_command(commands)
     _simulate_command(commands)
     models = commands.add_parser("models", help="list the models")
@@ -89,13 +89,16 @@ def parser() -> argparse.ArgumentParser:
 
     _validate_command(commands)
     _profile_command(commands)
+    sweeps.add_commands(commands)
     return top
 
 
 def _profile_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "run a program under ncu, and predict its kernel from the profiler's counts and from the emulator's"
     command = commands.add_parser("profile", help=text, description=text)
-    command.add_argument("--launch", required=True, metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--launch", metavar="L.toml", help="the call that the program makes")
+    command.add_argument("--workload", metavar="W.json", help="instead: this call, as `analyze --save` kept it (where "
+                         "there is no emulator)")  # fmt: skip
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     command.add_argument("--file", help="CUDA source, PTX or a cubin (default: what the launch file names)")
     command.add_argument("--kernel", help="which kernel, by name or a part of it")
@@ -112,6 +115,10 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id or alias (default: h200)")
     command.add_argument("--simulate", action="store_true", help="for the mixes: the simulator too (a minute or two)")
     command.add_argument("--kernels", action="store_true", help="over the measured kernels instead of the mixes")
+    command.add_argument("--tuning", nargs="*", metavar="NAME", help="tune the measured spaces (all, or these) by "
+                         "prediction, and hold the choices against the best")  # fmt: skip
+    command.add_argument("--ladders", action="store_true", help="over optimisations that were applied and timed: what "
+                         "the advisor said before, what came of it (minutes)")  # fmt: skip
     kernels = command.add_argument_group("with --kernels")
     kernels.add_argument("--models", metavar="NAME[,NAME]", help="only these (default: all; `warplens` takes minutes)")
     kernels.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
@@ -144,8 +151,9 @@ def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "predict a kernel's time from its code and a launch file, without a GPU"
     analyze = commands.add_parser("analyze", help=text, description=text)
-    analyze.add_argument("file", nargs="?", help="CUDA source, PTX or a cubin (default: what the launch file names)")
-    analyze.add_argument("--launch", required=True, metavar="L.toml", help="grid, block and arguments of the call")
+    analyze.add_argument("file", nargs="?", help="CUDA source, PTX, a cubin, Triton's file.py:kernel (default: what "
+                         "the launch file names), or a profiler's report (.ncu-rep)")  # fmt: skip
+    analyze.add_argument("--launch", metavar="L.toml", help="grid, block and arguments of the call")
     analyze.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     analyze.add_argument("--kernel", help="which kernel, by name or a part of it")
     analyze.add_argument("--gpu", default="h200", metavar="NAME[,NAME]", help="machine id, alias or file")
@@ -157,9 +165,25 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     _json(analyze)
 
 
-def _advise_command(commands: argparse._SubParsersAction[_Parser]) -> None:
-    text = "what to change in a kernel, and what each remedy would buy"
-    command = commands.add_parser("advise", help=text, description=text)
+def _advise_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
+    _kernel_command(commands, "advise", "what to change in a kernel, and what each remedy would buy")
+    text = "replace numbers of a kernel or of the GPU, and see the prediction before and after"
+    command = _kernel_command(commands, "whatif", text)
+    command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=VALUE",
+                         help="occupancy=32, machine.sms=144, machine.clock=1.5e9, machine.dram=4e12, "
+                         "shared.latency=30, launch.registers=64, line:42.conflict=1, gpu=a100")  # fmt: skip
+    command.add_argument("--model", help="a model's name (default: ours, or volkov for a hand-written workload)")
+    text = "two kernels: what changed in the code, in what it does, in the limits and in the time, and why"
+    command = commands.add_parser("diff", help=text, description=text)
+    for name in ("before", "after"):
+        command.add_argument(name, metavar=name.upper(), help="a launch file, L.toml[:VARIANT], or a saved W.json")
+    command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
+    _json(command)
+
+
+def _kernel_command(commands: argparse._SubParsersAction[_Parser], name: str, text: str) -> argparse.ArgumentParser:
+    """Add a command on one kernel: of a launch file, or saved."""
+    command = commands.add_parser(name, help=text, description=text)
     command.add_argument("file", nargs="?", help="CUDA source, PTX or a cubin, or a workload saved by `analyze --save`")
     command.add_argument("--launch", metavar="L.toml", help="grid, block and arguments of the call")
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
@@ -167,6 +191,7 @@ def _advise_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
     _compiler_options(command)
     _json(command)
+    return command
 
 
 def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -248,10 +273,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.command is None:
             top.error(
                 "name a command: analyze, advise, whatif, diff, predict, compare, occupancy, show, simulate, models, "
-                "machine, workload, reproduce, validate, profile"
+                "machine, workload, reproduce, validate, profile, sweep, tune, check"
             )
         if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
             code = laboratory.run(args)
+        elif args.command in ("sweep", "tune", "check"):
+            code = sweeps.run(args)
         else:
             from warplens.cli import commands
 

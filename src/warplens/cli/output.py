@@ -44,12 +44,19 @@ def watching(what: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on stderr, when someone is looking, a bar: how many of how many are done."""
+    """Show on stderr, when someone is looking, a bar: how many of how many are done, and the time left."""
+    with stages() as watch:
+        yield lambda done, total: watch(what, done, total)
+
+
+@contextlib.contextmanager
+def stages() -> Iterator[Callable[[str, int, int], None]]:
+    """Show the same for one thing after the other: what is being done, how many of how many."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = _stderr()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        task = progress.add_task("", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
 
 
 def _stderr() -> Console:

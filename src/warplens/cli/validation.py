@@ -8,13 +8,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from warplens import api
-from warplens.cli.output import counting, show
+from warplens.cli.output import counting, show, stages
 from warplens.errors import WarplensError
 from warplens.files import write_whole
 from warplens.machine import Machine
-from warplens.report import terminal, validation
+from warplens.report import ladders, sweeps, terminal, validation
 from warplens.study import confidence
 from warplens.study.kernel_errors import OURS
+from warplens.study.tuning import validate_tuning
+from warplens.sweep.cache import default_folder
+from warplens.sweep.engines import processes
 
 _OF_KERNELS = ("models", "html", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")
 
@@ -24,6 +27,10 @@ _ABLATED = 4  # every so many launches: each of them is predicted with each mech
 def run(args: argparse.Namespace) -> None:
     """Validate as the options say."""
     machine = api.load_machine(args.gpu)
+    if args.tuning is not None:
+        return _tuning(args, machine)
+    if args.ladders:
+        return _ladders(args, machine)
     if not args.kernels:
         for option in _OF_KERNELS:
             if getattr(args, option):
@@ -61,6 +68,22 @@ def run(args: argparse.Namespace) -> None:
         if path and not args.json:
             print(f"{what}: {path}")
     return None
+
+
+def _tuning(args: argparse.Namespace, machine: Machine) -> None:
+    with stages() as watch:
+        found = validate_tuning(
+            machine.id, args.tuning, cache=str(default_folder()), engine=processes(args.processes), watch=watch
+        )
+    show(args, {"gpu": machine.id, "tuning": found}, sweeps.tuning(found, machine))
+
+
+def _ladders(args: argparse.Namespace, machine: Machine) -> None:
+    if args.kernels:
+        raise WarplensError("--kernels and --ladders go one at a time")
+    with counting("advising") as watch:
+        found = api.climb(machine.id, watch=watch)
+    show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
 
 
 def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:

@@ -7,7 +7,7 @@ the same word share it), and the longest queue at one address (atomics).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from warplens.emulate.layout import (
     LOCAL_WINDOW,
     MISALIGNED,
     NO_PAGES,
-    NUMBER,
     OUT_OF_RANGE,
     PATTERN,
     REQUESTS,
@@ -40,27 +39,11 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.pages import PAGE_BYTES, PAGE_WORDS, locate
+from warplens.emulate.pages import BASE, BYTES, PAGE_BYTES, PAGE_WORDS, locate
 from warplens.emulate.transactions import shared_wavefronts, touch
 
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
 _ALL = np.uint32(0xFFFFFFFF)
-
-
-class Memory(NamedTuple):
-    """All that a memory instruction reaches."""
-
-    pages: Any
-    shared: Any  # words of each resident block
-    local: Any  # words of each warp, by lane
-    banks: Any  # constant banks: words, one row per bank
-    stats: Any
-    scratch: Any
-    l1: Any  # caches, and the map of touched sectors: see cache.py
-    l2: Any
-    touched: Any
-    trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
-    samples: Any  # places of some accesses, by instruction: see layout
 
 
 @compiled
@@ -156,12 +139,19 @@ def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
         stats[pc, WAVEFRONTS] += shared_wavefronts(s, mask, size)
         return FINE
     if space == ops.LOCAL:
-        start = LOCAL_BASE + place[NUMBER] * (m.local.shape[1] >> 5) * 128  # the number tells warps of the grid apart
+        start = LOCAL_BASE + w * (m.local.shape[1] >> 5) * 128  # a warp has that of the one before it in its place
         for l in range(32):
             s[ADDRESS + l] = start + ((s[ADDRESS + l] & 0xFFFFFF) >> 2) * 128 + 4 * l
         s[PATTERN] = CONTIGUOUS if s[PATTERN] == SAME and size == 4 else SCATTERED
-        _find_heads(s, mask)
-    touch(m, pc, mask, size, writes, place[SM], space == ops.LOCAL)
+        for k in range(max(1, size >> 2)):  # the words of a thread lie 128 bytes apart
+            if k:
+                stats[pc, REQUESTS] -= 1
+                for l in range(32):
+                    s[ADDRESS + l] += 128
+            _find_heads(s, mask)
+            touch(m, pc, mask, min(size, np.int64(4)), writes, place[SM], True)
+        return FINE
+    touch(m, pc, mask, size, writes, place[SM], False)
     return FINE
 
 
@@ -323,6 +313,7 @@ def _move_span(m: Any, pc: int, w: int, size: int) -> bool:
 def _places(m: Any, mask: Any, size: int, at: Any) -> int:
     """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one sector."""
     s, rest, page, known, filled = m.scratch, np.uint32(m.scratch[HEADS]), np.int64(0), np.int64(-1), np.uint32(0)
+    last = np.int64(0)  # place in the array for an access of this size
     while rest:
         first = np.int64(trailing_zeros(rest))
         rest &= rest - np.uint32(1)
@@ -334,10 +325,12 @@ def _places(m: Any, mask: Any, size: int, at: Any) -> int:
                 return failed(m, np.int64(OUT_OF_RANGE if page == -1 else NO_PAGES), first, address, size)
             s[HINT] = array
             known, filled = address >> 10, m.pages.filled[page]
+            last = m.pages.arrays[array, BASE] + m.pages.arrays[array, BYTES] - size
         for l in range(first, end):
             at[l] = np.uint32(page * PAGE_WORDS + ((s[ADDRESS + l] >> 2) & (PAGE_WORDS - 1)))
-            if s[ADDRESS + l] & (size - 1) and lane_bit(mask, l):
-                return failed(m, np.int64(MISALIGNED), l, s[ADDRESS + l], size)
+            if (s[ADDRESS + l] & (size - 1) or s[ADDRESS + l] > last) and lane_bit(mask, l):
+                wrong = np.int64(MISALIGNED if s[ADDRESS + l] & (size - 1) else OUT_OF_RANGE)
+                return failed(m, wrong, l, s[ADDRESS + l], size)
     return FINE
 
 

@@ -9,10 +9,22 @@ import numpy as np
 from warplens.emulate import ops
 from warplens.emulate.access import failed, lane_addresses, next_part, no_pages, read, space_of, write, write_part
 from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of
+from warplens.emulate.copies import copying_wavefronts, passing_sectors, passing_wavefronts
 from warplens.emulate.half import from_half, to_half
 from warplens.emulate.handlers import ACCOUNT, call, handler
 from warplens.emulate.integer_parts import lane_bit, predicate, set_predicate
-from warplens.emulate.layout import ADDRESS, FINE, MISALIGNED, NO_PAGES, REQUESTS, SLOT, USEFUL_BYTES, WAVEFRONTS
+from warplens.emulate.layout import (
+    ADDRESS,
+    FINE,
+    INTO,
+    MISALIGNED,
+    NO_PAGES,
+    REQUESTS,
+    SECTORS,
+    SLOT,
+    USEFUL_BYTES,
+    WAVEFRONTS,
+)
 from warplens.emulate.transactions import queue, shared_wavefronts
 
 
@@ -105,8 +117,10 @@ def _combine(m: Any, pc: int, w: int, mask: Any, space: int) -> int:
             write(m, space, w, slot, l, address + 4, np.uint32(made >> np.uint64(32)))
         swapped = old == value or not ins[ops.MODE]
         done |= np.uint32(swapped) << np.uint32(l)
-        if ins[ops.MODE]:  # CAST: says whether it has swapped
+        if ins[ops.MODE]:  # CAST: says whether it has swapped, in as many bits as it swaps
             R[ins[ops.D], l] = np.uint32(swapped)
+            if wide:
+                R[ins[ops.D] + 1, l] = np.uint32(0)
         elif ins[ops.OP] == ops.ATOMIC:
             R[ins[ops.D], l] = np.uint32(old & np.uint64(0xFFFFFFFF))
             if wide:
@@ -156,6 +170,7 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         if not lane_bit(mask, l):
             continue
         into = np.int64(target[l]) + ins[ops.C_ADD] + np.int64(R[ins[ops.C_XOR]][l])
+        m.scratch[INTO + l] = into
         if m.scratch[ADDRESS + l] & (size - 1) or into & (size - 1):
             return failed(m, np.int64(MISALIGNED), l, m.scratch[ADDRESS + l], size)
         for k in range(size // 4):
@@ -168,7 +183,14 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
                 write(m, np.int64(ops.SHARED), w, slot, l, into + 4 * k, word)
             if status != FINE:
                 return failed(m, status, l, m.scratch[ADDRESS + l], size)
-    return call(m.services[ACCOUNT], m, pc, w, space, mask)
+    sectors, wavefronts = m.stats[pc, SECTORS], m.stats[pc, WAVEFRONTS]
+    status = call(m.services[ACCOUNT], m, pc, w, space, mask)
+    if ins[ops.MODE]:
+        m.stats[pc, SECTORS] = sectors + passing_sectors(m.scratch, mask)
+        m.stats[pc, WAVEFRONTS] = wavefronts + passing_wavefronts(m.scratch, mask)
+    else:
+        m.stats[pc, WAVEFRONTS] = wavefronts + copying_wavefronts(m.scratch, mask, size)
+    return status
 
 
 @handler(ops.MEMORY, ops.LOAD_MATRIX, ops.STORE_MATRIX)

@@ -1,9 +1,9 @@
 """Caches as sets of lines with sectors: which sectors of an access hit, what goes on to the next level.
 
 A cache is a table of ways per set: tag, which of its four 32-byte sectors are there, which are dirty, when it was last
-used. L1 belongs to an SM, writes through and does not keep what it writes unless the line is there; L2 is one for the
-chip, keeps what is written and writes it back when the line is replaced. What passes L1 is also marked in a map of
-sectors per page, read and written apart: the footprint of what has run.
+used; the line used longest ago makes room. L1 belongs to an SM, keeps what it writes and writes it through; L2 is one
+for the chip, keeps what is written and writes it back when the line is replaced. What passes L1 is also marked in a map
+of sectors per page, read and written apart: the footprint of what has run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from warplens.emulate.layout import (
     LINE,
     LINE_SECTORS,
     LOOKUPS,
+    PAIRS,
     REGULAR,
     STRIDE,
     STRIDES,
@@ -67,21 +68,8 @@ def _bits(mask: Any) -> int:
 
 
 @compiled
-def _probe(cache: Any, which: int, line: Any, wanted: Any) -> int:
-    """Return which sectors of a line are there; nothing changes."""
-    at = _index(line, cache.shape[2])
-    for k in range(cache.shape[3] - 1):
-        if cache[TAG, which, at, k] == line:
-            return cache[PRESENT, which, at, k] & wanted
-    return 0
-
-
-@compiled
-def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool, by_chance: bool) -> int:
-    """Ask a cache for sectors of a line, keep them; return which of them were there.
-
-    A line that makes room is the one used longest ago, or one by chance.
-    """
+def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
+    """Ask a cache for sectors of a line, keep them; return which of them were there."""
     ways = cache.shape[3] - 1
     counters = cache[USED, which]
     counters[TIME, ways] += 1
@@ -95,8 +83,6 @@ def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool, by_chance
         if cache[USED, which, at, k] < when:
             way, when = k, cache[USED, which, at, k]
     if not there:
-        if by_chance and when > 0:
-            way = np.int64((np.uint64(counters[TIME, ways]) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) % ways
         counters[WRITTEN_BACK, ways] += _bits(cache[DIRTY, which, at, way])
         cache[TAG, which, at, way] = line
         cache[PRESENT, which, at, way] = 0
@@ -154,14 +140,12 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
         if l1.shape[1] > 0 and kind != ATOMIC:
-            if kind == LOAD or local:
-                hits = _keep(l1, sm % l1.shape[1], line, wanted, False, True)
-            else:
-                hits = _probe(l1, sm % l1.shape[1], line, wanted)
+            hits = _keep(l1, sm % l1.shape[1], line, wanted, False)
             stats[pc, L1_HITS] += _bits(hits)
             missing = wanted & ~hits if kind == LOAD else wanted
         if missing == 0:
             continue
+        stats[pc, PAIRS] += (missing & 3 != 0) + (missing & 12 != 0)
         stats[pc, L2_SECTORS] += _bits(missing)
         if not local:
             _mark(memory, pc, line, missing, kind)
@@ -170,10 +154,10 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
                 sectors = missing >> 2 * half & 3
                 if sectors == 0:
                     continue
-                hits = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD, False)
+                hits = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD)
                 if kind == STORE:  # a sector that is written needs not be read
                     hits = sectors
                 elif hits != sectors:
-                    _keep(l2, 0, 2 * line + half, 3, False, False)
+                    _keep(l2, 0, 2 * line + half, 3, False)
                 stats[pc, L2_HITS] += _bits(hits)
     return FINE

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.emulate import engine, layout, ops, pages
-from warplens.emulate.access import Memory
 from warplens.emulate.banks import PARAMETERS_AT, constant_banks
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
+from warplens.emulate.engine import Memory
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of, parse_fill
 from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, check_parameters
@@ -109,6 +109,7 @@ class Emulator:
             table=np.zeros(first + 1, np.int32),
             words=np.zeros((_PAGES, pages.PAGE_WORDS), np.uint32),
             filled=np.zeros(_PAGES, np.uint32),
+            slots=np.zeros(_PAGES, np.int64),
             given=np.concatenate(given) if given else np.zeros(1, np.uint8),
         )
 
@@ -127,23 +128,16 @@ class Emulator:
         count = len(self.pages.words)
         if 2 * count * pages.PAGE_BYTES > 1 << 31:
             raise WarplensError("the kernel touches more than 2 GiB of memory in the emulated blocks: emulate fewer")
-        words, filled = np.zeros((2 * count, pages.PAGE_WORDS), np.uint32), np.zeros(2 * count, np.uint32)
-        words[:count], filled[:count] = self.pages.words, self.pages.filled
-        self.pages = self.pages._replace(words=words, filled=filled)
-        touched = np.zeros((2 * count, MAP_WORDS), np.uint32)
-        touched[:count] = self.touched
-        self.touched = touched
-        marks = np.zeros((2 * count, pages.PAGE_WORDS // 32), np.uint32)
-        marks[:count] = self._marks
-        self._marks = marks
+        larger = {name: _doubled(getattr(self.pages, name)) for name in ("words", "filled", "slots")}
+        self.pages = self.pages._replace(**larger)
+        self.touched, self._marks = _doubled(self.touched), _doubled(self._marks)
 
     def forget(self) -> None:
         """Let all arrays have their first contents again."""
         used = int(self.pages.table[-1])
-        self.pages = self.pages._replace(table=np.zeros_like(self.pages.table))
-        self.pages.filled[:used] = 0
-        self.touched[:used] = 0
-        self._marks[:used] = 0
+        self.pages.table[self.pages.slots[:used]] = self.pages.table[-1] = 0
+        for pages_in_use in (self.pages.filled, self.touched, self._marks):
+            pages_in_use[:used] = 0
         self._flags[:] = 0
 
     def array(self, name: str | int) -> npt.NDArray[Any]:
@@ -300,7 +294,10 @@ class Emulator:
         """What the launch file assumes, by instruction: kind, number, place among all of them."""
         table = np.zeros((len(self.program.instructions), 3), np.int64)
         count = 0
+        lines = {x.line for x in self.program.instructions}
         for a in self.call.assumptions:
+            if a.line not in lines:
+                raise WarplensError(f"assume: no instruction of {self.program.demangled} comes from line {a.line}")
             for i, x in enumerate(self.program.instructions):
                 if x.line != a.line:
                     continue
@@ -372,6 +369,13 @@ class Emulator:
                     side = "behind the end" if address >= end else "before the start"
                     best = (gap, f"{gap:,} bytes {side} of {argument.name or 'an array'}")
         return best[1] if best else "where no array is"
+
+
+def _doubled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return so many rows again, of zeros, behind those that are there."""
+    made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
+    made[: len(rows)] = rows
+    return made
 
 
 def _array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tuple[float, float]]:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from numba import types
 
 from warplens.emulate import ops
-from warplens.emulate.access import Memory
 from warplens.emulate.bits import compiled
 from warplens.emulate.cache import Cache
 from warplens.emulate.exchange import count_bits
@@ -80,6 +79,22 @@ class State(NamedTuple):
     marks_local: Any
     assumed: Any  # per instruction: what is assumed of a branch (see layout), the number, and its place among them
     turns: Any  # [warps, assumptions] how often a warp came to a branch of which trips are assumed
+
+
+class Memory(NamedTuple):
+    """All that a memory instruction reaches."""
+
+    pages: Any
+    shared: Any  # words of each resident block
+    local: Any  # words of each warp, by lane
+    banks: Any  # constant banks: words, one row per bank
+    stats: Any
+    scratch: Any
+    l1: Any  # caches, and the map of touched sectors: see cache.py
+    l2: Any
+    touched: Any
+    trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
+    samples: Any  # places of some accesses, by instruction: see layout
 
 
 class Names(NamedTuple):

@@ -60,14 +60,14 @@ class Footprint(Struct, frozen=True):
 
 def footprints(memory: pages.Pages, touched: Map, which: int) -> list[Footprint]:
     """Return the footprint in each array of what has run since the map was cleared; `which`: READ or WRITTEN."""
+    used = np.flatnonzero(touched[: memory.table[-1], which])
+    used = used[np.argsort(memory.slots[used])]
+    slots, bits = memory.slots[used], touched[used, which : which + 1]
     made = []
     for row in memory.arrays:
         first = int(row[pages.FIRST_PAGE])
-        table = memory.table[first : first + -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)]
-        numbers = np.flatnonzero(table)
-        bits = touched[table[numbers] - 1, which : which + 1]
-        used = bits.any(axis=1)
-        made.append(Footprint(numbers[used], bits[used]))
+        low, high = np.searchsorted(slots, (first, first + -(-int(row[pages.BYTES]) // pages.PAGE_BYTES)))
+        made.append(Footprint(slots[low:high] - first, bits[low:high]))
     return made
 
 
@@ -182,7 +182,8 @@ class Reuse(Struct, frozen=True):
             made *= 1 + (extent - 1) * fresh + again
             before *= extent
         once = min(made, self.array_sectors)
-        if made <= _NEARLY_ONCE * self.array_sectors or l2.kept(room) == 1:
+        nearly = _NEARLY_ONCE ** max(1, sum(n > 1 for n in grid.shape) - 1)
+        if made <= nearly * self.array_sectors or l2.kept(room) == 1:
             return once
         own, turns = self.room(grid, l2), made / self.array_sectors
         has = l2.kept(own + (room - own) / turns)  # from one turn through the array to the next all of it passes
@@ -192,7 +193,8 @@ class Reuse(Struct, frozen=True):
         return once + (made - once) * (1 - has) if not self.scattered else max(once, made * (1 - has))
 
 
-# Footprints of neighbours meet in the middle of a line; a union that exceeds the array by less than this is the array.
+# Footprints of neighbours meet in the middle of a line; a union that exceeds the array by less than this is the array,
+# in three dimensions by less than its square: what is new along one axis has an edge along the others.
 _NEARLY_ONCE = 1.3
 # Of a cache that is asked at random for single sectors: lines are kept whole, but only what was asked for is in them.
 # data/h200/l2.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.

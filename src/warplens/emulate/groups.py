@@ -23,7 +23,7 @@ from warplens.emulate.layout import (
 )
 
 _ALL = np.uint32(0xFFFFFFFF)
-_PATIENCE = 100  # times that lanes give way before others stop waiting for them; the hardware's own was not measured
+_PATIENCE = 100  # times that lanes give way before others stop waiting for them: see docs/emulator.md
 
 
 @compiled

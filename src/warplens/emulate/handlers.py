@@ -30,9 +30,9 @@ from warplens.emulate.views import View, _make_intrinsic
 
 PAGES = View(
     "Pages", arrays=(np.int64, (0, 12)), numbers=(np.float64, (0, 2)), table=(np.int32, (0,)),
-    words=(np.uint32, (0, 256)), filled=(np.uint32, (0,)), given=(np.uint8, (0,)),
+    words=(np.uint32, (0, 256)), filled=(np.uint32, (0,)), slots=(np.int64, (0,)), given=(np.uint8, (0,)),
 )  # fmt: skip
-# All that an instruction reaches: the arrays of engine.State, engine.Names and access.Memory, and its own code.
+# All that an instruction reaches: the arrays of engine.State, engine.Names and engine.Memory, and its own code.
 MACHINE = View(
     "Machine", table=(np.int64, (0, ops.COLUMNS)), handlers=(np.int64, (0,)), services=(np.int64, (0,)),
     reads=(np.int64, (0,)), reads_at=(np.int64, (0,)), writes=(np.int64, (0,)), writes_at=(np.int64, (0,)),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-# What is counted per instruction. Of what passes L1: accesses, and those that keep a stride seen before; then the
-# number of the array touched last, and one; the line of the last one, and its last strides.
+# What is counted per instruction. Of what passes L1: pairs of sectors, as DRAM gives them; accesses, and those that
+# keep a stride seen before; then the number of the array touched last, and one; the line of the last one, and its last
+# strides.
 (EXECUTED, THREADS, REQUESTS, USEFUL_BYTES, SECTORS, LINES, WAVEFRONTS, QUEUE, L1_HITS, L2_SECTORS, L2_HITS,
- LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(16)  # fmt: skip
+ PAIRS, LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(17)  # fmt: skip
 STRIDES = 4
 STATISTICS = STRIDE + STRIDES
 
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
 # the addresses lie, for each bank of shared memory its first word and how many different ones it has to serve, and a
 # small hash table (see transactions.py): its keys, its slots, and the number of its use; the lanes (a bit each) that
-# ask for another sector than the lane before; rows of the trace.
-ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, SCRATCH = (
-    0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365,
+# ask for another sector than the lane before; rows of the trace; where in shared memory each lane copies to.
+ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, INTO, SCRATCH = (
+    0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365, 397,
 )  # fmt: skip
 SCATTERED, CONTIGUOUS, SAME = range(3)
 

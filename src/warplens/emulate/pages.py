@@ -36,6 +36,7 @@ class Pages(NamedTuple):
     table: Any
     words: Any
     filled: Any  # per page: which of its 32 sectors are filled, a bit each
+    slots: Any  # per page: its entry of the page table
     given: Any  # bytes of arrays read from files
 
 
@@ -180,6 +181,7 @@ def locate(m: Any, address: Any, size: Any, hint: int) -> Any:
             return np.int64(-2), np.int64(0), array
         pages.table[-1] = page + 1
         pages.table[slot] = page + 1
+        pages.slots[page] = slot
     first, last = np.uint32((offset >> 5) & 31), np.uint32(((offset + size - 1) >> 5) & 31)
     wanted = np.uint32((np.uint32(0xFFFFFFFF) >> np.uint32(np.uint32(31) - last + first)) << first)
     missing = np.uint32(wanted & np.uint32(pages.filled[page] ^ np.uint32(0xFFFFFFFF)))

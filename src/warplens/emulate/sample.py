@@ -16,7 +16,7 @@ _STEPS = 1.2207440846057596 ** -np.arange(1.0, 4.0)
 
 
 def shifts(count: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Return by how much each of so many sequences is shifted: on each axis one of them by chance in each part of it.
+    """Return by how much each of so many pairs of sequences is shifted: on each axis one by chance in each part of it.
 
     All by the same chance would meet the same phase of what repeats every so many blocks, and not know their error.
     """
@@ -55,9 +55,11 @@ class Stratum(Struct, frozen=True):
         z, y, x = (range(l, h + 1) for l, h in zip(reversed(self.low), reversed(self.high), strict=True))
         return [(i, j, k) for k, j, i in product(z, y, x)]
 
-    def spread(self, k: int, shift: npt.NDArray[np.float64]) -> Shape:
-        """Return the k-th of a sequence of blocks that fill the stratum evenly, shifted around by chance."""
+    def spread(self, k: int, shift: npt.NDArray[np.float64], mirrored: bool = False) -> Shape:
+        """Return the k-th of a sequence of blocks that fill the stratum evenly, shifted around, or mirrored too."""
         at = (shift + k * _STEPS) % 1
+        if mirrored:
+            at = np.nextafter(1.0, 0.0) - at
         x, y, z = (l + int(u * (h - l + 1)) for l, h, u in zip(self.low, self.high, at, strict=True))
         return x, y, z
 
@@ -87,18 +89,24 @@ def place(block: int, shape: Shape) -> Shape:
     return block % shape[0], block // shape[0] % shape[1], block // (shape[0] * shape[1])
 
 
+def moved(place: Shape, axis: int, to: int) -> Shape:
+    """Return a place with another one on an axis."""
+    x, y, z = (to if a == axis else p for a, p in enumerate(place))
+    return x, y, z
+
+
 class Sample(Struct):
     """What was seen of one stratum: blocks that were chosen for their place, and blocks drawn by chance.
 
-    Drawn blocks come in several sequences, each of which fills the stratum evenly: their means differ by the error of
-    such a sequence, which is smaller than that of blocks at random where neighbours are alike.
+    Drawn blocks come in several pairs of sequences, each of which fills the stratum evenly, one as the other's mirror:
+    the means of pairs differ by their error, which is smaller than that of blocks at random where neighbours are alike.
     """
 
     stratum: Stratum
     chosen: dict[int, Counts] = {}
     drawn: set[int] = set()
-    draws: int = 0  # of each sequence
-    sums: Counts = np.zeros(0)  # of each sequence
+    draws: int = 0  # of each pair
+    sums: Counts = np.zeros(0)  # of each pair
     whole: Counts | None = None  # of all blocks, where all of them ran
 
     @property
@@ -107,7 +115,7 @@ class Sample(Struct):
         return self.stratum.size if self.whole is not None else len(self.chosen.keys() | self.drawn)
 
     def add(self, sums: Counts, blocks: set[int], draws: int) -> None:
-        """Add so many draws of each sequence: the sums over them, and which blocks they were."""
+        """Add so many draws of each pair of sequences: the sums over them, and which blocks they were."""
         self.sums = self.sums + sums if self.draws else sums
         self.drawn |= blocks
         self.draws += draws

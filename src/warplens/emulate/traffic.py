@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -13,8 +15,11 @@ from warplens.kernel.profile import Traffic
 from warplens.kernel.program import Program
 
 _STORES = ("STG", "ST", "STL")
+_LOCAL = ("LDL", "STL")
+_WORDS = 8  # of a sector
 _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _SCATTERED = 0.5  # of the accesses follow no stride
+_APART = 1.3  # times the array: what blocks in flight touch of it, if each has its own part
 
 
 class Seen(Struct, frozen=True):
@@ -39,6 +44,8 @@ class _Array(Struct, frozen=True):
     writes: Reuse
     asked_reads: float
     asked_writes: float
+    asked_together: float  # of the sectors that DRAM gives at once, how many an access asks for
+    bytes_written: float  # by threads
     refetched: float
     read_alone: float
     written_alone: float
@@ -64,9 +71,33 @@ def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen,
             written = max(0.0, written - left * a.writes.union(seen.grid))
         else:  # L2 has what the same call left there before
             fetched, written = fetched * (1 - l2.kept(room)), written * (1 - l2.kept(room))
-        missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
-        made.append(_traffic(name, a, seen.grid, fetched, missed, written))
-    return made
+        made.append(_traffic(name, a, seen.grid, (fetched, written, _filled(a, written)), l2))
+    read, written = (SECTOR_BYTES * float(seen.total[kinds == x, layout.L2_SECTORS].sum()) for x in _LOCAL)
+    return [*made, _local(read, written, l2)] if read or written else made
+
+
+def _filled(a: _Array, written: float) -> float:
+    """Sectors read from DRAM because they leave L2 half written: not all of their words came while they were there."""
+    if not a.writes.scattered or a.reads.sectors or not written:
+        return 0.0
+    there = min(1.0, a.bytes_written / SECTOR_BYTES / written)  # the share of their words
+    return written * (1 - there**_WORDS)
+
+
+def _lookups(a: _Array, grid: Grid, fetched: float, missed: float, l2: L2) -> tuple[float, float]:
+    """Sectors that the parts of L2 look up for loads, and of them those that are not there, as counters have it.
+
+    A part that does not own what its SMs ask for asks the owner for all that DRAM gives at once, and keeps it. Found so
+    in data/h200/l2.json.gz: 1.5 lookups per sector that one SM reads, 2 per sector alone; of 8 MiB that are gathered
+    again and again, 1.25 misses per sector.
+    """
+    blocks = math.prod(grid.shape)  # one that stands for all, where the whole grid ran
+    touches = min(a.asked_reads, a.reads.sectors * blocks if blocks > 1 else math.inf)
+    readers = max(1.0, touches / max(1.0, a.reads.union(grid), missed))
+    elsewhere = (l2.parts - 1) * (1 - (1 - 1 / l2.parts) ** readers)  # parts that ask the owner
+    first = fetched * a.asked_together * (1 / l2.parts + elsewhere)
+    missed_by_sms = min(a.asked_reads, first)
+    return a.asked_reads + fetched * elsewhere, missed_by_sms + fetched * (1 - 1 / l2.parts)
 
 
 def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -> _Array:
@@ -79,18 +110,32 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
         for how in (How(False, l2.group), How(False), How(True))
     )
     refetched = 1.0
-    if seen.together is not None and not reads.shared:
+    apart = not reads.shared and reads.sectors * seen.grid.in_flight <= _APART * reads.array_sectors
+    if seen.together is not None and apart:
         loads = (resident[:, layout.ARRAY] == k + 1) & ~stores
         missed = float((resident[loads, layout.L2_SECTORS] - resident[loads, layout.L2_HITS]).sum())
         refetched = max(1.0, missed / max(1, seen.together.of(k, How(False)).sectors))
+    together = _asked_together(resident[here & ~stores]) if loose else plain.sectors / max(1e-9, reads.sectors)
     return _Array(
         reads, plain.sectors, writes,
-        float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()), refetched,
-        alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)), _passes(total[here & atomics]),
+        float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
+        together, float(total[here & stores, layout.USEFUL_BYTES].sum()),
+        refetched, alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)),
+        _passes(total[here & atomics]),
     )  # fmt: skip
 
 
-def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, written: float) -> Traffic:
+def _asked_together(loads: Counts) -> float:
+    """The share of a pair of sectors for which an access asks L2, on average, where it asks for any of it."""
+    pairs = loads[:, layout.PAIRS].sum()
+    return float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2 if pairs else 1.0
+
+
+def _traffic(name: str, a: _Array, grid: Grid, moved: tuple[float, float, float], l2: L2) -> Traffic:
+    """The traffic of an array, of which so many sectors are fetched, written, and filled when they are written."""
+    fetched, written, filled = moved
+    missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
+    lookups, not_found = _lookups(a, grid, fetched, missed, l2)
     return Traffic(
         name=name,
         read_footprint_bytes=float(a.reads.union(grid) * SECTOR_BYTES),
@@ -98,8 +143,11 @@ def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, wr
         l2_read_bytes=float(a.asked_reads * SECTOR_BYTES),
         l2_written_bytes=float(a.asked_writes * SECTOR_BYTES),
         l2_missed_bytes=float(missed * SECTOR_BYTES),
+        l2_lookup_bytes=float((lookups + a.asked_writes * (2 - 1 / l2.parts) + filled) * SECTOR_BYTES),
+        l2_lookup_missed_bytes=float((not_found + filled) * SECTOR_BYTES),
         dram_read_bytes=float(fetched * SECTOR_BYTES),
         dram_written_bytes=float(written * SECTOR_BYTES),
+        dram_filled_bytes=float(filled * SECTOR_BYTES),
         read_alone=a.read_alone,
         written_alone=a.written_alone,
         atomic_passes=a.atomic_passes,
@@ -109,6 +157,12 @@ def _traffic(name: str, a: _Array, grid: Grid, fetched: float, missed: float, wr
 def _passes(atomics: Counts) -> float:
     """Return the turns of L2 for atomics: a sector each, and again for each further thread in the longest queue."""
     return float((atomics[:, layout.L2_SECTORS] + atomics[:, layout.QUEUE] - atomics[:, layout.REQUESTS]).sum())
+
+
+def _local(read: float, written: float, l2: L2) -> Traffic:
+    """Local memory beyond L1, in bytes: taken to be in L2, from where each warp has what the one before it left."""
+    lookups = read * (2 - 1 / l2.parts) + written * (2 - 1 / l2.parts)
+    return Traffic(name="local memory", l2_read_bytes=read, l2_written_bytes=written, l2_lookup_bytes=lookups)
 
 
 def spread_hits(program: Program, total: Counts, traffic: list[Traffic]) -> None:

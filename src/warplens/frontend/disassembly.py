@@ -28,7 +28,7 @@ _PAIR = re.compile(
     r"^ +/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*); +/\* 0x([0-9a-f]{16}) \*/\n +/\* 0x([0-9a-f]{16}) \*/\n", re.M
 )
 # Any other row: what it begins with, an offset, a source line, or a label.
-_ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)|([\w.$]+):(?=\s|$))')
+_ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)( inlined)?|([\w.$]+):(?=\s|$))')
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
@@ -125,13 +125,14 @@ class _Reader:
         self.pending: list[str] = []
         self.files: dict[int, str] = {}
         self._line: int | None = None
+        self._calls: list[tuple[str, int]] = []  # where the code of a row is from, innermost first
         self._last = -1
         self._waits = False  # for the upper word, in the next row
 
     def read(self, row: str) -> bool:
         """Take in a row; return whether it belongs to the section."""
         found = _ROW.match(row)
-        offset, file, line, label = found.groups() if found else (None, None, None, None)
+        offset, file, line, inlined, label = found.groups() if found else (None, None, None, None, None)
         if found and label:
             self.pending.append(label)
             found = _OFFSET.match(row, found.end())
@@ -144,8 +145,11 @@ class _Reader:
             self.rows[-1] = (*self.rows[-1][:4], word.group(1))
             self._waits = False
         elif line:
-            self._line = int(line[:9])
-            self.files[self._line] = file or ""
+            self._calls.append((file or "", int(line[:9])))
+            if not inlined:  # the outermost: of its calls, the innermost in the same file
+                self._line = next(number for name, number in self._calls if name == file)
+                self.files[self._line] = file or ""
+                self._calls.clear()
         return bool(label or line or word)
 
     def _instruction(self, offset: int, row: str) -> None:

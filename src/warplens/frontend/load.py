@@ -2,6 +2,7 @@
 
 .cu, .cuh, .ptx   compiled (`warplens.frontend.compile`)
 .sass, .txt       a listing: of a disassembler, with its control codes if it has the machine words, or of a paper
+.py               Triton, for a launch (`warplens.frontend.triton`)
 anything else     a cubin, or a program, library, object or fat binary with cubins in it
 """
 
@@ -22,6 +23,8 @@ from warplens.frontend.disassembly import Function, parse_bare, parse_disassembl
 from warplens.frontend.fatbinary import cubins_in
 from warplens.frontend.linking import link
 from warplens.frontend.names import choose, demangle, demangled
+from warplens.frontend.triton import compile_kernel, split_name
+from warplens.kernel.launch import KernelCall
 from warplens.kernel.program import Program
 
 # What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
@@ -35,6 +38,11 @@ class Kernel(Struct, frozen=True):
     arch: str
     place: Cubin | Function
     tools: list[str] = []
+
+
+def is_source(path: str | Path) -> bool:
+    """Whether a file is compiled, for an architecture that may be chosen."""
+    return Path(split_name(str(path))[0]).suffix in (".cu", ".cuh", ".ptx", ".py")
 
 
 def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
@@ -52,6 +60,25 @@ def load_program(path: str | Path, kernel: str | None = None, options: Options |
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
     return _disassembled(chosen, str(path)) if isinstance(chosen.place, Cubin) else _assembled(chosen.place, str(path))
+
+
+def load_call(
+    file: str | Path, kernel: str | None, call: KernelCall, options: Options | None = None
+) -> tuple[Program, KernelCall]:
+    """Load the kernel of a launch, and the call as the GPU gets it: of Triton kernels, the compiler says that."""
+    name, named = split_name(str(file))
+    if Path(name).suffix != ".py":
+        return load_program(file, kernel or call.kernel, options), call
+    made = compile_kernel(Path(name), named or kernel or call.kernel, call, (options or Options()).arch)
+    return program_in(made.cubin, made.name, Path(name), [made.tool]), made.call
+
+
+def program_in(cubin: bytes, kernel: str, path: Path, tools: list[str] | None = None) -> Program:
+    """Load one kernel, by its mangled name, of a cubin that came from a file."""
+    found = next((k for k in _in_cubin(cubin, path, tools) if k.name == kernel), None)
+    if found is None:
+        raise FileError(f"{path}: no kernel {kernel!r} in its machine code")
+    return _disassembled(found, str(path))
 
 
 def load_programs(path: str | Path) -> dict[str, Program]:
@@ -76,6 +103,8 @@ def _kernels(path: Path, options: Options) -> list[Kernel]:
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
             out, tools = compile_file(path, options, Path(folder))
             return _in_cubin(read_bytes(out), path, tools)
+    if split_name(str(path))[0].endswith(".py"):
+        raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch")
     data = read_bytes(path)
     if is_cubin(data):
         return _in_cubin(data, path)
@@ -118,7 +147,8 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
         try:
-            arguments = ["-c", "-g", "-hex", *only, str(file)]
+            lines = "-gi" if b".py\0" in cubin.elf else "-g"  # of Python's, where a function was called from
+            arguments = ["-c", lines, "-hex", *only, str(file)]
             text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None

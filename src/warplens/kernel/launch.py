@@ -18,6 +18,7 @@
     arg.n = 1024                 # an argument by its name
     arg.x.count = 1024
 
+A Triton kernel's has `num_warps` in the place of `block`, and its compile-time constants in a table [constexpr].
 Nothing in a launch file is evaluated as code; `fill` is one of the functions of `warplens.kernel.contents`.
 """
 
@@ -38,6 +39,7 @@ SCALAR_BYTES = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
 }  # fmt: skip
 _INTEGERS = {name: (name[0] == "i", 8 * size) for name, size in SCALAR_BYTES.items() if name[0] in "iu"}
+_LARGEST_MEMORY = 1 << 40
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 Extent = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -99,13 +101,16 @@ class KernelCall(_Part, frozen=True, kw_only=True):
     format: Literal[1] = 1
     kernel: str | None = None
     grid: Shape
-    block: Shape
+    block: Shape | None = None
     dynamic_shared_bytes: Annotated[int, Meta(ge=0, le=1 << 24)] = 0
     l2: Literal["warm", "cold"] = "warm"
     file: str | None = None
     defines: list[str] = []
     fast_math: bool = False
     register_limit: Annotated[int, Meta(ge=16, le=255)] | None = None
+    num_warps: Literal[1, 2, 4, 8, 16, 32] | None = None
+    num_stages: Annotated[int, Meta(ge=1, le=16)] | None = None
+    constexpr: dict[str, bool | int | float | str | None] = {}
     source: str = ""
     notes: list[str] = []
     arguments: list[Argument] = field(default_factory=list, name="arg")
@@ -120,8 +125,8 @@ class KernelCall(_Part, frozen=True, kw_only=True):
 
     @property
     def block_shape(self) -> tuple[int, int, int]:
-        """Threads of a block in x, y and z."""
-        return _three(self.block)
+        """Threads of a block in x, y and z; a Triton kernel's compiler may add warps of its own to them."""
+        return _three(self.block if self.block is not None else 32 * (self.num_warps or 0))
 
     @property
     def blocks(self) -> int:
@@ -169,7 +174,10 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
     """Return the tree with the keys of a variant replaced; arguments are replaced by name."""
     if not isinstance(changes, dict):
         raise FileError(f"{where}: must be a table")
-    made = {**tree, **{key: value for key, value in changes.items() if key != "arg"}}
+    made = {**tree, **{key: value for key, value in changes.items() if key not in ("arg", "constexpr")}}
+    constants = tree.get("constexpr", {}), changes.get("constexpr", {})
+    if all(isinstance(table, dict) for table in constants) and any(constants):
+        made["constexpr"] = constants[0] | constants[1]
     by_name = changes.get("arg", {})
     if not isinstance(by_name, dict):
         raise FileError(f"{where}.arg: must be a table of arguments by name, as in arg.n = 1024")
@@ -184,13 +192,26 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
 
 def _check(call: KernelCall, file: str) -> None:
     """Check what the types cannot say."""
+    if call.block is None and call.num_warps is None:
+        raise FileError(f"{file}: block: missing")
+    if call.block is not None and call.num_warps is not None:
+        raise FileError(f"{file}: block: a Triton kernel's follows from num_warps")
     if call.threads_per_block > 1024:
         raise FileError(f"{file}: block: {call.threads_per_block} threads; a block has at most 1024")
+    if call.block_shape[2] > 64:
+        raise FileError(f"{file}: block: {call.block_shape[2]} threads in z; a block has at most 64 there")
     for extent, most, axis in zip(call.grid_shape, _LARGEST_GRID, "xyz", strict=True):
         if extent > most:
             raise FileError(f"{file}: grid: {extent} blocks in {axis}; a grid has at most {most} there")
     for i, argument in enumerate(call.arguments):
         _check_argument(argument, f"{file}: arg.{argument.name or i}")
+    for assumption in call.assumptions:
+        beliefs = (assumption.taken_fraction, assumption.trips, assumption.bytes_apart)
+        if sum(belief is not None for belief in beliefs) != 1:
+            raise FileError(f"{file}: assume of line {assumption.line}: one of taken_fraction, trips, bytes_apart")
+    size = sum((a.count or 0) * SCALAR_BYTES[a.element] for a in call.arguments if a.is_pointer)
+    if size > _LARGEST_MEMORY:
+        raise FileError(f"{file}: arg: arrays of {size:,} bytes; no GPU has more than {_LARGEST_MEMORY:,}")
 
 
 def _check_argument(argument: Argument, where: str) -> None:
@@ -222,7 +243,7 @@ def _check_argument(argument: Argument, where: str) -> None:
 def _check_integer(value: float | int, kind: str, where: str) -> None:
     signed, bits = _INTEGERS[kind]
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    if value != int(value) or not low <= value <= high:
+    if not low <= value <= high or value != int(value):  # in this order: int() of nan and inf fails
         raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
 
 
@@ -231,7 +252,8 @@ def check_parameters(
 ) -> list[int]:
     """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit.
 
-    `places` has offset and size of each parameter where the compiler recorded them: a structure may be aligned.
+    `places` has offset and size of each parameter where the compiler recorded them: a structure may be aligned, and
+    its members may be given as arguments of their own.
     """
     if [size for _, size in places] == [a.size_bytes for a in call.arguments]:
         return [offset for offset, _ in places]
@@ -245,6 +267,14 @@ def check_parameters(
             f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
             f"({len(call.arguments)} arguments: {', '.join(a.type for a in call.arguments) or 'none'})"
         )
+    for i, (argument, first) in enumerate(zip(call.arguments, offsets, strict=True)):
+        inside = [o <= first and first + argument.size_bytes <= o + size for o, size in places]
+        if places and not any(inside):
+            wanted = next((f": there is one of {size} bytes" for o, size in places if o == first), "")
+            raise WarplensError(
+                f"{kernel}: arg.{argument.name or i} ({argument.type}, {argument.size_bytes} bytes) does not fit the "
+                f"parameter at its place{wanted}"
+            )
     return offsets
 
 

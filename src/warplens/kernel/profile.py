@@ -61,6 +61,9 @@ class Path(_Part, frozen=True):
 class Traffic(_Part, frozen=True, kw_only=True):
     """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file.
 
+    `l2_lookup_bytes`, `l2_lookup_missed_bytes`: what a profiler counts, where an L2 in parts copies what is read to the
+    parts whose SMs read it, and passes on what is written to the part that keeps it. `dram_filled_bytes`: read because
+    sectors leave L2 half written; not among `dram_read_bytes`, as it is part of what such a store costs.
     `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
     `atomic_passes`: turns of L2 for atomics: one per sector, and one for each further thread at the same word.
     """
@@ -71,8 +74,11 @@ class Traffic(_Part, frozen=True, kw_only=True):
     l2_read_bytes: float = 0
     l2_written_bytes: float = 0
     l2_missed_bytes: float = 0
+    l2_lookup_bytes: float = 0
+    l2_lookup_missed_bytes: float = 0
     dram_read_bytes: float = 0
     dram_written_bytes: float = 0
+    dram_filled_bytes: float = 0
     read_alone: Share = 0
     written_alone: Share = 0
     atomic_passes: float = 0
@@ -123,6 +129,11 @@ class Profile(_Part, frozen=True, kw_only=True):
         return sum(t.dram_written_bytes for t in self.traffic)
 
     @property
+    def dram_filled_bytes(self) -> float:
+        """Bytes that are read from DRAM because sectors leave L2 half written."""
+        return sum(t.dram_filled_bytes for t in self.traffic)
+
+    @property
     def l1_hit_share(self) -> float:
         """Share of sectors of global and local accesses found in L1."""
         sectors = self.total("sectors")
@@ -133,3 +144,9 @@ class Profile(_Part, frozen=True, kw_only=True):
         """Share of sectors asked of L2 and found there."""
         sectors = self.total("l2_sectors")
         return self.total("l2_hit_sectors") / sectors if sectors else 0.0
+
+    @property
+    def l2_counted_hit_share(self) -> float:
+        """The same as a profiler counts it (lts__t_sector_hit_rate), where L2 has parts that ask one another."""
+        lookups = sum(t.l2_lookup_bytes for t in self.traffic)
+        return 1 - sum(t.l2_lookup_missed_bytes for t in self.traffic) / lookups if lookups else 0.0

@@ -54,7 +54,7 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tupl
 
 
 def lone_warp_cycles(code: list[Instruction], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
-    """Return the cycles of a lone warp along a way, with a latency given for the result of each instruction."""
+    """Return the cycles of a lone warp along a way; each position's result has a latency of its own."""
     alone = _alone(code, way, machine, latencies)
     ends = [*alone.issue_cycles[1:], alone.end_cycle]
     return sum(w * (end - start) for w, start, end in zip(way.weights, alone.issue_cycles, ends, strict=True))
@@ -62,4 +62,4 @@ def lone_warp_cycles(code: list[Instruction], way: Walk, machine: Machine, laten
 
 def _alone(code: list[Instruction], way: Walk, machine: Machine, latencies: Sequence[float]) -> LoneWarp:
     run = [code[i] for i in way.code]
-    return issue_alone(run, machine, taken=way.taken, latencies=[latencies[i] for i in way.code])
+    return issue_alone(run, machine, taken=way.taken, latencies=latencies)

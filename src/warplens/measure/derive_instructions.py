@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from warplens.measure import tensor
 from warplens.measure.chains import UNIFORM
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.operations import OPERATIONS, PAIRS
-from warplens.measure.samples import Reading, Samples, links_per_cycle, per_link, unevenness
+from warplens.measure.samples import Point, Reading, Samples, links_per_cycle, per_link, unevenness
 
 _SCHEDULERS, _LANES = 4, 32
+_GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
 _ALIKE, _QUITE_ALIKE = 1.25, 1.06  # rate of the fastest warp over that of the slowest: for curves, for peaks
 _UNEVEN_BIAS = 0.04  # how much too high a rate may be where warps are served unequally
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
@@ -227,6 +229,15 @@ def matrices(samples: Samples) -> Iterator[Number]:
                 key, how = f"tensor.group_{group.name}_{columns}", f"wgmma, 64 by {columns}: {warps} warps per SM"
                 each = 2 * 64 * columns * group.k / _SCHEDULERS
                 yield from number(f"{key}.peak_flops_per_cycle_per_sm", top_of, entry, how, each)
+                alone = samples.one(entry, _behind_links, warps=_SCHEDULERS)
+                how = "four warps: a trip of N links twice less one of 2N, less the loop around it"
+                yield from number(f"{key}.latency_cycles", alone, entry, how)
+
+
+def _behind_links(point: Point, values: dict[str, Any]) -> float:
+    """Return what a wait for a group of products takes beyond the products themselves."""
+    trip: float = (2 * values["span_cycles_n"] - values["span_cycles_2n"]) / point["trips"]
+    return trip - _GROUP_LOOP_CYCLES
 
 
 STEPS = (operations, classes, ways, shared_memory, shared_atomics, tables, matrices)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from warplens.errors import WarplensError
 
+Shape = int | tuple[int, int, int]
 OLDEST = (7, 5)  # what the compilers of today still make code for
 _ATTRIBUTES = {
     "threads_per_block_max": 1, "shared_per_block_bytes": 8, "constant_bytes": 9, "warp_size": 10, "clock_khz": 13,
@@ -274,12 +275,13 @@ class Gpu:
         self.driver.call("cuMemcpyDtoD_v2", ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size))
 
     def launch(
-        self, function: ctypes.c_void_p, blocks: int, threads: int, shared: int, arguments: Sequence[Any]
+        self, function: ctypes.c_void_p, blocks: Shape, threads: Shape, shared: int, arguments: Sequence[Any]
     ) -> None:
-        """Launch a kernel with ctypes values for arguments; does not wait."""
+        """Launch a kernel with ctypes values for arguments; does not wait. Blocks and threads may be in x, y, z."""
         pointers = [ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in arguments]
         array = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
-        shape = [ctypes.c_uint(n) for n in (blocks, 1, 1, threads, 1, 1)]
+        extents = [(n, 1, 1) if isinstance(n, int) else n for n in (blocks, threads)]
+        shape = [ctypes.c_uint(n) for extent in extents for n in extent]
         self.driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), None, array, None)
 
     def mark(self, which: int) -> None:

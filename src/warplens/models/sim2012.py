@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.kernel import Number, Workload
 from warplens.machine import Machine
@@ -126,10 +127,22 @@ def memory_cost(
     return MemoryCost(amat, cwp, bw_per_warp, mwp_peak_bw, cap, mwp, mwp_cp, itmlp, t_mem)
 
 
-def predict(workload: Workload, machine: Machine, residency: Residency, *, departure: bool = True) -> Prediction:
-    """Predict T_exec and the benefits; `departure=False` drops the cap that Delta puts on MWP."""
+def predict(
+    workload: Workload,
+    machine: Machine,
+    residency: Residency,
+    *,
+    departure: bool = True,
+    gamma: float | None = None,
+) -> Prediction:
+    """Predict T_exec and the benefits; `departure=False` drops the cap that Delta puts on MWP.
+
+    `gamma` replaces the paper's 64 where the machine file has no [sim] section of its own.
+    """
     model = "sim2012" if departure else "sim2012-no-departure"
     p = parameters(machine, model)
+    if gamma is not None and machine.sim is None:
+        p = replace(p, gamma=gamma)
     counts = workload.executed()
     sfu_insts = counts.get("sfu", 0.0)
     k = Counts(

@@ -20,11 +20,10 @@ from msgspec import Struct
 
 from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Number, Workload
-from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
-from warplens.kernel.walk import Walk, lone_warp_cycles, walk
 from warplens.machine import Machine
-from warplens.models.limits import SECTOR_BYTES, atomic_cycles, dram_cycles, l2_cycles, unit_cycles
+from warplens.models.levels import Levels, Load, latency_bound
+from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
 from warplens.simulate.from_program import from_program
@@ -32,7 +31,6 @@ from warplens.simulate.simulation import Simulation, simulate
 from warplens.simulate.units import units
 
 NAME = "warplens"
-_ROUNDS = 12  # of the fixed point
 
 
 def predict(workload: Workload, machine: Machine, residency: Residency, *, simulated: bool = True) -> Prediction:
@@ -55,7 +53,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}
     slowest = max([*busy.values(), *chip.values()])
-    latency, levels = _latency_bound(workload, profile, machine, spread.rounds * slower, slowest)
+    load = Load(chip["dram bandwidth"], chip["l2 bandwidth"], slowest, made)
+    latency, levels = latency_bound(workload.code, profile, load, spread.rounds * slower)
     terms = {
         "warp latency": Term(latency / spread.rounds / slower, "cycles", "alone on an SM"),
         "rounds": Term(spread.rounds),
@@ -63,7 +62,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         "l2 latency": Term(levels.l2, "cycles", "under load"),
     }
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
-    cycles = max(slowest, latency)
+    warps = min(float(residency.warps_per_sm), blocks * profile.warps_per_block / min(sms, blocks))
+    cycles = max(*chip.values(), together(latency, max(busy.values()), warps / machine.sm.schedulers))
     notes: list[str] = []
     start = start_cycles(machine, min(blocks, sms * resident))
     most = max(limits, key=lambda name: float(limits[name]))
@@ -110,6 +110,18 @@ def _stack(run: Simulation, profile: Profile, levels: Levels, cycles: float) -> 
         for part, of_it in [(_STALLS[reason], 1.0)] if reason in _STALLS else levels.shares(profile):
             made[part] = made.get(part, 0.0) + share * of_it * cycles
     return made
+
+
+def together(latency: float, units: float, warps: float) -> float:
+    """Return the cycles of warps that both wait and take turns at a unit, so many of them per scheduler.
+
+    A warp alone never finds the unit busy: the longer time counts. Of many, some come to it at once and it idles at
+    other times: where both times are equal, the sum of their squares is what the simulator comes to.
+    """
+    power = 1 + 2 / (warps - 1) if warps > 1 else math.inf
+    power = max(2.0, power)
+    most = max(latency, units)
+    return most * ((latency / most) ** power + (units / most) ** power) ** (1 / power) if most else 0.0
 
 
 _MATRIX_SHARE = 0.1  # of the time: from here on the tensor cores draw the power that lowers the clock
@@ -168,89 +180,3 @@ def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
     rounds = blocks / (sms * resident) + tail
     uneven = 1 + (float(per_sm.max()) / (count / sms) - 1) * count / blocks
     return Schedule(rounds, uneven, rounds / alike.rounds)
-
-
-def _latency_bound(
-    workload: Workload, profile: Profile, machine: Machine, rounds: float, slowest: float
-) -> tuple[float, Levels]:
-    """Return the cycles of all rounds of blocks if each takes what its longest warp takes alone, and the latencies.
-
-    Latencies grow with the traffic, which is the slower the longer they are: a fixed point.
-    """
-    ways = [(walk(path), path.warps) for path in profile.paths]
-    between = machine.sm.block_replacement_cycles or 0.0
-    between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
-    cycles = slowest
-    for _ in range(_ROUNDS):
-        levels = Levels.under_load(profile, machine, cycles)
-        latency = rounds * (warp_cycles(workload.code, profile, ways, machine, levels) + between)
-        new = max(slowest, latency)
-        if abs(new - cycles) < 1e-3 * cycles:
-            break
-        cycles = 0.5 * (cycles + new)
-    return latency, levels
-
-
-class Levels(Struct, frozen=True):
-    """Latencies of the levels of memory, in cycles, under a load."""
-
-    l1: float
-    l2: float
-    dram: float
-
-    @staticmethod
-    def under_load(profile: Profile, machine: Machine, cycles: float) -> Levels:
-        """Return the latencies when the grid's traffic takes so many cycles."""
-        seconds = cycles / machine.chip.clock_hz
-        dram = machine.timing("load").latency_cycles or 0.0
-        if machine.contention is not None:
-            c = machine.contention
-            x = min(0.98 * c.c_bytes_per_second, (profile.dram_read_bytes + profile.dram_written_bytes) / seconds)
-            dram = max(dram, c.a_cycles + c.b_cycles * x / (c.c_bytes_per_second - x))
-        l2 = machine.cache.l2_latency_cycles or dram
-        if machine.contention_l2 is not None:
-            c = machine.contention_l2
-            x = min(0.98 * c.c_bytes_per_second, SECTOR_BYTES * profile.total("l2_sectors") / seconds)
-            l2 = max(l2, c.a_cycles + c.b_cycles * x / (c.c_bytes_per_second - x))
-        return Levels(machine.cache.l1_latency_cycles or l2, l2, dram)
-
-    def shares(self, profile: Profile) -> list[tuple[str, float]]:
-        """Return how the time that is waited for memory falls to its levels: sectors by where they are found."""
-        asked, found = profile.total("l2_sectors"), profile.total("l2_hit_sectors")
-        times = {"l1": profile.total("l1_hit_sectors") * self.l1, "l2": found * self.l2,
-                 "dram": (asked - found) * self.dram}  # fmt: skip
-        total = sum(times.values())
-        return [(level, time / total) for level, time in times.items()] if total else [("dram", 1.0)]
-
-
-def warp_cycles(
-    code: list[Instruction], profile: Profile, ways: list[tuple[Walk, int]], machine: Machine, levels: Levels
-) -> float:
-    """Return what a warp alone takes: the mean over the ways of warps, scaled to the mean warp's instructions."""
-    latencies = [_latency(x, i, profile, machine, levels) for i, x in enumerate(code)]
-    chosen = sorted(ways, key=lambda w: -w[1])[:4]
-    total = sum(n for _, n in chosen)
-    cycles = sum(n * lone_warp_cycles(code, way, machine, latencies) for way, n in chosen)
-    counted = sum(n * sum(way.weights) for way, n in chosen)
-    if profile.heaviest:
-        return max(lone_warp_cycles(code, way, machine, latencies) for way, _ in chosen)
-    mean = profile.total("executed") / (profile.grid_blocks * profile.warps_per_block)
-    return cycles / total * mean / max(1.0, counted / total)
-
-
-def _latency(x: Instruction, i: int, profile: Profile, machine: Machine, levels: Levels) -> float:
-    """Return the latency of an instruction's result: of an access by how often it passes L1 and L2."""
-    timing = machine.timing(x.kind).latency_cycles or 0.0
-    requests = profile.counts["requests"][i]
-    if not requests:
-        return timing
-    if x.kind not in ("load", "store") and profile.counts["wavefronts"][i]:
-        more = profile.counts["wavefronts"][i] / requests - 1
-        conflict = machine.shared_memory.conflict_cycles if machine.shared_memory else None
-        return timing + (conflict or 2.0) * max(0.0, more)
-    if x.kind not in ("load", "store"):
-        return timing
-    beyond = min(1.0, profile.counts["l2_sectors"][i] / requests)
-    missed = profile.counts["l2_sectors"][i] - profile.counts["l2_hit_sectors"][i]
-    far = min(beyond, missed / requests)
-    return (1 - beyond) * levels.l1 + (beyond - far) * levels.l2 + far * levels.dram

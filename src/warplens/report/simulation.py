@@ -12,11 +12,13 @@ saxpy on NVIDIA H200: 64 warps per SM, simulated
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine
 from warplens.report.terminal import table
 from warplens.simulate import Simulation
@@ -72,10 +74,34 @@ def lines(s: Simulation, top: int) -> RenderableType:
     return table(["", "instruction", "executed", "time", "cycles each"], rows, {0, 2, 3})
 
 
-def data(s: Simulation) -> dict[str, Any]:
+def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, float]]:
+    """Return what the warps' time went to by line of the source, in shares by reason; what has no line is left out."""
+    total = sum(x.cycles for x in s.lines) or 1.0
+    made: dict[int, dict[str, float]] = {}
+    for x, instruction in zip(s.lines, code, strict=False):
+        if instruction.line is not None:
+            reasons = made.setdefault(instruction.line, {})
+            for reason, cycles in x.stalls.items():
+                reasons[reason] = reasons.get(reason, 0.0) + cycles / total
+    return {line: made[line] for line in sorted(made)}
+
+
+def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str] = ()) -> list[RenderableType]:
+    """Render the same, with the lines of the source where they are at hand; nothing if no instruction has a line."""
+    rows = []
+    for line, reasons in by_line(s, code).items():
+        if (share := sum(reasons.values())) >= _SHOWN:
+            most = sorted(reasons.items(), key=lambda item: -item[1])[:3]
+            shown = text[line - 1].strip()[:56] if line <= len(text) else ""
+            rows.append([str(line), shown, f"{share:.1%}", ", ".join(f"{r} {c:.1%}" for r, c in most if c >= _SHOWN)])
+    return ["", table(["line", "source", "time", "of it"], rows, {0, 2})] if rows else []
+
+
+def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
     names = [n for n in s.__struct_fields__ if n != "events"]
-    return {"simulation": {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack}}
+    made = {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}
+    return {"simulation": made}
 
 
 def trace(s: Simulation) -> str:

@@ -50,6 +50,7 @@ class Step(Struct, frozen=True, kw_only=True):
     waits: tuple[tuple[int, float], ...] = ()
     values: tuple[int, ...] = ()  # slots that its result releases
     reads: tuple[int, ...] = ()  # slots that are released when its sources have been read
+    moved: tuple[int, ...] = ()  # slots that take over what the slot before them has, in this order
     bank_reads: tuple[int, int] = (0, 0)
     bank_writes: tuple[int, int] = (0, 0)
 
@@ -162,11 +163,17 @@ def lay_steps(steps: Sequence[Step]) -> StepArrays:
         laid[name] = [getattr(x, name) for x in steps]
     laid.ports = [sum((n > 0) << i for i, n in enumerate((*x.bank_reads, *x.bank_writes))) for x in steps]
     waits = [wait for x in steps for wait in x.waits]
-    gives = [[*((slot, at.VALUE) for slot in x.values), *((slot, at.SOURCES_READ) for slot in x.reads)] for x in steps]
+    gives = [_given(x) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])
     laid.results_end = np.cumsum([len(g) for g in gives])
     laid.sources[1:], laid.results[1:] = laid.sources_end[:-1], laid.results_end[:-1]
     return StepArrays(laid, _table(at.SOURCE, waits), _table(at.RESULT, [pair for g in gives for pair in g]))
+
+
+def _given(x: Step) -> list[tuple[int, int]]:
+    """Return the slots that an instruction gives a time to, and which time."""
+    kinds = (at.VALUE, x.values), (at.SOURCES_READ, x.reads), (at.MOVED, x.moved)
+    return [(slot, kind) for kind, slots in kinds for slot in slots]
 
 
 def lay_ways(code: Code) -> WayArrays:

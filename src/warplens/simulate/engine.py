@@ -147,9 +147,13 @@ def serve(
     for r in range(step.results, step.results_end):
         value = done if results[r].kind == at.VALUE else start + step.read
         slot = slots[warp.slots + results[r].slot]
+        reason = step.reason
+        if results[r].kind == at.MOVED:
+            value = slots[warp.slots + results[r].slot - 1].value
+            reason = slots[warp.slots + results[r].slot - 1].reason
         if setup.streams > 1 or value > slot.value:
             slot.value = value
-            slot.reason = step.reason
+            slot.reason = reason
     return start
 
 

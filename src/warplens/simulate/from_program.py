@@ -18,8 +18,9 @@ from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.accesses import Traffic, access, traffic_of
+from warplens.simulate.asynchronous import Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.matrix import matrix_flops, tensor_flops_per_cycle
+from warplens.simulate.matrix import behind_passes, matrix_flops, tensor_flops_per_cycle
 from warplens.simulate.units import PIPES, Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
@@ -47,6 +48,8 @@ def from_program(
     kept: set[str] = set()
     traffic = traffic_of(instructions, served, units, profile)
     steps = [_step(x, kept, units, served, profile, i, traffic) for i, x in enumerate(instructions)]
+    copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
+    steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
     notes, mean = [], None
     if profile is not None:
         if not profile.paths or not profile.blocks:
@@ -79,6 +82,8 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
     latency, holds, reason = unit.latency, unit.holds, unit.reason
+    if x.opcode.endswith("GMMA"):
+        latency = passes + behind_passes(x, machine)
     if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
         kind, pipe, holds, reason = (
             at.QUEUED,
@@ -112,6 +117,12 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
     return made
+
+
+def _beside(step: Step, x: Asynchronous) -> Step:
+    """Add the slots of what runs beside its warp."""
+    waits = (*step.waits, *((slot, 0.0) for slot in x.waits))
+    return msgspec.structs.replace(step, waits=waits, values=(*step.values, *x.values), moved=x.moved)
 
 
 def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:

@@ -8,8 +8,9 @@ import numpy as np
 
 # Where a result comes from. QUEUED: through the queue that shared memory and SFUs are served from.
 FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
-# What a slot that consumers wait for is: when the value is there, or when the sources have been read.
-VALUE, SOURCES_READ = range(2)
+# What a slot that consumers wait for is: when the value is there, when the sources have been read, or what the slot
+# before it is (`asynchronous`).
+VALUE, SOURCES_READ, MOVED = range(3)
 OLDEST, YOUNGEST = range(2)  # which warp goes first
 IDLE, RUNNING, WAITING = range(3)  # a warp's state
 FINISHED, TIME_UP, DEADLOCK = range(3)  # how a run ended

@@ -27,11 +27,27 @@ def matrix_flops(x: Instruction) -> float | None:
 
 def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
     """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
-    kind = next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
+    kind = _type(x)
     if x.opcode.endswith("GMMA"):
-        alike = [name for name in machine.tensor if name.startswith(f"group_{kind}_")]
-        alike = alike or [name for name in machine.tensor if name.startswith("group_f16_")]
-        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in alike]
+        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _alike(x, machine)]
         return max((rate for rate in rates if rate), default=None)
     name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
     return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
+
+
+def behind_passes(x: Instruction, machine: Machine) -> float:
+    """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
+    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    columns = int(found.group(2)) if found else 0
+    names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
+    return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
+
+
+def _type(x: Instruction) -> str:
+    return next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
+
+
+def _alike(x: Instruction, machine: Machine) -> list[str]:
+    """Return the machine's names of products of warp groups like this one."""
+    alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
+    return alike or [name for name in machine.tensor if name.startswith("group_f16_")]

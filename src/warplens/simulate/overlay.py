@@ -3,22 +3,32 @@
 shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class
 shared.conflict_degree=4   of every access of that class in the workload
 machine.sms=144            a field of the machine; also machine.SECTION.FIELD, as in its file
+machine.dram=4e12          bytes per second: everything that DRAM is measured by, in proportion; likewise machine.l2
 lemeire.fmadd.issue=2      the paper's latencies: issue or completion
+launch.registers=64        of the launch: registers, shared (bytes) or blocks (per SM)
+line:42.conflict=1         of the accesses of a source line: conflict (passes over the least), sectors (per request),
+                           l1_hit or l2_hit (shares)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError, nearest
+from warplens.kernel.profile import Profile
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS, Machine
 
 _TIMING = {"latency": "latency_cycles", "rate": "peak_ops_per_cycle_per_scheduler", "slots": "issue_slots"}
 _SHORT = {"sms": "chip__sm_count", "clock": "chip__clock_hz", "schedulers": "sm__schedulers"}
 _ALIASES = {"shared_load": "shared", "global_load": "load"}
+_LAUNCH = {"registers": "registers_per_thread", "shared": "shared_bytes_per_block", "blocks": "blocks_per_sm"}
+_OF_A_LINE = ("conflict", "sectors", "l1_hit", "l2_hit")
+_LINE_BYTES = 128
 
 
 def parse(text: str) -> tuple[str, float]:
@@ -37,7 +47,9 @@ def overlay(
     for key, value in changes.items():
         head, *rest = key.split(".")
         head = _ALIASES.get(head, head)
-        if head == "machine" and rest:
+        if head == "machine" and rest in (["dram"], ["l2"]):
+            machine = _faster(machine, rest[0], value)
+        elif head == "machine" and rest:
             path = _SHORT.get(rest[0], rest[0]) if len(rest) == 1 else "__".join(rest)
             machine = machine.with_values(**{path: value})
         elif head == "lemeire" and len(rest) == 2 and rest[1] in ("issue", "completion"):
@@ -48,10 +60,46 @@ def overlay(
             machine = machine.with_values(**{f"instructions__{head}__{_TIMING[rest[0]]}": value})
         elif head in KINDS and len(rest) == 1 and rest[0] in Access.__struct_fields__:
             workload = _changed(workload, head, rest[0], value)
+        elif head == "launch" and len(rest) == 1 and rest[0] in _LAUNCH:
+            workload = _launched(workload, key, _LAUNCH[rest[0]], value)
+        elif head.startswith("line:") and len(rest) == 1 and rest[0] in _OF_A_LINE:
+            workload = _of_line(workload, key, head[5:], rest[0], value)
         else:
-            known = ["machine.sms", "machine.clock", *(f"{k}.latency" for k in KINDS), "shared.conflict_degree"]
+            known = ["machine.sms", "machine.clock", "machine.dram", "launch.registers", "line:1.conflict",
+                     *(f"{k}.latency" for k in KINDS), "shared.conflict_degree"]  # fmt: skip
             raise WarplensError(f"nothing to set under {key!r}{nearest(key, known)}")
     return machine, workload
+
+
+def _faster(machine: Machine, level: str, value: float) -> Machine:
+    """Set the rate of DRAM or L2: all rates and times that were measured of it change in proportion."""
+    now = machine.dram_bytes_per_second(model="--set") if level == "dram" else machine.cache.l2_bytes_per_second
+    if not now:
+        raise WarplensError(f"machine.{level}: machine {machine.id} does not say how fast its L2 is")
+    if value <= 0:
+        raise WarplensError(f"machine.{level}: a rate must be above zero, not {value:g}")
+    share, section = value / now, machine.contention if level == "dram" else machine.contention_l2
+    rates = {name: b for name, b in machine.bandwidth.items() if name.startswith(f"{level}_")}
+    faster = {name: _scaled(b, "bytes_per_second", share) for name, b in rates.items()}
+    made = replace(machine, bandwidth={**machine.bandwidth, **faster})
+    if section is not None:
+        name = "contention" if level == "dram" else "contention_l2"
+        made = replace(made, **{name: _scaled(section, "_bytes_per_second", share)})
+    if level == "dram":
+        return replace(
+            made,
+            memory=_scaled(made.memory, "_bytes_per_second", share),
+            scattered=_scaled(made.scattered, "_bytes_per_second", share),
+        )
+    return replace(
+        made, cache=replace(made.cache, l2_bytes_per_second=value), packets=_scaled(made.packets, "_seconds", 1 / share)
+    )
+
+
+def _scaled(section: Any, ending: str, share: float) -> Any:
+    """Multiply the numbers of a section whose names end so."""
+    numbers = {name: getattr(section, name) for name in section.__struct_fields__ if name.endswith(ending)}
+    return replace(section, **{name: share * x for name, x in numbers.items() if isinstance(x, (int, float))})
 
 
 def _changed(workload: Workload | None, kind: str, field: str, value: float) -> Workload:
@@ -59,4 +107,54 @@ def _changed(workload: Workload | None, kind: str, field: str, value: float) -> 
     if workload is None or not any(a.instruction_class == kind for a in rows):
         raise WarplensError(f"{kind}.{field}: the workload has no access of class {kind}")
     new = [msgspec.structs.replace(a, **{field: value}) if a.instruction_class == kind else a for a in rows]
-    return workload.with_values(accesses=new)
+    made = workload.with_values(accesses=new)
+    if field != "conflict_degree" or made.profile is None:
+        return made
+    chosen = [i for i, x in enumerate(made.code) if x.kind == kind and made.profile.counts["requests"][i]]
+    return made.with_values(profile=_counted(made.profile, chosen, "conflict", value))
+
+
+def _launched(workload: Workload | None, key: str, field: str, value: float) -> Workload:
+    if workload is None or workload.launch is None:
+        raise WarplensError(f"{key}: the workload has no launch")
+    if value != int(value) or value < 0:
+        raise WarplensError(f"{key}: a whole number is wanted, not {value:g}")
+    return workload.with_values(launch=replace(workload.launch, **{field: int(value)}))
+
+
+def _of_line(workload: Workload | None, key: str, line: str, what: str, value: float) -> Workload:
+    """Change the accesses of a source line of a counted kernel."""
+    profile = None if workload is None else workload.profile
+    if workload is None or profile is None:
+        raise WarplensError(f"{key}: only a kernel that was counted from machine code has lines")
+    if value < 0 or (what.endswith("_hit") and value > 1):
+        raise WarplensError(f"{key}: {value:g} is no {'share' if what.endswith('_hit') else 'number of them'}")
+    requests, sectors = profile.counts["requests"], profile.counts["sectors"]
+    on_line = [i for i, x in enumerate(workload.code) if str(x.line) == line and requests[i]]
+    chosen = [i for i in on_line if bool(sectors[i]) == (what != "conflict")]
+    if not chosen:
+        where = "shared" if what == "conflict" else "global"
+        raise WarplensError(f"{key}: line {line} accesses no {where} memory")
+    return workload.with_values(profile=_counted(profile, chosen, what, value))
+
+
+def _counted(profile: Profile, chosen: list[int], what: str, value: float) -> Profile:
+    """Return the profile with another number of passes, sectors or hits for some instructions."""
+    new = {name: list(column) for name, column in profile.counts.items()}
+    for i in chosen:
+        requests, sectors = new["requests"][i], new["sectors"][i]
+        if what == "conflict":
+            new["wavefronts"][i] = max(1.0, value) * max(requests, new["useful_bytes"][i] / _LINE_BYTES)
+        elif what == "sectors":
+            share = value * requests / max(1.0, sectors)
+            for name in ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors"):
+                new[name][i] *= share
+            new["lines"][i] = max(requests, new["lines"][i])
+            new["wavefronts"][i] = max(requests, share * new["wavefronts"][i])
+        elif what == "l1_hit":
+            hits = new["l2_hit_sectors"][i] / max(1e-9, new["l2_sectors"][i])
+            new["l1_hit_sectors"][i], new["l2_sectors"][i] = value * sectors, (1 - value) * sectors
+            new["l2_hit_sectors"][i] = hits * new["l2_sectors"][i]
+        else:
+            new["l2_hit_sectors"][i] = value * new["l2_sectors"][i]
+    return replace(profile, counts=new)

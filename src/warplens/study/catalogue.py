@@ -9,7 +9,11 @@ from functools import partial
 from warplens.errors import WarplensError, nearest
 from warplens.study.item import Item
 
-_MODULES = ("volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire")
+_MODULES = (
+    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
+    "triton", "gemm",
+)  # fmt: skip
+_OURS = ("triton-", "gemm-")  # tables of our own measurements: not among the papers' that `reproduce` makes unasked
 
 
 def _makers() -> dict[str, Callable[[], Item]]:
@@ -23,9 +27,16 @@ def _makers() -> dict[str, Callable[[], Item]]:
     return makers
 
 
-def item_ids(gpu: str | None = None) -> list[str]:
-    """Return the names of all items that can be reproduced, of the papers or for a measured GPU."""
-    return [_dotted(name) for name in _makers()] if gpu is None else list(_measured(gpu))
+def item_ids(gpu: str | None = None, which: str | None = "") -> list[str]:
+    """Return the names of all items that can be reproduced, of the papers or for a measured GPU; or of those chosen."""
+    every = [_dotted(name) for name in _makers()] if gpu is None else list(_measured(gpu))
+    return every if which == "" else [name for name in every if _is_chosen(name, which)]
+
+
+def _is_chosen(name: str, which: str | None) -> bool:
+    if which is None:
+        return not name.startswith(_OURS)
+    return name == which or name.startswith(f"{which}-")
 
 
 def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
@@ -52,7 +63,7 @@ def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item
     """
     makers = {_dotted(name): function for name, function in _makers().items()} if gpu is None else _measured(gpu)
     which = None if which is None else _ALSO.get(which.lower(), which.lower())
-    chosen = {n: f for n, f in makers.items() if which is None or n == which or n.startswith(f"{which}-")}
+    chosen = {n: f for n, f in makers.items() if _is_chosen(n, which)}
     if not chosen:
         hint = nearest(which or "", makers) or "; `warplens reproduce --list` shows them"
         raise WarplensError(f"nothing to reproduce under {which!r}{hint}")

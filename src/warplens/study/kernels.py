@@ -70,10 +70,14 @@ def measured_folder(gpu: str) -> str:
     return _FOLDERS[machine.id]
 
 
-@cache
 def launches(gpu: str = "h200") -> tuple[Launch, ...]:
     """Read the measured launches of a machine."""
-    folder = measured_folder(gpu)
+    return launches_in(measured_folder(gpu))
+
+
+@cache
+def launches_in(folder: str) -> tuple[Launch, ...]:
+    """Read the measured launches in a folder of data/: times.json.gz and workloads.json.gz."""
     times = read(f"{folder}/times.json.gz")["launches"]
     raw = gzip.decompress(data_file(f"{folder}/workloads.json.gz").read_bytes())
     return tuple(

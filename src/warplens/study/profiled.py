@@ -58,7 +58,7 @@ def profiled(workload: Workload, record: Record, machine: Machine, model: str = 
             "emulator": predict(workload, alone, model),
         },
         counts=_counts(workload, record),
-        notes=_notes(record, machine),
+        notes=_notes(workload, record, machine),
     )
 
 
@@ -76,8 +76,12 @@ def _counts(workload: Workload, record: Record) -> list[Count]:
     return made
 
 
-def _notes(record: Record, machine: Machine) -> list[str]:
-    clock = record.counters.get("sm_clock_hz")
-    if clock is None or abs(clock / machine.chip.clock_hz - 1) <= _CLOCKS_APART:
-        return []
-    return [f"the GPU ran at {clock / 1e9:.2f} GHz, the machine file says {machine.chip.clock_hz / 1e9:.2f}"]
+def _notes(workload: Workload, record: Record, machine: Machine) -> list[str]:
+    clock, notes = record.counters.get("sm_clock_hz"), []
+    if workload.profile is not None and workload.profile.l2 != "cold":
+        notes.append(
+            "the emulator's counts are of a warm L2, the profiler's of a cold one: l2 = \"cold\" in the launch"
+        )
+    if clock is not None and abs(clock / machine.chip.clock_hz - 1) > _CLOCKS_APART:
+        notes.append(f"the GPU ran at {clock / 1e9:.2f} GHz, the machine file says {machine.chip.clock_hz / 1e9:.2f}")
+    return notes

@@ -39,3 +39,23 @@ extern "C" __global__ void shared_sum(float *out)
     __syncthreads();
     out[threadIdx.x] = s[threadIdx.x & 3];
 }
+
+// Sums and maxima of 64 bits in shared memory are loops of compare-and-swap.
+extern "C" __global__ void wide_shared(unsigned long long *out)
+{
+    __shared__ unsigned long long s[2];
+    if (threadIdx.x < 2) s[threadIdx.x] = 0;
+    __syncthreads();
+    atomicAdd(&s[0], (unsigned long long)threadIdx.x << 35);
+    atomicMax(&s[1], (unsigned long long)(threadIdx.x ^ 5) << 40);
+    __syncthreads();
+    if (threadIdx.x < 2) out[threadIdx.x] = s[threadIdx.x];
+}
+
+// Sixteen bytes per thread of an array in local memory: four words, of a line each.
+extern "C" __global__ void local_vectors(const int *in, float4 *out)
+{
+    float4 mine[8];
+    for (int k = 0; k < 8; k++) mine[(k + in[0]) & 7] = make_float4(k, k + 1, k + 2, threadIdx.x);
+    out[threadIdx.x] = mine[in[1] & 7];
+}

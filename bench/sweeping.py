@@ -1,0 +1,88 @@
+"""Points per second of a sweep of 20 kernels on three GPUs, and of a million closed-form points: `make bench`.
+
+Rates are by the clock on the wall, and by the processors' time as if two cores were free: others may be at work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from warplens.errors import WarplensError
+from warplens.machine import load_machine
+from warplens.sweep import closed, engines
+from warplens.sweep.cache import Cache
+from warplens.sweep.counting import compiled
+from warplens.sweep.run import run
+from warplens.sweep.spec import Configuration, load_sweep
+from warplens.sweep.worker import Row, Task
+
+SPEC = Path(__file__).with_name("sweep.toml")
+CORES = 2
+
+
+def compile_only(task: Task) -> list[Row]:
+    """What a worker does before the clock starts: compile a configuration for every GPU."""
+    for gpu in task.gpus:
+        compiled(task.configuration.call, load_machine(gpu), Cache(task.cache))
+    return []
+
+
+def timed(folder: Path, name: str, **work: object) -> tuple[int, float, float]:
+    """Run the sweep; return points, seconds, and seconds on two free cores."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    outcome = run(load_sweep(SPEC), folder / name, engines.processes(CORES), cache=str(folder / "cache"), **work)  # type: ignore[arg-type]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if outcome.failed:
+        print(f"  {outcome.failed} points failed", file=sys.stderr)
+    return outcome.points, time.perf_counter() - start, spent / CORES
+
+
+def closed_form() -> float:
+    """Return the seconds of a million points of a closed-form model, a thousand alphas by a thousand occupancies."""
+    axes: dict[str, closed.Range | list[float]] = {
+        "alpha": closed.Range(0, 512, 1000),
+        "warps_per_sm": closed.Range(1, 64, 1000),
+    }
+    space = closed.WorkloadSpace("volkov-add-load", axes)
+    start = time.perf_counter()
+    assert sum(len(part["seconds"]) for part in closed.chunks(space, ".", ["gtx980"], ["volkov"], 0)) == 1_000_000
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", help="keep journals and the cache here")
+    given = parser.parse_args()
+    seconds = min(closed_form() for _ in range(3))
+    missed = int(seconds > 1)
+    print(f"  closed-form points   {seconds:8.2f} s for a million   goal 1 s: {'met' if seconds <= 1 else 'MISSED'}")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(given.folder or temporary)
+        try:
+            _, compiling, _ = timed(folder, "compiled", work=compile_only)
+            configurations = sum(isinstance(c, Configuration) for c in load_sweep(SPEC).configurations())
+            print(f"  compiling            {compiling:8.1f} s for {configurations} configurations on three GPUs")
+            for name, goal in (("emulated", 100), ("cached", 1000)):
+                points, wall, free = timed(folder, name)
+                mark = "met" if points / free >= goal else "MISSED"
+                missed += mark == "MISSED"
+                rates = f"{points / wall:8.1f} points/s ({points / free:.1f} on {CORES} free cores)"
+                print(f"  sweep, {name:<13} {rates} of {points}   goal {goal}/s: {mark}")
+        except WarplensError as error:
+            print(f"  no sweep: {error}")
+    worker, here = (
+        resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)
+    )
+    print(f"  most memory          {worker:8.0f} MB in a worker, {here:.0f} MB here; load {os.getloadavg()[0]:.1f}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""What if: some numbers replaced, and the prediction before beside the one after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+from warplens.kernel.workload import Workload
+from warplens.machine import Machine
+from warplens.models import predict
+from warplens.models.prediction import Prediction
+from warplens.simulate.overlay import overlay
+
+OCCUPANCY = "occupancy"  # warps per SM
+
+
+class WhatIf(Struct, frozen=True):
+    """What was changed, and both predictions."""
+
+    changes: dict[str, float | str]
+    before: Prediction
+    after: Prediction
+
+    @property
+    def speedup(self) -> float:
+        """Time before over time after."""
+        return float(self.before.seconds or 0.0) / float(self.after.seconds or 1.0)
+
+
+def what_if(
+    workload: Workload,
+    machine: Machine,
+    changes: Mapping[str, float],
+    *,
+    model: str,
+    other: tuple[Workload, Machine] | None = None,
+) -> WhatIf:
+    """Predict a workload as it is, and with changes (simulate/overlay.py; also `occupancy`, warps per SM).
+
+    `other` is the workload and the machine that the changes are made to, where that is another GPU.
+    """
+    left = dict(changes)
+    warps = left.pop(OCCUPANCY, None)
+    if warps is not None and not 1 <= warps <= 1024:
+        raise WarplensError(f"{OCCUPANCY}: between 1 and 1024 warps per SM, not {warps:g}")
+    target, gpu = other or (workload, machine)
+    gpu, changed = overlay(gpu, target, left)
+    assert changed is not None
+    said: dict[str, float | str] = dict(changes)
+    if other is not None:
+        said = {"gpu": gpu.id, **said}
+    return WhatIf(said, predict(workload, machine, model), predict(changed, gpu, model, warps_per_sm=warps))

@@ -1,0 +1,152 @@
+"""`sweep`, `tune` and `check`: many configurations, the best one, and a gate for continuous integration."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from warplens.errors import WarplensError
+
+
+def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add these commands."""
+    text = "predict a space of launches, macros, GPUs and models over many kernels"
+    sweep = commands.add_parser("sweep", help=text, description=text)
+    sweep.add_argument("spec", metavar="SPEC.toml", help="the space: docs/formats/sweep.md")
+    sweep.add_argument("--out", metavar="FOLDER", help="results and journal (default: SPEC.sweep beside the file)")
+    sweep.add_argument("--restart", action="store_true", help="throw away what an earlier run left there")
+    sweep.add_argument("--engine", choices=("processes", "dask"), default="processes", help="where it runs")
+    sweep.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    sweep.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster, such as tcp://host:8786")
+    _cache_options(sweep)
+    sweep.add_argument("--json", action="store_true", help="print JSON instead of text")
+    _tune_command(commands)
+    _check_command(commands)
+
+
+def _tune_command(commands: argparse._SubParsersAction[Any]) -> None:
+    text = "the best launch and macros of a kernel by prediction, few of them emulated"
+    tune = commands.add_parser("tune", help=text, description=text)
+    tune.add_argument("spec", metavar="SPEC.toml", help="a space with one kernel: docs/formats/sweep.md")
+    tune.add_argument("--gpu", metavar="NAME", help="machine id, alias or file (default: the first of the file)")
+    tune.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
+    tune.add_argument("--share", default="5%", metavar="SHARE", help="of the space to emulate at most (default: 5%%)")
+    tune.add_argument("--top", type=int, default=5, metavar="K", help="candidates to show and measure (default: 5)")
+    tune.add_argument("--measure", action="store_true", help="time the top ones on the GPU at hand")
+    tune.add_argument("--workers", type=int, metavar="N", help="processes that compile (default: one per core)")
+    _cache_options(tune)
+    tune.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _cache_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--cache", metavar="FOLDER", help="of compiled and emulated results (default: ~/.cache/warplens)"
+    )
+    command.add_argument("--no-cache", action="store_true", help="keep nothing, and take nothing from the cache")
+
+
+def _check_command(commands: argparse._SubParsersAction[Any]) -> None:
+    text = "fail (exit 1) where a kernel is too slow, or slower than it was, by the model"
+    check = commands.add_parser("check", help=text, description=text)
+    check.add_argument("file", nargs="?", help="a saved workload (.json, .toml), or a kernel's file for --launch")
+    check.add_argument("--launch", metavar="L.toml", help="emulate this call")
+    check.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    check.add_argument("--max-time", metavar="TIME", help="such as 120us: the longest time allowed")
+    check.add_argument("--against", metavar="W.json", help="a workload that `analyze --save` kept: not slower than it")
+    check.add_argument("--tolerance", default="0%", metavar="SHARE", help="how much slower is allowed (default: 0%%)")
+    check.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
+    check.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
+    check.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one of them."""
+    return {"sweep": _sweep, "tune": _tune, "check": _check}[args.command](args)
+
+
+def _cache(args: argparse.Namespace) -> str | None:
+    from warplens.sweep.cache import default_folder
+
+    if args.no_cache and args.cache:
+        raise WarplensError("--cache and --no-cache contradict each other")
+    return None if args.no_cache else str(args.cache or default_folder())
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    from warplens.cli.output import counting, show
+    from warplens.report import sweeps
+    from warplens.sweep import engines
+    from warplens.sweep.run import run as run_sweep
+    from warplens.sweep.spec import load_sweep
+
+    sweep = load_sweep(args.spec)
+    folder = Path(args.out) if args.out else Path(args.spec).with_suffix(".sweep")
+    if (args.engine == "dask") != bool(args.scheduler):
+        raise WarplensError("--engine dask and --scheduler ADDRESS go together")
+    if args.workers is not None and (args.workers < 1 or args.engine == "dask"):
+        raise WarplensError("--workers takes a whole number from 1 on, and is for processes")
+    if args.restart:
+        shutil.rmtree(folder, ignore_errors=True)
+    engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
+    with counting("sweeping") as watch:
+        outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch)
+    show(args, outcome, sweeps.outcome(outcome))
+    return 0
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from warplens.cli.output import show, stages
+    from warplens.machine import load_machine
+    from warplens.report import sweeps
+    from warplens.study.gate import parse_share
+    from warplens.sweep import engines, measured
+    from warplens.sweep.cache import Cache
+    from warplens.sweep.spec import load_sweep
+    from warplens.sweep.tune import tune
+
+    sweep = load_sweep(args.spec)
+    machine = load_machine(args.gpu or sweep.gpus[0])
+    if args.top < 1:
+        raise WarplensError(f"--top takes a whole number from 1 on, not {args.top}")
+    measure = measured.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
+    engine = engines.processes(args.workers)
+    with stages() as watch:
+        found = tune(
+            sweep, machine, model=args.model, share=parse_share(args.share), cache=Cache(_cache(args)), engine=engine,
+            watch=watch,
+        )  # fmt: skip
+    timed = measured.measure(sweep, found, measure, args.top) if measure else []
+    show(args, {**_fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from warplens import api
+    from warplens.cli.output import show, watching
+    from warplens.study.gate import gate, parse_share, parse_time
+    from warplens.units import seconds
+
+    limit = None if args.max_time is None else parse_time(args.max_time)
+    tolerance, machine = parse_share(args.tolerance), api.load_machine(args.gpu)
+    against = None if args.against is None else api.load_workload(args.against)
+    if args.launch:
+        with watching("analysing") as say:
+            call = api.load_launch(args.launch, args.variant)
+            workload = api.analyze(args.file, call, machine, progress=say)
+    elif args.file:
+        workload = api.load_workload(args.file)
+    else:
+        raise WarplensError("name a workload, or give --launch L.toml")
+    found = gate(workload, machine, args.model, max_seconds=limit, against=against, tolerance=tolerance)
+    verdict = "ok" if found.passed else "too slow"
+    lines = [f"{verdict}: {found.kernel} on {machine.name}: {seconds(found.seconds)}, limited by {found.bound}"]
+    show(args, {"passed": found.passed, **_fields(found)}, [*lines, *(f"  {reason}" for reason in found.reasons)])
+    return 0 if found.passed else 1
+
+
+def _fields(found: Any) -> dict[str, Any]:
+    import msgspec
+
+    return dict(msgspec.to_builtins(found))

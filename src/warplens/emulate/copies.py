@@ -1,0 +1,83 @@
+"""What an asynchronous copy from global to shared memory costs (LDGSTS): sectors and wavefronts.
+
+Found by counting on an H200 (data/h200/copies.json): a copy that passes by L1 moves 16 bytes at a time from a sector to
+a sector; one through L1 reads a line in each wavefront and writes to banks as a store does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from warplens.emulate.bits import compiled
+from warplens.emulate.integer_parts import lane_bit
+from warplens.emulate.layout import ADDRESS, INTO, WORD
+
+
+@compiled
+def passing_sectors(s: Any, mask: Any) -> Any:
+    """Return the sectors of a copy that passes by L1: one that goes to two sectors of shared memory counts twice."""
+    found = np.int64(0)
+    for l in range(32):
+        new = lane_bit(mask, l)
+        for k in range(l):
+            same = s[ADDRESS + k] >> 5 == s[ADDRESS + l] >> 5 and s[INTO + k] >> 5 == s[INTO + l] >> 5
+            new = new and not (same and lane_bit(mask, k))
+        found += np.int64(new)
+    return found
+
+
+@compiled
+def _shift(s: Any, l: int) -> int:
+    """Return how the 16 bytes of a lane lie in their sectors: in the same half of both, or from which to the other."""
+    half = s[ADDRESS + l] >> 4 & 1
+    return 0 if s[INTO + l] >> 4 & 1 == half else 1 + half
+
+
+@compiled
+def passing_wavefronts(s: Any, mask: Any) -> Any:
+    """Return the wavefronts of a copy that passes by L1: from one line to one line, all shifted alike."""
+    found = np.int64(0)
+    for l in range(32):
+        new = lane_bit(mask, l)
+        for k in range(l):
+            same = s[ADDRESS + k] >> 7 == s[ADDRESS + l] >> 7 and s[INTO + k] >> 7 == s[INTO + l] >> 7
+            new = new and not (same and _shift(s, k) == _shift(s, l) and lane_bit(mask, k))
+        found += np.int64(new)
+    return found
+
+
+@compiled
+def _fits(s: Any, l: int, words: int, banks: Any) -> bool:
+    """Whether no bank that a lane writes to has another word in this wavefront; `banks`: those that have one."""
+    for k in range(words):
+        word = (s[INTO + l] >> 2) + k
+        if banks >> np.uint32(word & 31) & np.uint32(1) and s[WORD + (word & 31)] != word:
+            return False
+    return True
+
+
+@compiled
+def copying_wavefronts(s: Any, mask: Any, size: int) -> Any:
+    """Return the wavefronts of a copy through L1: of each that the banks of shared memory need, one per line read."""
+    words, total = size >> 2, np.int64(0)
+    lanes = 32 // words
+    for first in range(0, 32, lanes):
+        left = mask & np.uint32(((np.uint64(1) << np.uint64(lanes)) - np.uint64(1)) << np.uint64(first))
+        while left:
+            banks, joined = np.uint32(0), np.uint32(0)
+            for l in range(first, first + lanes):
+                if not lane_bit(left, l) or not _fits(s, l, words, banks):
+                    continue
+                for k in range(words):
+                    word = (s[INTO + l] >> 2) + k
+                    banks |= np.uint32(1) << np.uint32(word & 31)
+                    s[WORD + (word & 31)] = word
+                new = True
+                for other in range(first, l):
+                    new = new and not (lane_bit(joined, other) and s[ADDRESS + other] >> 7 == s[ADDRESS + l] >> 7)
+                joined |= np.uint32(1) << np.uint32(l)
+                total += np.int64(new)
+            left &= joined ^ np.uint32(0xFFFFFFFF)
+    return total

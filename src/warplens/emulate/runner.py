@@ -1,0 +1,141 @@
+"""Run blocks of a call on the emulator, with the caches of a machine: alone, side by side, on one SM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplens.emulate import layout
+from warplens.emulate.cache import new_cache
+from warplens.emulate.emulator import Emulator
+from warplens.emulate.footprint import Block, of_block
+from warplens.emulate.sample import Counts
+from warplens.emulate.trace import paths_of
+from warplens.kernel.launch import KernelCall
+from warplens.kernel.profile import Path
+from warplens.kernel.program import Program
+from warplens.machine import Machine, occupancy
+
+_PAGES = 1 << 18  # of memory that blocks may touch together: 256 MiB
+# An H200 keeps 215 KiB that it reads in a circle, 74 % of 256 KiB, 15 % of 304 KiB, none of 362 KiB
+# (data/h200/measured.jsonl.gz, chase.l1): what was used longest ago goes, and sets are small.
+_L1_WAYS = 4
+_L2_WAYS = 16
+_TRACE_ROWS = 2_000_000
+
+
+class Runner:
+    """Blocks of one call on one machine; what they count and touch."""
+
+    def __init__(self, program: Program, call: KernelCall, machine: Machine) -> None:
+        fits = occupancy(
+            machine,
+            threads_per_block=call.threads_per_block,
+            registers_per_thread=program.resources.registers,
+            shared_bytes_per_block=program.resources.static_shared_bytes + call.dynamic_shared_bytes,
+            barriers_per_block=program.resources.barriers,
+        )
+        self.call = call
+        self.sms = int(machine.chip.sm_count)
+        self.resident = min(fits.blocks_per_sm, -(-call.blocks // self.sms))
+        self.in_flight = min(call.blocks, self.sms * self.resident)
+        self.l1_bytes = l1_bytes(machine, fits.blocks_per_sm, program.resources.static_shared_bytes, call)
+        self.emulator = Emulator(program, call, (new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)))
+        self.footprints: dict[int, Block] = {}
+        self.most_blocks = 1  # side by side, once `see_room` was called
+        self.work: dict[int, float] = {}  # instructions of each block that ran
+        self.accesses = 0.0
+        self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
+
+    def single(self, block: int) -> Counts:
+        """Run a block by itself, with an L1 of its own, and keep its footprint."""
+        self.fresh_l1(1.0)
+        self.emulator.forget()
+        counts = self.counted([block])
+        self.footprints[block] = self.footprint()
+        return counts
+
+    def batch(self, blocks: list[int]) -> Counts:
+        """Run blocks side by side, each with an L1 of its own; return the sum of their counts."""
+        total: Counts = np.zeros(self.emulator.stats.shape)
+        for start in range(0, len(blocks), self.most_blocks):
+            part = blocks[start : start + self.most_blocks]
+            self.fresh_l1(1.0, len(part))
+            self.emulator.forget()
+            total += self.counted(part, list(range(len(part))))
+        return total
+
+    def footprint(self) -> Block:
+        """Return what was touched beyond L1 since the last time."""
+        return of_block(self.emulator.pages, self.emulator.touched)
+
+    def see_room(self) -> int:
+        """See how many blocks have room for the memory that they touch, by what the one that has just run did."""
+        touched, all_pages = int(self.emulator.pages.table[-1]), len(self.emulator.pages.table)
+        room = self.call.blocks if all_pages <= _PAGES else _PAGES // max(1, touched)
+        per_block = -(-self.call.threads_per_block // 32)
+        row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
+        self.most_blocks = max(1, min((256 << 20) // row_bytes, room))
+        return room
+
+    def counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:
+        """Run blocks on these SMs; return their counts."""
+        self.emulator.stats[:] = 0
+        before = len(self.emulator.work)
+        self.emulator.run(blocks, sms)
+        work = dict.fromkeys(blocks, 0.0)
+        for block, instructions in self.emulator.work[before:]:
+            work[block] += instructions
+        self.work |= work
+        self.accesses += float(self.emulator.stats[:, layout.REQUESTS].sum())
+        self.arrays = np.maximum(self.arrays, self.emulator.stats[:, layout.ARRAY])
+        return self.emulator.stats.astype(np.float64)
+
+    def fresh_l1(self, share: float, count: int = 1) -> None:
+        """Empty L1: a share of it, for each of so many SMs."""
+        size = max(16 << 10, int(self.l1_bytes * share)) if self.l1_bytes else 0  # 0: two lines, which keep nothing
+        self.emulator.caches = new_cache(count, size, _L1_WAYS), self.emulator.caches[1]
+
+    def part_of_l2(self, size_bytes: float) -> None:
+        """Have an empty L2 of this size behind L1; of none, nothing is looked up there."""
+        l2 = new_cache(1, int(size_bytes), _L2_WAYS, 64) if size_bytes else new_cache(0, 0, 1)
+        self.emulator.caches = self.emulator.caches[0], l2
+
+    def without_caches(self) -> None:
+        """Have no caches at all, which is faster."""
+        self.emulator.caches = new_cache(0, 0, 1), new_cache(0, 0, 1)
+
+    def followed(self, blocks: list[int]) -> tuple[Counts, list[Path], list[list[int]], list[float]]:
+        """Run blocks side by side; return their counts, ways, the way of each warp, and instructions per block."""
+        self.keep_trace(True)
+        self.emulator.work.clear()
+        counts = self.counted(blocks)
+        made = self.ways(blocks)
+        self.keep_trace(False)
+        return counts, *made
+
+    def ways(self, blocks: list[int]) -> tuple[list[Path], list[list[int]], list[float]]:
+        """Return the ways of the blocks that have just run, the way of each warp, and instructions per block."""
+        per_block = -(-self.call.threads_per_block // 32)
+        work = [float(sum(w for b, w in self.emulator.work if b == block)) for block in blocks]
+        if self.emulator.traced > len(self.emulator.trace):
+            return [], [], work
+        paths, of_warp = paths_of(self.emulator.trace[: self.emulator.traced], per_block * len(blocks))
+        whole = len(of_warp) // per_block
+        return paths, [of_warp[i * per_block : (i + 1) * per_block] for i in range(whole)], work
+
+    def keep_trace(self, yes: bool) -> None:
+        """Keep the runs of the next blocks, or not."""
+        self.emulator.trace = np.zeros((_TRACE_ROWS if yes else 0, 3), np.int32)
+
+
+def l1_bytes(machine: Machine, blocks_per_sm: int, static_shared_bytes: int, call: KernelCall) -> int:
+    """Return what is left of an SM's memory for L1 when its blocks have their shared memory, and what is reserved."""
+    whole = machine.cache.l1_bytes
+    if whole is None:
+        return 0
+    per_block = static_shared_bytes + call.dynamic_shared_bytes
+    need = blocks_per_sm * (per_block + (machine.sm.shared_reserved_bytes or 0))
+    if not need:
+        return int(whole)
+    steps = machine.sm.shared_steps_bytes or [machine.sm.shared_bytes or 0]
+    return int(whole - next((s for s in sorted(steps) if s >= need), max(steps)))

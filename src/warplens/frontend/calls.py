@@ -1,0 +1,42 @@
+"""Which file and options a call is compiled with: what its launch file says, for the architecture of a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warplens.errors import WarplensError
+from warplens.frontend.compile import Options
+from warplens.frontend.load import is_source
+from warplens.kernel.launch import KernelCall
+from warplens.machine import Machine
+
+OLDEST = "sm_75"  # what a GPU before it is given: today's compilers make nothing older
+
+
+def architecture(gpu: Machine, old: str | None = None) -> str:
+    """Return the architecture to compile for, which must be one that compilers still know (or is an `old` one's)."""
+    capability = gpu.compute_capability or ""
+    if not capability or float(capability) < 7.5:
+        if old is not None:
+            return old
+        raise WarplensError(f"compilers of today make no code for {gpu.name}; name a GPU from cc 7.5 on")
+    return f"sm_{capability.replace('.', '')}"
+
+
+def source_of(
+    call: KernelCall, gpu: Machine, file: str | Path | None = None, options: Options | None = None
+) -> tuple[Path, Options]:
+    """Return the file with a call's kernel and how to compile it; `file` and `options` go before the launch file's."""
+    if file is None and call.file is None:
+        raise WarplensError("the launch file names no `file`: name the kernel's file")
+    path = Path(file) if file is not None else Path(call.folder) / str(call.file)
+    if not is_source(path):
+        return path, Options()
+    given = options or Options()
+    return path, Options(
+        arch=architecture(gpu, OLDEST),
+        defines=[*call.defines, *given.defines],
+        includes=given.includes,
+        fast_math=call.fast_math or given.fast_math,
+        register_limit=given.register_limit or call.register_limit,
+    )

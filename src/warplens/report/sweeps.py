@@ -1,0 +1,69 @@
+"""What a sweep and a search for the best configuration made, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+
+from warplens.machine import Machine
+from warplens.report import terminal
+from warplens.study.tuning import TuningResult
+from warplens.sweep.measured import Measured
+from warplens.sweep.run import Outcome
+from warplens.sweep.tune import Candidate, Tuned
+from warplens.units import seconds
+
+
+def outcome(found: Outcome) -> list[RenderableType]:
+    """Return the answer of `warplens sweep`."""
+    earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
+    failed = f"; {found.failed:,} failed, and say why" if found.failed else ""
+    return [f"{found.points:,} points{earlier}{failed}", *(f"  {file}" for file in found.files)]
+
+
+def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:
+    """Return the answer of `warplens tune`: what to take, then the table, then what it took."""
+    best = measured[0].candidate if measured else found.best
+    times = {m.candidate.number: m.seconds for m in measured}
+    time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
+    parts: list[RenderableType] = [f"{found.kernel} on {found.gpu}: {_written(best)}, {time}"]
+    rows = []
+    for c in found.candidates[:top]:
+        predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
+        rows.append([_written(c), predicted, seconds(times[c.number]) if c.number in times else "", c.bound])
+    parts.append(terminal.table(["configuration", "predicted", "measured", "limited by"], rows, {1, 2}))
+    illegal = sum(found.illegal.values())
+    parts.append(
+        f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "
+        f"({100 * found.share:.1f} % of the legal ones), {found.pruned} ruled out by their bound"
+    )
+    return [*parts, *(f"  {count} times: {reason}" for reason, count in list(found.illegal.items())[:3])]
+
+
+def _written(c: Candidate) -> str:
+    values = " ".join(f"{name}={value}" for name, value in c.values.items())
+    grid, block = (" x ".join(str(n) for n in shape) for shape in (c.grid, c.block))
+    return f"{values}  (grid {grid}, block {block})"
+
+
+def tuning(found: Sequence[TuningResult], machine: Machine) -> list[RenderableType]:
+    """Return the answer of `warplens validate --tuning`."""
+    near = {limit: sum(r.chosen_loss <= limit for r in found) for limit in (0.05, 0.1)}
+    first = sum(r.top_loss <= 0.02 for r in found)
+    rows = [
+        [
+            r.kernel, str(r.legal), f"{r.emulated} ({100 * r.share:.1f} %)", f"{r.best_us:.1f} us",
+            f"{r.predicted_us:.1f} us", f"{r.chosen_us:.1f} us", f"{100 * r.chosen_loss:+.1f} %",
+            f"{100 * r.top_loss:+.1f} %",
+            f"{100 * r.middle_loss:+.0f} %", f"{r.span:.1f} x",
+        ]
+        for r in found
+    ]  # fmt: skip
+    heads = ["kernel", "legal", "emulated", "best", "predicted", "takes", "loss", "of 5", "middle", "span"]
+    return [
+        f"Tuning by prediction on {machine.name}: of {len(found)} kernels, the choice is within 5 % of the best for "
+        f"{near[0.05]}, within 10 % for {near[0.1]}; the best of five measured is within 2 % for {first}",
+        terminal.table(heads, rows, set(range(1, len(heads)))),
+        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: the median one",
+    ]

@@ -1,0 +1,113 @@
+"""What if and what changed: two predictions side by side; one kernel on several GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from warplens.advise import Advised
+from warplens.advise.diff import Change, Difference
+from warplens.advise.whatif import WhatIf
+from warplens.machine import Machine
+from warplens.models import Prediction
+from warplens.report.terminal import sure, table
+from warplens.units import number, printable, quantity, seconds
+
+_LEAST = 0.005  # of the time: a limit or part below that is left out
+
+
+def what_if(found: WhatIf) -> list[RenderableType]:
+    """Render the prediction before and after."""
+    before, after = found.before, found.after
+    changed = ", ".join(f"{key} = {_text(value)}" for key, value in found.changes.items())
+    parts: list[RenderableType] = [
+        Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup)}", "bold"),
+        "",
+    ]
+    rows = [
+        ["time", seconds(float(before.seconds or 0)), seconds(float(after.seconds or 0)), f"{found.speedup:.2f}x"],
+        ["machine", before.machine, after.machine, ""],
+        ["limited by", str(before.bound), str(after.bound), ""],
+        ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
+    ]
+    rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
+    return [*parts, table(["", "as it is", "then", ""], rows, right={1, 2, 3})]
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _times(speedup: float) -> str:
+    return f"{speedup:.2f}x as fast" if speedup >= 1 else f"{1 / speedup:.2f}x slower"
+
+
+def _limits(a: Prediction, b: Prediction) -> list[list[str]]:
+    rows = []
+    for name in [*a.limits, *(name for name in b.limits if name not in a.limits)]:
+        x, y = (_seconds(p, name) for p in (a, b))
+        if max(x, y) >= _LEAST * max(float(a.seconds or 0), float(b.seconds or 0)):
+            rows.append([name, seconds(x), seconds(y), f"{x / y:.2f}x" if y else ""])
+    return rows
+
+
+def _seconds(p: Prediction, limit: str) -> float:
+    return float(p.limits.get(limit, 0.0)) * float(p.seconds or 0.0) / float(p.cycles or 1.0)
+
+
+def difference(found: Difference, names: tuple[str, str], machine: Machine) -> list[RenderableType]:
+    """Render what changed between two kernels."""
+    a, b = found.before, found.after
+    first, second = (printable(name) for name in names)
+    parts: list[RenderableType] = [
+        Text(f"{first} to {second} on {machine.name}: {_times(found.speedup)}", "bold"),
+        Text(f"  {seconds(float(a.seconds or 0))} to {seconds(float(b.seconds or 0))}: {found.why}"),
+    ]
+    groups = {
+        "code": found.code,
+        "what the grid does": found.counts,
+        "alone, each limit would take": found.limits,
+        "the time is made of": found.parts,
+    }
+    for title, changes in groups.items():
+        most = max((max(c.before, c.after) for c in changes), default=0.0)
+        shown = [
+            c for c in changes if changes is found.code or max(c.before, c.after) >= _LEAST * most or c.unit == "B"
+        ]
+        parts += ["", table([title, first, second, "ratio"], [_row(c) for c in shown], right={1, 2, 3})]
+    return parts
+
+
+def _row(c: Change) -> list[str]:
+    ratio = "" if c.ratio is None else f"{c.ratio:.3g}" if c.ratio != 1 else "="
+    before, after = (quantity(x, c.unit, 4) if c.unit else number(x, 4) for x in (c.before, c.after))
+    return [c.what, before, after, ratio]
+
+
+def gpus(kernel: str, found: Sequence[tuple[Machine, Prediction, Advised | None]]) -> list[RenderableType]:
+    """Render one kernel on several GPUs, the fastest marked."""
+    best = min(float(p.seconds or 0.0) for _, p, _ in found)
+    rows = []
+    for machine, p, advised in found:
+        time = float(p.seconds or 0.0)
+        first = advised.helpful[0] if advised is not None and advised.helpful else None
+        rows.append(
+            [
+                machine.name, seconds(time), "" if p.interval_seconds is None else sure(p.interval_seconds),
+                f"{time / best:.2f}x", str(p.bound), number(float(p.warps_per_sm)), p.model,
+                "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}",
+            ]
+        )  # fmt: skip
+    headers = ["GPU", "time", "", "of the best", "limited by", "warps per SM", "by", "best remedy"]
+    return [Text(f"{printable(kernel)} on {len(found)} GPUs", "bold"), "", table(headers, rows, right={1, 3, 5})]
+
+
+def data(found: WhatIf | Difference) -> dict[str, Any]:
+    """Return the same for machines."""
+    if isinstance(found, WhatIf):
+        return {"changes": found.changes, "before": found.before, "after": found.after, "speedup": found.speedup}
+    names = ("before", "after", "code", "counts", "limits", "parts", "why", "speedup")
+    return {name: getattr(found, name) for name in names}

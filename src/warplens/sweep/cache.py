@@ -1,0 +1,93 @@
+"""A cache on disk by content: what was compiled and emulated is found again by what it was made from.
+
+A key is the SHA-256 of everything that the value depends on. An entry is a file that begins with the SHA-256 of the
+rest, so that one which was damaged is seen, dropped and made again. Entries are written whole: any number of
+processes, on any number of machines with the same folder, may read and write at once, and the last one wins with the
+same value. Nothing in an entry is executed when it is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from warplens.errors import FileError
+from warplens.files import write_whole
+from warplens.version import __version__
+
+T = TypeVar("T")
+_DIGEST_BYTES = 32
+
+
+def default_folder() -> Path:
+    """Return where a user's caches are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplens"
+
+
+def key_of(*parts: Any) -> str:
+    """Return the key of a value that is made from these parts by this version of our code."""
+    return hashlib.sha256(msgspec.json.encode([__version__, code_digest(), *parts], order="sorted")).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """What tells our code from any other: its layers that read, decode, count and emulate."""
+    home = Path(__file__).parents[1]
+    layers = ("machine", "kernel", "frontend", "emulate")
+    files = sorted(f for layer in layers for f in (home / layer).rglob("*") if f.suffix in (".py", ".toml"))
+    code = [f for f in files if f.parent != home / "machine" / "files"]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()
+
+
+class Cache:
+    """The entries under a folder; with no folder, nothing is kept."""
+
+    def __init__(self, folder: str | Path | None) -> None:
+        """Name the folder, which is made when the first entry is written."""
+        self.folder = None if folder is None else Path(folder)
+
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """Return an entry; None where there is none, or one that was damaged."""
+        if self.folder is None:
+            return None
+        path = self._path(key)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        with contextlib.suppress(msgspec.DecodeError):
+            if hashlib.sha256(body).digest() == digest:
+                return msgspec.msgpack.decode(body, type=kind)
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep an entry; where the disk is full or may not be written to, the value is only not kept."""
+        if self.folder is None:
+            return
+        body = msgspec.msgpack.encode(value)
+        path = self._path(key)
+        with contextlib.suppress(OSError, FileError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, hashlib.sha256(body).digest() + body)
+
+    def made(self, key: str, kind: type[T], make: Callable[[], T]) -> T:
+        """Return an entry, made and kept if it is not there."""
+        found = self.get(key, kind)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / key[:2] / key[2:]

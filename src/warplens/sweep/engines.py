@@ -1,0 +1,53 @@
+"""Where a sweep runs: anything with the Executor interface of concurrent.futures. Another engine is a few lines.
+
+An engine starts an executor, and may be asked for a new one when that broke. Processes on this machine are the
+default; `dask` takes the workers of a Dask cluster, which needs the extra `warplens[dask]`, and on which the files of
+the sweep and the cache's folder are where they are here.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
+from typing import Any
+
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+
+
+class Engine(Struct, frozen=True):
+    """How to start an executor, how many tasks it works on at a time, and what is to be done at the end."""
+
+    workers: int
+    start: Callable[[], Executor]
+    close: Callable[[], None] = lambda: None
+
+
+def processes(workers: int | None = None) -> Engine:
+    """Return the engine of processes on this machine, one per core where nothing is said."""
+    count = workers or os.cpu_count() or 1
+    return Engine(count, lambda: ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin))
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the process that runs the sweep."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def dask(address: str) -> Engine:
+    """Return the engine of a Dask cluster by the address of its scheduler."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise WarplensError("--engine dask needs Dask: pip install 'warplens[dask]'") from None
+    try:
+        client: Any = Client(address, timeout=10)
+        client.wait_for_workers(1, timeout=30)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise WarplensError(f"no Dask cluster at {address}: {error}") from None
+    threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
+    return Engine(threads, lambda: client.get_executor(pure=False), client.close)

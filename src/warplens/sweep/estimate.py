@@ -1,0 +1,230 @@
+"""Estimate a configuration that was not emulated, from its machine code and an emulated neighbour.
+
+All configurations of a kernel do the same essential work: floating-point operations, bytes loaded and stored, atomics,
+line by line of the source. A neighbour says how much that is. How often the candidate's own code runs follows: a block
+of instructions with so many of these operations runs as often as makes up the work. What an access touches is taken
+from the neighbour's access on the same line. That makes a profile by proportion, and our model in closed form predicts
+from it as from any other. It says where to look; what is proposed is always emulated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.kernel import Workload
+from warplens.kernel.flow import Flow, flow_graph
+from warplens.kernel.instruction import Instruction
+from warplens.kernel.launch import KernelCall
+from warplens.kernel.profile import Path, Profile, Segment
+from warplens.kernel.program import Program
+from warplens.kernel.workload import Launch
+from warplens.machine import Machine
+from warplens.models import predict
+from warplens.sweep.counting import Counted
+
+WARP = 32
+# What the work of a block is told by, the surest first: arithmetic is the same however a kernel is tiled, what it loads
+# is not. Registers moved per thread for accesses, as bytes / 4.
+_ARITHMETIC = {**dict.fromkeys(("FFMA", "FADD", "FMUL", "FMNMX", "DFMA", "DADD", "DMUL"), 1.0), "HFMA2": 2.0}
+_ORDER = ("arithmetic", "special", "atomic", "store", "load")
+_GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS": "atomic", "ATOMG": "atomic",
+           "RED": "atomic", "REDG": "atomic", "STG": "store", "LDG": "load"}  # fmt: skip
+_WIDTH = {"U8": 0.25, "S8": 0.25, "U16": 0.5, "S16": 0.5, "64": 2.0, "128": 4.0}
+_PER_REQUEST = ("threads", "useful_bytes", "sectors", "lines", "wavefronts", "queue", "l1_hit_sectors", "l2_sectors",
+                "l2_hit_sectors")  # fmt: skip
+
+
+class Estimate(Struct, frozen=True):
+    """Seconds by the model in closed form on the profile by proportion, and a bound that the candidate cannot beat.
+
+    The bound is what the instructions whose number follows from the work take to issue, and what DRAM takes for it.
+    """
+
+    seconds: float
+    bound_seconds: float
+
+
+def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Counted) -> Estimate:
+    """Estimate a call of a program from an emulated configuration of the same source."""
+    flow = flow_graph(program)
+    times, sure = _executions(program, flow, call, neighbour)
+    profile = _profile(program, flow, call, times, neighbour)
+    workload = Workload(
+        name=program.demangled or program.name,
+        launch=Launch(
+            grid=list(call.grid_shape),
+            block=list(call.block_shape),
+            registers_per_thread=program.resources.registers,
+            shared_bytes_per_block=program.resources.static_shared_bytes + call.dynamic_shared_bytes,
+        ),
+        instructions={"int": 1.0},
+        code=program.instructions,
+        profile=profile,
+    )
+    p = predict(workload, machine, "warplens-fast")
+    warps = profile.grid_blocks * profile.warps_per_block
+    issued = sum(n * (b.last - b.first + 1) for b, n, known in zip(flow.blocks, times, sure, strict=True) if known)
+    issue_cycles = issued * warps / (machine.sm.schedulers * machine.chip.sm_count)
+    dram_cycles = float(p.limits.get("dram bandwidth", 0.0))
+    bound = max(issue_cycles, dram_cycles) / machine.chip.clock_hz
+    assert p.seconds is not None
+    return Estimate(float(p.seconds), bound)
+
+
+Work = dict[tuple[int | None, str], float]
+
+
+def _weight(x: Instruction) -> tuple[str, float] | None:
+    """The kind of essential work that an instruction does, and how much a thread does by it."""
+    group = _GROUPS.get(x.opcode)
+    if group is None:
+        return None
+    if group == "arithmetic":
+        return group, _ARITHMETIC[x.opcode]
+    return group, math.prod(_WIDTH.get(part, 1.0) for part in x.modifiers) if group in ("load", "store") else 1.0
+
+
+def _work(counted: Counted) -> Work:
+    """The essential work of a whole grid by line and kind, as its threads did it."""
+    profile = counted.workload.profile
+    assert profile is not None
+    made: Work = {}
+    for i, x in enumerate(counted.program.instructions):
+        found = _weight(x)
+        if found:
+            threads = profile.counts["threads"][i] or WARP * profile.counts["executed"][i]
+            made[x.line, found[0]] = made.get((x.line, found[0]), 0.0) + threads * found[1]
+    return made
+
+
+def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Counted) -> tuple[list[float], list[bool]]:
+    """How often a warp runs each block of the flow graph, and for which of them that follows from arithmetic."""
+    work, threads = _work(neighbour), call.blocks * call.threads_per_block
+    static: list[Work] = []
+    for block in flow.blocks:
+        here: Work = {}
+        for x in program.instructions[block.first : block.last + 1]:
+            found = _weight(x)
+            if found:
+                here[x.line, found[0]] = here.get((x.line, found[0]), 0.0) + found[1]
+        static.append(here)
+    inner = _innermost(flow)
+    told: list[dict[str, list[tuple[float, float]]]] = [{} for _ in flow.blocks]
+    for key in {key for here in static for key in here}:
+        if key in work:
+            main = max(range(len(static)), key=lambda b: static[b].get(key, 0.0) * (1 + 9 * (inner[b] is not None)))
+            amount = static[main][key]
+            told[main].setdefault(key[1], []).append((work[key] / threads / amount, amount))
+    rare = _per_line(neighbour)
+    times: list[float | None] = []
+    for block, said in zip(flow.blocks, told, strict=True):
+        group = next((g for g in _ORDER if g in said), None)
+        if group is not None:
+            total = sum(amount for _, amount in said[group])
+            times.append(sum(n * amount for n, amount in said[group]) / total)
+        elif inner[block.index] is None:
+            lines = [rare[x.line] for x in program.instructions[block.first : block.last + 1] if x.line in rare]
+            times.append(min(1.0, max(lines)) if lines else 1.0)
+        else:
+            times.append(None)
+    sure = ["arithmetic" in said or "special" in said for said in told]
+    return _filled(flow, inner, times), sure
+
+
+def _innermost(flow: Flow) -> list[int | None]:
+    """The number of the innermost loop around each block."""
+    made: list[int | None] = [None] * len(flow.blocks)
+    for number in sorted(range(len(flow.loops)), key=lambda n: flow.loops[n].depth):
+        for block in flow.loops[number].blocks:
+            made[block] = number
+    return made
+
+
+def _filled(flow: Flow, inner: Sequence[int | None], times: Sequence[float | None]) -> list[float]:
+    """Give blocks of a loop that nothing is known of what the others of the loop have; at least one turn."""
+    known: dict[int, float] = {}
+    for block, n in enumerate(times):
+        loop = inner[block]
+        if loop is not None and n is not None:
+            known[loop] = max(known.get(loop, 0.0), n)
+    made = []
+    for block, n in enumerate(times):
+        loop = inner[block]
+        made.append(n if n is not None else known.get(loop, 1.0) if loop is not None else 1.0)
+    return made
+
+
+def _per_line(counted: Counted) -> dict[int | None, float]:
+    """How often a warp of the neighbour runs the least executed instruction of each line."""
+    profile = counted.workload.profile
+    assert profile is not None
+    warps = profile.grid_blocks * profile.warps_per_block
+    made: dict[int | None, float] = {}
+    for x, n in zip(counted.program.instructions, profile.counts["executed"], strict=True):
+        made[x.line] = max(made.get(x.line, 0.0), n / warps)
+    return made
+
+
+def _profile(program: Program, flow: Flow, call: KernelCall, times: Sequence[float], neighbour: Counted) -> Profile:
+    """Put together the counts of the whole grid, the way of a warp, and the neighbour's traffic."""
+    theirs = neighbour.workload.profile
+    assert theirs is not None
+    warps_per_block = -(-call.threads_per_block // WARP)
+    warps = call.blocks * warps_per_block
+    executed = [0.0] * len(program.instructions)
+    for block, n in zip(flow.blocks, times, strict=True):
+        for i in range(block.first, block.last + 1):
+            executed[i] = n * warps
+    counts = {name: [0.0] * len(executed) for name in theirs.counts}
+    counts["executed"], counts["threads"] = executed, [WARP * n for n in executed]
+    ratios = _ratios(neighbour)
+    for i, x in enumerate(program.instructions):
+        found = ratios.get((x.line, x.name)) or ratios.get((None, x.name)) or ratios.get((None, x.opcode))
+        if found:
+            counts["requests"][i] = executed[i]
+            for name, each in found.items():
+                counts[name][i] = each * executed[i]
+    grown = sum(counts["l2_sectors"]) / max(1.0, theirs.total("l2_sectors"))
+    traffic = [
+        replace(t, l2_read_bytes=t.l2_read_bytes * grown, l2_written_bytes=t.l2_written_bytes * grown)
+        for t in theirs.traffic
+    ]
+    return Profile(
+        grid_blocks=call.blocks, warps_per_block=warps_per_block, emulated_blocks=0, exact=False, counts=counts,
+        paths=[_way(flow, times)], blocks=[[0] * warps_per_block], traffic=traffic, l2=theirs.l2,
+        l1_bytes=theirs.l1_bytes,
+    )  # fmt: skip
+
+
+def _ratios(counted: Counted) -> dict[tuple[int | None, str], Mapping[str, float]]:
+    """What an access touches per request: by line and name, by name, and by opcode."""
+    profile = counted.workload.profile
+    assert profile is not None
+    sums: dict[tuple[int | None, str], dict[str, float]] = {}
+    for i, x in enumerate(counted.program.instructions):
+        requests = profile.counts["requests"][i]
+        if requests:
+            for key in ((x.line, x.name), (None, x.name), (None, x.opcode)):
+                into = sums.setdefault(key, dict.fromkeys(("requests", *_PER_REQUEST), 0.0))
+                into["requests"] += requests
+                for name in _PER_REQUEST:
+                    into[name] += profile.counts[name][i]
+    return {key: {n: s[n] / s["requests"] for n in _PER_REQUEST} for key, s in sums.items()}
+
+
+def _way(flow: Flow, times: Sequence[float]) -> Path:
+    """The way of a warp: blocks in their order, those that run equally often in a row as one segment."""
+    segments: list[Segment] = []
+    for block, n in zip(flow.blocks, times, strict=True):
+        turns, run = round(n), (block.first, block.last + 1)
+        if turns < 1:
+            continue
+        if segments and segments[-1].times == turns:
+            segments[-1] = Segment([*segments[-1].runs, run], turns)
+        else:
+            segments.append(Segment([run], turns))
+    return Path(segments)

@@ -1,0 +1,51 @@
+"""Measure the best candidates of a search on the GPU at hand."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from warplens.frontend.calls import source_of
+from warplens.frontend.compile import compile_file
+from warplens.frontend.cubin import parse_cubin
+from warplens.frontend.names import choose
+from warplens.kernel.launch import KernelCall
+from warplens.machine import Machine
+from warplens.measure.calls import Timer
+from warplens.measure.driver import Driver, Gpu
+from warplens.sweep.spec import Configuration, Sweep
+from warplens.sweep.tune import Candidate, Tuned
+
+Measure = Callable[[KernelCall], float]
+
+
+class Measured(Struct, frozen=True):
+    """A candidate and its measured time."""
+
+    candidate: Candidate
+    seconds: float
+
+
+def on_gpu(machine: Machine) -> Measure:
+    """Return what times a call on the first GPU; where there is none, that is said."""
+    timer = Timer(Gpu(Driver()))
+
+    def seconds(call: KernelCall) -> float:
+        path, options = source_of(call, machine)
+        with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
+            cubin = compile_file(path, options, Path(folder))[0].read_bytes()
+        kernel = choose(parse_cubin(cubin, str(path)).kernels(), call.kernel, str(path))
+        return timer.seconds(call, cubin, kernel)
+
+    return seconds
+
+
+def measure(sweep: Sweep, tuned: Tuned, measure_call: Measure, top: int) -> list[Measured]:
+    """Time the best candidates; return them, the fastest first."""
+    wanted = {candidate.number: candidate for candidate in tuned.candidates[:top]}
+    calls = {c.number: c.call for c in sweep.configurations() if isinstance(c, Configuration) and c.number in wanted}
+    made = [Measured(candidate, measure_call(calls[number])) for number, candidate in wanted.items()]
+    return sorted(made, key=lambda m: m.seconds)

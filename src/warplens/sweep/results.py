@@ -1,0 +1,102 @@
+"""The results of a sweep: `results.jsonl` and, with pyarrow, `results.parquet`, one row per point in their order.
+
+Both are written whole, from the journal, a piece at a time. pyarrow, and not another writer of Parquet, because it
+writes row group after row group and needs nothing beside itself (`warplens[parquet]`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from warplens.files import writing
+from warplens.sweep import closed
+from warplens.sweep.journal import Journal
+from warplens.sweep.spec import Sweep
+from warplens.sweep.worker import Row
+
+_ROW_GROUP = 50_000
+_TYPES = {"number": "int64", "kernel": "string", "gpu": "string", "model": "string", "seconds": "float64",
+          "cycles": "float64", "bound": "string", "error": "string"}  # fmt: skip
+
+
+def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str]]:
+    """Write the files; return how many points of closed form there are among them, and their paths."""
+    lines, closed_points = folder / "results.jsonl", 0
+    with writing(lines) as stream:
+        for row in journal.rows():
+            stream.write(msgspec.json.encode(_flat(row)) + b"\n")
+        for part in _closed(sweep):
+            closed_points += len(part["number"])
+            stream.writelines(msgspec.json.encode(row) + b"\n" for row in _by_row(part))
+    if importlib.util.find_spec("pyarrow") is None:
+        return closed_points, [str(lines)]
+    table = folder / "results.parquet"
+    _write_parquet(table, sweep, journal.rows())
+    return closed_points, [str(lines), str(table)]
+
+
+def _closed(sweep: Sweep) -> Iterator[dict[str, Any]]:
+    """Yield the points of workloads in columns; their numbers go on where those of kernels end."""
+    first = sweep.size
+    for space in sweep.workloads:
+        for part in closed.chunks(space, sweep.folder, sweep.gpus, sweep.models, first):
+            yield {_column(n) if n in space.axis else n: v for n, v in part.items()}
+        first += space.size
+
+
+def _by_row(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    count = len(part["number"])
+    columns = [v.tolist() if isinstance(v, np.ndarray) else [v] * count for v in part.values()]
+    return (dict(zip(part, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """A point as one level of keys; an axis that is called like one of ours keeps its name behind `axis.`."""
+    tree = {key: value for key, value in msgspec.structs.asdict(row).items() if key != "values"}
+    return tree | {_column(axis): value for axis, value in row.values.items()}
+
+
+def _column(axis: str) -> str:
+    return f"axis.{axis}" if axis in _TYPES else axis
+
+
+def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    kinds = _TYPES | {_column(axis): _kind(axis, sweep) for kernel in sweep.kernels for axis in kernel.axes}
+    kinds |= {_column(axis): "float64" for space in sweep.workloads for axis in space.axis}
+    schema = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in kinds.items()])
+    texts = {name for name, kind in kinds.items() if kind == "string"}
+    with writing(path) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as writer:
+        while part := [_flat(row) for row in islice(rows, _ROW_GROUP)]:
+            for tree in part:
+                tree.update({name: str(tree[name]) for name in texts & tree.keys() if tree[name] is not None})
+            writer.write_table(pyarrow.Table.from_pylist(part, schema))
+        for columns in _closed(sweep):
+            count = len(columns["number"])
+            filled = [_array(pyarrow, columns.get(field.name), field.type, count) for field in schema]
+            writer.write_table(pyarrow.Table.from_arrays(filled, schema=schema))
+
+
+def _array(pyarrow: Any, column: Any, kind: Any, count: int) -> Any:
+    if column is None:
+        return pyarrow.nulls(count, kind)
+    if isinstance(column, np.ndarray):
+        return pyarrow.array(column, kind)
+    return pyarrow.repeat(pyarrow.scalar(column, kind), count)
+
+
+def _kind(axis: str, sweep: Sweep) -> str:
+    """The type of an axis's column: that of its values over all kernels."""
+    values = [value for kernel in sweep.kernels for value in kernel.axes.get(axis, [])]
+    if all(isinstance(value, int) for value in values):
+        return "int64"
+    return "string" if any(isinstance(value, str) for value in values) else "float64"

@@ -1,0 +1,81 @@
+"""What a worker does: one configuration on every GPU with every model. It runs in any process that has warplens.
+
+The three points of a kernel on three GPUs come together, so that what can be shared is: the source's digest, the
+program where architectures agree, the workload for all models of a GPU.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from warplens.errors import WarplensError
+from warplens.machine import Machine, load_machine
+from warplens.models import predict
+from warplens.sweep.cache import Cache
+from warplens.sweep.counting import Counted, count
+from warplens.sweep.expression import Value
+from warplens.sweep.spec import Configuration, WrongPoint
+
+
+class Row(Struct, frozen=True, omit_defaults=True):
+    """One point: a configuration of a kernel on a GPU with a model; seconds, or why there are none."""
+
+    number: int
+    kernel: str
+    values: dict[str, Value]
+    gpu: str
+    model: str
+    seconds: float | None = None
+    cycles: float | None = None
+    bound: str | None = None
+    error: str | None = None
+
+
+class Task(Struct, frozen=True):
+    """A configuration with all that is asked about it."""
+
+    configuration: Configuration
+    gpus: list[str]
+    models: list[str]
+    cache: str | None
+
+
+def rows(task: Task) -> list[Row]:
+    """Predict a configuration on each GPU with each model; what fails is said in the row that it belongs to."""
+    made: list[Row] = []
+    for gpu in task.gpus:
+        try:
+            counted: Counted | str = count(task.configuration.call, _machine(gpu), Cache(task.cache))
+        except Exception as error:  # one kernel that breaks something must not cost the others
+            counted = _said(error)
+        made += [_row(task.configuration, gpu, model, counted) for model in task.models]
+    return made
+
+
+def failed(c: Configuration | WrongPoint, gpus: list[str], models: list[str], reason: str) -> list[Row]:
+    """Return the rows of a configuration that cannot be launched, or that took its worker with it."""
+    return [Row(c.number, c.kernel, c.values, gpu, model, error=reason) for gpu in gpus for model in models]
+
+
+def _row(c: Configuration, gpu: str, model: str, counted: Counted | str) -> Row:
+    if isinstance(counted, str):
+        return Row(c.number, c.kernel, c.values, gpu, model, error=counted)
+    try:
+        p = predict(counted.workload, _machine(gpu), model)
+        if p.seconds is None or p.cycles is None:
+            raise WarplensError(f"{model} gives no time")
+        return Row(c.number, c.kernel, c.values, gpu, model, float(p.seconds), float(p.cycles), str(p.bound))
+    except Exception as error:
+        return Row(c.number, c.kernel, c.values, gpu, model, error=_said(error))
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, WarplensError) else f"{type(error).__name__}: {text}"
+
+
+@lru_cache(64)
+def _machine(gpu: str) -> Machine:
+    return load_machine(gpu)

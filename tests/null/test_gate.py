@@ -1,0 +1,57 @@
+"""`warplens check`: passes, fails with a reason, and says what is wrong with the question."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from warplens.cli import main
+from warplens.kernel import load_workload
+from warplens.study.gate import parse_share, parse_time
+
+
+def _check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(["check", *arguments, "--model", "volkov"])
+    out = capsys.readouterr()
+    return code, out.out + out.err
+
+
+def test_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = _check(capsys, "saxpy", "--max-time", "1s")
+    assert code == 0 and said.startswith("ok: saxpy")
+    code, said = _check(capsys, "saxpy", "--max-time", "1ns")
+    assert code == 1 and "over the limit of 1 ns" in said and "limited by" in said
+
+
+def test_against_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = load_workload("saxpy")
+    faster = now.with_values(accesses=now.accesses[:-1])  # one array less to move
+    now.save(tmp_path / "now.json")
+    faster.save(tmp_path / "faster.json")
+    assert _check(capsys, "saxpy", "--against", str(tmp_path / "now.json"))[0] == 0
+    assert _check(capsys, str(tmp_path / "faster.json"), "--against", str(tmp_path / "now.json"))[0] == 0
+    code, said = _check(capsys, "saxpy", "--against", str(tmp_path / "faster.json"), "--tolerance", "2%", "--json")
+    found = json.loads(said)
+    assert code == 1 and not found["passed"]
+    assert found["seconds"] > 1.02 * found["against_seconds"]
+    assert "% slower than" in found["reasons"][0] and "limited by" in found["reasons"][0]
+    assert _check(capsys, "saxpy", "--against", str(tmp_path / "faster.json"), "--tolerance", "400%")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["saxpy"], "nothing to check against"), (["saxpy", "--max-time", "120"], "written like 120us"),
+     (["--max-time", "1s"], "name a workload"), (["saxpy", "--max-time", "1s", "--tolerance", "x"], "written like 2%"),
+     (["saxpy", "--against", "nowhere.json"], "nowhere.json")],
+)  # fmt: skip
+def test_a_wrong_question_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = _check(capsys, *arguments)
+    assert code == 2 and said in told and told.count("\n") == 1
+
+
+def test_times_and_shares() -> None:
+    assert parse_time("1.5 ms") == pytest.approx(1.5e-3)
+    assert parse_time("3e2ns") == pytest.approx(300e-9)
+    assert parse_share("2%") == parse_share("0.02") == pytest.approx(0.02)

@@ -1,0 +1,296 @@
+"""Sweeps: files, expressions, the journal through kills and full disks, the cache, closed-form models."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.null import sweeping
+from warplens import kernel, models
+from warplens.errors import FileError, WarplensError
+from warplens.machine import load_machine
+from warplens.sweep import closed, journal
+from warplens.sweep.cache import Cache, key_of
+from warplens.sweep.engines import processes
+from warplens.sweep.expression import evaluate
+from warplens.sweep.journal import Head, Journal
+from warplens.sweep.run import run
+from warplens.sweep.spec import Configuration, WrongPoint, load_sweep
+from warplens.sweep.worker import Row
+
+
+def _lines(folder: Path, out: str = "out") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / out / "results.jsonl").read_text().splitlines()]
+
+
+# ---- expressions and files
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("n // (A * 2)", 8), ("ceil_div(n, 3)", 22), ("min(n, A, 3) + -1", 2), ("A * 1.5", 6.0), ("n % 5 == 4", True),
+     ("1 <= A < 4 or not n", False), ("kind == 'x' and A != 3", True)],
+)  # fmt: skip
+def test_expression(text: str, value: object) -> None:
+    assert evaluate(text, {"n": 64, "A": 4, "kind": "x"}) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "n.real", "[n]", "lambda: 1", "n ** n", "n if n else 1", "open(n)", "min(n, key=n)", "n //",
+     "1 / 0", "'a' * 99999999", "9223372036854775807 * 9", "missing + 1", "f'{n}'", "(" * 400 + "n" + ")" * 400],
+)  # fmt: skip
+def test_refused_expression(text: str) -> None:
+    with pytest.raises(WarplensError):
+        evaluate(text, {"n": 64})
+
+
+def test_configurations_are_numbered_over_all_axes_and_made_lazily(tmp_path: Path) -> None:
+    sweep = sweeping.make(tmp_path)
+    made = list(sweep.configurations())
+    assert [c.number for c in made] == [0, 1, 2, 4, 5, 6, 7]  # x = 3 is not wanted
+    assert all(isinstance(c, Configuration) and c.call.grid == c.values["x"] + 7 for c in made)  # type: ignore[operator]
+    assert [c.number for c in sweep.configurations(first=5)] == [5, 6, 7]
+    large = sweeping.make(tmp_path, ", ".join(map(str, range(100_000))))
+    assert next(large.configurations(99_999)).number == 99_999
+
+
+def test_a_configuration_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
+    (wrong,) = sweeping.make(tmp_path, "-7").configurations()
+    assert isinstance(wrong, WrongPoint)
+    assert "grid" in wrong.error
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [("x + n", "y + n", "no axis or argument 'y'"), ("where", "whre", "whre: unknown key"),
+     ('"x != 3"', "3", "where.0"), ("[0, 1, 2", "[[0], 1, 2", "kernel.0.parameter.x"),
+     ('grid = "x', 'arg.m = "x', "no such argument"),
+     ('launch = "k.l', 'launch = "l.l', "l.launch.toml"), ("[[kernel]]", "[[other]]", "other: unknown key")],
+)  # fmt: skip
+def test_refused_file(tmp_path: Path, before: str, after: str, said: str) -> None:
+    sweeping.make(tmp_path)
+    file = tmp_path / "s.toml"
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+    with pytest.raises(FileError, match=said):
+        load_sweep(file)
+
+
+# ---- running
+
+
+def test_a_sweep_writes_all_points_in_order_and_does_nothing_twice(tmp_path: Path) -> None:
+    made = sweeping.sweep(tmp_path, sweeping.make(tmp_path))
+    assert (made.points, made.failed, made.earlier) == (14, 0, 0)
+    rows = _lines(tmp_path)
+    assert [(r["x"], r["gpu"]) for r in rows] == [(x, g) for x in (0, 1, 2, 4, 5, 6, 7) for g in ("h200", "a100")]
+    assert rows[0]["seconds"] == pytest.approx(7e-6)
+    before = (tmp_path / "out" / "journal.jsonl").read_bytes()
+    again = sweeping.sweep(tmp_path)
+    assert again.earlier == 14
+    assert (tmp_path / "out" / "journal.jsonl").read_bytes() == before
+
+
+def test_workers_that_die_cost_one_point_at_most(tmp_path: Path) -> None:
+    made = sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0, 1, 101, 102, 4, 100, 6"))
+    assert (made.points, made.failed) == (14, 4)
+    errors = {r["x"]: r["error"] for r in _lines(tmp_path)}
+    assert errors == {0: None, 1: None, 101: None, 102: "ValueError: not this one", 4: None, 6: None,
+                      100: "its worker died twice"}  # fmt: skip
+
+
+def test_killed_and_resumed_gives_the_same_file(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1100))))
+    sweeping.sweep(tmp_path, made, "whole")
+    command = [sys.executable, "-m", "tests.null.sweeping", str(tmp_path), "killed"]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root, start_new_session=True) as process:
+        file = tmp_path / "killed" / "journal.jsonl"
+        until = time.monotonic() + 60
+        while not (file.exists() and file.read_bytes().count(b"\n") > 20) and time.monotonic() < until:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    kept = len(file.read_bytes().splitlines()) - 1
+    assert 20 <= kept < 100
+    with file.open("ab") as stream:
+        stream.write(b'{"n":99,"below":3,"ro')  # as a kill in the middle of a line would leave it
+    resumed = sweeping.sweep(tmp_path, made, "killed")
+    assert resumed.earlier >= 2 * (kept - 1)
+    for name in ("results.jsonl", "results.parquet"):
+        if (tmp_path / "whole" / name).exists():
+            assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1040))))
+
+    def stop(done: int, total: int) -> None:
+        if done == 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(made, tmp_path / "out", processes(2), cache=str(tmp_path), work=sweeping.work, watch=stop)
+    assert sweeping.sweep(tmp_path, made).earlier == 30
+
+
+def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(100, 150))).replace("100, 101, 102, ", ""))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, hard))
+    try:
+        with pytest.raises(FileError, match=r"journal.jsonl: cannot write: .*; \d+ points are kept"):
+            sweeping.sweep(tmp_path, made)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    kept = (tmp_path / "out" / "journal.jsonl").read_bytes()
+    assert kept.endswith(b"\n") and 2000 < len(kept) <= 4000
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+    after = sweeping.sweep(tmp_path, made)
+    assert (after.points, after.earlier) == (94, 2 * (kept.count(b"\n") - 1))
+
+
+def test_another_sweep_is_not_mixed_in(tmp_path: Path) -> None:
+    sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0"))
+    with pytest.raises(FileError, match="of another sweep"):
+        sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0, 1"))
+    (tmp_path / "out" / "journal.jsonl").write_text("what?\n")
+    with pytest.raises(FileError, match="not a journal of ours"):
+        sweeping.sweep(tmp_path)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, "0")
+    (tmp_path / "out").mkdir()
+    with Journal(tmp_path / "out" / "journal.jsonl", Head("", "")), pytest.raises(FileError, match="another process"):
+        sweeping.sweep(tmp_path, made)
+
+
+def test_the_journal_puts_any_length_in_order_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SPREAD", 8)
+    order = [n ^ 5 for n in range(4000)]  # never more than 8 apart
+    with Journal(tmp_path / "j", Head("s", "v")) as made:
+        for n in order:
+            made.add(n, [Row(n, "k", {}, "g", "m", 1.0)])
+        assert made.done.below == 4000 and not made.done.beyond
+        assert [row.number for row in made.rows()] == list(range(4000))
+    with Journal(tmp_path / "j", Head("s", "v")) as again:
+        assert (again.points, again.done.below) == (4000, 4000)
+
+
+# ---- the cache
+
+
+def test_cache_keeps_by_content_and_makes_a_damaged_entry_again(tmp_path: Path) -> None:
+    cache, made = Cache(tmp_path), list[int]()
+
+    def make() -> Row:
+        made.append(1)
+        return Row(1, "k", {"x": 3}, "g", "m", 0.5)
+
+    key = key_of("x", 1)
+    assert key != key_of("x", 2)
+    assert cache.made(key, Row, make) == cache.made(key, Row, make) == make()
+    assert len(made) == 2
+    (entry,) = [f for f in tmp_path.rglob("*") if f.is_file()]
+    good = entry.read_bytes()
+    for bad in (good[:-1], good[:20], b"", good[:40] + b"\xff" + good[41:], os.urandom(200)):
+        entry.write_bytes(bad)
+        before = len(made)
+        assert cache.made(key, Row, make).seconds == 0.5
+        assert len(made) == before + 1
+        assert entry.read_bytes() == good
+
+
+def test_cache_is_safe_under_writers_at_once(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    wanted = Row(7, "k" * 10_000, {}, "g", "m", 1.0)
+    wrong: list[object] = []
+
+    def hammer() -> None:
+        for _ in range(100):
+            cache.put("ab" + "0" * 62, wanted)
+            wrong.extend(x for x in [cache.get("ab" + "0" * 62, Row)] if x != wanted)
+
+    threads = [threading.Thread(target=hammer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len([f for f in tmp_path.rglob("*") if f.is_file()]) == 1  # no temporary file is left
+
+
+def test_cache_on_a_full_disk_only_does_not_keep(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        made = Cache(tmp_path).made("cd" + "0" * 62, Row, lambda: Row(1, "k" * 1000, {}, "g", "m"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert made.number == 1
+    assert not [f for f in tmp_path.rglob("*") if f.is_file()]
+
+
+# ---- closed-form models
+
+
+CLOSED = """
+gpus = ["gtx980", "h200"]
+models = ["volkov", "mowry"]
+[[workload]]
+workload = "volkov-add-load"
+[workload.axis]
+alpha = { from = 0, to = 64, count = 9 }
+warps_per_sm = [4, 16, 64]
+"""
+
+
+def test_closed_form_points_are_those_of_single_predictions(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(CLOSED)
+    made = run(load_sweep(tmp_path / "c.toml"), tmp_path / "out", processes(1))
+    rows = _lines(tmp_path)
+    assert made.points == len(rows) == 9 * 3 * 2 * 2
+    timed = [r for r in rows if r["model"] == "volkov"]
+    for row in timed[::7]:
+        single = models.predict(
+            kernel.mix(row["alpha"]),
+            load_machine(str(row["gpu"])),
+            "volkov",
+            warps_per_sm=row["warps_per_sm"],
+        )
+        assert row["seconds"] == pytest.approx(single.seconds)
+        assert row["bound"] == single.bound
+    assert {r["error"] for r in rows if r["model"] == "mowry"} != {None}  # it gives no time: said in each row
+
+
+def test_a_million_closed_form_points_are_a_matter_of_a_second() -> None:
+    space = closed.WorkloadSpace(
+        "volkov-add-load", {"alpha": closed.Range(0, 512, 1000), "warps_per_sm": closed.Range(1, 64, 1000)}
+    )
+    start, points, total = time.process_time(), 0, 0.0
+    for part in closed.chunks(space, ".", ["gtx980"], ["volkov"], 0):
+        points += len(part["number"])
+        total += float(np.sum(part["seconds"]))
+    assert points == 1_000_000 and np.isfinite(total)
+    assert time.process_time() - start < 3  # `make bench` prints it; here only that nobody makes it a loop
+
+
+def test_refused_axes_of_workloads(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(CLOSED.replace("warps_per_sm", "warps"))
+    with pytest.raises(FileError, match=r"axis\.warps: unknown"):
+        load_sweep(tmp_path / "c.toml")
