@@ -150,6 +150,7 @@ def _traffic(name: str, a: _Array, grid: Grid, moved: tuple[float, float, float]
         dram_filled_bytes=float(filled * SECTOR_BYTES),
         read_alone=a.read_alone,
         written_alone=a.written_alone,
+        read_together=0.0 if a.reads.scattered or grid.shape[0] == 1 else min(1.0, max(0.0, 1 - a.reads.fresh[0])),
         atomic_passes=a.atomic_passes,
     )
 

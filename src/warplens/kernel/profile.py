@@ -65,6 +65,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     parts whose SMs read it, and passes on what is written to the part that keeps it. `dram_filled_bytes`: read because
     sectors leave L2 half written; not among `dram_read_bytes`, as it is part of what such a store costs.
     `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
+    `read_together`: of the sectors that a block reads, the share that the next block in x reads too.
     `atomic_passes`: turns of L2 for atomics: one per sector, and one for each further thread at the same word.
     """
 
@@ -81,6 +82,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     dram_filled_bytes: float = 0
     read_alone: Share = 0
     written_alone: Share = 0
+    read_together: Share = 0
     atomic_passes: float = 0
 
 

@@ -146,6 +146,7 @@ class Cache(Section, frozen=True):
     l2_bytes: Bytes | None = None
     l2_partitions: Count | None = None
     l2_dirty_bytes: Bytes | None = None
+    l2_pair_saving_fraction: Fraction | None = None
     dram_bytes: Bytes | None = None
     l2_hit_bytes: Bytes | None = None
     l2_latency_cycles: Cycles | None = None

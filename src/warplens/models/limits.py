@@ -17,16 +17,18 @@ from warplens.machine import Machine
 from warplens.simulate.code import Step
 from warplens.simulate.traffic import SECTOR_BYTES as SECTOR_BYTES
 from warplens.simulate.traffic import WITH_RESULT, dram_seconds, l1_miss_cycles, l2_seconds
+from warplens.simulate.matrix import operand_wavefronts
 from warplens.simulate.units import PIPES, Units
 
 LINE_BYTES = 128
 _NAMES = {
     "cuda cores": "fp32", "integer": "integer", "product": "integer products", "sfu units": "sfu", "fp64 units": "fp64",
-    "tensor cores": "tensor cores", "shared memory": "shared memory and l1", "memory system": "shared memory and l1",
+    "tensor cores": "tensor cores", "warp-group products": "tensor cores",
+    "shared memory": "shared memory and l1", "memory system": "shared memory and l1",
 }  # fmt: skip
 
 
-def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
+def unit_cycles(code: Sequence[Instruction], steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
     """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
     schedulers = units.machine.sm.schedulers
     busy = {"issue": 0.0}
@@ -36,6 +38,10 @@ def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[s
             name, pipe = _NAMES[PIPES[step.pipe]], units.pipes[step.pipe]
             width = 1.0 if pipe.shared else schedulers
             busy[name] = busy.get(name, 0.0) + count * step.passes * float(pipe.interval) / width
+    shared = float(units.pipes[PIPES.index("shared memory")].interval)
+    operands = sum(n * operand_wavefronts(x) for x, n in zip(code, profile.counts["executed"], strict=True) if n)
+    if operands:
+        busy["shared memory and l1"] = busy.get("shared memory and l1", 0.0) + operands * shared
     misses = l1_miss_cycles(profile, units.machine, range(len(steps)))
     return busy | ({"l1 misses": misses} if misses else {})
 

@@ -83,7 +83,9 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         passes = 1.0
     latency, holds, reason = unit.latency, unit.holds, unit.reason
     if x.opcode.endswith("GMMA"):
-        latency = passes + behind_passes(x, machine)
+        # they queue for the tensor cores; whoever waits for them shows as at a barrier, as in ncu's samples
+        latency, reason = passes + behind_passes(x, machine), at.AT_BARRIER
+        pipe = PIPES.index("warp-group products") if pipe >= 0 else pipe
     if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
         kind, pipe, holds, reason = (
             at.QUEUED,

@@ -10,6 +10,8 @@ from warplens.machine import Machine
 _SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
            "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
 _GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
+_WAVEFRONT_BYTES, _GROUP_WARPS = 128, 4
+_DEPTH_BYTES = 32  # of a row of a factor: 8 elements of tf32, 16 of fp16, 32 of fp8
 _TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}
 
 
@@ -51,3 +53,17 @@ def _alike(x: Instruction, machine: Machine) -> list[str]:
     """Return the machine's names of products of warp groups like this one."""
     alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
     return alike or [name for name in machine.tensor if name.startswith("group_f16_")]
+
+
+def operand_wavefronts(x: Instruction) -> float:
+    """Return the wavefronts of shared memory in which a warp's part of a group's product reads its factors.
+
+    The second factor is always there, the first one unless a register is named for it. ncu counts the same of the
+    launches in data/h200/triton.
+    """
+    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    if found is None or not x.opcode.endswith("GMMA"):
+        return 0.0
+    m, n = int(found.group(1)), int(found.group(2))
+    rows = n if len(x.operands) > 1 and x.operands[1].kind == "register" else m + n
+    return rows * _DEPTH_BYTES / _WAVEFRONT_BYTES / _GROUP_WARPS

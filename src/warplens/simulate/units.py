@@ -31,6 +31,7 @@ PIPES = (
     "special registers",
     "fp64 units",
     "tensor cores",
+    "warp-group products",
     "shared memory",
     "memory system",
     "barrier unit",
@@ -132,6 +133,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         "cuda cores": 1 if sm.register_banks else 0,  # of three registers: read without delay (lone_warp.json)
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
+        "warp-group products": -1,  # eight in a row issue without a wait (data/h200/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
     for i, resource in enumerate(PIPES):
