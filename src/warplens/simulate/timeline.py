@@ -51,16 +51,15 @@ class Timeline(Struct, frozen=True, kw_only=True):
         return {what: cycles / total for what, cycles in found.items()}
 
 
-def timeline(workload: Workload, machine: Machine, warps_per_sm: float, load_bytes_per_cycle: float = 0.0) -> Timeline:
-    """Run a counted kernel's first cycles on one SM, under the DRAM traffic in B/cycle that it makes by itself."""
+def timeline(workload: Workload, machine: Machine, warps_per_sm: float) -> Timeline:
+    """Run a counted kernel's first cycles on one SM."""
     if not workload.code or workload.profile is None:
         raise WarplensError(f"{workload.name}: a timeline needs a workload that was counted from machine code")
     made = units(machine, min(machine.chip.sm_count, workload.profile.grid_blocks))
     code = from_program(workload.code, made, workload.profile, name=workload.name)
     resident = max(1, int(warps_per_sm // code.warps_per_block))
     done = run(
-        code, made, Options(events=_EVENTS), resident=resident, blocks=2 * resident, load=load_bytes_per_cycle,
-        limit=float(_WHOLE),
+        code, made, Options(events=_EVENTS), resident=resident, blocks=2 * resident, limit=float(_WHOLE)
     )  # fmt: skip
     ended = [end for _, end, _ in done.blocks if end > 0]
     cycles = min(_WHOLE, int(1.1 * min(ended))) if ended else _LONGEST

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from warplens.kernel import Workload
-from warplens.report.page.colours import REASONS
+from warplens.report.page.colours import in_words
 from warplens.report.page.content import Content
 from warplens.report.page.instructions import Row
 from warplens.report.page.markup import Markup, joined, tag, text, value
@@ -179,7 +179,7 @@ def _why(r: Row) -> str:
     parts = [f"{r.share:.2%} of all warp-cycles; runs {number(r.runs_per_warp, 3)} times per warp"]
     for reason, share in sorted(r.stalls.items(), key=lambda item: -item[1])[:4]:
         if share >= 0.0005:
-            parts.append(f"{share:.2%} {reason}: {REASONS[reason]}")
+            parts.append(f"{share:.2%} {in_words(reason)}")
     t = r.touches
     if t is not None:
         parts.append(f"{number(t.threads, 3)} threads of a warp, {number(t.bytes_per_thread, 3)} bytes each")

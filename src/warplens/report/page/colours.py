@@ -10,7 +10,7 @@ _COLOURS = {
     "dram": "blue", "barriers": "red", "tail": "pink",
     "selected": "green", "not_selected": "lime", "math": "pink", "dispatch": "grey", "wait": "purple",
     "branch_resolving": "violet", "short_sb": "amber", "mio": "orange", "long_sb": "blue", "lg": "cyan",
-    "barrier": "red", READY: "lime",
+    "barrier": "red", READY: "lime", "drain": "teal", "no_inst": "grey",
 }  # fmt: skip
 
 # Nsight Compute's stall reasons, in words.
@@ -26,8 +26,15 @@ REASONS = {
     "lg": "a full queue to global memory",
     "dispatch": "a register port",
     "not_selected": "its turn: another warp issued",
+    "drain": "its stores, at its end",
+    "no_inst": "instructions that are not in the instruction cache",
     READY: "a full pipe or queue, or its turn",
 }
+
+
+def in_words(reason: str) -> str:
+    """Return a reason with what it means."""
+    return f"{reason}: {REASONS[reason]}" if reason in REASONS else reason
 
 
 def colour(name: str) -> str:

@@ -66,17 +66,9 @@ def gather(p: Prediction, c: Comparison, workload: Workload, machine: Machine, a
         worksheet=tried("worksheet", worksheet, workload, machine, "volkov") or [],
         roofline=tried("roofline", roofline, p, workload, machine),
         instructions=rows(workload, simulation),
-        timeline=None if own is None else tried("timeline", _timeline, own, workload, machine),
+        timeline=None if own is None else tried("timeline", timeline, workload, machine, float(own.warps_per_sm)),
         missing=missing,
     )
-
-
-def _timeline(p: Prediction, workload: Workload, machine: Machine) -> Timeline:
-    """Run the first cycles under the traffic that the whole simulation made."""
-    made = p.simulation
-    sms = min(machine.chip.sm_count, float(workload.launch.blocks) if workload.launch else machine.chip.sm_count)
-    load = 0.0 if made is None else made.dram_bytes_per_second / sms / machine.chip.clock_hz
-    return timeline(workload, machine, float(p.warps_per_sm), load)
 
 
 def data(content: Content) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from warplens.advise import Benefits
 from warplens.models.bounds import Use
 from warplens.report.page import origins
-from warplens.report.page.colours import REASONS, colour, key
+from warplens.report.page.colours import colour, in_words, key
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, cycles, joined, more, seconds, table, tag, value
 from warplens.units import number
@@ -60,7 +60,7 @@ def time_stack(content: Content) -> Markup:
     run = own.simulation
     if run is not None:
         whys = {r: f"Nsight's stall_{r}: share of all warp-cycles, simulated (docs/simulator.md)" for r in run.stalls}
-        words = {r: f"{r}: {REASONS[r]}" for r in run.stalls}
+        words = {r: in_words(r) for r in run.stalls}
         made += [tag("h3", "A warp's time: what it waits for"), stack(run.stalls, whys, "what warps wait for", words)]
         error = run.error_cycles / run.cycles if run.cycles else 0.0
         far = f", extrapolated to within {error:.1%}" if error else ""

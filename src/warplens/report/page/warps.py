@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warplens.report.page.axes import picture, ticks, told
-from warplens.report.page.colours import REASONS, colour, key
+from warplens.report.page.colours import colour, in_words, key
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, table, tag
 from warplens.simulate.timeline import Slice, Timeline
@@ -24,8 +24,8 @@ def warps(content: Content) -> Markup:
     )
     found = {what for w in shown for what in t.shares(w)} - {"selected"}
     made = picture(said, lambda width: _draw(t, shown, width))
-    entries = {what: f"{REASONS[what]} (docs/simulator.md)" for what in REASONS if what in found}
-    words = {what: f"{what}: {REASONS[what]}" for what in entries}
+    entries = {what: f"{in_words(what)} (docs/simulator.md)" for what in sorted(found)}
+    words = {what: in_words(what) for what in entries}
     columns = sorted(found)
     rows = [[str(w), *(f"{t.shares(w).get(c, 0.0):.0%}" for c in ("selected", *columns))] for w in shown]
     numbers = table(["warp", "issuing", *columns], rows, range(len(columns) + 2), caption="shares by warp")
