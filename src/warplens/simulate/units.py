@@ -133,7 +133,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         "cuda cores": 1 if sm.register_banks else 0,  # of three registers: read without delay (lone_warp.json)
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
-        "warp-group products": -1,  # eight in a row issue without a wait (data/h200/triton/ncu.json.gz, flash attention)
+        "warp-group products": -1,  # eight in a row issue at once (data/h200/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
     for i, resource in enumerate(PIPES):
