@@ -41,10 +41,10 @@ from warplens.units import seconds
 __all__ = [
     "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Item", "KernelCall",
     "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction",
-    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf", "Workload", "ablate", "advise",
-    "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines", "list_models",
-    "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload", "mix",
-    "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
+    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf", "Workload", "ablate",
+    "advise", "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines",
+    "list_models", "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload",
+    "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
     "profile_program", "program_and_call", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
     "validate_ncu", "validate_stalls", "what_if",
 ]  # fmt: skip
