@@ -39,7 +39,8 @@ PIPES = (
 _SM_WIDE = ("shared memory", "memory system", "barrier unit")
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
 INFINITE = 1e30
-# Lengths of code were measured in steps of an eighth: what was the last to fit, and half a step.
+# The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
+# (second), did not. Where between them the end lies is not known; half of an eighth is assumed.
 _HELD = 1 + 1 / 16
 AVERAGE_CYCLES = 4096.0  # over which the traffic to DRAM is averaged that the latency follows
 
