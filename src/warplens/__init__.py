@@ -26,6 +26,7 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_"):
         api = importlib.import_module("warplens.api")
         if name in api.__all__:
+            importlib.import_module("warplens.report.notebook").register()
             return getattr(api, name)
     raise AttributeError(f"module 'warplens' has no attribute {name!r}")
 

@@ -35,17 +35,18 @@ from warplens.study import Item, KernelValidation, ModelError, ablation, confide
 from warplens.study.ablation import Ablation
 from warplens.study.ladders import Climbed
 from warplens.study.profiled import Profiled, profiled
+from warplens.study.stalls import Stalls, compare_stalls
 from warplens.units import seconds
 
 __all__ = [
     "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Item", "KernelCall",
     "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction",
-    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "WhatIf", "Workload", "ablate", "advise",
-    "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines", "list_models",
-    "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload", "mix",
-    "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
+    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf", "Workload", "ablate",
+    "advise", "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines",
+    "list_models", "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload",
+    "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
     "profile_program", "program_and_call", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
-    "validate_ncu", "what_if",
+    "validate_ncu", "validate_stalls", "what_if",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -400,6 +401,13 @@ def validate_ncu(
     from warplens.study import from_ncu, kernel_errors
 
     return from_ncu.validate_ncu(gpu, models or kernel_errors.OURS, every=every, processes=processes, watch=watch)
+
+
+def validate_stalls(
+    gpu: str = DEFAULT_GPU, *, every: int = 1, watch: Callable[[int, int], None] | None = None
+) -> list[Stalls]:
+    """Return what warps of the measured kernels wait for, simulated and as Nsight Compute sampled it."""
+    return compare_stalls(gpu, every=every, watch=watch)
 
 
 def climb(gpu: str = DEFAULT_GPU, *, watch: Callable[[int, int], None] | None = None) -> Climbed:

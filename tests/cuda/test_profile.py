@@ -64,8 +64,8 @@ OFF = {
     "hash_probe": "counts l1 l2 dram", "hash_probe.n64k": "counts",
     # what stores find in L1, and pairs of sectors
     "compact": "l1", "compact.n256k": "l1", "compact.n128m": "l1", "scatter.n256k": "l1", "radix_scatter.n256k": "l1",
-    "transpose_naive": "l1", "transpose_naive.n12288": "dram", "sepia": "l1", "inverse": "l1 l2",
-    "inverse.n8m": "l1 l2", "stride.stride4": "l1 l2", "linear": "l2",
+    "transpose_naive": "l1", "transpose_naive.n12288": "dram", "sepia": "l1 l2", "inverse": "l1 l2",
+    "inverse.n8m": "l1 l2", "stride.stride4": "l1", "linear": "l2",
     # translation, code, local memory, atomics, what is written, random places
     "tlb_walk": "l2", "tlb_walk.gib1": "l2", "tlb_walk.touches128": "l2", "gather.n64m": "l2",
     "hash_probe.slots64m": "counts l2", "long_code.steps16384": "l2", "spill.limit32": "l1 l2 dram",
@@ -212,7 +212,7 @@ def test_an_estimate_knows_its_error() -> None:
     values = np.random.default_rng(3).normal(100, 20, 100_000)
     made = [_drawn(values, seed, 16) for seed in range(200)]
     off = [(total - values.sum()) / error for total, error in made]  # in units of the error that it claims
-    assert 0.8 < np.median(np.abs(off)) < 1.1  # Student's distribution of three degrees of freedom: 0.76
+    assert 0.65 < np.median(np.abs(off)) < 0.9  # Student's distribution of three degrees of freedom: 0.76
 
 
 def test_blocks_that_change_slowly_are_known_better_than_by_chance() -> None:

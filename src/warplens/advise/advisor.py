@@ -88,14 +88,16 @@ def tried(
     machine: Machine,
     remedies: Sequence[str],
     *,
+    base: Prediction | None = None,
     like: Mapping[str, Any] | None = None,
     simulated: bool = True,
 ) -> tuple[Prediction, Prediction] | Refusal:
     """Return a kernel's prediction and that with some remedies applied one behind the other, or why one does not apply.
 
     `like` names changes that a proposal must have, such as `{"turns": 2}`; else the best one of each remedy is taken.
+    `base` spares the prediction of the kernel itself.
     """
-    base = _predicted(workload, machine, simulated=simulated)
+    base = base or _predicted(workload, machine, simulated=simulated)
     case = Case(workload, machine, base)
     for name in remedies:
         answers = REMEDIES[name](case)
@@ -103,7 +105,9 @@ def tried(
         chosen = [p for p in proposals if all(p.changes.get(k) == v for k, v in (like or {}).items())] or proposals
         if not chosen:
             return next(a for a in answers if isinstance(a, Refusal))
-        best = min(chosen, key=lambda p: float(_predicted(p.workload, machine, simulated=False).cycles or 0.0))
+        best = chosen[0]
+        if len(chosen) > 1:
+            best = min(chosen, key=lambda p: float(_predicted(p.workload, machine, simulated=False).cycles or 0.0))
         case = Case(best.workload, machine, base)
     return base, _predicted(case.workload, machine, simulated=simulated)
 

@@ -1,6 +1,6 @@
 """The four potential benefits of Sim et al. 2012 for a workload.
 
-Their Gamma, what a barrier costs, is a parameter of the machine that the paper took from simulations (64 on a C2050). So
+Their Gamma, what a barrier costs, is a parameter of the machine that the paper took from simulations (64: C2050). So
 do we for machines without a [sim] section: on an H200 our simulator takes 4.4 cycles longer per barrier and warp for
 examples/micro/barrier than without its barriers, which is 0.03 times latency times memory ratio (8).
 """

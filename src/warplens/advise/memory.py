@@ -27,7 +27,7 @@ def coalesce(case: Case) -> Answer:
     name = "coalesce"
     if not case.global_sites:
         return refused(name, "it uses no global memory")
-    scattered = [s for s in case.global_sites if s.sectors > _WORTH * s.least_sectors]
+    scattered = [s for s in case.global_sites if _is_scattered(s)]
     if not scattered:
         return refused(name, "its accesses to global memory are coalesced")
     gathers = indirect(case.code, case.executed)
@@ -38,10 +38,9 @@ def coalesce(case: Case) -> Answer:
     new = {s.index: _dense(s) for s in sites}
     made = _as_asked(with_counts(case.workload, new), case)
     worst = sites[0]
-    title = (
-        f"coalesce this access: {worst.sectors / worst.requests:.3g} sectors per request, "
-        f"{worst.least_sectors / worst.requests:.3g} would do"
-    )
+    now, least = (f"{x / worst.requests:.3g}" for x in (worst.sectors, worst.least_sectors))
+    lines = f"{worst.lines / worst.requests:.3g}"
+    title = f"coalesce this access: {now} sectors in {lines} lines per request, {least} sectors would do"
     return [
         Proposal(
             name=name,
@@ -53,6 +52,12 @@ def coalesce(case: Case) -> Answer:
             no_help="the sectors that are too many are hidden by other limits",
         )
     ]
+
+
+def _is_scattered(s: Site) -> bool:
+    """Whether an access touches more sectors than its bytes fill, or full ones in more lines than it needs."""
+    lines = max(s.requests, s.useful_bytes / LINE_BYTES)
+    return s.sectors > _WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
 
 
 def _dense(s: Site) -> dict[str, float]:

@@ -24,6 +24,8 @@ from warplens.machine.review import review
 from warplens.models import Prediction
 from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal, whatif
 from warplens.report.data import to_json
+from warplens.report.page.content import gather
+from warplens.report.page.frame import page
 from warplens.simulate.overlay import parse
 from warplens.units import printable
 
@@ -112,7 +114,8 @@ def _analyze(args: argparse.Namespace) -> None:
             why = next(iter(comparison.silent.values()), "no model speaks")
             raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
         advised = _advised(workload, m, comparison)
-        data.append(analysis.data(answer, comparison, workload, m, advised))
+        shown = gather(answer, comparison, workload, m, advised) if args.json or args.html else None
+        data.append(analysis.data(answer, comparison, workload, m, advised, shown))
         several.append((m, answer, advised))
         parts += analysis.answer(answer, comparison, workload, call, m, advised)
     if len(machines) > 1:
@@ -120,7 +123,8 @@ def _analyze(args: argparse.Namespace) -> None:
     if args.save:
         workload.save(args.save)
     if args.html:
-        write_whole(Path(args.html), html.comparison(comparison, workload, machines[0]))
+        assert shown is not None
+        write_whole(Path(args.html), page(shown, to_json(data[0])))
     _show(args, data[0] if len(data) == 1 else data, parts)
     for what, path in (("workload", args.save), ("report", args.html)):
         if path and not args.json:

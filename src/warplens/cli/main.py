@@ -126,6 +126,7 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     kernels.add_argument("--ablation", action="store_true", help="what each mechanism of `warplens` is worth (of the "
                          "first of --models), over every 4th launch unless --every says otherwise")  # fmt: skip
     kernels.add_argument("--ncu", action="store_true", help="our models from ncu's counts beside the emulator's")
+    kernels.add_argument("--stalls", action="store_true", help="what warps wait for, simulated against ncu's samples")
     kernels.add_argument("--every", type=int, metavar="N", help="only every N-th launch")
     kernels.add_argument("--processes", type=int, metavar="N", help="processes that predict (default: 2)")
     kernels.add_argument("--unblind", action="store_true", help="name launches of the test set too: when no model is "

@@ -19,7 +19,7 @@ from warplens.study.tuning import validate_tuning
 from warplens.sweep.cache import default_folder
 from warplens.sweep.engines import processes
 
-_OF_KERNELS = ("models", "html", "calibrate", "ablation", "ncu", "unblind", "every", "processes")
+_OF_KERNELS = ("models", "html", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")
 
 _ABLATED = 4  # every so many launches: each of them is predicted with each mechanism switched off
 
@@ -40,11 +40,18 @@ def run(args: argparse.Namespace) -> None:
     every, processes = (_positive(args, name, default) for name, default in (("every", 1), ("processes", 2)))
     if args.calibrate and (every > 1 or args.models):
         raise WarplensError("--calibrate takes all launches and our own models: leave out --every and --models")
-    if sum((args.calibrate, args.ablation, args.ncu)) > 1 or (args.html and (args.ablation or args.ncu)):
-        raise WarplensError("--calibrate, --ablation and --ncu go one at a time, the last two without --html")
+    others = args.ablation + args.ncu + args.stalls
+    if args.calibrate + others > 1 or (args.html and others):
+        raise WarplensError(
+            "--calibrate, --ablation, --ncu and --stalls go one at a time, the last three without --html"
+        )
     names = list(OURS) if args.calibrate else _names(args)
     if args.ablation:
         return _ablation(args, machine, (names or [OURS[0]])[0], processes)
+    if args.stalls:
+        with counting("simulating") as watch:
+            seen = api.validate_stalls(machine.id, every=every, watch=watch)
+        return show(args, validation.stall_data(seen, unblind=args.unblind), validation.stalls(seen))
     if args.ncu:
         with counting("predicting") as watch:
             compared = api.validate_ncu(machine.id, names, every=every, processes=processes, watch=watch)

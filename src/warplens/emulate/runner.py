@@ -38,7 +38,7 @@ class Runner:
         self.sms = int(machine.chip.sm_count)
         self.resident = min(fits.blocks_per_sm, -(-call.blocks // self.sms))
         self.in_flight = min(call.blocks, self.sms * self.resident)
-        self.l1_bytes = l1_bytes(machine, fits.blocks_per_sm, program.resources.static_shared_bytes, call)
+        self.l1_bytes = l1_bytes(machine, self.resident, program.resources.static_shared_bytes, call)
         self.emulator = Emulator(program, call, (new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)))
         self.footprints: dict[int, Block] = {}
         self.most_blocks = 1  # side by side, once `see_room` was called

@@ -11,6 +11,7 @@ from msgspec import Struct
 from warplens.kernel import Number, Workload
 from warplens.machine import Machine
 from warplens.models.residency import Residency
+from warplens.simulate.simulation import Simulation
 
 
 class Term(Struct, frozen=True):
@@ -38,7 +39,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     body. A model that only says how many warps are needed has None there. `limits` are the cycles that each
     limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `interval_seconds` is
     what we are 90 % sure of (study/confidence.py), `interval_about` what that rests on, or why there is none. `flags`
-    say in words what is physically impossible about the answer.
+    say in words what is physically impossible about the answer. `simulation` is there where the model simulated.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     flags: list[str] = []
     interval_seconds: tuple[float, float] | None = None
     interval_about: str = ""
+    simulation: Simulation | None = None
 
     @property
     def bound(self) -> Any:
@@ -103,6 +105,7 @@ def answer(
     needed: Number | None = None,
     clock_hz: float | None = None,
     notes: list[str] | None = None,
+    simulation: Simulation | None = None,
 ) -> Prediction:
     """Assemble a Prediction from the cycles of the whole kernel (steady state: of one body per SM).
 
@@ -137,6 +140,7 @@ def answer(
         parts={name: plain(value) for name, value in (parts or {}).items()},
         terms={name: Term(plain(t.value), t.unit, t.equation) for name, t in terms.items()},
         notes=notes or [],
+        simulation=simulation,
     )
 
 

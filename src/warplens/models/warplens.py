@@ -64,7 +64,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     warps = min(float(residency.warps_per_sm), blocks * profile.warps_per_block / min(sms, blocks))
     cycles = max(*chip.values(), together(latency, max(busy.values()), warps / machine.sm.schedulers))
-    notes: list[str] = []
+    notes, run = list[str](), None
     start = start_cycles(machine, min(blocks, sms * resident))
     most = max(limits, key=lambda name: float(limits[name]))
     parts = {"launch": start, _PARTS.get(most, "issue"): cycles}
@@ -92,6 +92,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         parts={name: value for name, value in parts.items() if value},
         terms={**terms, "launch": Term(start, "cycles")},
         notes=notes,
+        simulation=run,
     )
 
 

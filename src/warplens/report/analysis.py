@@ -37,6 +37,8 @@ from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report import advice
+from warplens.report.page import content
+from warplens.report.page.content import Content
 from warplens.report.terminal import bars, span, sure
 from warplens.units import number, printable, quantity, seconds
 
@@ -100,9 +102,14 @@ def counted(profile: Profile) -> list[str]:
 
 
 def data(
-    p: Prediction, c: Comparison, workload: Workload, machine: Machine, advised: Advised | None = None
+    p: Prediction,
+    c: Comparison,
+    workload: Workload,
+    machine: Machine,
+    advised: Advised | None = None,
+    shown: Content | None = None,
 ) -> dict[str, Any]:
-    """Return the same for machines."""
+    """Return the same for machines, with what the page shows of it."""
     profile = workload.profile
     return {
         "prediction": p,
@@ -121,4 +128,5 @@ def data(
         "unknown": None if profile is None else {
             "instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses,
         },
+        **({} if shown is None else content.data(shown)),
     }  # fmt: skip

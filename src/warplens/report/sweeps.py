@@ -29,7 +29,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [f"{found.kernel} on {found.gpu}: {_written(best)}, {time}"]
     rows = []
-    for c in found.candidates[:top]:
+    for c in [m.candidate for m in measured] or found.candidates[:top]:
         predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
         rows.append([_written(c), predicted, seconds(times[c.number]) if c.number in times else "", c.bound])
     parts.append(terminal.table(["configuration", "predicted", "measured", "limited by"], rows, {1, 2}))
@@ -65,5 +65,5 @@ def tuning(found: Sequence[TuningResult], machine: Machine) -> list[RenderableTy
         f"Tuning by prediction on {machine.name}: of {len(found)} kernels, the choice is within 5 % of the best for "
         f"{near[0.05]}, within 10 % for {near[0.1]}; the best of five measured is within 2 % for {first}",
         terminal.table(heads, rows, set(range(1, len(heads)))),
-        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: the median one",
+        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: a median one",
     ]

@@ -10,6 +10,7 @@ warplens   train       187       7.0 %   4.0 %  -0.8 %         93 %  0.990  -55 
 from __future__ import annotations
 
 import html as escaped
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from warplens.study.confidence import Coverage
 from warplens.study.item import Series, line
 from warplens.study.kernel_errors import OURS, Agreement, KernelError, KernelValidation
 from warplens.study.points import Point
+from warplens.study.stalls import LARGEST, WITHIN, Stalls
 from warplens.units import number, seconds
 
 _NEAR = 20.0  # percent: the lines beside the diagonal
@@ -91,6 +93,29 @@ def ablation(found: Sequence[Ablation], model: str, every: int) -> list[Renderab
     lead = f"{model} without each of its mechanisms, over {which}: mean error, points worse, launches that it moves"
     head = ["without", "train", "worse", "moved", "test", "worse", "moved"]
     return [Text(lead, "bold"), "", table(head, rows, set(range(1, 7)))]
+
+
+def stalls(found: Sequence[Stalls]) -> list[RenderableType]:
+    """Render for how many launches the largest stall reasons agree, and which are off how often in the train set."""
+    agree = f"{sum(x.agrees for x in found)} of {len(found)} launches: the {LARGEST} largest stall reasons agree with "
+    rows, wrong = [], [x.off for x in found if not x.agrees and x.part == "train"]
+    for part in _PARTS:
+        those = [x for x in found if x.part == part]
+        kernels = {x.name.partition(".")[0] for x in those if x.agrees}
+        rows.append([part, str(len(those)), str(sum(x.agrees for x in those)), str(len(kernels))])
+    counted = Counter((reason, "too much" if off > 0 else "too little") for off, reason in wrong)
+    return [
+        Text(f"{agree}ncu's samples within {100 * WITHIN:.0f} points"),
+        table(["set", "launches", "agree", "kernels of these"], rows),
+        table(["farthest off, train set", "simulated", "launches"], [[*k, str(n)] for k, n in counted.most_common()]),
+    ]
+
+
+def stall_data(found: Sequence[Stalls], *, unblind: bool = False) -> dict[str, Any]:
+    """Return the same for JSON: each launch of the train set, the test set's only as numbers unless unblind."""
+    counts = {p: {"launches": sum(x.part == p for x in found), "agree": sum(x.part == p and x.agrees for x in found)}
+              for p in _PARTS}  # fmt: skip
+    return {"stalls": counts, "launches": [x for x in found if unblind or x.part == "train"]}
 
 
 def data(found: KernelValidation, *, unblind: bool = False) -> dict[str, Any]:

@@ -38,36 +38,9 @@ def wake(scheduler: Any, when: float) -> None:
 
 
 @called
-def settle(w: int, s: int, setup: Any, scheduler: Any, warps: Any, order: Any, sizes: Any) -> None:
-    """Move a warp to its row of its scheduler's list: those that are ready sooner come first."""
-    first, end = 0, scheduler.listed
-    if setup.by_block > 0:
-        while warps[order[s, first]].place != warps[w].place:
-            first += sizes[s, warps[order[s, first]].place]
-        end = first + sizes[s, warps[w].place]
-    row = first
-    while order[s, row] != w:
-        row += 1
-    ready = warps[w].ready
-    while row + 1 < end:
-        other = order[s, row + 1]
-        if warps[other].ready > ready or (warps[other].ready == ready and other > w):
-            break
-        order[s, row] = other
-        row += 1
-    while row > first:
-        other = order[s, row - 1]
-        if warps[other].ready < ready or (warps[other].ready == ready and other < w):
-            break
-        order[s, row] = other
-        row -= 1
-    order[s, row] = w
-
-
-@called
 def begin_blocks(
     now: float, setup: Any, sm: Any, steps: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any, warps: Any,
-    slots: Any, schedulers: Any, order: Any, sizes: Any, places: Any, blocks: Any, events: Any,
+    slots: Any, schedulers: Any, order: Any, places: Any, blocks: Any, events: Any,
 ) -> None:  # fmt: skip
     """Put the next block on each place that takes one now: all of its warps are ready."""
     per_block = setup.warps
@@ -125,16 +98,13 @@ def begin_blocks(
                     row -= 1
             order[s, row] = lane
             scheduler.listed += 1
-            sizes[s, number] += 1
-            if setup.among == at.LONGEST:
-                settle(lane, s, setup, scheduler, warps, order, sizes)
             wake(scheduler, warp.since)
 
 
 @called
 def end_warp(
-    w: int, s: int, end: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, sizes: Any, places: Any,
-    blocks: Any, events: Any,
+    w: int, s: int, end: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, places: Any, blocks: Any,
+    events: Any,
 ) -> None:  # fmt: skip
     """Take a warp off its scheduler; with the last one the block ends and its place takes the next."""
     warp, scheduler = warps[w], schedulers[s]
@@ -149,7 +119,6 @@ def end_warp(
         elif gone == 1:
             order[s, k - 1] = order[s, k]
     scheduler.listed -= 1
-    sizes[s, warp.place] -= 1
     if scheduler.last == w:
         scheduler.last = -1
     place.live -= 1
@@ -177,8 +146,7 @@ def end_warp(
 
 @called
 def open_barrier(
-    number: int, w: int, leave: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, sizes: Any,
-    stalls: Any, events: Any,
+    number: int, w: int, leave: float, setup: Any, sm: Any, warps: Any, schedulers: Any, stalls: Any, events: Any
 ) -> None:  # fmt: skip
     """Let all warps of a block leave its barrier."""
     for v in range(number * setup.warps, (number + 1) * setup.warps):
@@ -195,8 +163,6 @@ def open_barrier(
         tell(events, sm, warp.ready, at.LEFT, v, warp.pc, -1)
         s = v % setup.schedulers
         wake(schedulers[s], warp.ready)
-        if setup.among == at.LONGEST:
-            settle(v, s, setup, schedulers[s], warps, order, sizes)
 
 
 @called

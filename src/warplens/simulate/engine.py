@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from warplens.simulate import layout as at
-from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, settle, tell, wake_streams
+from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import entry, inlined
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
@@ -59,18 +59,16 @@ def has_room(
 
 
 @inlined
-def pick(
-    s: int, now: float, first: int, size: int, turn: int, setup: Any, scheduler: Any, steps: Any, warps: Any, order: Any
-) -> int:
-    """Return the row of the ready warp that goes first, of so many rows of a scheduler's list, or -1.
+def pick(s: int, now: float, turn: int, scheduler: Any, steps: Any, warps: Any, order: Any) -> int:
+    """Return the row of the first ready warp of a scheduler's list from `turn` on, or -1.
 
-    The first from `turn` on, if possible one that needs no register port which is taken. Where those that are ready
-    sooner come first (`settle`), none behind one that is not ready is. `soonest` is when others will be ready.
+    If possible it is one that needs no register port which is taken. `soonest` is when others will be ready.
     """
     found = -1
-    for k in range(size):
+    for k in range(scheduler.listed):
         row = turn + k
-        row += first if row < size else first - size
+        if row >= scheduler.listed:
+            row -= scheduler.listed
         warp = warps[order[s, row]]
         if warp.ready <= now:
             step = steps[warp.pc]
@@ -79,50 +77,35 @@ def pick(
                 found = row
             if free:
                 break
-        else:
-            if warp.ready < scheduler.soonest:
-                scheduler.soonest = warp.ready
-            if setup.among == at.LONGEST:
-                break
+        elif warp.ready < scheduler.soonest:
+            scheduler.soonest = warp.ready
     return found
 
 
 @inlined
 def choose(
     s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
-    warps: Any, order: Any, turns: Any, sizes: Any, stalls: Any,
+    warps: Any, order: Any, stalls: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, or -1; `soonest` is then when the next one is ready.
 
-    The last one again if the policy is greedy, else one of all, or of the first block that has a ready one, if its
-    pipe has room.
+    The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
     """
     scheduler.soonest = at.FOREVER
     chosen = -1
-    listed = scheduler.listed
-    behind = 0
-    if setup.greedy > 0 and scheduler.last >= 0 and warps[scheduler.last].ready <= now:
-        behind = -1
-    while behind < listed and chosen < 0:
-        place, size, turn, w = 0, listed, 0, scheduler.last
-        if behind >= 0:
-            if setup.by_block > 0:
-                place = warps[order[s, behind]].place
-                size = sizes[s, place]
-            if setup.among == at.IN_TURN and turns[s, place] < size:
-                turn = turns[s, place]
-            row = pick(s, now, behind, size, turn, setup, scheduler, steps, warps, order)
+    again = setup.greedy > 0 and scheduler.last >= 0 and warps[scheduler.last].ready <= now
+    while chosen < 0:
+        w = scheduler.last
+        if not again:
+            turn = scheduler.turn if setup.in_turn > 0 and scheduler.turn < scheduler.listed else 0
+            row = pick(s, now, turn, scheduler, steps, warps, order)
             if row < 0:
-                behind += size
-                continue
+                break
             w = order[s, row]
-            turns[s, place] = row - behind + 1
+            scheduler.turn = row + 1
+        again = False
         if has_room(w, s, now, scheduler, steps, pipes, pipe_free, taken, asked, warps, stalls):
             chosen = w
-        elif setup.among == at.LONGEST:
-            settle(w, s, setup, scheduler, warps, order, sizes)
-        if behind < 0:
-            behind = 0
     if chosen >= 0:
         scheduler.last = chosen
     return chosen
@@ -242,7 +225,7 @@ def wait_for(
 def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any,
     setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
-    order: Any, turns: Any, sizes: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any,
+    order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any,
     outstanding: Any, counts: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to the time limit; fill counts, stalls, blocks, marks, events and the SM."""
@@ -260,8 +243,8 @@ def simulate(
             break
         if sm.next_start <= now:
             begin_blocks(
-                now, setup, sm, steps, path_at, segments, runs, warp_paths, warps, slots, schedulers, order, sizes,
-                places, blocks, events,
+                now, setup, sm, steps, path_at, segments, runs, warp_paths, warps, slots, schedulers, order, places,
+                blocks, events,
             )  # fmt: skip
         for k in range(setup.schedulers):  # in turn, so that none has the first say at the units they share
             s = (k + int(now)) % setup.schedulers
@@ -270,9 +253,7 @@ def simulate(
                 continue
             if setup.banks > 0:
                 settle_ports(s, int(now), scheduler, ring)
-            w = choose(
-                s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, turns, sizes, stalls
-            )
+            w = choose(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls)
             if setup.banks > 0:
                 uses = 0
                 if w >= 0 and steps[warps[w].pc].kind == at.FIXED:
@@ -331,7 +312,7 @@ def simulate(
                     elif warp.stored > awake:
                         stalls[pc, at.DRAIN] += warp.stored - awake
                         awake = warp.stored
-                    end_warp(w, s, awake, setup, sm, warps, schedulers, order, sizes, places, blocks, events)
+                    end_warp(w, s, awake, setup, sm, warps, schedulers, order, places, blocks, events)
                 # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
                 if place.arrived > 0 and place.arrived >= (setup.warps if setup.strict > 0 else place.live):
                     place.arrived = 0
@@ -340,7 +321,7 @@ def simulate(
                         leave += start - now
                         if first > leave:
                             leave = first
-                    open_barrier(warps[w].place, w, leave, setup, sm, warps, schedulers, order, sizes, stalls, events)
+                    open_barrier(warps[w].place, w, leave, setup, sm, warps, schedulers, stalls, events)
                     if step.kind == at.BARRIER and leave > awake:
                         awake = leave
                         why = at.AT_BARRIER
@@ -349,8 +330,6 @@ def simulate(
                         w, now, first, awake, why, setup, sm, steps, sources, slots, pipes, pipe_free, warp, stalls,
                         events, s,
                     )  # fmt: skip
-                    if setup.among == at.LONGEST:
-                        settle(w, s, setup, scheduler, warps, order, sizes)
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)
             scheduler.next = scheduler.free if scheduler.listed > 0 else at.FOREVER

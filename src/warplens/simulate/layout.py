@@ -11,8 +11,7 @@ FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
 # What a slot that consumers wait for is: when the value is there, when the sources have been read, or what the slot
 # before it is (`asynchronous`).
 VALUE, SOURCES_READ, MOVED = range(3)
-OLDEST, YOUNGEST = range(2)  # which warp, or block, goes first
-FIRST, IN_TURN, LONGEST = range(3)  # who goes among ready ones: the first, the next, who has been so for longest
+OLDEST, YOUNGEST = range(2)  # which warp goes first
 IDLE, RUNNING, WAITING = range(3)  # a warp's state
 FINISHED, TIME_UP, DEADLOCK = range(3)  # how a run ended
 
@@ -65,7 +64,7 @@ SLOT = _record("reason", "value")
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 SETUP = _record(
-    "schedulers direction by_block among greedy resident warps blocks streams banks mshrs strict width late "
+    "schedulers direction in_turn greedy resident warps blocks streams banks mshrs strict width late "
     "first_lines second_lines",
     "time_limit mark_every window stagger replace launch_every barrier_wait branch_taken drain l1_latency l2_latency "
     "average second_interval memory_interval",
@@ -73,7 +72,7 @@ SETUP = _record(
 CURVE = _record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
 CODE_LINE = _record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
 WARP = _record("end segment turn run pc state place second slots turns", "ready since stored ended")
-SCHEDULER = _record("listed last carry port_cycle taken", "free next soonest")
+SCHEDULER = _record("listed last turn carry port_cycle taken", "free next soonest")
 PLACE = _record("block live arrived", "start ended leave")
 SM = _record(
     "random issued ended begun requests told marks status fetched row",

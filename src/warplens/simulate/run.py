@@ -92,7 +92,7 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
     """Return how to run: the machine's numbers, and those of this code."""
     setups, sm = units.setup.copy(), units.machine.sm
     setup = setups[0]
-    setup.direction, setup.by_block, setup.among, setup.greedy = policy(options.policy)
+    setup.direction, setup.in_turn, setup.greedy = policy(options.policy)
     setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
     setup.resident, setup.blocks, setup.streams = resident, blocks, code.streams
     setup.warps = code.warps_per_block * code.streams
@@ -124,8 +124,7 @@ def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ..
     warps.ready = at.FOREVER
     return (
         warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
-        np.zeros((schedulers, lanes), np.int64), np.zeros((schedulers, len(places)), np.int64),
-        np.zeros((schedulers, len(places)), np.int64),
+        np.zeros((schedulers, lanes), np.int64),
         np.zeros((schedulers, len(units.pipes))),
         np.zeros((schedulers, len(units.pipes), max(1, int(units.pipes.places.max())))),
         np.zeros((schedulers, len(units.pipes)), np.int64), places,

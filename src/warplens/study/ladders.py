@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.advise import advise, benefits, tried
-from warplens.advise.advice import Benefits
+from warplens.advise.advice import Advised, Benefits
 from warplens.advise.case import Refusal
 from warplens.errors import WarplensError
 from warplens.machine import Machine, load_machine
@@ -165,12 +165,11 @@ def climb(
     missing = sorted({name for _, s in steps for name in (s.before, s.after) if name not in known})
     steps = [(name, s) for name, s in steps if s.before in known and s.after in known]
     best = _best(known, [s for _, s in steps])
-    made, ranks = list[Outcome](), dict[str, list[str]]()
+    made, given = list[Outcome](), dict[str, Advised]()
     for done, (name, step) in enumerate(steps, start=1):
-        if step.before not in ranks:
-            given = advise(known[step.before].workload, machine, simulated=2 if simulated else 0)
-            ranks[step.before] = [a.name for a in given.helpful]
-        made.append(_outcome(name, step, known, machine, ranks[step.before], best[step.before] is step, simulated))
+        if step.before not in given:
+            given[step.before] = advise(known[step.before].workload, machine, simulated=2 if simulated else 0)
+        made.append(_outcome(name, step, known, machine, given[step.before], best[step.before] is step, simulated))
         if watch is not None:
             watch(done, len(steps))
     orders = _orders(known, machine, simulated) if part is None else ()
@@ -197,16 +196,18 @@ def _gain(known: dict[str, Launch], step: Step) -> float:
 
 
 def _outcome(
-    ladder: str, step: Step, known: dict[str, Launch], machine: Machine, ranks: list[str], best: bool, simulated: bool
+    ladder: str, step: Step, known: dict[str, Launch], machine: Machine, given: Advised, best: bool, simulated: bool
 ) -> Outcome:
     predicted, silent = None, "" if step.remedies else "no remedy of ours speaks of it"
     if step.remedies:
-        made = tried(known[step.before].workload, machine, step.remedies, like=step.like, simulated=simulated)
+        before = known[step.before].workload
+        made = tried(before, machine, step.remedies, base=given.base, like=step.like, simulated=simulated)
         if isinstance(made, Refusal):  # advice too: it would buy nothing
             predicted, silent = 1.0, made.reason
         else:
             predicted = float(made[0].cycles or 0.0) / float(made[1].cycles or 1.0)
     estimates = [e for name in step.remedies if (e := _estimate(step.before, name)) is not None]
+    ranks = [a.name for a in given.helpful]
     places = [ranks.index(name) + 1 for name in step.remedies if name in ranks]
     return Outcome(
         ladder=ladder,

@@ -28,7 +28,7 @@ from warplens.sweep.counting import Counted
 
 WARP = 32
 # What the work of a block is told by, the surest first: arithmetic is the same however a kernel is tiled, what it loads
-# is not. Registers moved per thread for accesses, as bytes / 4.
+# is not. Accesses count by the words that a thread moves.
 _ARITHMETIC = {**dict.fromkeys(("FFMA", "FADD", "FMUL", "FMNMX", "DFMA", "DADD", "DMUL"), 1.0), "HFMA2": 2.0}
 _ORDER = ("arithmetic", "special", "atomic", "store", "load")
 _GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS": "atomic", "ATOMG": "atomic",
@@ -39,13 +39,13 @@ _PER_REQUEST = ("threads", "useful_bytes", "sectors", "lines", "wavefronts", "qu
 
 
 class Estimate(Struct, frozen=True):
-    """Seconds by the model in closed form on the profile by proportion, and a bound that the candidate cannot beat.
+    """Seconds by the model in closed form on the profile by proportion; seconds that it takes to issue at least.
 
-    The bound is what the instructions whose number follows from the work take to issue, and what DRAM takes for it.
+    The latter is of those instructions alone whose number follows from the arithmetic.
     """
 
     seconds: float
-    bound_seconds: float
+    issue_seconds: float
 
 
 def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Counted) -> Estimate:
@@ -69,10 +69,8 @@ def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Co
     warps = profile.grid_blocks * profile.warps_per_block
     issued = sum(n * (b.last - b.first + 1) for b, n, known in zip(flow.blocks, times, sure, strict=True) if known)
     issue_cycles = issued * warps / (machine.sm.schedulers * machine.chip.sm_count)
-    dram_cycles = float(p.limits.get("dram bandwidth", 0.0))
-    bound = max(issue_cycles, dram_cycles) / machine.chip.clock_hz
     assert p.seconds is not None
-    return Estimate(float(p.seconds), bound)
+    return Estimate(float(p.seconds), issue_cycles / machine.chip.clock_hz)
 
 
 Work = dict[tuple[int | None, str], float]
@@ -125,7 +123,8 @@ def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Count
         group = next((g for g in _ORDER if g in said), None)
         if group is not None:
             total = sum(amount for _, amount in said[group])
-            times.append(sum(n * amount for n, amount in said[group]) / total)
+            turns = sum(n * amount for n, amount in said[group]) / total
+            times.append(turns if inner[block.index] is not None else min(1.0, turns))  # no loop: once at most
         elif inner[block.index] is None:
             lines = [rare[x.line] for x in program.instructions[block.first : block.last + 1] if x.line in rare]
             times.append(min(1.0, max(lines)) if lines else 1.0)

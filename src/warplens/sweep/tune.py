@@ -29,12 +29,14 @@ from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
-_ALIKE = 1.02  # predictions that differ by less are the same
+_CLOSE = 1.05  # what the model cannot tell apart for sure: its median error on measured kernels
+_ALIKE = 1.005  # predictions that differ by less are the same
+_NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
 class Candidate(Struct, frozen=True):
-    """A legal configuration: predicted where it was emulated, estimated else."""
+    """A legal configuration: predicted where it was emulated, estimated else; `place`: from 0 to 1 on each axis."""
 
     number: int
     values: dict[str, Value]
@@ -43,6 +45,7 @@ class Candidate(Struct, frozen=True):
     seconds: float
     emulated: bool
     bound: str = ""
+    place: tuple[float, ...] = ()
 
 
 class Tuned(Struct, frozen=True):
@@ -61,6 +64,17 @@ class Tuned(Struct, frozen=True):
     def best(self) -> Candidate:
         """The configuration to take."""
         return self.candidates[0]
+
+    def to_measure(self, count: int) -> list[Candidate]:
+        """The candidates to time: the best, then in turn the next one by its time, emulated or estimated, and the one
+        farthest from those chosen among all that are as good within our error."""
+        chosen, rest = [self.best], sorted(self.candidates[1:], key=lambda c: c.seconds)
+        while rest and len(chosen) < count:
+            close = [c for c in rest if c.seconds <= _CLOSE * self.best.seconds]
+            far = max(close or rest[:1], key=lambda c: min(math.dist(c.place, other.place) for other in chosen))
+            chosen.append(rest[0] if len(chosen) % 2 else far)
+            rest.remove(chosen[-1])
+        return chosen
 
     @property
     def share(self) -> float:
@@ -108,14 +122,18 @@ class _Search:
         self.pressure: dict[int, float] = {}  # all limits together, in units of the one that binds
         self.estimated: dict[tuple[int, int], Estimate] = {}
         self.pruned = 0
+        self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
 
     def compile(self, configurations: Iterable[object], engine: Engine) -> None:
         """Have workers compile what the cache does not have, each source with its macros once."""
         calls = {tuple(c.call.defines): c.call for c in configurations if isinstance(c, Configuration)}
         work = partial(_compile, machine=self.machine, cache=str(self.cache.folder))
-        with engine.start() as executor:
+        executor = engine.start()
+        try:
             for done, _ in enumerate(executor.map(work, calls.values()), start=1):
                 self.watch("compiling", done, len(calls))
+        finally:
+            executor.shutdown(cancel_futures=True)
 
     def take(self, configurations: Iterable[object]) -> None:
         """Compile all configurations and keep those that can be launched."""
@@ -169,6 +187,8 @@ class _Search:
         self.counted[number] = made
         self.predicted[number] = float(p.seconds), str(p.bound)
         limits = [float(x) for x in p.limits.values()]
+        dram = float(p.limits.get("dram bandwidth", 0.0)) / self.machine.chip.clock_hz
+        self.least_dram_seconds = min(self.least_dram_seconds, dram)
         self.pressure[number] = sum(limits) / max(limits, default=1.0)
 
     def _farthest(self) -> int | None:
@@ -192,9 +212,11 @@ class _Search:
         """Return the corrected estimate and the bound of a configuration."""
         nearest = min(self.counted, key=lambda m: self._distance(number, m))
         made = self._raw(number, nearest)
-        weights = {m: 1 / (1e-3 + self._distance(number, m)) ** 2 for m in self.counted}
+        weights = {m: math.exp(-((self._distance(number, m) / _NEARBY) ** 2)) for m in self.counted}
         off = sum(w * math.log(self.predicted[m][0] / self._of_itself(m)) for m, w in weights.items())
-        return made.seconds * math.exp(off / sum(weights.values())), made.bound_seconds
+        return made.seconds * math.exp(off / (_TRUST + sum(weights.values()))), max(
+            made.issue_seconds, self.least_dram_seconds
+        )
 
     def _raw(self, number: int, neighbour: int) -> Estimate:
         key = number, neighbour
@@ -222,7 +244,8 @@ class _Search:
         for number, c in self.legal.items():
             seconds, bound = self.predicted.get(number) or (self._estimate(number)[0], "")
             emulated = number in self.predicted
-            made.append(Candidate(number, c.values, c.call.grid_shape, c.call.block_shape, seconds, emulated, bound))
+            shape = c.call.grid_shape, c.call.block_shape
+            made.append(Candidate(number, c.values, *shape, seconds, emulated, bound, tuple(self._place(number))))
         made.sort(key=lambda c: (not c.emulated, c.seconds))
         alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]
         made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])

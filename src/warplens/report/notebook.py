@@ -1,0 +1,83 @@
+"""How a Workload, a Prediction and the advice show themselves in a notebook: small tables, names as data.
+
+The classes live in layers that know nothing of reports, so they are told here, when warplens is first used.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from warplens.advise import Advice, Advised
+from warplens.kernel import Workload
+from warplens.models import Prediction
+from warplens.units import number, printable, seconds
+
+_FEW = 12  # rows
+
+
+def prediction(p: Prediction) -> str:
+    """Show the time, the limit, what each limit alone would take."""
+    if np.ndim(p.cycles if p.cycles is not None else 0.0):
+        return _card(f"{p.workload} on {p.machine}", f"{np.asarray(p.cycles).size} configurations by {p.model}", [])
+    time = "no time" if p.seconds is None else seconds(float(p.seconds))
+    if p.interval_seconds is not None:
+        time += " (90 % sure of {} to {})".format(*(seconds(x, 3) for x in p.interval_seconds))
+    scale = float(p.seconds) / float(p.cycles) if p.seconds and p.cycles else 0.0
+    ranked = sorted(((float(c), name) for name, c in p.limits.items()), reverse=True)
+    rows = [(f"{name} alone", seconds(c * scale, 3) if scale else number(c)) for c, name in ranked[:_FEW]]
+    rows += [("", flag) for flag in p.flags]
+    return _card(f"{p.workload} on {p.machine}", f"{time}, limited by {p.bound}, by {p.model}", rows)
+
+
+def workload(w: Workload) -> str:
+    """Show the launch and what one warp executes."""
+    launch = "steady state" if w.launch is None else f"grid {_shape(w.launch.grid)}, block {_shape(w.launch.block)}"
+    counts = [(kind, c) for kind, c in w.executed().items() if not np.ndim(c)]
+    ranked = sorted(counts, key=lambda item: -float(item[1]))[:_FEW]
+    rows = [(f"{kind} per warp", number(float(c))) for kind, c in ranked]
+    return _card(w.name, launch + (f", from {w.source}" if w.source else ""), rows)
+
+
+def advice(a: Advice) -> str:
+    """Show one remedy."""
+    if not a.helps:
+        return _card(a.name.replace("-", " "), f"no: {a.reason}", [])
+    where = ", ".join(str(place) for place in a.where[:4])
+    rows = [
+        ("time then", seconds(a.seconds)),
+        ("then limited by", a.bound_after),
+        ("where", where),
+        ("assumes", a.assumption),
+    ]
+    return _card(a.title, f"{a.speedup:.2f}x", [(name, text) for name, text in rows if text])
+
+
+def advised(found: Advised) -> str:
+    """Show the remedies that help, best first."""
+    rows = [(f"{a.speedup:.2f}x", f"{a.title} ({a.where[0]})" if a.where else a.title) for a in found.helpful[:_FEW]]
+    base = found.base
+    head = f"{seconds(float(base.seconds or 0))} now, limited by {base.bound}"
+    return _card(f"What would help {base.workload}", head, rows or [("", "nothing that we know of")])
+
+
+def _shape(given: Any) -> str:
+    return "x".join(map(str, given)) if isinstance(given, list) else str(given)
+
+
+def _card(title: str, answer: str, rows: list[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><td>{_text(a)}</td><td style='text-align:left'>{_text(b)}</td></tr>" for a, b in rows)
+    return f"<div><b>{_text(title)}</b><br>{_text(answer)}{f'<table>{cells}</table>' if cells else ''}</div>"
+
+
+def _text(given: str) -> str:
+    return escape(printable(given))
+
+
+def register() -> None:
+    """Tell the classes how notebooks show them."""
+    shown: dict[Any, Any] = {Prediction: prediction, Workload: workload, Advice: advice, Advised: advised}
+    for kind, show in shown.items():
+        kind._repr_html_ = show

@@ -1,0 +1,77 @@
+"""The top of the page: the time, how sure it is, what limits it, what each limit alone would take."""
+
+from __future__ import annotations
+
+from warplens.report.analysis import counted
+from warplens.report.page import origins
+from warplens.report.page.content import Content
+from warplens.report.page.markup import Markup, joined, seconds, sure, tag, value
+from warplens.units import number, quantity
+
+
+def answer(content: Content) -> Markup:
+    """Return the answer."""
+    p = content.prediction
+    facts = [
+        tag("p", value(seconds(float(p.seconds or 0)), _time(content)), class_="time"),
+        tag("p", _sure(content), class_="sure"),
+        tag("p", "limited by ", tag("strong", p.bound), class_="bound"),
+    ]
+    facts += [tag("p", flag, class_="flag") for flag in p.flags]
+    bars = tag("div", tag("h2", "Alone, each limit would take"), limits(content), class_="limits")
+    head = tag("p", joined(_where(content), " · "), class_="where")
+    title = tag("h1", p.workload)
+    return tag("header", head, title, tag("div", tag("div", *facts, class_="answer"), bars, class_="hero"))
+
+
+def _time(content: Content) -> str:
+    p = content.prediction
+    cycles = quantity(float(p.cycles or 0), "cycles")
+    clock = origins.number_of(content.machine, "chip.clock_hz")
+    form = "launch + the longest of SM (simulated), units of an SM, L2 and DRAM" if p.simulation else "see its terms"
+    return f"{cycles} by {p.model}: {form} (docs/models). {clock}"
+
+
+def _sure(content: Content) -> Markup | str:
+    p = content.prediction
+    if p.interval_seconds is None:
+        return f"no interval: {p.interval_about}" if p.interval_about else "no interval"
+    why = f"90 % interval, conformal, by the errors of {p.interval_about} (docs/validation.md)"
+    return value(sure(p.interval_seconds), why)
+
+
+def _where(content: Content) -> list[object]:
+    p, machine, launch, fits = content.prediction, content.machine, content.workload.launch, content.occupancy
+    facts: list[object] = [machine.name]
+    if launch is not None:
+        shapes = [launch.grid, launch.block]
+        grid, block = ("×".join(str(n) for n in s if n > 1) or "1" if isinstance(s, list) else str(s) for s in shapes)
+        facts += [f"grid {grid}", f"block {block}"]
+    share = float(p.warps_per_sm) / machine.sm.warps_max
+    why = "whole blocks that fit on an SM (docs/occupancy.md)"
+    if fits is not None:
+        why += f", limited by {fits.limiter}; alone: " + ", ".join(f"{k} {n} blocks" for k, n in fits.limits.items())
+    facts.append(value(f"{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", why))
+    facts.append(f"by {p.model}")
+    return facts
+
+
+def limits(content: Content) -> Markup:
+    """Return what each limit alone would take as bars, the longest first; a whole bar is the predicted time."""
+    p = content.prediction
+    hz = float(p.cycles or 1.0) / float(p.seconds or 1.0)
+    ranked = sorted(((float(c), name) for name, c in p.limits.items()), reverse=True)
+    longest = max([float(p.cycles or 1.0), *(c for c, _ in ranked)])
+    rows = []
+    for cycles, name in ranked:
+        label = value(seconds(cycles / hz, 3), origins.limit(name, p, content.machine))
+        bar = tag(
+            "span", class_="bar" + (" first" if name == p.bound else ""), style=f"width:{100 * cycles / longest:.2f}%"
+        )
+        rows.append(tag("li", tag("span", name, class_="name"), tag("span", bar, class_="track"), label))
+    return tag("ul", *rows, class_="bars")
+
+
+def counts(content: Content) -> list[str]:
+    """Return what the emulation counted, in lines."""
+    return [] if content.workload.profile is None else counted(content.workload.profile)

@@ -1,0 +1,97 @@
+"""Throughput against occupancy: both bounds, what our closed form says, where the kernel is, what it would need."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from warplens.api import Comparison
+from warplens.errors import WarplensError
+from warplens.kernel import Workload
+from warplens.machine import Machine
+from warplens.models import Prediction, predict
+
+_POINTS = 5  # occupancies of the curve
+_LONG_CODE = 600  # instructions from which on a prediction takes too long for many of them
+
+
+class Point(Struct, frozen=True):
+    """Throughput at one occupancy, in warps per cycle and SM, by each bound alone and as predicted."""
+
+    warps_per_sm: float
+    by_latency: float
+    by_throughput: float
+    predicted: float
+    seconds: float
+
+
+class OccupancyCurve(Struct, frozen=True, kw_only=True):
+    """The curve of one model; `now` is the answer itself, `band` how far off it may be, as factors of throughput."""
+
+    model: str
+    warps_max: float
+    fitting_warps: float
+    now: Point
+    points: list[Point]
+    needed_warps: float | None
+    band: tuple[float, float] | None
+
+
+def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: Machine) -> OccupancyCurve:
+    """Return the curve of our closed form, of Volkov's bounds where ours is silent."""
+    model = next((name for name in ("warplens-fast", "volkov") if name in c.predictions), None)
+    launch = workload.launch
+    if model is None or launch is None or p.seconds is None:
+        raise WarplensError("no model gives a throughput at other occupancies")
+    base = c.predictions[model]
+    per_block, most = int(launch.warps_per_block), machine.sm.warps_max
+    here = float(base.warps_per_sm)
+    chosen = {here}
+    if len(workload.code) <= _LONG_CODE:
+        blocks = max(1, int(most // per_block))
+        chosen |= {float(per_block * max(1, round(blocks * k / _POINTS))) for k in range(1, _POINTS + 1)}
+    points = [_point(base if n == here else predict(workload, machine, model, warps_per_sm=n)) for n in sorted(chosen)]
+    at = next(x for x in points if x.warps_per_sm == here)
+    now = Point(float(p.warps_per_sm), at.by_latency, at.by_throughput, _throughput(p), float(p.seconds))
+    band = None
+    if p.interval_seconds is not None:
+        band = (float(p.seconds) / p.interval_seconds[1], float(p.seconds) / p.interval_seconds[0])
+    return OccupancyCurve(
+        model=model,
+        warps_max=most,
+        fitting_warps=here,
+        now=now,
+        points=points,
+        needed_warps=_needed(points),
+        band=band,
+    )
+
+
+def _point(p: Prediction) -> Point:
+    """Return the bounds of a prediction as throughputs."""
+    limits = {name: float(cycles) for name, cycles in p.limits.items()}
+    warps = _throughput(p) * float(p.cycles or 0.0)
+    slowest = max((cycles for name, cycles in limits.items() if name != "latency"), default=0.0)
+    latency = limits.get("latency", 0.0)
+    return Point(
+        float(p.warps_per_sm),
+        warps / latency if latency else float("inf"),
+        warps / slowest if slowest else float("inf"),
+        _throughput(p),
+        float(p.seconds or 0.0),
+    )
+
+
+def _throughput(p: Prediction) -> float:
+    return float(p.throughput_warps_per_cycle or 0.0)
+
+
+def _needed(points: list[Point]) -> float | None:
+    """Return where the latency bound meets the throughput bound, between the occupancies that were predicted."""
+    before = (0.0, -1.0)
+    for x in points:
+        over = x.by_latency / x.by_throughput - 1 if x.by_throughput else 0.0
+        if over >= 0:
+            n, under = before
+            return n + (x.warps_per_sm - n) * -under / (over - under)
+        before = (x.warps_per_sm, over)
+    return None

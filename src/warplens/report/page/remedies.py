@@ -1,0 +1,82 @@
+"""What would help, by how much, where and on which assumption; what would not, and why."""
+
+from __future__ import annotations
+
+from warplens.advise import Advice, Place
+from warplens.report.page.content import Content
+from warplens.report.page.markup import Markup, joined, more, seconds, sure, tag, value
+
+_PLACES = 6
+
+
+def remedies(content: Content) -> Markup:
+    """Return the section on remedies."""
+    advised = content.advised
+    if advised is None:
+        return tag("p", "Our model does not speak about this kernel, so it advises nothing.")
+    helpful = advised.helpful
+    parts: list[Markup] = []
+    if helpful:
+        parts.append(tag("ol", *(_remedy(i, a, content) for i, a in enumerate(helpful, 1)), class_="remedies"))
+    else:
+        parts.append(tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead"))
+    if advised.combinations:
+        rows = [tag("li", _speedup(a), a.title, ": ", _then(a)) for a in advised.combinations]
+        parts += [tag("h3", "Together (gains do not add)"), tag("ul", *rows, class_="together")]
+    useless = [a for a in advised if not a.helps]
+    if useless:
+        rows = [tag("li", tag("b", a.name.replace("-", " ")), ": ", a.reason) for a in useless]
+        parts.append(more(f"What would not help, and why ({len(useless)})", tag("ul", *rows, class_="useless")))
+    parts += [tag("p", note, class_="dim") for note in advised.notes]
+    return joined(parts)
+
+
+def remedy_of_line(content: Content) -> dict[int | None, list[int]]:
+    """Return for each source line which remedies (from 1 on) concern it."""
+    found: dict[int | None, list[int]] = {}
+    for i, a in enumerate(content.advised.helpful if content.advised else (), 1):
+        for place in a.where:
+            found.setdefault(place.line, []).append(i)
+    return found
+
+
+def remedy_of_instruction(content: Content) -> dict[int, list[int]]:
+    """Return for each instruction which remedies (from 1 on) concern it."""
+    found: dict[int, list[int]] = {}
+    for i, a in enumerate(content.advised.helpful if content.advised else (), 1):
+        for number in {n for place in a.where for n in place.instructions}:
+            found.setdefault(number, []).append(i)
+    return found
+
+
+def _remedy(i: int, a: Advice, content: Content) -> Markup:
+    now = float(content.advised.base.seconds or 0.0) if content.advised else 0.0
+    left = 100 * min(1.0, a.seconds / now) if now else 100
+    bar = tag("span", tag("span", class_="bar", style=f"width:{left:.2f}%"), class_="track", aria_hidden="true")
+    where = tag("span", " at ", joined((_place(p) for p in a.where[:_PLACES]), ", "), class_="at") if a.where else ""
+    folded = more("assumes", tag("p", a.assumption), _changes(a)) if a.assumption or a.changes else ""
+    head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
+    return tag("li", head, bar, tag("p", _then(a), class_="then"), folded, id_=f"remedy-{i}")
+
+
+def _speedup(a: Advice) -> Markup:
+    form = "the simulator's" if a.simulated else "the closed form's"
+    why = f"time now / time with the remedy, both {form}, on the workload with the change (docs/advise.md)"
+    return value(f"{a.speedup:.2f}×", why, "v speedup")
+
+
+def _then(a: Advice) -> Markup:
+    why = f"90 % interval: {sure(a.interval_seconds)}" if a.interval_seconds else "no interval for this kind of kernel"
+    return joined((value(seconds(a.seconds), why), f", then limited by {a.bound_after}"))
+
+
+def _place(p: Place) -> Markup:
+    target = f"#L{p.line}" if p.line is not None else f"#I{min(p.instructions, default=0)}"
+    return tag("a", str(p), href=target)
+
+
+def _changes(a: Advice) -> Markup | str:
+    flat = {k: v for k, v in a.changes.items() if not isinstance(v, (list, dict))}
+    if not flat:
+        return ""
+    return tag("p", "changes: ", ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in flat.items()), class_="dim")

@@ -1,0 +1,104 @@
+"""The picture of the roofline: a slope per level of memory, a roof per unit, a point per level."""
+
+from __future__ import annotations
+
+import math
+
+from warplens.report.page import origins
+from warplens.report.page.axes import axes, decades, picture
+from warplens.report.page.content import Content
+from warplens.report.page.markup import Markup, joined, more, table, tag
+from warplens.report.page.roofline import Level, Roofline
+from warplens.units import number, quantity
+
+_COLOURS = {"DRAM": "c-blue", "L2": "c-cyan", "L1": "c-teal", "shared memory": "c-orange"}
+
+
+def roofs(content: Content) -> Markup:
+    """Return the section on the roofline."""
+    r = content.roofline
+    if r is None or not r.roofs:
+        return tag(
+            "p", content.missing.get("roofline", "the machine file has no rate for its arithmetic"), class_="dim"
+        )
+    rate = quantity(r.operations_per_second, f"{_short(r)}/s", 3)
+    nearest = max(r.levels, key=lambda level: _used(r, level))
+    highest = max(r.roofs, key=lambda roof: roof.per_second)
+    share = r.operations_per_second / highest.per_second
+    said = (
+        f"{_rate(r.operations_per_second, r)} of at most {_rate(highest.per_second, r)} ({share:.0%}, {highest.name}). "
+        f"The busiest level of memory is {nearest.name}, at {_used(r, nearest):.0%} of its rate."
+    )
+    made = picture(f"Roofline: {rate}. {said}", lambda width: _draw(content, r, width))
+    return joined((tag("figure", made, tag("figcaption", said)), more("The numbers", _numbers(content, r))))
+
+
+def _short(r: Roofline) -> str:
+    return "flop" if r.unit == "flop" else "op"
+
+
+def _rate(x: float, r: Roofline) -> str:
+    return quantity(x, "flop/s", 3).replace("flop", _short(r))
+
+
+def _used(r: Roofline, level: Level) -> float:
+    """Return the share of a level's bandwidth that the predicted time uses."""
+    return level.bytes * r.operations_per_second / r.operations / level.bytes_per_second
+
+
+def _draw(content: Content, r: Roofline, width: float) -> tuple[float, Markup]:
+    height = 330.0
+    intensities = [r.operations / level.bytes for level in r.levels]
+    top = max(roof.per_second for roof in r.roofs)
+    ridges = [top / level.bytes_per_second for level in r.levels]
+    x = 10 ** math.floor(math.log10(min(intensities) / 2)), 10 ** math.ceil(math.log10(max(*ridges, *intensities) * 2))
+    low = min(r.operations_per_second / 3, min(x[0] * level.bytes_per_second for level in r.levels) * 3)
+    y = 10 ** math.floor(math.log10(max(low, top / 1e5))), 10 ** math.ceil(math.log10(top * 1.5))
+    a = axes(width, height, x, y, log=True)
+    xs = [(v, f"{v:g}") for v in decades(*x, 8 if width > 400 else 4)]
+    ys = [(v, _rate(v, r).removesuffix(f"{_short(r)}/s")) for v in decades(*y)]
+    parts = [a.frame(xs, ys, (f"{_short(r)} per byte of each level", f"{_short(r)}/s"))]
+    for roof in r.roofs:
+        parts.append(a.line([(x[0], roof.per_second), (x[1], roof.per_second)], "roof"))
+        label = f"{roof.name} {_rate(roof.per_second, r)}"
+        parts.append(a.label((x[1], roof.per_second), label, (-4, -6), text_anchor="end", class_="l-roof"))
+    starts = [max(x[0], y[0] / level.bytes_per_second) for level in r.levels]
+    for level, start in zip(r.levels, starts, strict=True):
+        slope, ridge = _COLOURS[level.name], top / level.bytes_per_second
+        parts.append(a.line([(start, start * level.bytes_per_second), (ridge, top)], f"slope {slope}"))
+    for i, (level, intensity) in enumerate(zip(r.levels, intensities, strict=True)):  # equal ones stay visible
+        why = f"{level.name}: {_told(content, r, level)}"
+        parts.append(a.mark((intensity, r.operations_per_second), why, f"level {_COLOURS[level.name]}", 10 - 2 * i))
+    return height, joined((*parts, _key(a.x.first + 8, r)))
+
+
+def _key(x: float, r: Roofline) -> Markup:
+    """Return which colour is which level, in the picture's upper left corner, which slopes do not reach."""
+    made = []
+    for i, level in enumerate(r.levels):
+        y = 40 + 16 * i
+        made.append(tag("circle", cx=x + 4, cy=y - 4, r=5, class_=f"dot {_COLOURS[level.name]}"))
+        made.append(
+            tag("text", f"{level.name} {quantity(level.bytes_per_second, 'B/s', 3)}", x=x + 14, y=y, class_="tick")
+        )
+    return joined(made)
+
+
+def _told(content: Content, r: Roofline, level: Level) -> str:
+    source = origins.number_of(content.machine, level.key) or level.key
+    return (
+        f"{quantity(level.bytes, 'B', 3)} moved, {number(r.operations / level.bytes, 3)} {_short(r)}/B, "
+        f"{_used(r, level):.0%} of {quantity(level.bytes_per_second, 'B/s', 3)}. {source}"
+    )
+
+
+def _numbers(content: Content, r: Roofline) -> Markup:
+    rows = [
+        [level.name, quantity(level.bytes, "B", 3), number(r.operations / level.bytes, 3),
+         quantity(level.bytes_per_second, "B/s", 3), f"{_used(r, level):.0%}",
+         origins.number_of(content.machine, level.key) or level.key]
+        for level in r.levels
+    ]  # fmt: skip
+    head = ["level", ("moved", "by the whole grid, counted by the emulator (docs/profile.md)"), f"{_short(r)} per byte",
+            "bandwidth", ("used", "bytes moved / predicted time / bandwidth"), "source"]  # fmt: skip
+    return table(head, rows, (1, 2, 3, 4), caption="levels of memory")

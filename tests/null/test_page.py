@@ -1,0 +1,114 @@
+"""What the page of `analyze --html` is made of: counts that add up, and the notebook's small tables."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+import warplens as wl
+from warplens.kernel import Workload
+from warplens.report.page.axes import Scale, decades, ticks
+from warplens.report.page.content import Content, gather
+from warplens.report.page.markup import Markup, tag, text
+from warplens.study.kernels import launches
+
+GPU = wl.load_machine("h200")
+
+
+def measured(name: str) -> Workload:
+    return next(x for x in launches() if x.name == name).workload
+
+
+@cache
+def content(name: str) -> Content:
+    workload = measured(name)
+    comparison = wl.compare(workload, GPU)
+    assert comparison.headline is not None
+    return gather(comparison.headline, comparison, workload, GPU, None)
+
+
+def test_the_shares_of_instructions_add_up_and_their_counts_are_the_profiles() -> None:
+    c = content("matmul_tiled8.conflicts")
+    assert sum(r.share for r in c.instructions) == pytest.approx(1.0)
+    assert all(sum(r.stalls.values()) == pytest.approx(r.share) for r in c.instructions)
+    profile = c.workload.profile
+    assert profile is not None
+    warps = profile.grid_blocks * profile.warps_per_block
+    assert sum(r.runs_per_warp for r in c.instructions) == pytest.approx(profile.total("executed") / warps)
+    conflicts = {r.touches.conflict_degree for r in c.instructions if r.touches and r.touches.space == "shared"}
+    assert conflicts == {1.0, 2.0}  # the tile on its side: two passes where one would do
+    loads = [r.touches for r in c.instructions if r.touches and r.text.split()[-1] and "LDG" in r.text]
+    assert all(t.sectors == 4 and t.useful_share == pytest.approx(1.0) for t in loads)  # 8 x 4 bytes fill a sector
+
+
+def test_the_roofline_counts_the_flops_of_a_matrix_product() -> None:
+    c = content("matmul_tiled8.conflicts")
+    r = c.roofline
+    assert r is not None and r.unit == "flop"
+    assert r.operations == 2 * 1024**3  # n^3 products and sums
+    assert [roof.name for roof in r.roofs] == ["fp32"]
+    assert r.roofs[0].per_second == pytest.approx(2 * 128 * GPU.chip.sm_count * GPU.chip.clock_hz)
+    assert r.operations_per_second < r.roofs[0].per_second
+    for level in r.levels:
+        assert level.bytes / (r.operations / r.operations_per_second) < level.bytes_per_second
+
+
+def test_a_kernel_without_floating_point_is_shown_by_its_integer_operations() -> None:
+    r = content("histogram_private.n256k").roofline
+    assert r is not None and r.unit == "integer operation" and [roof.name for roof in r.roofs] == ["int"]
+
+
+def test_the_curve_meets_the_bounds() -> None:
+    c = content("matmul_tiled8.conflicts").curve
+    assert c is not None and c.needed_warps is not None and c.band is not None
+    assert 0 < c.needed_warps < c.now.warps_per_sm == 64
+    assert c.band[0] <= 1 <= c.band[1]
+    for point in c.points:
+        assert point.predicted <= 1.0001 * min(point.by_latency, point.by_throughput)
+    rising = [p.by_latency for p in c.points]
+    assert rising == sorted(rising)
+
+
+def test_warps_of_the_timeline_do_one_thing_at_a_time() -> None:
+    t = content("matmul_tiled8.conflicts").timeline
+    assert t is not None and len(t.warps) == 16 and t.warps_on_sm == 64
+    for warp, slices in t.warps.items():
+        assert slices[0].first_cycle == 0 and slices[-1].end_cycle == t.cycles
+        assert all(a.end_cycle == b.first_cycle for a, b in pairwise(slices))
+        assert sum(t.shares(warp).values()) == pytest.approx(1.0)
+    issued = sum(s.what == "selected" for slices in t.warps.values() for s in slices)
+    assert 0 < issued <= t.cycles  # one scheduler issues one instruction a cycle
+
+
+def test_a_warp_that_has_ended_is_idle_until_the_next_block() -> None:
+    t = content("reduction_k0_k2.k2").timeline
+    assert t is not None
+    idle = [t.cycles - sum(s.end_cycle - s.first_cycle for s in slices) for slices in t.warps.values()]
+    assert max(idle) > 100  # the first block ends, and the next one takes its time to come
+
+
+def test_markup_escapes_all_that_is_not_markup() -> None:
+    assert text("<b>") == "&lt;b&gt;" and text(Markup("<b>")) == "<b>"
+    made = tag("a", "<x>", tag("i", "&"), href='"><script>', hidden=False, data_x=1.5)
+    assert made == '<a href="&quot;&gt;&lt;script&gt;" data-x="1.5">&lt;x&gt;<i>&amp;</i></a>'
+
+
+def test_scales_and_ticks() -> None:
+    assert Scale(1, 100, 0, 10, log=True)(10) == 5 and Scale(0, 4, 0, 100)(9) == 100
+    assert ticks(0, 64, 8) == [0, 10, 20, 30, 40, 50, 60]
+    assert decades(0.01, 1000) == [0.01, 0.1, 1, 10, 100, 1000]
+
+
+@pytest.mark.parametrize("evil", ["<script>alert(1)</script>", "a\u202eb"])
+def test_notebooks_show_names_as_text(evil: str) -> None:
+    workload = measured("saxpy").with_values(name=evil)
+    p = wl.predict(workload, GPU, "warplens-fast")
+    found = wl.advise(workload, GPU, simulated=0)
+    for thing in (workload, p, found, found[0], found[-1]):
+        shown = thing._repr_html_()  # type: ignore[union-attr]
+        assert "<script" not in shown and "\u202e" not in shown and shown.startswith("<div>")
+    assert "limited by dram bandwidth" in p._repr_html_()  # type: ignore[attr-defined]
+    many = wl.predict(wl.mix(8.0), GPU, "volkov", warps_per_sm=[4.0, 8.0])  # type: ignore[arg-type]
+    assert "2 configurations" in many._repr_html_()  # type: ignore[attr-defined]
