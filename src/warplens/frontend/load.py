@@ -24,6 +24,7 @@ from warplens.frontend.fatbinary import cubins_in
 from warplens.frontend.linking import link
 from warplens.frontend.names import choose, demangle, demangled
 from warplens.frontend.triton import compile_kernel, split_name
+from warplens.frontend.triton_source import extract
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.program import Program
 
@@ -103,7 +104,8 @@ def _kernels(path: Path, options: Options) -> list[Kernel]:
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
             out, tools = compile_file(path, options, Path(folder))
             return _in_cubin(read_bytes(out), path, tools)
-    if split_name(str(path))[0].endswith(".py"):
+    script = Path(split_name(str(path))[0])
+    if script.suffix == ".py" and extract(read_text(script), str(script)).parameters:
         raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch")
     data = read_bytes(path)
     if is_cubin(data):
