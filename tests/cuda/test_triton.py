@@ -19,6 +19,7 @@ from warplens.measure import tensor
 from warplens.measure.build import build
 from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
+from warplens.simulate.matrix import operand_wavefronts
 from warplens.simulate.run import Options, run
 from warplens.simulate.units import units
 from warplens.study.triton import error, triton_launches
@@ -136,7 +137,7 @@ def test_outputs_are_those_of_the_gpu() -> None:
 
 def test_predictions_beside_the_measured_times() -> None:
     known = {launch.name: launch for launch in triton_launches()}
-    kernels = ("vector_add", "softmax", "layer_norm", "flash_attention", "flash_attention.deep")
+    kernels = ("vector_add", "softmax", "layer_norm", "matmul", "flash_attention")
     for name in kernels:
         assert abs(error(known[f"triton_{name}"])) < 0.15, name
 
@@ -147,6 +148,18 @@ def test_counts_are_the_profilers() -> None:
         profile, record = launch.workload.profile, measured[launch.name]
         assert profile is not None
         assert profile.total("executed") == pytest.approx(sum(record["executed"]), rel=0.01), launch.name
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul.wide", "flash_attention", "flash_attention.deep"])
+def test_factors_of_products_come_in_as_many_wavefronts_as_were_counted(name: str) -> None:
+    record = read("h200/triton/ncu.json.gz")["launches"][f"triton_{name}"]
+    call = load_launch(COMPILED / f"triton_{name}.toml")
+    products = [
+        (i, x) for i, x in enumerate(load_program(COMPILED / str(call.file)).instructions) if "GMMA" in x.opcode
+    ]
+    assert products
+    for i, x in products:
+        assert operand_wavefronts(x) * record["executed"][i] == record["shared_wavefronts"][i]
 
 
 @pytest.mark.parametrize(("columns", "trip_cycles"), [(64, 332.0), (128, 589.6), (256, 1104.0)])

@@ -184,9 +184,11 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             if status != FINE:
                 return failed(m, status, l, m.scratch[ADDRESS + l], size)
     sectors, wavefronts = m.stats[pc, SECTORS], m.stats[pc, WAVEFRONTS]
-    status = call(m.services[ACCOUNT], m, pc, w, space, mask)
+    status, reading = np.int64(FINE), np.uint32(mask & wanted)  # the others write zeros, and ask for nothing
+    if reading:
+        status = call(m.services[ACCOUNT], m, pc, w, space, reading)
     if ins[ops.MODE]:
-        m.stats[pc, SECTORS] = sectors + passing_sectors(m.scratch, mask)
+        m.stats[pc, SECTORS] = sectors + passing_sectors(m.scratch, reading)
         m.stats[pc, WAVEFRONTS] = wavefronts + passing_wavefronts(m.scratch, mask)
     else:
         m.stats[pc, WAVEFRONTS] = wavefronts + copying_wavefronts(m.scratch, mask, size)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warplens.emulate import ops
 from warplens.emulate.bits import compiled
 from warplens.emulate.handlers import CACHES, service
 from warplens.emulate.layout import (
@@ -136,10 +137,12 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     kind, local = np.int64(how >> np.uint32(1)), how & np.uint32(1) != 0
     if count > 0 and not local:
         _follow_stride(stats, pc, memory.scratch[LINE])
+    code = memory.table[pc]
+    passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] != 0  # LDGSTS.BYPASS
     for i in range(count):
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
-        if l1.shape[1] > 0 and kind != ATOMIC:
+        if l1.shape[1] > 0 and kind != ATOMIC and not passes_by:
             hits = _keep(l1, sm % l1.shape[1], line, wanted, False)
             stats[pc, L1_HITS] += _bits(hits)
             missing = wanted & ~hits if kind == LOAD else wanted

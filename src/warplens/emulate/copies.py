@@ -29,10 +29,18 @@ def passing_sectors(s: Any, mask: Any) -> Any:
 
 
 @compiled
-def _shift(s: Any, l: int) -> int:
-    """Return how the 16 bytes of a lane lie in their sectors: in the same half of both, or from which to the other."""
+def _shift(s: Any, mask: Any, l: int) -> int:
+    """Return how the 16 bytes of a lane lie in their sectors: in the same half of both, or from which to the other.
+
+    Two halves that change places within their sectors are as one that stays (data/h200/triton: swizzled tiles).
+    """
     half = s[ADDRESS + l] >> 4 & 1
-    return 0 if s[INTO + l] >> 4 & 1 == half else 1 + half
+    if s[INTO + l] >> 4 & 1 == half:
+        return 0
+    for k in range(32):
+        if k != l and lane_bit(mask, k) and s[ADDRESS + k] == s[ADDRESS + l] ^ 16 and s[INTO + k] == s[INTO + l] ^ 16:
+            return 0
+    return 1 + half
 
 
 @compiled
@@ -43,7 +51,7 @@ def passing_wavefronts(s: Any, mask: Any) -> Any:
         new = lane_bit(mask, l)
         for k in range(l):
             same = s[ADDRESS + k] >> 7 == s[ADDRESS + l] >> 7 and s[INTO + k] >> 7 == s[INTO + l] >> 7
-            new = new and not (same and _shift(s, k) == _shift(s, l) and lane_bit(mask, k))
+            new = new and not (same and _shift(s, mask, k) == _shift(s, mask, l) and lane_bit(mask, k))
         found += np.int64(new)
     return found
 

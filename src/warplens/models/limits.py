@@ -28,7 +28,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def unit_cycles(code: Sequence[Instruction], steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
+def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
     """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
     schedulers = units.machine.sm.schedulers
     busy = {"issue": 0.0}
@@ -38,10 +38,9 @@ def unit_cycles(code: Sequence[Instruction], steps: Sequence[Step], profile: Pro
             name, pipe = _NAMES[PIPES[step.pipe]], units.pipes[step.pipe]
             width = 1.0 if pipe.shared else schedulers
             busy[name] = busy.get(name, 0.0) + count * step.passes * float(pipe.interval) / width
-    shared = float(units.pipes[PIPES.index("shared memory")].interval)
-    operands = sum(n * operand_wavefronts(x) for x, n in zip(code, profile.counts["executed"], strict=True) if n)
-    if operands:
-        busy["shared memory and l1"] = busy.get("shared memory and l1", 0.0) + operands * shared
+    beside = sum(count * step.beside for step, count in zip(steps, profile.counts["executed"], strict=True))
+    if beside:
+        busy["shared memory and l1"] = busy.get("shared memory and l1", 0.0) + beside
     misses = l1_miss_cycles(profile, units.machine, range(len(steps)))
     return busy | ({"l1 misses": misses} if misses else {})
 

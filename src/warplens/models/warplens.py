@@ -49,7 +49,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         chip["atomics"] = queues
     made = units(machine, min(sms, blocks))
     steps = from_program(code, made, profile, name=workload.name).steps
-    busy = {name: c / sms * uneven for name, c in unit_cycles(code, steps, profile, made).items()}
+    busy = {name: c / sms * uneven for name, c in unit_cycles(steps, profile, made).items()}
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}
     slowest = max([*busy.values(), *chip.values()])

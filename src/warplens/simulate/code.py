@@ -46,6 +46,7 @@ class Step(Struct, frozen=True, kw_only=True):
     l1_hit: float = 0.0
     l2_hit: float = 0.0
     branch: float = 0.0  # cycles until the instruction behind a branch is there
+    beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
     pairs: bool = False  # may issue together with the one before
     waits: tuple[tuple[int, float], ...] = ()
     values: tuple[int, ...] = ()  # slots that its result releases

@@ -20,7 +20,7 @@ from warplens.simulate import layout as at
 from warplens.simulate.accesses import Traffic, access, traffic_of
 from warplens.simulate.asynchronous import Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.matrix import behind_passes, matrix_flops, tensor_flops_per_cycle
+from warplens.simulate.matrix import behind_passes, matrix_flops, operand_wavefronts, tensor_flops_per_cycle
 from warplens.simulate.units import PIPES, Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
@@ -115,6 +115,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         bank_reads=reads,
         bank_writes=_banks(x.writes),
+        beside=operand_wavefronts(x) * float(units.pipes[PIPES.index("shared memory")].interval),
     )
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
