@@ -146,6 +146,9 @@ def test_numbers_say_where_they_come_from(shown: Browser, honest: tuple[Path, di
     assert not shown.value("document.getElementById('tip').hidden")
     shown.hover(".limits li .v")
     assert "shared_memory.access_interval_cycles" in shown.value("document.getElementById('tip').textContent")
+    shown.hover(".sass tr[style] code")
+    assert "\n" in shown.value("document.getElementById('tip').textContent")  # a line per reason
+    assert "\ufffd" not in shown.value("document.getElementById('tip').textContent")
     shown.hover("#roofline svg.wide .level")
     assert "measured" in shown.value("document.getElementById('tip').textContent")
     box = shown.value("JSON.stringify(document.getElementById('tip').getBoundingClientRect())")
