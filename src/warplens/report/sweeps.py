@@ -65,5 +65,5 @@ def tuning(found: Sequence[TuningResult], machine: Machine) -> list[RenderableTy
         f"Tuning by prediction on {machine.name}: of {len(found)} kernels, the choice is within 5 % of the best for "
         f"{near[0.05]}, within 10 % for {near[0.1]}; the best of five measured is within 2 % for {first}",
         terminal.table(heads, rows, set(range(1, len(heads)))),
-        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: the median one",
+        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: a median one",
     ]

@@ -28,7 +28,7 @@ from warplens.sweep.counting import Counted
 
 WARP = 32
 # What the work of a block is told by, the surest first: arithmetic is the same however a kernel is tiled, what it loads
-# is not. Registers moved per thread for accesses, as bytes / 4.
+# is not. Accesses count by the words that a thread moves.
 _ARITHMETIC = {**dict.fromkeys(("FFMA", "FADD", "FMUL", "FMNMX", "DFMA", "DADD", "DMUL"), 1.0), "HFMA2": 2.0}
 _ORDER = ("arithmetic", "special", "atomic", "store", "load")
 _GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS": "atomic", "ATOMG": "atomic",

@@ -113,9 +113,12 @@ class _Search:
         """Have workers compile what the cache does not have, each source with its macros once."""
         calls = {tuple(c.call.defines): c.call for c in configurations if isinstance(c, Configuration)}
         work = partial(_compile, machine=self.machine, cache=str(self.cache.folder))
-        with engine.start() as executor:
+        executor = engine.start()
+        try:
             for done, _ in enumerate(executor.map(work, calls.values()), start=1):
                 self.watch("compiling", done, len(calls))
+        finally:
+            executor.shutdown(cancel_futures=True)
 
     def take(self, configurations: Iterable[object]) -> None:
         """Compile all configurations and keep those that can be launched."""

@@ -1,0 +1,189 @@
+"""Tuning by prediction: what is legal, what is estimated, what is emulated, what is proposed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.null.fake_gpu import FakeGpu
+from warplens.errors import WarplensError
+from warplens.kernel.launch import KernelCall
+from warplens.machine import load_machine
+from warplens.measure.calls import Timer
+from warplens.models import predict
+from warplens.sweep.cache import Cache
+from warplens.sweep.counting import compiled, count
+from warplens.sweep.estimate import estimate
+from warplens.sweep.measured import measure
+from warplens.sweep.spec import Configuration, Sweep, load_sweep
+from warplens.sweep.tune import Tuned, tune
+
+pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
+SOURCE = """
+extern "C" __global__ void k(int n, const float *in, float *out) {
+  extern __shared__ float kept[];
+  float sum = 0;
+  int step = gridDim.x * blockDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += UNROLL * step) {
+    float read[UNROLL];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) read[u] = in[i + u * step];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) sum = fmaf(sum, read[u], 0.5f);
+    }
+  }
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+LAUNCH = """
+file = "k.cu"
+kernel = "k"
+grid = 132
+block = 64
+[[arg]]
+name = "n"
+type = "i32"
+value = 1081344
+[[arg]]
+name = "in"
+type = "f32*"
+count = 1081344
+fill = "random"
+[[arg]]
+name = "out"
+type = "f32*"
+count = 270336
+"""
+SPEC = """
+[[kernel]]
+launch = "k.launch.toml"
+[kernel.define]
+UNROLL = [1, 4]
+[kernel.parameter]
+threads = [32, 64, 128, 256, 1024, 2048]
+shared = [0, 120000, 300000]
+[kernel.set]
+grid = "132 * max(1, 1024 // threads)"
+block = "threads"
+dynamic_shared_bytes = "shared"
+"""
+LEGAL = 2 * 5 * 2  # no block of 2048 threads, none with 300 kB
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made: Path = tmp_path_factory.mktemp("tune")
+    (made / "k.cu").write_text(SOURCE)
+    (made / "k.launch.toml").write_text(LAUNCH)
+    (made / "k.toml").write_text(SPEC)
+    return made
+
+
+@pytest.fixture(scope="module")
+def sweep(folder: Path) -> Sweep:
+    return load_sweep(folder / "k.toml")
+
+
+@pytest.fixture(scope="module")
+def tuned(sweep: Sweep, folder: Path) -> Tuned:
+    return tune(sweep, load_machine("h200"), share=0.25, cache=Cache(folder / "cache"))
+
+
+def _call(sweep: Sweep, **values: int) -> KernelCall:
+    found = [c for c in sweep.configurations() if isinstance(c, Configuration) and c.values == values]
+    return found[0].call
+
+
+def test_only_legal_candidates_and_no_more_emulated_than_allowed(tuned: Tuned) -> None:
+    assert tuned.configurations == 36 and len(tuned.candidates) == LEGAL
+    assert sum(tuned.illegal.values()) == 16
+    assert any("2048 threads" in reason for reason in tuned.illegal)
+    assert any("shared memory" in reason for reason in tuned.illegal)
+    assert 1 <= tuned.emulated <= LEGAL // 4 and tuned.share <= 0.25
+    assert all(c.values["shared"] != 300000 and c.values["threads"] != 2048 for c in tuned.candidates)
+    assert [c.emulated for c in tuned.candidates] == [True] * tuned.emulated + [False] * (LEGAL - tuned.emulated)
+    assert tuned.best.seconds <= 1.02 * min(c.seconds for c in tuned.candidates if c.emulated)
+
+
+def test_the_choice_is_the_best_that_emulating_everything_finds(sweep: Sweep, tuned: Tuned, folder: Path) -> None:
+    whole = tune(sweep, load_machine("h200"), model="warplens-fast", share=1.0, cache=Cache(folder / "cache"))
+    times = {c.number: c.seconds for c in whole.candidates}
+    assert whole.emulated + whole.pruned == LEGAL
+    assert times[tuned.best.number] <= 1.05 * min(times.values())
+    ruled_out = [c for c in whole.candidates if not c.emulated]
+    assert all(c.seconds >= min(times.values()) for c in ruled_out)
+
+
+@pytest.mark.parametrize("values", [{"UNROLL": 1, "threads": 64}, {"UNROLL": 4, "threads": 1024}])
+def test_an_estimate_from_a_neighbour_is_near_what_emulation_says(
+    values: dict[str, int], sweep: Sweep, folder: Path
+) -> None:
+    machine, cache = load_machine("h200"), Cache(folder / "cache")
+    neighbour = count(_call(sweep, UNROLL=4, threads=256, shared=0), machine, cache)
+    call = _call(sweep, **values, shared=0)
+    made = estimate(compiled(call, machine, cache)[1], call, machine, neighbour)
+    real = predict(count(call, machine, cache).workload, machine, "warplens-fast")
+    assert made.seconds == pytest.approx(real.seconds, rel=0.25)
+    assert made.bound_seconds <= float(real.seconds)  # type: ignore[arg-type]
+
+
+def test_measured_candidates_come_with_the_fastest_first(sweep: Sweep, tuned: Tuned) -> None:
+    asked: list[KernelCall] = []
+
+    def fake(call: KernelCall) -> float:
+        asked.append(call)
+        return 1e-3 / call.threads_per_block
+
+    made = measure(sweep, tuned, fake, 4)
+    assert len(asked) == len(made) == 4
+    assert [m.seconds for m in made] == sorted(m.seconds for m in made)
+    assert {m.candidate.number for m in made} == {c.number for c in tuned.candidates[:4]}
+
+
+class _Gpu(FakeGpu):
+    """Remembers launches with shapes; every launch takes a microsecond."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: list[tuple[Any, ...]] = []
+
+    def launch(self, function: Any, blocks: Any, threads: Any, shared: int, arguments: Any) -> None:
+        self.shapes.append((function, blocks, threads, shared, [bytes(a) for a in arguments]))
+
+    def mark(self, which: int) -> None: ...
+
+    def clear(self, address: int, size: int) -> None: ...
+
+    def put(self, address: int, data: Any) -> None: ...
+
+    def unload(self, module: Any) -> None: ...
+
+    def elapsed_seconds(self) -> float:
+        return 1e-6
+
+
+def test_a_call_is_launched_as_its_file_says(sweep: Sweep) -> None:
+    gpu = _Gpu()
+    timer = Timer(gpu)  # type: ignore[arg-type]
+    assert timer.seconds(_call(sweep, UNROLL=1, threads=64, shared=0), b"", "k", repetitions=3) == 1e-6
+    launches = [shape for shape in gpu.shapes if shape[0] == "k"]
+    assert len(launches) == 4 and len(gpu.shapes) == 7  # one before, and a delay before each that is timed
+    _, blocks, threads, shared, arguments = launches[-1]
+    assert (blocks, threads, shared) == ((132 * 16, 1, 1), (64, 1, 1), 0)
+    assert arguments[0] == (1081344).to_bytes(4, "little")
+    assert len(timer.arrays) == 2
+
+
+def test_refused_questions(sweep: Sweep, folder: Path) -> None:
+    with pytest.raises(WarplensError, match="between 0 and 1"):
+        tune(sweep, load_machine("h200"), share=0)
+    (folder / "two.toml").write_text(SPEC + SPEC)
+    with pytest.raises(WarplensError, match="tune takes one kernel"):
+        tune(load_sweep(folder / "two.toml"), load_machine("h200"))
+    (folder / "none.toml").write_text(SPEC.replace("[0, 120000, 300000]", "[300000]"))
+    with pytest.raises(WarplensError, match="no configuration is legal"):
+        tune(load_sweep(folder / "none.toml"), load_machine("h200"), cache=Cache(folder / "cache"))
