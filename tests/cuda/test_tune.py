@@ -109,6 +109,7 @@ def test_only_legal_candidates_and_no_more_emulated_than_allowed(tuned: Tuned) -
     assert tuned.best.seconds <= 1.02 * min(c.seconds for c in tuned.candidates if c.emulated)
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_best_that_emulating_everything_finds(sweep: Sweep, tuned: Tuned, folder: Path) -> None:
     whole = tune(sweep, load_machine("h200"), model="warplens-fast", share=1.0, cache=Cache(folder / "cache"))
     times = {c.number: c.seconds for c in whole.candidates}

@@ -25,7 +25,8 @@ class Config(Struct, frozen=True):
 def _seconds(values: Mapping[str, Any], arguments: Mapping[str, Any]) -> float:
     if values["BLOCK"] > 1024:
         raise WarplensError("does not fit")
-    return abs(values["BLOCK"] - arguments["n"]) + 0.1 * values["num_warps"] + 0.01 * values["num_stages"]
+    off = abs(values["BLOCK"] - arguments["n"])
+    return float(off + 0.1 * values["num_warps"] + 0.01 * values["num_stages"])
 
 
 def test_triton_keeps_the_best_share_and_drops_what_does_not_fit() -> None:

@@ -113,7 +113,7 @@ def test_workers_that_die_cost_one_point_at_most(tmp_path: Path) -> None:
 
 
 def test_killed_and_resumed_gives_the_same_file(tmp_path: Path) -> None:
-    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1100))))
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1060))))
     sweeping.sweep(tmp_path, made, "whole")
     command = [sys.executable, "-m", "tests.null.sweeping", str(tmp_path), "killed"]
     root = Path(__file__).parents[2]
@@ -124,7 +124,7 @@ def test_killed_and_resumed_gives_the_same_file(tmp_path: Path) -> None:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
     kept = len(file.read_bytes().splitlines()) - 1
-    assert 20 <= kept < 100
+    assert 20 <= kept < 60
     with file.open("ab") as stream:
         stream.write(b'{"n":99,"below":3,"ro')  # as a kill in the middle of a line would leave it
     resumed = sweeping.sweep(tmp_path, made, "killed")
