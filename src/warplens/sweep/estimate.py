@@ -125,7 +125,8 @@ def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Count
         group = next((g for g in _ORDER if g in said), None)
         if group is not None:
             total = sum(amount for _, amount in said[group])
-            times.append(sum(n * amount for n, amount in said[group]) / total)
+            turns = sum(n * amount for n, amount in said[group]) / total
+            times.append(turns if inner[block.index] is not None else min(1.0, turns))  # no loop: once at most
         elif inner[block.index] is None:
             lines = [rare[x.line] for x in program.instructions[block.first : block.last + 1] if x.line in rare]
             times.append(min(1.0, max(lines)) if lines else 1.0)

@@ -29,7 +29,7 @@ from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
-_ALIKE = 1.02  # predictions that differ by less are the same
+_ALIKE = 1.005  # predictions that differ by less are the same
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
