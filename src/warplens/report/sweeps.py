@@ -29,7 +29,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [f"{found.kernel} on {found.gpu}: {_written(best)}, {time}"]
     rows = []
-    for c in found.candidates[:top]:
+    for c in [m.candidate for m in measured] or found.candidates[:top]:
         predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
         rows.append([_written(c), predicted, seconds(times[c.number]) if c.number in times else "", c.bound])
     parts.append(terminal.table(["configuration", "predicted", "measured", "limited by"], rows, {1, 2}))

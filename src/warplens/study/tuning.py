@@ -106,7 +106,7 @@ def _result(
     best = min(values, key=lambda n: times[n])
     ranked = sorted(times[n] for n in values)
     chosen = candidates[0]
-    top = min((c.number for c in candidates[:TOP]), key=lambda n: times[n])
+    top = min((c.number for c in found.to_measure(TOP)), key=lambda n: times[n])
     return TuningResult(
         kernel=kernel,
         legal=len(found.candidates),

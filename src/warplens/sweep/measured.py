@@ -45,7 +45,7 @@ def on_gpu(machine: Machine) -> Measure:
 
 def measure(sweep: Sweep, tuned: Tuned, measure_call: Measure, top: int) -> list[Measured]:
     """Time the best candidates; return them, the fastest first."""
-    wanted = {candidate.number: candidate for candidate in tuned.candidates[:top]}
+    wanted = {candidate.number: candidate for candidate in tuned.to_measure(top)}
     calls = {c.number: c.call for c in sweep.configurations() if isinstance(c, Configuration) and c.number in wanted}
     made = [Measured(candidate, measure_call(calls[number])) for number, candidate in wanted.items()]
     return sorted(made, key=lambda m: m.seconds)

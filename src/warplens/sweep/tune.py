@@ -29,12 +29,14 @@ from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
+_CLOSE = 1.05  # what the model cannot tell apart for sure: its median error on measured kernels
 _ALIKE = 1.005  # predictions that differ by less are the same
+_NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
 class Candidate(Struct, frozen=True):
-    """A legal configuration: predicted where it was emulated, estimated else."""
+    """A legal configuration: predicted where it was emulated, estimated else; `place`: from 0 to 1 on each axis."""
 
     number: int
     values: dict[str, Value]
@@ -43,6 +45,7 @@ class Candidate(Struct, frozen=True):
     seconds: float
     emulated: bool
     bound: str = ""
+    place: tuple[float, ...] = ()
 
 
 class Tuned(Struct, frozen=True):
@@ -61,6 +64,16 @@ class Tuned(Struct, frozen=True):
     def best(self) -> Candidate:
         """The configuration to take."""
         return self.candidates[0]
+
+    def to_measure(self, count: int) -> list[Candidate]:
+        """The candidates to time: the best, and of those that are as good within our error, some that lie far apart."""
+        chosen = [self.best]
+        close = [c for c in self.candidates[1:] if c.seconds <= _CLOSE * self.best.seconds]
+        while close and len(chosen) < count:
+            chosen.append(max(close, key=lambda c: min(math.dist(c.place, other.place) for other in chosen)))
+            close.remove(chosen[-1])
+        rest = [c for c in self.candidates if c not in chosen]
+        return [*chosen, *sorted(rest, key=lambda c: c.seconds)[: count - len(chosen)]]
 
     @property
     def share(self) -> float:
@@ -195,9 +208,9 @@ class _Search:
         """Return the corrected estimate and the bound of a configuration."""
         nearest = min(self.counted, key=lambda m: self._distance(number, m))
         made = self._raw(number, nearest)
-        weights = {m: 1 / (1e-3 + self._distance(number, m)) ** 2 for m in self.counted}
+        weights = {m: math.exp(-((self._distance(number, m) / _NEARBY) ** 2)) for m in self.counted}
         off = sum(w * math.log(self.predicted[m][0] / self._of_itself(m)) for m, w in weights.items())
-        return made.seconds * math.exp(off / sum(weights.values())), made.bound_seconds
+        return made.seconds * math.exp(off / (_TRUST + sum(weights.values()))), made.bound_seconds
 
     def _raw(self, number: int, neighbour: int) -> Estimate:
         key = number, neighbour
@@ -225,7 +238,8 @@ class _Search:
         for number, c in self.legal.items():
             seconds, bound = self.predicted.get(number) or (self._estimate(number)[0], "")
             emulated = number in self.predicted
-            made.append(Candidate(number, c.values, c.call.grid_shape, c.call.block_shape, seconds, emulated, bound))
+            shape = c.call.grid_shape, c.call.block_shape
+            made.append(Candidate(number, c.values, *shape, seconds, emulated, bound, tuple(self._place(number))))
         made.sort(key=lambda c: (not c.emulated, c.seconds))
         alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]
         made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])
