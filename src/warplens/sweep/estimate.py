@@ -39,13 +39,13 @@ _PER_REQUEST = ("threads", "useful_bytes", "sectors", "lines", "wavefronts", "qu
 
 
 class Estimate(Struct, frozen=True):
-    """Seconds by the model in closed form on the profile by proportion, and a bound that the candidate cannot beat.
+    """Seconds by the model in closed form on the profile by proportion; seconds that it takes to issue at least.
 
-    The bound is what the instructions whose number follows from the work take to issue, and what DRAM takes for it.
+    The latter is of those instructions alone whose number follows from the arithmetic.
     """
 
     seconds: float
-    bound_seconds: float
+    issue_seconds: float
 
 
 def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Counted) -> Estimate:
@@ -69,10 +69,8 @@ def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Co
     warps = profile.grid_blocks * profile.warps_per_block
     issued = sum(n * (b.last - b.first + 1) for b, n, known in zip(flow.blocks, times, sure, strict=True) if known)
     issue_cycles = issued * warps / (machine.sm.schedulers * machine.chip.sm_count)
-    dram_cycles = float(p.limits.get("dram bandwidth", 0.0))
-    bound = max(issue_cycles, dram_cycles) / machine.chip.clock_hz
     assert p.seconds is not None
-    return Estimate(float(p.seconds), bound)
+    return Estimate(float(p.seconds), issue_cycles / machine.chip.clock_hz)
 
 
 Work = dict[tuple[int | None, str], float]

@@ -121,6 +121,7 @@ class _Search:
         self.pressure: dict[int, float] = {}  # all limits together, in units of the one that binds
         self.estimated: dict[tuple[int, int], Estimate] = {}
         self.pruned = 0
+        self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
 
     def compile(self, configurations: Iterable[object], engine: Engine) -> None:
         """Have workers compile what the cache does not have, each source with its macros once."""
@@ -185,6 +186,8 @@ class _Search:
         self.counted[number] = made
         self.predicted[number] = float(p.seconds), str(p.bound)
         limits = [float(x) for x in p.limits.values()]
+        dram = float(p.limits.get("dram bandwidth", 0.0)) / self.machine.chip.clock_hz
+        self.least_dram_seconds = min(self.least_dram_seconds, dram)
         self.pressure[number] = sum(limits) / max(limits, default=1.0)
 
     def _farthest(self) -> int | None:
@@ -210,7 +213,9 @@ class _Search:
         made = self._raw(number, nearest)
         weights = {m: math.exp(-((self._distance(number, m) / _NEARBY) ** 2)) for m in self.counted}
         off = sum(w * math.log(self.predicted[m][0] / self._of_itself(m)) for m, w in weights.items())
-        return made.seconds * math.exp(off / (_TRUST + sum(weights.values()))), made.bound_seconds
+        return made.seconds * math.exp(off / (_TRUST + sum(weights.values()))), max(
+            made.issue_seconds, self.least_dram_seconds
+        )
 
     def _raw(self, number: int, neighbour: int) -> Estimate:
         key = number, neighbour
