@@ -278,6 +278,23 @@ def test_closed_form_points_are_those_of_single_predictions(tmp_path: Path) -> N
     assert {r["error"] for r in rows if r["model"] == "mowry"} != {None}  # it gives no time: said in each row
 
 
+def test_parquet_has_the_rows_of_the_json_lines(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    sweeping.make(tmp_path)
+    text = (tmp_path / "s.toml").read_text() + CLOSED.partition("[[workload]]")[2].join(["[[workload]]", ""])
+    (tmp_path / "s.toml").write_text(
+        text.replace('gpus = ["h200", "a100"]', 'gpus = ["h200", "a100"]\nmodels = ["volkov"]')
+    )
+    sweeping.sweep(tmp_path)
+    table = parquet.read_table(tmp_path / "out" / "results.parquet").to_pylist()
+    lines = _lines(tmp_path)
+    assert len(table) == len(lines) == 14 + 2 * 27
+    for row, line in zip(table, lines, strict=True):
+        assert {name: value for name, value in row.items() if value is not None} == {
+            name: value for name, value in line.items() if value is not None
+        }
+
+
 def test_a_million_closed_form_points_are_a_matter_of_a_second() -> None:
     space = closed.WorkloadSpace(
         "volkov-add-load", {"alpha": closed.Range(0, 512, 1000), "warps_per_sm": closed.Range(1, 64, 1000)}

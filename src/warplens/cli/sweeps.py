@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +86,8 @@ def _sweep(args: argparse.Namespace) -> int:
         raise WarplensError("--engine dask and --scheduler ADDRESS go together")
     if args.workers is not None and (args.workers < 1 or args.engine == "dask"):
         raise WarplensError("--workers takes a whole number from 1 on, and is for processes")
-    if args.restart:
-        shutil.rmtree(folder, ignore_errors=True)
+    for name in ("journal.jsonl", "results.jsonl", "results.parquet") if args.restart else ():
+        (folder / name).unlink(missing_ok=True)
     engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
     with counting("sweeping") as watch:
         outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch)
