@@ -66,14 +66,15 @@ class Tuned(Struct, frozen=True):
         return self.candidates[0]
 
     def to_measure(self, count: int) -> list[Candidate]:
-        """The candidates to time: the best, and of those that are as good within our error, some that lie far apart."""
-        chosen = [self.best]
-        close = [c for c in self.candidates[1:] if c.seconds <= _CLOSE * self.best.seconds]
-        while close and len(chosen) < count:
-            chosen.append(max(close, key=lambda c: min(math.dist(c.place, other.place) for other in chosen)))
-            close.remove(chosen[-1])
-        rest = [c for c in self.candidates if c not in chosen]
-        return [*chosen, *sorted(rest, key=lambda c: c.seconds)[: count - len(chosen)]]
+        """The candidates to time: the best, then in turn the next one by its time, emulated or estimated, and the one
+        farthest from those chosen among all that are as good within our error."""
+        chosen, rest = [self.best], sorted(self.candidates[1:], key=lambda c: c.seconds)
+        while rest and len(chosen) < count:
+            close = [c for c in rest if c.seconds <= _CLOSE * self.best.seconds]
+            far = max(close or rest[:1], key=lambda c: min(math.dist(c.place, other.place) for other in chosen))
+            chosen.append(rest[0] if len(chosen) % 2 else far)
+            rest.remove(chosen[-1])
+        return chosen
 
     @property
     def share(self) -> float:
