@@ -192,7 +192,7 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         m.stats[pc, WAVEFRONTS] = wavefronts + passing_wavefronts(m.scratch, mask)
     else:
         m.stats[pc, WAVEFRONTS] = wavefronts + copying_wavefronts(m.scratch, mask, size)
-    return status
+    return int(status)
 
 
 @handler(ops.MEMORY, ops.LOAD_MATRIX, ops.STORE_MATRIX)

@@ -15,7 +15,6 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.simulate.code import Step
-from warplens.simulate.matrix import operand_wavefronts
 from warplens.simulate.traffic import SECTOR_BYTES as SECTOR_BYTES
 from warplens.simulate.traffic import WITH_RESULT, dram_seconds, l1_miss_cycles, l2_seconds
 from warplens.simulate.units import PIPES, Units

@@ -12,15 +12,13 @@ from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Floats
 
-# Which goes first, whether by blocks, who among the ready ones, and whether the last one goes again before all others.
+# Which warp goes first, whether they take turns, and whether the last one goes again before all others.
 POLICIES = {
-    "greedy-blocks": (at.OLDEST, 1, at.LONGEST, 1),
-    "blocks": (at.OLDEST, 1, at.LONGEST, 0),
-    "oldest": (at.OLDEST, 0, at.FIRST, 0),
-    "youngest": (at.YOUNGEST, 0, at.FIRST, 0),
-    "greedy-oldest": (at.OLDEST, 0, at.FIRST, 1),
-    "greedy-youngest": (at.YOUNGEST, 0, at.FIRST, 1),
-    "round-robin": (at.OLDEST, 0, at.IN_TURN, 0),
+    "greedy-oldest": (at.OLDEST, 0, 1),
+    "greedy-youngest": (at.YOUNGEST, 0, 1),
+    "oldest": (at.OLDEST, 0, 0),
+    "youngest": (at.YOUNGEST, 0, 0),
+    "round-robin": (at.OLDEST, 1, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
 # In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
@@ -41,7 +39,8 @@ PIPES = (
 _SM_WIDE = ("shared memory", "memory system", "barrier unit")
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
 INFINITE = 1e30
-# Lengths of code were measured in steps of an eighth: what was the last to fit, and half a step.
+# The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
+# (second), did not. Where between them the end lies is not known; half of an eighth is assumed.
 _HELD = 1 + 1 / 16
 AVERAGE_CYCLES = 4096.0  # over which the traffic to DRAM is averaged that the latency follows
 
@@ -135,7 +134,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         "cuda cores": 1 if sm.register_banks else 0,  # of three registers: read without delay (lone_warp.json)
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
-        "warp-group products": -1,  # eight in a row issue without a wait (data/h200/triton: flash attention)
+        "warp-group products": -1,  # eight in a row issue at once (data/h200/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
     for i, resource in enumerate(PIPES):
@@ -232,7 +231,7 @@ def _known(value: float | None, name: str, notes: list[str]) -> float:
     return value or 0.0
 
 
-def policy(name: str) -> tuple[int, int, int, int]:
+def policy(name: str) -> tuple[int, int, int]:
     """Return the engine's numbers for a policy's name."""
     if name not in POLICIES:
         raise WarplensError(f"unknown policy {name!r}; one of: {', '.join(POLICIES)}")
