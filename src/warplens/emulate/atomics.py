@@ -184,15 +184,14 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             if status != FINE:
                 return failed(m, status, l, m.scratch[ADDRESS + l], size)
     sectors, wavefronts = m.stats[pc, SECTORS], m.stats[pc, WAVEFRONTS]
-    status, reading = np.int64(FINE), np.uint32(mask & wanted)  # the others write zeros, and ask for nothing
-    if reading:
-        status = call(m.services[ACCOUNT], m, pc, w, space, reading)
+    reading = np.uint32(mask & wanted)  # the others write zeros, and ask for nothing
+    accounted: int = call(m.services[ACCOUNT], m, pc, w, space, reading) if reading else FINE
     if ins[ops.MODE]:
         m.stats[pc, SECTORS] = sectors + passing_sectors(m.scratch, reading)
         m.stats[pc, WAVEFRONTS] = wavefronts + passing_wavefronts(m.scratch, mask)
     else:
         m.stats[pc, WAVEFRONTS] = wavefronts + copying_wavefronts(m.scratch, mask, size)
-    return int(status)
+    return accounted
 
 
 @handler(ops.MEMORY, ops.LOAD_MATRIX, ops.STORE_MATRIX)
