@@ -20,8 +20,7 @@ from warplens.report.page.content import gather
 from warplens.report.page.frame import SECTIONS, page
 from warplens.study.kernels import launches
 
-pytestmark = [pytest.mark.html, pytest.mark.xdist_group("browser")]
-needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
+pytestmark = pytest.mark.xdist_group("browser")
 GPU = wl.load_machine("h200")
 NAME = "matmul_tiled8.conflicts"
 EVIL = "</title></style></script><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>\"'`&amp;\u202e"
