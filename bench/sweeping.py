@@ -51,9 +51,9 @@ def closed_form() -> float:
         "warps_per_sm": closed.Range(1, 64, 1000),
     }
     space = closed.WorkloadSpace("volkov-add-load", axes)
-    start = time.perf_counter()
+    start = time.process_time()
     assert sum(len(part["seconds"]) for part in closed.chunks(space, ".", ["gtx980"], ["volkov"], 0)) == 1_000_000
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def main() -> int:
