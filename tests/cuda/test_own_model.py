@@ -74,4 +74,6 @@ def test_the_report_of_a_kernel_is_written(tmp_path: Path, capsys: pytest.Captur
     report = tmp_path / "r.html"
     assert main(["analyze", "--launch", str(FILES["saxpy"]), "--html", str(report)]) == 0
     assert "limited by: dram bandwidth" in capsys.readouterr().out
-    assert "warplens-fast" in report.read_text()
+    text = report.read_text()
+    assert "warplens-fast" in text and 'id="data"' in text  # all models, and what --json prints
+    assert 'id="L5"' in text and "LDG.E" in text  # the source's lines, and the machine code

@@ -110,19 +110,20 @@ class Browser:
     def hover(self, selector: str) -> None:
         """Move the mouse over an element."""
         script = (
-            "(() => { const e = document.querySelector("
+            "(async () => { const e = document.querySelector("
             + json.dumps(selector)
             + "); e.scrollIntoView({block: 'center'}); "
+            "for (const _ of [1, 2]) await new Promise(requestAnimationFrame); "
             "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
         x, y = self.value(script)
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def picture(self, path: Path, clip: tuple[float, float, float, float] | None = None) -> None:
-        """Write a picture of the page (of a part: left, top, width, height)."""
+        """Write a picture of what is in view, or of a part of the page: left, top, width, height."""
         part = None if clip is None else dict(zip(("x", "y", "width", "height"), clip, strict=True)) | {"scale": 1}
         given = {} if part is None else {"clip": part}
-        made = self.call("Page.captureScreenshot", captureBeyondViewport=True, **given)
+        made = self.call("Page.captureScreenshot", captureBeyondViewport=clip is not None, **given)
         path.write_bytes(base64.b64decode(made["data"]))
 
 

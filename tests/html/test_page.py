@@ -20,8 +20,7 @@ from warplens.report.page.content import gather
 from warplens.report.page.frame import SECTIONS, page
 from warplens.study.kernels import launches
 
-pytestmark = [pytest.mark.html, pytest.mark.xdist_group("browser")]
-needs_browser = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
+pytestmark = pytest.mark.xdist_group("browser")
 GPU = wl.load_machine("h200")
 NAME = "matmul_tiled8.conflicts"
 EVIL = "</title></style></script><script>window.pwned=1</script><img src=x onerror='window.pwned=1'>\"'`&amp;\u202e"
@@ -146,6 +145,9 @@ def test_numbers_say_where_they_come_from(shown: Browser, honest: tuple[Path, di
     assert not shown.value("document.getElementById('tip').hidden")
     shown.hover(".limits li .v")
     assert "shared_memory.access_interval_cycles" in shown.value("document.getElementById('tip').textContent")
+    shown.hover(".sass tr[style] code")
+    assert "\n" in shown.value("document.getElementById('tip').textContent")  # a line per reason
+    assert "\ufffd" not in shown.value("document.getElementById('tip').textContent")
     shown.hover("#roofline svg.wide .level")
     assert "measured" in shown.value("document.getElementById('tip').textContent")
     box = shown.value("JSON.stringify(document.getElementById('tip').getBoundingClientRect())")

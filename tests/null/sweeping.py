@@ -58,10 +58,10 @@ def work(task: Task) -> list[Row]:
     return [Row(c.number, c.kernel, c.values, gpu, "m", 1e-6 * c.call.blocks, 2.0, "issue") for gpu in task.gpus]
 
 
-def sweep(folder: Path, made: Sweep | None = None, out: str = "out", workers: int = 2) -> Outcome:
+def sweep(folder: Path, made: Sweep | None = None, out: str = "out", workers: int = 1) -> Outcome:
     """Run it on processes."""
     return run(made or load_sweep(folder / "s.toml"), folder / out, processes(workers), cache=str(folder), work=work)
 
 
 if __name__ == "__main__":  # python -m tests.null.sweeping FOLDER OUT
-    sweep(Path(sys.argv[1]), out=sys.argv[2])
+    sweep(Path(sys.argv[1]), out=sys.argv[2], workers=2)

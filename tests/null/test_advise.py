@@ -12,10 +12,13 @@ import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
 from warplens.advise.rewrite import Repeat, as_written, dropped, joined_threads, joined_turns, rewritten
+from warplens.advise.slices import indirect
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
 from warplens.kernel.profile import Profile
+from warplens.report.terminal import console
+from warplens.report.whatif import gpus
 from warplens.study.kernels import Launch, launches
 from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, ladder_launches, ladders
 
@@ -236,3 +239,21 @@ def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys:
     assert main(["diff", *files]) == 0
     out = capsys.readouterr().out
     assert "what the grid does" in out and "alone, each limit would take" in out
+
+
+def test_one_kernel_on_several_gpus_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    workload = measured("vector_add").workload
+    made = [(m, wl.predict(workload, m, "volkov"), None) for m in (GPU, wl.load_machine("a100"))]
+    for part in gpus(workload.name, made):
+        console(120).print(part)
+    out = capsys.readouterr().out
+    assert "on 2 GPUs" in out and "NVIDIA H200" in out and "NVIDIA A100" in out and "1.00x" in out
+
+
+def test_addresses_that_are_loaded_make_a_gather_and_rows_that_begin_anywhere_do_not() -> None:
+    workload, counts = counted("gather")
+    assert indirect(workload.code, counts.counts["executed"])
+    workload, counts = counted("svm_naive")
+    assert not indirect(workload.code, counts.counts["executed"])
+    assert "come from memory" in next(a.reason for a in wl.advise(counted("gather")[0], GPU, simulated=0)
+                                      if a.name == "coalesce")  # fmt: skip

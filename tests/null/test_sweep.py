@@ -105,7 +105,7 @@ def test_a_sweep_writes_all_points_in_order_and_does_nothing_twice(tmp_path: Pat
 
 
 def test_workers_that_die_cost_one_point_at_most(tmp_path: Path) -> None:
-    made = sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0, 1, 101, 102, 4, 100, 6"))
+    made = sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0, 1, 101, 102, 4, 100, 6"), workers=2)
     assert (made.points, made.failed) == (14, 4)
     errors = {r["x"]: r["error"] for r in _lines(tmp_path)}
     assert errors == {0: None, 1: None, 101: None, 102: "ValueError: not this one", 4: None, 6: None,
@@ -142,7 +142,7 @@ def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(made, tmp_path / "out", processes(2), cache=str(tmp_path), work=sweeping.work, watch=stop)
+        run(made, tmp_path / "out", processes(1), cache=str(tmp_path), work=sweeping.work, watch=stop)
     assert sweeping.sweep(tmp_path, made).earlier == 30
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from warplens.advise.case import Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import with_counts, with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, dropped, joined_threads, rewritten
-from warplens.advise.slices import address_instructions
+from warplens.advise.slices import address_instructions, from_data
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
@@ -54,6 +54,10 @@ def _staged(case: Case, loads: set[int], every: int) -> Workload:
     synchronised = () if barrier is None else (Copy(barrier),)
 
     spared = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier")}
+    if any(
+        case.executed[i] for i in spared & from_data(case.code, case.executed)
+    ):  # a search, not a walk: only upper halves go
+        spared = {i for i in spared if "X" in case.code[i].modifiers}
     narrow = {s.index for s in case.sites if s.sectors <= 1.05 * s.lines and s.bytes_per_thread <= _WORD}  # broadcasts
 
     def near(run: Run, turn: int) -> Run:

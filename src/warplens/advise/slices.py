@@ -57,6 +57,20 @@ def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]
     return found
 
 
+def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
+    """Return the instructions whose results depend on values that are loaded as often, through conditions too."""
+    loaded, found = dict[str, float](), set[int]()
+    for i in (*range(len(code)), *range(len(code))):
+        x = code[i]
+        often = max((loaded.get(r, 0.0) for r in (*x.reads, x.guard.lstrip("@!"))), default=0.0)
+        if KINDS[x.kind] in ("memory system", "shared memory"):
+            often = executed[i]
+        elif executed[i] and often >= 0.5 * executed[i]:
+            found.add(i)
+        loaded |= dict.fromkeys(x.writes, often)
+    return found
+
+
 def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
     """Return what a turn of a loop spends on turning: the branch, its condition, counters that count on themselves."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]

@@ -343,6 +343,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     contention: Contention | None = None
     contention_refined: Contention | None = None
     contention_l2: Contention | None = None
+    contention_l1: Contention | None = None
     stream_saturation: StreamSaturation | None = None
     latency_distribution: list[LatencyPercentiles] = []
     operations: dict[str, Operation] = {}

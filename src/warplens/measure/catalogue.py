@@ -130,7 +130,7 @@ def streams() -> list[Entry]:
                     continue
                 if (chains, width, where) == (1, 4, "dram"):  # mix.load.a0
                     continue
-                quick = where != "l1" and (chains == 1 or (chains, width) == (4, 4))
+                quick = chains == 1 or (where != "l1" and (chains, width) == (4, 4))
                 made.append(
                     Entry(f"stream.{where}.ilp{chains}.b{width}", (memory.stream(0, chains, width, level),),
                           plans_memory.stream_sweep, "loaded latency against throughput (§6.4)", {"where": where},

@@ -169,9 +169,9 @@ def cache_bandwidth(samples: Samples) -> Iterator[Number]:
 
 
 def contention(samples: Samples) -> Iterator[Number]:
-    """Latency against throughput, a + b x / (c - x), for DRAM and for L2 (§6.4)."""
+    """Latency against throughput, a + b x / (c - x), for DRAM, L2 and L1 (§6.4)."""
     clock = samples.head["reference_ghz"] * 1e9
-    for section, where in (("contention", "dram"), ("contention_l2", "l2")):
+    for section, where in (("contention", "dram"), ("contention_l2", "l2"), ("contention_l1", "l1")):
         curves = []
         for width in (4, 8, 16):
             entry = "mix.load.a0" if (where, width) == ("dram", 4) else f"stream.{where}.ilp1.b{width}"

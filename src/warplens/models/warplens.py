@@ -101,7 +101,7 @@ _PARTS = {"dram bandwidth": "dram", "l2 bandwidth": "l2", "l1 misses": "l2", "at
           "shared memory and l1": "shared memory", "latency": "dependency"}  # fmt: skip
 _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispatch": "issue", "wait": "dependency",
            "branch_resolving": "dependency", "short_sb": "shared memory", "mio": "shared memory", "lg": "l1",
-           "barrier": "barriers"}  # fmt: skip
+           "barrier": "barriers", "no_inst": "issue", "drain": "l1"}  # fmt: skip
 
 
 def _stack(run: Simulation, profile: Profile, levels: Levels, cycles: float) -> dict[str, float]:

@@ -24,7 +24,8 @@ def _plain(thing: Any) -> Any:
     if isinstance(thing, np.generic):
         return thing.item()
     if isinstance(thing, msgspec.Struct):
-        return {f.encode_name: _plain(getattr(thing, f.name)) for f in msgspec.structs.fields(thing)}
+        names = zip(thing.__struct_encode_fields__, thing.__struct_fields__, strict=True)
+        return {encoded: _plain(getattr(thing, name)) for encoded, name in names}
     if isinstance(thing, dict):
         return {str(key): _plain(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):

@@ -25,7 +25,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "greedy-oldest"
+    policy: str = "greedy-youngest"
     seed: int = 1
     full: bool = False
     events: int = 0

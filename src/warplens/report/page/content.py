@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from warplens.advise import Advised
@@ -81,7 +82,7 @@ def data(content: Content) -> dict[str, Any]:
                       for u in content.worksheet],
         "roofline": content.roofline,
         "instructions": content.instructions,
-        "timeline": content.timeline,
+        "timeline": None if content.timeline is None else msgspec.to_builtins(content.timeline, str_keys=True),
         "terms": {name: q.terms for name, q in content.comparison.predictions.items()},
         "missing": content.missing,
     }  # fmt: skip

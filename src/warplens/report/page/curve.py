@@ -7,11 +7,14 @@ from msgspec import Struct
 from warplens.api import Comparison
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
+from warplens.kernel.walk import walk
 from warplens.machine import Machine
 from warplens.models import Prediction, predict
 
 _POINTS = 5  # occupancies of the curve
-_LONG_CODE = 600  # instructions from which on a prediction takes too long for many of them
+_WALKED = 60_000  # instructions that all its predictions may go through: about 0.3 s
+_PREPARED = 8  # what it takes to prepare an instruction, in units of going through it
+_WAYS = 4  # ways that our closed form goes through
 
 
 class Point(Struct, frozen=True):
@@ -46,9 +49,8 @@ def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: M
     per_block, most = int(launch.warps_per_block), machine.sm.warps_max
     here = float(base.warps_per_sm)
     chosen = {here}
-    if len(workload.code) <= _LONG_CODE:
-        blocks = max(1, int(most // per_block))
-        chosen |= {float(per_block * max(1, round(blocks * k / _POINTS))) for k in range(1, _POINTS + 1)}
+    blocks, count = max(1, int(most // per_block)), _affordable(workload)
+    chosen |= {float(per_block * max(1, round(blocks * k / count))) for k in range(1, count + 1)}
     points = [_point(base if n == here else predict(workload, machine, model, warps_per_sm=n)) for n in sorted(chosen)]
     at = next(x for x in points if x.warps_per_sm == here)
     now = Point(float(p.warps_per_sm), at.by_latency, at.by_throughput, _throughput(p), float(p.seconds))
@@ -64,6 +66,15 @@ def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: M
         needed_warps=_needed(points),
         band=band,
     )
+
+
+def _affordable(workload: Workload) -> int:
+    """Return how many occupancies can be predicted in a fraction of a second."""
+    if workload.profile is None:
+        return _POINTS
+    commonest = sorted(workload.profile.paths, key=lambda path: -path.warps)[:_WAYS]
+    each = _PREPARED * len(workload.code) + sum(len(walk(path).weights) for path in commonest)
+    return min(_POINTS, _WALKED // (1 + each))
 
 
 def _point(p: Prediction) -> Point:

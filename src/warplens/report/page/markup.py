@@ -23,7 +23,9 @@ class Markup(str):
 
 def text(given: object) -> Markup:
     """Return something as HTML: markup as it is, all else escaped, without characters that nobody sees."""
-    return given if isinstance(given, Markup) else Markup(escape(printable(str(given))))
+    if isinstance(given, Markup):
+        return given
+    return Markup(escape("\n".join(printable(line) for line in str(given).split("\n"))))
 
 
 def joined(parts: Iterable[object], between: str = "") -> Markup:

@@ -45,9 +45,7 @@ def _draw(c: OccupancyCurve, width: float, top: float) -> tuple[float, Markup]:
     if c.needed_warps is not None:
         parts += _needed(a, c.needed_warps)
     parts.append(a.label((0.6 * c.warps_max, bound[-1][1]), "throughput bound", (0, -8), class_="l-throughput"))
-    at = latency[1] if len(latency) > 1 else (0.0, 0.0)
-    share = min(1.0, 0.62 / at[1]) if at[1] else 1.0
-    parts.append(a.label((at[0] * share, at[1] * share), "latency bound", (8, 4), class_="l-latency"))
+    parts.append(_beside(a, _clipped(latency, 0.7)[-1]))
     parts.append(
         a.mark((c.now.warps_per_sm, c.now.predicted / top), "now: " + _told(c.now, top, "the answer"), "now", 7)
     )
@@ -57,6 +55,13 @@ def _draw(c: OccupancyCurve, width: float, top: float) -> tuple[float, Markup]:
                 text_anchor="end" if near else "start")
     )  # fmt: skip
     return height, joined(parts)
+
+
+def _beside(a: Axes, at: tuple[float, float]) -> Markup:
+    """Return the name of the latency bound: left of its line where there is room, else right of it."""
+    left = a.x(at[0]) > 150
+    return a.label(at, "latency bound", (-8 if left else 10, -2 if left else 14), class_="l-latency",
+                   text_anchor="end" if left else "start")  # fmt: skip
 
 
 def _clipped(points: list[tuple[float, float]], top: float) -> list[tuple[float, float]]:

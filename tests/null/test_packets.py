@@ -1,0 +1,54 @@
+"""The numbers of packets and of atomics in the H200's file are those that its measurement gives."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from warplens.kernel.profile import Profile, Traffic
+from warplens.machine import load_machine
+from warplens.models.limits import atomic_cycles
+
+SCRIPT = Path(__file__).parents[2] / "data" / "h200" / "derive_packets.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("derive_packets", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_packets_are_as_measured(script: ModuleType) -> None:
+    packets = load_machine("h200").packets
+    for key, (value, _) in script.packets(script.table()["rows"]).items():
+        assert getattr(packets, key) == pytest.approx(value, rel=0.005), key
+
+
+def test_atomics_by_lines_are_as_measured(script: ModuleType) -> None:
+    machine, made = load_machine("h200"), script.table()
+    for what, name in (("atomic", "global"), ("reduction", "global_reduce")):
+        for lines in script.LINES:
+            value, _ = script.passes(made["rows"], what, lines, made["clock_hz"])
+            given = machine.atomics[f"{name}_lines_{lines}"].peak_ops_per_cycle_per_sm
+            assert given == pytest.approx(value, rel=0.006), (name, lines)
+
+
+def test_atomics_on_fewer_lines_take_longer() -> None:
+    machine = load_machine("h200")
+
+    def cycles(lines: int) -> float:
+        traffic = [Traffic(name="bins", written_footprint_bytes=128.0 * lines, atomic_passes=1e6)]
+        profile = Profile(
+            grid_blocks=1, warps_per_block=1, emulated_blocks=1, exact=True, counts={"executed": []}, traffic=traffic
+        )
+        return atomic_cycles([], profile, machine)
+
+    assert cycles(1) > 1.5 * cycles(8) > 4 * cycles(64) > 8 * cycles(4096)
+    # One line is in one slice of L2: 1e6 turns at 1.35 a nanosecond (reductions of one lane to one word).
+    assert cycles(1) / machine.chip.clock_hz == pytest.approx(1e6 / 1.35e9, rel=0.02)
