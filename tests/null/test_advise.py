@@ -20,7 +20,7 @@ from warplens.kernel.profile import Profile
 from warplens.report.terminal import console
 from warplens.report.whatif import gpus
 from warplens.study.kernels import Launch, launches
-from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, ladder_launches, ladders
+from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
 
 GPU = wl.load_machine("h200")
 
@@ -257,3 +257,16 @@ def test_addresses_that_are_loaded_make_a_gather_and_rows_that_begin_anywhere_do
     assert not indirect(workload.code, counts.counts["executed"])
     assert "come from memory" in next(a.reason for a in wl.advise(counted("gather")[0], GPU, simulated=0)
                                       if a.name == "coalesce")  # fmt: skip
+
+
+@pytest.mark.slow
+def test_advice_comes_true_on_the_ladders() -> None:
+    """The issue's goals; predicted speedups are not yet within 20 % for 80 % of the steps (docs/advise.md)."""
+    made = climb()
+    steps, best = len(made.outcomes), [o for o in made.outcomes if o.best]
+    variants, reductions = made.orders
+    assert variants.rank_correlation >= 0.95 and variants.chosen_percent <= 3
+    assert reductions.in_order
+    assert sum(o.bad for o in made.outcomes) < 0.05 * steps
+    assert sum(o.named for o in best) >= 0.8 * len(best)
+    assert sum(o.close for o in made.outcomes) >= 0.65 * steps
