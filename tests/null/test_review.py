@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -151,18 +150,12 @@ def test_the_first_level_is_what_shared_memory_leaves(h200: Machine, samples: Sa
 
 
 def test_the_quick_form_gives_every_field(samples: Samples) -> None:
-    """But for what was at another clock both times, and two shapes of wgmma that it has only had since."""
     quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
-    missing = {n.key for n in numbers(samples)} - {n.key for n in numbers(quick)}
-    since = {key for key in missing if re.fullmatch(r"tensor\.group_\w+_(64|128)\.\w+", key)}
-    assert missing - since == {
-        "bandwidth.l1_load_4.bytes_per_second", "cache.l1_request_interval_cycles",
-        "lemeire.loop.completion_cycles", "lemeire.loop.issue_cycles",
-    }  # fmt: skip
+    assert {n.key for n in numbers(samples)} <= {n.key for n in numbers(quick)}
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:
-    """Two runs: 1 % on fixed latencies and peaks of arithmetic, 3 % on memory."""
+    """Two H200s: 1 % on fixed latencies, 3 % on L1, 5 % on DRAM, which is not of one kind (measure/agree.py)."""
     quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
     for name in ("fadd", "imad", "lop3", "dfma", "mufu_rsq", "shfl", "lds"):
         entry = f"instruction.{name}"
@@ -177,4 +170,7 @@ def test_the_quick_form_agrees(samples: Samples) -> None:
 
         full, few = samples.take(entry, take, key), quick.take(entry, take, key)
         for at in few.keys() & full.keys():
-            assert few[at].median == pytest.approx(full[at].median, rel=0.03), (entry, at)
+            assert few[at].median == pytest.approx(full[at].median, rel=0.03 if entry == "chase.l1" else 0.05), (
+                entry,
+                at,
+            )
