@@ -219,6 +219,7 @@ def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
         ("machine.l2=1e300", "must be a number"),
         ("machine.sms=1.5", "a number that is whole, not 1.5"),
         ("line:10.conflict=1e9", "from 0 to 32"),
+        ("launch.blocks=100", "warps per SM"),
         ("occupancy=0", "between 1 and 64"),
         ("occupancy=1000", "between 1 and 64"),
         ("nothing=1", "nothing to set under"),

@@ -51,4 +51,9 @@ def what_if(
     said: dict[str, float | str] = dict(changes)
     if other is not None:
         said = {"gpu": gpu.id, **said}
-    return WhatIf(said, predict(workload, machine, model), predict(changed, gpu, model, warps_per_sm=warps))
+    after = predict(changed, gpu, model, warps_per_sm=warps)
+    if "launch.blocks" in left and float(after.warps_per_sm) > gpu.sm.warps_max:
+        raise WarplensError(
+            f"launch.blocks: {after.warps_per_sm:g} warps per SM, and {gpu.id} has {gpu.sm.warps_max:g}"
+        )
+    return WhatIf(said, predict(workload, machine, model), after)
