@@ -184,6 +184,16 @@ def test_the_benefit_chart_of_the_reductions_has_the_papers_shape() -> None:
     assert executed == sorted(executed, reverse=True)
 
 
+def test_the_least_time_of_memory_is_what_dram_takes_for_the_bytes() -> None:
+    """Sim's T_mem_min, whatever the width of the accesses: a bound below T_mem, not a multiple of it."""
+    workload = wl.load_workload("hong-kim-matmul-tiled")
+    terms = wl.predict(workload, GPU, "sim2012").terms
+    moved = workload.dram_bytes() * workload.total_warps
+    seconds = terms["T_mem_min"].value / GPU.chip.clock_hz
+    assert seconds == pytest.approx(moved / GPU.dram_bytes_per_second(), rel=0.02)
+    assert terms["T_mem_min"].value <= 1.001 * terms["T_mem"].value
+
+
 def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
     workload = measured("bank.bank4").workload
     found = wl.what_if(workload, GPU, {"line:10.conflict": 1})
@@ -204,7 +214,14 @@ def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
         ("line:10.sectors=4", "accesses no global memory"),
         ("machine.dram=0", "above zero"),
         ("launch.registers=3.5", "a whole number"),
-        ("occupancy=0", "between 1 and 1024"),
+        ("machine.dram=nan", "finite"),
+        ("machine.dram=1e-300", "must be a number"),
+        ("machine.l2=1e300", "must be a number"),
+        ("machine.sms=1.5", "a number that is whole, not 1.5"),
+        ("line:10.conflict=1e9", "from 0 to 32"),
+        ("launch.blocks=100", "warps per SM"),
+        ("occupancy=0", "between 1 and 64"),
+        ("occupancy=1000", "between 1 and 64"),
         ("nothing=1", "nothing to set under"),
         ("gpu=nowhere", "nowhere"),
     ],

@@ -51,6 +51,12 @@ def test_a_wrong_question_is_one_line(arguments: list[str], said: str, capsys: p
     assert code == 2 and said in told and told.count("\n") == 1
 
 
+def test_a_hostile_name_does_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load_workload("saxpy").with_values(name="k\x1b[31m\u202e").save(tmp_path / "evil.json")
+    code, said = _check(capsys, str(tmp_path / "evil.json"), "--max-time", "1s")
+    assert code == 0 and "\x1b" not in said and "\u202e" not in said
+
+
 def test_times_and_shares() -> None:
     assert parse_time("1.5 ms") == pytest.approx(1.5e-3)
     assert parse_time("3e2ns") == pytest.approx(300e-9)

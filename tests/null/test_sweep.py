@@ -92,6 +92,12 @@ def test_refused_file(tmp_path: Path, before: str, after: str, said: str) -> Non
 # ---- running
 
 
+def test_a_space_without_points_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(WarplensError, match="`where` leaves no configuration"):
+        sweeping.sweep(tmp_path, sweeping.make(tmp_path, "3"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_sweep_writes_all_points_in_order_and_does_nothing_twice(tmp_path: Path) -> None:
     made = sweeping.sweep(tmp_path, sweeping.make(tmp_path))
     assert (made.points, made.failed, made.earlier) == (14, 0, 0)

@@ -43,12 +43,17 @@ def what_if(
     """
     left = dict(changes)
     warps = left.pop(OCCUPANCY, None)
-    if warps is not None and not 1 <= warps <= 1024:
-        raise WarplensError(f"{OCCUPANCY}: between 1 and 1024 warps per SM, not {warps:g}")
     target, gpu = other or (workload, machine)
     gpu, changed = overlay(gpu, target, left)
     assert changed is not None
+    if warps is not None and not 1 <= warps <= gpu.sm.warps_max:
+        raise WarplensError(f"{OCCUPANCY}: between 1 and {gpu.sm.warps_max:g} warps per SM, not {warps:g}")
     said: dict[str, float | str] = dict(changes)
     if other is not None:
         said = {"gpu": gpu.id, **said}
-    return WhatIf(said, predict(workload, machine, model), predict(changed, gpu, model, warps_per_sm=warps))
+    after = predict(changed, gpu, model, warps_per_sm=warps)
+    if "launch.blocks" in left and float(after.warps_per_sm) > gpu.sm.warps_max:
+        raise WarplensError(
+            f"launch.blocks: {after.warps_per_sm:g} warps per SM, and {gpu.id} has {gpu.sm.warps_max:g}"
+        )
+    return WhatIf(said, predict(workload, machine, model), after)

@@ -376,7 +376,7 @@ def _reproduce(args: argparse.Namespace) -> None:
     for it in items:
         if not args.disagreements or any(row.verdict == "differs" for row in it.rows):
             parts += terminal.item(it, all_rows=not args.disagreements)
-    if args.gpu is None:
+    if args.gpu is None and any(study.counts(items).values()):  # our own tables compare with no paper
         parts += ["", terminal.verdicts(study.counts(items))]
     verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in items]
     _show(args, {"items": items, "verdicts": verdicts, "counts": study.counts(items)}, parts)

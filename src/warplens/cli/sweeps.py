@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace) -> int:
     from warplens import api
     from warplens.cli.output import show, watching
     from warplens.study.gate import gate, parse_share, parse_time
-    from warplens.units import seconds
+    from warplens.units import printable, seconds
 
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, machine = parse_share(args.tolerance), api.load_machine(args.gpu)
@@ -140,7 +140,9 @@ def _check(args: argparse.Namespace) -> int:
         raise WarplensError("name a workload, or give --launch L.toml")
     found = gate(workload, machine, args.model, max_seconds=limit, against=against, tolerance=tolerance)
     verdict = "ok" if found.passed else "too slow"
-    lines = [f"{verdict}: {found.kernel} on {machine.name}: {seconds(found.seconds)}, limited by {found.bound}"]
+    lines = [
+        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)}, limited by {found.bound}"
+    ]
     show(args, {"passed": found.passed, **_fields(found)}, [*lines, *(f"  {reason}" for reason in found.reasons)])
     return 0 if found.passed else 1
 

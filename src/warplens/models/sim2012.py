@@ -214,7 +214,8 @@ def _benefits(
     per_warp = workload.dram_bytes()
     if essential.data_bytes is not None:
         per_warp = essential.data_bytes / workload.total_warps
-    t_mem_min = per_warp / 128.0 * k.warps * k.avg_dram_lat / m.mwp_peak_bw  # (19), the data in requests of 128 B
+    requests = per_warp / _request_bytes(workload)  # of the size that MWP_peak_bw is for
+    t_mem_min = requests * k.warps * k.avg_dram_lat / m.mwp_peak_bw  # (19)
     b_itilp = c.w_parallel * (1 - c.itilp / c.itilp_max)  # (20): the same instructions at ITILP_max
     b_fp = c.t_comp - t_fp - b_itilp - c.w_serial  # (22)
     b_memlp = np.maximum(m.t_mem - t_overlap - t_mem_min, 0.0)  # (23)

@@ -94,7 +94,7 @@ def benefit_chart(rows: dict[str, Benefits]) -> list[RenderableType]:
     parts: list[RenderableType] = [Text("  potential benefits (Sim et al. 2012), cycles"), Text(f"  {key}", "dim")]
     for name, b in rows.items():
         computation = {"T_fp": b.t_fp, "B_itilp": b.b_itilp, "B_serial": b.b_serial, "B_fp": b.b_fp}
-        memory = {"T_mem_min": b.t_mem_min, "B_memlp": b.b_memlp}
+        memory = {"T_mem_min": min(b.t_mem_min, b.t_mem), "B_memlp": b.b_memlp}
         overlapped = max(0.0, b.t_mem - sum(memory.values()))
         parts.append(Text(f"  {printable(name):{width}} comp {_stack(computation, longest)} {number(b.t_comp, 3)}"))
         bar = _stack(memory, longest) + "·" * round(_BAR * overlapped / longest)

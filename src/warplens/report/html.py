@@ -21,7 +21,7 @@ from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.study import Item, Plot, Row, counts
 from warplens.study.item import line
-from warplens.units import number, quantity, seconds
+from warplens.units import number, printable, quantity, seconds
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --dim: #57606a; }
@@ -58,12 +58,17 @@ class Section(Struct, frozen=True):
     plots: Sequence[Plot] = ()
 
 
+def _escaped(text: str) -> str:
+    """Return a text as HTML: names are data, and characters that are not printable are shown as such."""
+    return html.escape(printable(text))
+
+
 def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     """Put a page together. `lead` and section bodies are HTML already; titles are text."""
-    parts = [f"<h1>{html.escape(title)}</h1>", lead]
+    parts = [f"<h1>{_escaped(title)}</h1>", lead]
     any_plot = False
     for section in sections:
-        parts.append(f"<h2>{html.escape(section.title)}</h2>\n{section.body}")
+        parts.append(f"<h2>{_escaped(section.title)}</h2>\n{section.body}")
         for plot in section.plots:
             any_plot = True
             spec = json.dumps(chart(plot), separators=(",", ":")).replace("<", "\\u003c")
@@ -72,7 +77,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n<body>\n"
+        f"<title>{_escaped(title)}</title>\n<style>{_STYLE}</style>\n<body>\n"
         + "\n".join(parts)
         + f"\n{scripts}\n</body>\n</html>\n"
     )
@@ -147,11 +152,11 @@ def reproduction(items: Sequence[Item], gpu: str | None = None) -> str:
 
 
 def _section(it: Item) -> Section:
-    body = f"<p class='dim'>{html.escape(it.source)} · {html.escape(it.id)}</p>"
+    body = f"<p class='dim'>{_escaped(it.source)} · {_escaped(it.id)}</p>"
     if it.rows:
         body += table(["", "ours", "paper", "difference", "note"], [_cells(r) for r in it.rows], {1, 2, 3})
     body += "".join(table(grid.head, grid.rows, set(range(1, len(grid.head)))) for grid in it.grids)
-    body += "".join(f"<p>{html.escape(note)}</p>" for note in it.notes)
+    body += "".join(f"<p>{_escaped(note)}</p>" for note in it.notes)
     return Section(it.title, body, it.plots)
 
 
@@ -166,14 +171,14 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
     if best is not None:
         low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
         lead = (
-            f'<p class="answer">{html.escape(seconds(timed[best.model]))}</p>{_sure(best)}'
-            f"<p>by {best.model}, limited by {html.escape(str(best.bound))}, "
-            f"{html.escape(number(float(best.warps_per_sm)))} warps per SM. The {len(timed)} models within the "
-            f"hardware's limits say {html.escape(seconds(timed[low]))} ({low}) to "
-            f"{html.escape(seconds(timed[high]))} ({high}).</p>"
+            f'<p class="answer">{_escaped(seconds(timed[best.model]))}</p>{_sure(best)}'
+            f"<p>by {best.model}, limited by {_escaped(str(best.bound))}, "
+            f"{_escaped(number(float(best.warps_per_sm)))} warps per SM. The {len(timed)} models within the "
+            f"hardware's limits say {_escaped(seconds(timed[low]))} ({low}) to "
+            f"{_escaped(seconds(timed[high]))} ({high}).</p>"
         )
     body = table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3})
-    body += "".join(f"<p class='dim'>{html.escape(n)} is silent: {html.escape(why)}</p>" for n, why in c.silent.items())
+    body += "".join(f"<p class='dim'>{_escaped(n)} is silent: {_escaped(why)}</p>" for n, why in c.silent.items())
     sections = [Section("All models", body)]
     if not workload.kernels:
         sections.append(Section("Throughput against occupancy", "", [_curves(c, workload, machine)]))
@@ -188,7 +193,7 @@ def _sure(p: Prediction) -> str:
     if p.interval_seconds is None:
         return ""
     low, high = (seconds(x, 3) for x in p.interval_seconds)
-    return f"<p>90 % sure of {low} to {high}, by the errors of {html.escape(p.interval_about)}</p>"
+    return f"<p>90 % sure of {low} to {high}, by the errors of {_escaped(p.interval_about)}</p>"
 
 
 def _curves(c: Comparison, workload: Workload, machine: Machine) -> Plot:
@@ -208,7 +213,7 @@ def _curves(c: Comparison, workload: Workload, machine: Machine) -> Plot:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: set[int]) -> str:
     """Return an HTML table; all cells are text and get escaped."""
     cell: Callable[[str, int, str], str] = lambda tag, i, text: (  # noqa: E731
-        f"<{tag}{' class=n' if i in numeric else ''}>{html.escape(text)}</{tag}>"
+        f"<{tag}{' class=n' if i in numeric else ''}>{_escaped(text)}</{tag}>"
     )
     head = "".join(cell("th", i, h) for i, h in enumerate(headers))
     lines = ["<tr>" + "".join(cell("td", i, t) for i, t in enumerate(row)) + "</tr>" for row in rows]

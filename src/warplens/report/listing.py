@@ -1,6 +1,6 @@
 """The annotated listing of `warplens show`: what one warp alone does, cycle by cycle.
 
-    offset  loop  cyc st wait   w r class    live  line  instruction
+    offset  loop  cyc st wait   w r class     live  line  instruction
     00130   |       13  1 --2--- - - fp32       9     6  FFMA R11, R11, UR6, R15
 
 cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards for the
@@ -48,7 +48,7 @@ def program(p: Program, a: Analysis, machine: Machine, profile: Profile | None =
     if profile is not None:
         parts += [Text(f"  {line}") for line in counted(profile)]
     column = "" if profile is None else "   runs"
-    parts += ["", Text(f"offset  loop  cyc st wait   w r class    live  line{column}  instruction", "bold")]
+    parts += ["", Text(f"offset  loop  cyc st wait   w r class     live  line{column}  instruction", "bold")]
     parts.append("\n".join(_listing(p, a, profile)))
     return parts
 
@@ -169,7 +169,7 @@ def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool, runs: 
     bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()  # without the disassembler's remarks
     text = printable(f"{x.guard} {bare}" if x.guard else bare)
     place = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
-    return f"{place} {codes} {x.kind:<8} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
+    return f"{place} {codes} {x.kind:<9} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
 
 
 def _loop_lines(f: LoopFacts, p: Program) -> list[str]:

@@ -12,6 +12,7 @@ line:42.conflict=1         of the accesses of a source line: conflict (passes ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ _ALIASES = {"shared_load": "shared", "global_load": "load"}
 _LAUNCH = {"registers": "registers_per_thread", "shared": "shared_bytes_per_block", "blocks": "blocks_per_sm"}
 _OF_A_LINE = ("conflict", "sectors", "l1_hit", "l2_hit")
 _LINE_BYTES = 128
+_MOST_PER_REQUEST = 32  # sectors or passes: one for each thread of a warp
 
 
 def parse(text: str) -> tuple[str, float]:
@@ -45,6 +47,8 @@ def overlay(
 ) -> tuple[Machine, Workload | None]:
     """Return machine and workload with these values replaced."""
     for key, value in changes.items():
+        if not math.isfinite(value):
+            raise WarplensError(f"{key}: a finite number is wanted, not {value:g}")
         head, *rest = key.split(".")
         head = _ALIASES.get(head, head)
         if head == "machine" and rest in (["dram"], ["l2"]):
@@ -86,14 +90,15 @@ def _faster(machine: Machine, level: str, value: float) -> Machine:
         name = "contention" if level == "dram" else "contention_l2"
         made = replace(made, **{name: _scaled(section, "_bytes_per_second", share)})
     if level == "dram":
-        return replace(
+        made = replace(
             made,
             memory=_scaled(made.memory, "_bytes_per_second", share),
             scattered=_scaled(made.scattered, "_bytes_per_second", share),
         )
-    return replace(
-        made, cache=replace(made.cache, l2_bytes_per_second=value), packets=_scaled(made.packets, "_seconds", 1 / share)
-    )
+    else:
+        cache = replace(made.cache, l2_bytes_per_second=value)
+        made = replace(made, cache=cache, packets=_scaled(made.packets, "_seconds", 1 / share))
+    return made.with_values()  # refuses what is out of the ranges of a machine file
 
 
 def _scaled(section: Any, ending: str, share: float) -> Any:
@@ -127,8 +132,9 @@ def _of_line(workload: Workload | None, key: str, line: str, what: str, value: f
     profile = None if workload is None else workload.profile
     if workload is None or profile is None:
         raise WarplensError(f"{key}: only a kernel that was counted from machine code has lines")
-    if value < 0 or (what.endswith("_hit") and value > 1):
-        raise WarplensError(f"{key}: {value:g} is no {'share' if what.endswith('_hit') else 'number of them'}")
+    most = 1 if what.endswith("_hit") else _MOST_PER_REQUEST
+    if not 0 <= value <= most:
+        raise WarplensError(f"{key}: from 0 to {most}, not {value:g}")
     requests, sectors = profile.counts["requests"], profile.counts["sectors"]
     on_line = [i for i, x in enumerate(workload.code) if str(x.line) == line and requests[i]]
     chosen = [i for i in on_line if bool(sectors[i]) == (what != "conflict")]

@@ -99,5 +99,5 @@ def parse_share(text: str) -> float:
     """Read a share such as `2%` or `0.02`."""
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(%?)\s*", text)
     if not found:
-        raise WarplensError(f"a tolerance is written like 2% or 0.02, not {text!r}")
+        raise WarplensError(f"a share is written like 2% or 0.02, not {text!r}")
     return float(found[1]) / (100 if found[2] else 1)

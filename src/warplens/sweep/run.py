@@ -65,12 +65,14 @@ def run(
 
 
 def check(sweep: Sweep) -> None:
-    """Refuse a GPU or a model that there is not, before anything runs."""
+    """Refuse a GPU or a model that there is not, and a space without points, before anything runs or is written."""
     for gpu in sweep.gpus:
         load_machine(gpu)
     for model in sweep.models:
         if model not in MODELS:
             raise WarplensError(f"{sweep.file}: models: unknown model {model!r}; `warplens models` lists them")
+    if not sweep.workloads and next(sweep.configurations(), None) is None:
+        raise WarplensError(f"{sweep.file}: nothing to sweep: `where` leaves no configuration")
 
 
 class _Run:
