@@ -23,8 +23,18 @@ def others(errors: list[float], bound: str = "latency", seconds: float = 1e-4) -
 
 def test_quantiles_of_the_fewest_and_of_a_hundred() -> None:
     assert FEWEST == 19  # (19 + 1) * 5 % = 1: the smallest and the largest
-    assert tails([0.1 * i for i in range(19)]) == pytest.approx((0.0, 1.8))
-    assert tails(list(map(float, range(99)))) == (4, 94)  # k = (99 + 1) * 5 % = 5
+    assert tails([(0.1 * i, f"k{i}") for i in range(19)]) == pytest.approx((0.0, 1.8))
+    assert tails([(float(i), f"k{i}") for i in range(99)]) == (4, 94)  # k = (99 + 1) * 5 % = 5
+
+
+def test_a_kernel_weighs_as_much_as_any_other_however_many_launches_it_has() -> None:
+    others = [(float(i), f"k{i}") for i in range(98)]
+    many = [(-1.0 - i / 1000, "many") for i in range(500)]
+    assert tails([*others, *many]) == (3, 93)  # the 5 smallest kernels: many, 0, 1, 2, 3; the 5 largest: 97 to 93
+    few = [(0.1 * i, "one" if i < 10 else "two") for i in range(20)]
+    assert tails(few) == pytest.approx(
+        (0.0, 1.9)
+    )  # 0.15 kernels: the first launch, a tenth of one
 
 
 def test_an_interval_turns_errors_around() -> None:

@@ -14,6 +14,7 @@ instructions and addresses that the emulator did not know.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -97,18 +98,33 @@ def around(
     chosen, about = similar(known, bound, seconds, function)
     if len(chosen) < FEWEST:
         return f"no interval: {len(chosen)} measured launches of other kernels are too few"
-    low, high = tails([r.log_ratio for r in chosen])
+    low, high = tails([(r.log_ratio, r.function) for r in chosen])
     more = -math.log(max(1e-3, 1 - unknown))
     slow = math.hypot(min(0.0, low), _NORMAL * error) + more  # the prediction may be too short by so much
     fast = math.hypot(max(0.0, high), _NORMAL * error) + more
     return Interval(seconds * math.exp(-fast), seconds * math.exp(slow), f"{len(chosen)} measured launches {about}")
 
 
-def tails(errors: Sequence[float]) -> tuple[float, float]:
-    """Return the conformal 5 % and 95 % quantiles; there must be FEWEST errors or more."""
-    ordered = sorted(errors)
-    k = math.floor((len(ordered) + 1) * _TAIL + 1e-9)
-    return ordered[k - 1], ordered[-k]
+def tails(errors: Sequence[tuple[float, str]]) -> tuple[float, float]:
+    """Return the conformal 5 % and 95 % quantiles of errors, each with the name of its kernel.
+
+    Launches of a kernel resemble one another: what is drawn is a kernel. So all launches of one weigh as much as one.
+    """
+    launches = Counter(name for _, name in errors)
+    ordered = sorted((error, 1 / launches[name]) for error, name in errors)
+    outside = (len(launches) + 1) * _TAIL + 1e-9
+    return _beyond(ordered, outside), _beyond(ordered[::-1], outside)
+
+
+def _beyond(ordered: Sequence[tuple[float, float]], most: float) -> float:
+    """Return the last error up to which the weights add up to no more than so much; the first if none."""
+    found, total = ordered[0][0], 0.0
+    for error, weight in ordered:
+        total += weight
+        if total > most:
+            break
+        found = error
+    return found
 
 
 def similar(known: Sequence[Residual], bound: str, seconds: float, function: str) -> tuple[list[Residual], str]:
