@@ -12,14 +12,14 @@ from warplens.study.tuning import TuningResult
 from warplens.sweep.measured import Measured
 from warplens.sweep.run import Outcome
 from warplens.sweep.tune import Candidate, Tuned
-from warplens.units import seconds
+from warplens.units import printable, seconds
 
 
 def outcome(found: Outcome) -> list[RenderableType]:
     """Return the answer of `warplens sweep`."""
     earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
     failed = f"; {found.failed:,} failed, and say why" if found.failed else ""
-    return [f"{found.points:,} points{earlier}{failed}", *(f"  {file}" for file in found.files)]
+    return [f"{found.points:,} points{earlier}{failed}", *(f"  {printable(str(file))}" for file in found.files)]
 
 
 def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:
@@ -27,7 +27,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     best = measured[0].candidate if measured else found.best
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
-    parts: list[RenderableType] = [f"{found.kernel} on {found.gpu}: {_written(best)}, {time}"]
+    parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
     rows = []
     for c in [m.candidate for m in measured] or found.candidates[:top]:
         predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
@@ -38,7 +38,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
         f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "
         f"({100 * found.share:.1f} % of the legal ones), {found.pruned} ruled out by their bound"
     )
-    return [*parts, *(f"  {count} times: {reason}" for reason, count in list(found.illegal.items())[:3])]
+    return [*parts, *(f"  {count} times: {printable(reason)}" for reason, count in list(found.illegal.items())[:3])]
 
 
 def _written(c: Candidate) -> str:
