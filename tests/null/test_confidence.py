@@ -32,9 +32,7 @@ def test_a_kernel_weighs_as_much_as_any_other_however_many_launches_it_has() -> 
     many = [(-1.0 - i / 1000, "many") for i in range(500)]
     assert tails([*others, *many]) == (3, 93)  # the 5 smallest kernels: many, 0, 1, 2, 3; the 5 largest: 97 to 93
     few = [(0.1 * i, "one" if i < 10 else "two") for i in range(20)]
-    assert tails(few) == pytest.approx(
-        (0.0, 1.9)
-    )  # 0.15 kernels: the first launch, a tenth of one
+    assert tails(few) == pytest.approx((0.0, 1.9))  # 0.15 kernels: the first launch, a tenth of one
 
 
 def test_an_interval_turns_errors_around() -> None:
