@@ -118,6 +118,12 @@ def test_how_many_launches_are_right() -> None:
     assert set(OFF) <= set(_counters())
 
 
+@pytest.mark.xfail(strict=True, reason="262 of 319 launches are right in L1, L2 and DRAM: 82 %; L2 alone in 89 %")
+def test_nine_of_ten_launches_are_right_in_all() -> None:
+    """What the emulator is held to; what misses it is in docs/mispredictions.md."""
+    assert len(OFF) <= 0.1 * len(_counters())
+
+
 def test_a_grid_a_hundred_times_larger_costs_no_more() -> None:
     assert _profile("divergence", 100).emulated_blocks <= 8 + _profile("divergence").emulated_blocks
     ours, larger = (np.array(_profile("divergence", k).counts["executed"]) for k in (1, 100))

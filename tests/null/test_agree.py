@@ -63,6 +63,12 @@ def test_two_gpus_agree_but_for_what_has_its_reason(runs: dict[str, Samples]) ->
     assert sum(pair.agrees for pair in memory) >= 0.97 * len(memory)
 
 
+@pytest.mark.xfail(strict=True, reason="waits for products of groups: the fourth run's time began before a barrier")
+def test_all_fixed_numbers_agree(runs: dict[str, Samples]) -> None:
+    fixed = [pair for pair in agree(*runs.values()) if pair.promised_percent == FIXED]
+    assert sum(pair.agrees for pair in fixed) >= 0.98 * len(fixed)
+
+
 def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     quick = str(DATA / "measured_quick.jsonl.gz")
     assert main(["machine", "agree", quick, quick, "--json"]) == 0

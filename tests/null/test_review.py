@@ -155,22 +155,29 @@ def test_the_quick_form_gives_every_field(samples: Samples) -> None:
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:
-    """Two H200s: 1 % on fixed latencies, 3 % on L1, 5 % on DRAM, which is not of one kind (measure/agree.py)."""
+    """Two H200s: 1 % on fixed latencies."""
     quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
     for name in ("fadd", "imad", "lop3", "dfma", "mufu_rsq", "shfl", "lds"):
         entry = f"instruction.{name}"
         once, again = latency(samples, entry), latency(quick, entry)
         assert once is not None and again is not None
         assert again.median == pytest.approx(once.median, rel=0.01), name
-    for entry in ("chase.l1", "chase.dram", "mix.load.a0"):
-        key = "warps" if entry.startswith("mix") else "bytes"
 
-        def take(p: dict[str, float], v: dict[str, float]) -> float:
-            return v.get("mean_cycles_per_count", v.get("mean_warp_cycles", 0.0) / p.get("loads", 1))
 
-        full, few = samples.take(entry, take, key), quick.take(entry, take, key)
-        for at in few.keys() & full.keys():
-            assert few[at].median == pytest.approx(full[at].median, rel=0.03 if entry == "chase.l1" else 0.05), (
-                entry,
-                at,
-            )
+_OTHER_DRAM = "the quick run's H200 takes 3.4 to 4.6 % longer to DRAM than the full run's: DRAM is not of one kind"
+_APART = pytest.mark.xfail(strict=True, reason=_OTHER_DRAM)
+
+
+@pytest.mark.parametrize("entry", ["chase.l1", *(pytest.param(e, marks=_APART) for e in ("chase.dram", "mix.load.a0"))])
+def test_the_quick_form_agrees_on_memory(samples: Samples, entry: str) -> None:
+    """Two H200s: 3 % on memory."""
+    quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
+    key = "warps" if entry.startswith("mix") else "bytes"
+
+    def take(p: dict[str, float], v: dict[str, float]) -> float:
+        return v.get("mean_cycles_per_count", v.get("mean_warp_cycles", 0.0) / p.get("loads", 1))
+
+    full, few = samples.take(entry, take, key), quick.take(entry, take, key)
+    assert few.keys() & full.keys()
+    for at in few.keys() & full.keys():
+        assert few[at].median == pytest.approx(full[at].median, rel=0.03), (entry, at)
