@@ -18,7 +18,7 @@ from warplens.measure.samples import Samples, counts
 
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.gz")
-ALSO = Path("data/h200/measured_fourth.jsonl.gz")  # the run before it, on another H200
+ALSO = Path("data/h200/measured_again.jsonl.gz")  # a run on another H200
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from warplens.cli import main
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
 from warplens.measure import journal
+from warplens.measure.agree import agree
 from warplens.measure.derive import numbers
 from warplens.measure.derive_instructions import best, latency
 from warplens.measure.samples import Samples
@@ -155,29 +156,8 @@ def test_the_quick_form_gives_every_field(samples: Samples) -> None:
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:
-    """Two H200s: 1 % on fixed latencies."""
+    """With the full form on another H200, as two full runs do: 1 % on what is fixed, 3 % on memory."""
     quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
-    for name in ("fadd", "imad", "lop3", "dfma", "mufu_rsq", "shfl", "lds"):
-        entry = f"instruction.{name}"
-        once, again = latency(samples, entry), latency(quick, entry)
-        assert once is not None and again is not None
-        assert again.median == pytest.approx(once.median, rel=0.01), name
-
-
-_OTHER_DRAM = "the quick run's H200 takes 3.4 to 4.6 % longer to DRAM than the full run's: DRAM is not of one kind"
-_APART = pytest.mark.xfail(strict=True, reason=_OTHER_DRAM)
-
-
-@pytest.mark.parametrize("entry", ["chase.l1", *(pytest.param(e, marks=_APART) for e in ("chase.dram", "mix.load.a0"))])
-def test_the_quick_form_agrees_on_memory(samples: Samples, entry: str) -> None:
-    """Two H200s: 3 % on memory."""
-    quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
-    key = "warps" if entry.startswith("mix") else "bytes"
-
-    def take(p: dict[str, float], v: dict[str, float]) -> float:
-        return v.get("mean_cycles_per_count", v.get("mean_warp_cycles", 0.0) / p.get("loads", 1))
-
-    full, few = samples.take(entry, take, key), quick.take(entry, take, key)
-    assert few.keys() & full.keys()
-    for at in few.keys() & full.keys():
-        assert few[at].median == pytest.approx(full[at].median, rel=0.03), (entry, at)
+    pairs = agree(samples, quick)
+    assert sum(pair.promised_percent is not None for pair in pairs) > 300
+    assert all(pair.key.startswith("atomics.global") for pair in pairs if not pair.agrees)

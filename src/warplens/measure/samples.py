@@ -39,9 +39,7 @@ class Samples:
     """What a journal holds, without what does not count.
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
-    samples at another clock; samples in which fewer or more warps were on an SM at once than were meant. A journal
-    without a format (not `newer`) was taken with the timer read long after the clock, so that its marks say nothing,
-    and with warps that left one by one.
+    samples at another clock; samples in which fewer or more warps were on an SM at once than were meant.
     """
 
     def __init__(self, events: Iterable[dict[str, Any]]) -> None:
@@ -62,8 +60,7 @@ class Samples:
                 found[event["entry"]], self.head = begun[event["entry"]], running
         if not self.head:
             raise WarplensError("the journal has no head")
-        self.newer = self.head.get("format", 1) > 1
-        self.entries = {name: [s for s in samples if counts(*s, self.newer)] for name, samples in found.items()}
+        self.entries = {name: [s for s in samples if counts(*s)] for name, samples in found.items()}
 
     def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
@@ -83,9 +80,9 @@ class Samples:
         return self.take(entry, take, **only).get(())
 
 
-def counts(point: Point, values: dict[str, Any], marked: bool = True) -> bool:
-    """Whether a sample may be used: at the reference clock where that is `marked`, with the warps that were meant."""
-    if marked and any(key.startswith("off_clock") for key in values):
+def counts(point: Point, values: dict[str, Any]) -> bool:
+    """Whether a sample may be used: at the reference clock, with the warps that were meant."""
+    if any(key.startswith("off_clock") for key in values):
         return False
     if any(key.startswith("rate") and not value for key, value in values.items()):
         return False  # no warp came to the end of a trip
