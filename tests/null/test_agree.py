@@ -78,6 +78,15 @@ def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.jsonl: No such file" in capsys.readouterr().err
 
 
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = DATA / "measured_quick.jsonl.gz"
+    head = journal.read(quick)[0]
+    for changed, text in ((head, "have no number in common"), ({**head, "gpu": "NVIDIA A100"}, "two kinds of GPU")):
+        (tmp_path / "x.jsonl").write_text(json.dumps(changed) + "\n")
+        assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl")]) == 2
+        assert text in capsys.readouterr().err
+
+
 def test_reasons_are_told() -> None:
     lines = list(told([Pair("contention.a_cycles", 707.0, 682.0, MEMORY), Pair("a", 1.0, 1.0, FIXED)]))
     assert lines[:2] == [

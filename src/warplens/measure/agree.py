@@ -15,9 +15,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.measure import journal
+from warplens.errors import WarplensError
 from warplens.measure.derive import numbers
-from warplens.measure.samples import Samples
+from warplens.measure.samples import Samples, load
 
 FIXED, MEMORY = 1.0, 3.0  # percent
 # The first pattern that fits a key decides what is promised; a key that none fits has no promise.
@@ -84,8 +84,15 @@ def _plain(samples: Samples) -> Iterator[tuple[str, float]]:
 
 
 def agree_files(first: Path, second: Path) -> list[Pair]:
-    """Compare two journals."""
-    return agree(Samples(journal.read(first)), Samples(journal.read(second)))
+    """Compare two journals of GPUs of one kind."""
+    samples = [load(path) for path in (first, second)]
+    names = [one.head["gpu"] for one in samples]
+    if names[0] != names[1]:
+        raise WarplensError(f"these are of two kinds of GPU: {first} of {names[0]}, {second} of {names[1]}")
+    pairs = agree(*samples)
+    if not pairs:
+        raise WarplensError(f"{first} and {second} have no number in common: was one of them measured with --only?")
+    return pairs
 
 
 def told(pairs: Iterable[Pair]) -> Iterator[str]:

@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.machine import Machine, load_machine
-from warplens.measure import journal
 from warplens.measure.derive_instructions import best, curve, needed_warps
-from warplens.measure.samples import Reading, Samples
+from warplens.measure.samples import Reading, Samples, load
 
 JOURNALS = {"h200": "h200/measured.jsonl.gz"}
 
@@ -68,7 +67,7 @@ def laboratory(gpu: str) -> Laboratory:
     package, name = Path(__file__).parents[1], JOURNALS[machine.id]
     for folder in (package / "data", package.parents[1] / "data"):
         if (folder / name).is_file():
-            return Laboratory(machine, Samples(journal.read(folder / name)))
+            return Laboratory(machine, load(folder / name))
     raise WarplensError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")
 
 
