@@ -58,6 +58,13 @@ def test_what_is_missing_is_named_with_who_wants_it() -> None:
     assert "instructions.fp32.latency_cycles" not in lacking
 
 
+def test_a_machine_that_ships_is_checked_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["machine", "check", "h200"]) == 0
+    assert capsys.readouterr().out.startswith("h200: ok: NVIDIA H200")
+    assert main(["machine", "check", "h201"]) == 2
+    assert "did you mean 'h200'?" in capsys.readouterr().err
+
+
 def test_check_prints_remarks_below_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     file = ROOT / "src/warplens/machine/files/t4.toml"
     assert main(["machine", "check", str(file)]) == 0
@@ -109,6 +116,19 @@ def test_the_drivers_copy_is_as_fast_as_ours(h200: Machine) -> None:
     ours = [h200.bandwidth[f"dram_r1w1_{width}"].bytes_per_second for width in (4, 8, 16)]
     assert copy is not None
     assert max(rate for rate in ours if rate is not None) == pytest.approx(copy, rel=0.03)
+
+
+def test_pytorchs_copy_is_as_fast_as_ours(h200: Machine) -> None:
+    """Of 1 to 4 GiB; and what it reads alone is no more than what we read."""
+    rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
+    ours, most = h200.bandwidth["dram_r1w1_8"].bytes_per_second, h200.memory.sustained_bytes_per_second
+    assert ours is not None and most is not None
+    for row in rows:
+        rate = row["moved_bytes"] / (sorted(row["milliseconds"])[len(row["milliseconds"]) // 2] / 1e3)
+        assert rate == pytest.approx(row["median_bytes_per_second"], rel=0.002)
+        if row["what"] == "copy_":
+            assert rate == pytest.approx(ours, rel=0.03)
+        assert rate < most
 
 
 def test_sizes_are_those_that_the_driver_reports(h200: Machine, samples: Samples) -> None:

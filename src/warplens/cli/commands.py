@@ -329,7 +329,7 @@ def _machine_check(args: argparse.Namespace) -> int:
     remarks: dict[str, list[str]] = {}
     for name in args.files:
         try:
-            machine = load_file(Path(name))
+            machine = load_file(Path(name)) if Path(name).exists() else api.load_machine(name)
             results[name] = f"ok: {machine.name}, {len(machine.sources)} numbers, each with a source"
             remarks[name] = [str(finding) for finding in review(machine)]
         except WarplensError as error:

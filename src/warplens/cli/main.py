@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("name", help="id, alias or path of a machine file")
     _json(show)
     check = verbs.add_parser("check", help="check machine files: sources, units, ranges, keys")
-    check.add_argument("files", nargs="+", metavar="FILE")
+    check.add_argument("files", nargs="+", metavar="FILE", help="machine file, or the name of one that ships")
     _json(check)
     laboratory.add_commands(verbs)
     workload = commands.add_parser("workload", help="list or show the workloads that ship with warplens")
