@@ -68,6 +68,13 @@ def test_dram_of_the_other_kind_is_all_that_differs(runs: dict[str, Samples]) ->
         assert 3 < len(apart) < 10 and all(pair.why and pair.promised_percent == MEMORY for pair in apart)
 
 
+def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "volkov-table-6.1", "--gpu", str(DATA / "measured_quick.jsonl.gz")]) == 0
+    assert "Hopper" in capsys.readouterr().out
+    assert main(["reproduce", "volkov-table-6.1", "--gpu", "nowhere.jsonl"]) == 2
+    assert "nowhere.jsonl: No such file" in capsys.readouterr().err
+
+
 def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     quick = str(DATA / "measured_quick.jsonl.gz")
     assert main(["machine", "agree", quick, quick, "--json"]) == 0

@@ -225,7 +225,8 @@ class _Session:
 
     def end(self) -> None:
         """Write down how the GPU is at the end."""
-        self.journal.write("end", state=msgspec.to_builtins(self.lab.state()), errors=self.outcome.errors)
+        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.journal.write("end", time=time, state=msgspec.to_builtins(self.lab.state()), errors=self.outcome.errors)
 
     def close(self) -> None:
         """Give the GPU back."""
