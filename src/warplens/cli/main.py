@@ -82,7 +82,9 @@ def parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="the papers' tables and figures: ours, theirs, difference")
     reproduce.add_argument("what", nargs="?", help="a paper (volkov) or an item (volkov-table-3.4); default: all")
     reproduce.add_argument("--list", action="store_true", help="list the items")
-    reproduce.add_argument("--gpu", metavar="NAME", help="for a GPU that the laboratory measured: h200, or a journal of `machine measure`")
+    reproduce.add_argument(
+        "--gpu", metavar="NAME", help="for a GPU that the laboratory measured: h200, or a journal of `machine measure`"
+    )
     reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     _json(reproduce)

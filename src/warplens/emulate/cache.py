@@ -27,7 +27,9 @@ from warplens.emulate.layout import (
     LINE_SECTORS,
     LOOKUPS,
     PAIRS,
+    PASSES,
     REGULAR,
+    REPLAYS,
     STRIDE,
     STRIDES,
 )
@@ -131,7 +133,8 @@ def _follow_stride(stats: Any, pc: int, line: Any) -> None:
 def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     """Send the lines of one access (in the scratch array) through the caches; atomics are done in L2.
 
-    how: twice the kind of access, plus one if it is local.
+    how: twice the kind of access, plus one if it is local. Where some of a load hits, what misses is done by itself
+    when it is there: a wavefront more for each that has some of it (data/h200/data_path.json).
     """
     l1, l2, stats = memory.l1, memory.l2, memory.stats
     kind, local = np.int64(how >> np.uint32(1)), how & np.uint32(1) != 0
@@ -139,6 +142,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
         _follow_stride(stats, pc, memory.scratch[LINE])
     code = memory.table[pc]
     passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] != 0  # LDGSTS.BYPASS
+    some_hit, replays, last = False, 0, np.int64(-1)
     for i in range(count):
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
@@ -146,8 +150,12 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
             hits = _keep(l1, sm % l1.shape[1], line, wanted, False)
             stats[pc, L1_HITS] += _bits(hits)
             missing = wanted & ~hits if kind == LOAD else wanted
+            some_hit = some_hit or hits != 0
         if missing == 0:
             continue
+        wavefront = i * memory.scratch[PASSES] // count
+        if wavefront != last:
+            replays, last = replays + 1, wavefront
         stats[pc, PAIRS] += (missing & 3 != 0) + (missing & 12 != 0)
         stats[pc, L2_SECTORS] += _bits(missing)
         if not local:
@@ -163,4 +171,6 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
                 elif hits != sectors:
                     _keep(l2, 0, 2 * line + half, 3, False)
                 stats[pc, L2_HITS] += _bits(hits)
+    if kind == LOAD and some_hit:
+        stats[pc, REPLAYS] += replays
     return FINE

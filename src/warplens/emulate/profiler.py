@@ -334,9 +334,9 @@ def _effort(counts: Counts) -> float:
 
 
 def _spread_l1(total: Counts, resident: Counts) -> None:
-    """Give each instruction the L1 hits and L2 requests per sector that it has among the resident blocks."""
+    """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks."""
     sectors = resident[:, layout.SECTORS]
     seen = sectors > 0
-    for column in (layout.L1_HITS, layout.L2_SECTORS):
+    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
         share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
         total[seen, column] = share[seen] * total[seen, layout.SECTORS]
