@@ -175,15 +175,20 @@ class Reuse(Struct, frozen=True):
         `share` is this array's part of what is asked of L2. Blocks of one generation that touch the same meet in L2;
         a later one finds what is left of it.
         """
-        made, before = self.sectors, 1
+        made, new, before = self.sectors, self.sectors, 1
         for extent, fresh in zip(grid.shape, self.fresh, strict=True):
             generations = min(extent, max(1.0, before * extent / grid.in_flight))
             again = (generations - 1) * (1 - fresh) * (1 - l2.kept(between))
+            new *= 1 + (extent - 1) * fresh
             made *= 1 + (extent - 1) * fresh + again
             before *= extent
-        once = min(made, self.array_sectors)
+        once = min(new, self.array_sectors)
         nearly = _NEARLY_ONCE ** max(1, sum(n > 1 for n in grid.shape) - 1)
-        if made <= nearly * self.array_sectors or l2.kept(room) == 1:
+        if l2.kept(room) == 1:
+            return once
+        if new <= nearly * self.array_sectors and not self.scattered:  # what later generations touch again is gone
+            return once * made / max(1e-9, new)
+        if made <= nearly * self.array_sectors:
             return once
         own, turns = self.room(grid, l2), made / self.array_sectors
         has = l2.kept(own + (room - own) / turns)  # from one turn through the array to the next all of it passes

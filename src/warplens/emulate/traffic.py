@@ -59,7 +59,7 @@ def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen,
     both = [a.reads if a.reads.sectors >= a.writes.sectors else a.writes for a in arrays]
     room, between = (sum(r.room(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
     asked = max(1.0, sum(a.asked_reads + a.asked_writes for a in arrays))
-    left = min(1.0, l2.size_bytes / max(1.0, room))  # share of what was touched that is in L2 at the end
+    left = _left(seen.grid, room, between, l2)
     dirty = SECTOR_BYTES * left * sum(a.writes.union(seen.grid) for a in arrays)
     left *= min(1.0, (l2.dirty_bytes or l2.size_bytes) / max(1.0, dirty))
     made = []
@@ -74,6 +74,16 @@ def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen,
         made.append(_traffic(name, a, seen.grid, (fetched, written, _filled(a, written)), l2))
     read, written = (SECTOR_BYTES * float(seen.total[kinds == x, layout.L2_SECTORS].sum()) for x in _LOCAL)
     return [*made, _local(read, written, l2)] if read or written else made
+
+
+def _left(grid: Grid, room: float, between: float, l2: L2) -> float:
+    """The share of what a grid touches once that is in L2 at its end, beside what every generation touches again."""
+    generations = max(1.0, math.prod(grid.shape) / grid.in_flight)
+    passing = room / generations
+    if between >= l2.size_bytes:  # not even all of the last generation
+        return l2.size_bytes / max(1.0, between) / generations
+    staying = max(0.0, between - passing)
+    return min(1.0, (l2.size_bytes - staying) / max(1.0, passing) / generations)
 
 
 def _filled(a: _Array, written: float) -> float:
