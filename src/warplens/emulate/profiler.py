@@ -310,14 +310,15 @@ class _Profiler:
 
     def _seen(self, total: Counts, resident: Counts, exact: bool, first: int) -> Seen:
         """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
+        per_sm = self.runner.in_flight / self.runner.sms
         if exact:
             whole = Weighted(self.runner.footprint(), 1)
-            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks))
+            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks), per_sm)
         neighbours = [
             [self.runner.footprints[n] for n in row if n in self.runner.footprints] for row in self._neighbours(first)
         ]
         grid = Grid(self.shape, self.runner.in_flight)
-        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid)
+        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, per_sm)
 
     def _weighted(self, first: int) -> list[Weighted]:
         """The footprints of all blocks that ran alone, each with the blocks it stands for; that of `first` leads."""
