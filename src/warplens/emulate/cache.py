@@ -44,6 +44,10 @@ LOAD, STORE, ATOMIC = range(3)
 # Words of the map per page: sectors read, sectors written.
 READ, WRITTEN, MAP_WORDS = 0, 1, 2
 
+# Lines that L1 is asked for, within which DRAM has not answered: so many of a warp's are some 64 times as many where
+# all warps of an SM take turns, a cycle and more each.
+_UNDER_WAY = 12
+
 Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
 
@@ -71,8 +75,8 @@ def _bits(mask: Any) -> int:
 
 
 @compiled
-def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
-    """Ask a cache for sectors of a line, keep them; return which of them were there."""
+def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> Any:
+    """Ask a cache for sectors of a line, keep them; return which of them were there, all that were, and their age."""
     ways = cache.shape[3] - 1
     counters = cache[USED, which]
     counters[TIME, ways] += 1
@@ -90,12 +94,13 @@ def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> int:
         cache[TAG, which, at, way] = line
         cache[PRESENT, which, at, way] = 0
         cache[DIRTY, which, at, way] = 0
-    hits = cache[PRESENT, which, at, way] & wanted
+    present = cache[PRESENT, which, at, way]
+    age = counters[TIME, ways] - cache[USED, which, at, way]
     cache[PRESENT, which, at, way] |= wanted
     if write:
         cache[DIRTY, which, at, way] |= wanted
     cache[USED, which, at, way] = counters[TIME, ways]
-    return hits
+    return present & wanted, present, age
 
 
 @compiled
@@ -146,8 +151,12 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     for i in range(count):
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
+        under_way = np.int64(0)
         if l1.shape[1] > 0 and kind != ATOMIC and not passes_by:
-            hits = _keep(l1, sm % l1.shape[1], line, wanted, False)
+            hits, present, age = _keep(l1, sm % l1.shape[1], line, wanted, False)
+            if kind == STORE and present:  # it needs no data of the line (data/h200/stores.json)
+                hits = wanted
+            under_way = present if age <= _UNDER_WAY else under_way
             stats[pc, L1_HITS] += _bits(hits)
             missing = wanted & ~hits if kind == LOAD else wanted
             some_hit = some_hit or hits != 0
@@ -156,7 +165,8 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
         wavefront = i * memory.scratch[PASSES] // count
         if wavefront != last:
             replays, last = replays + 1, wavefront
-        stats[pc, PAIRS] += (missing & 3 != 0) + (missing & 12 != 0)
+        for pair in (3, 12):  # a sector whose neighbour was asked for just before is looked up with it
+            stats[pc, PAIRS] += missing & pair != 0 and under_way & pair == 0
         stats[pc, L2_SECTORS] += _bits(missing)
         if not local:
             _mark(memory, pc, line, missing, kind)
@@ -165,7 +175,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
                 sectors = missing >> 2 * half & 3
                 if sectors == 0:
                     continue
-                hits = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD)
+                hits, _, _ = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD)
                 if kind == STORE:  # a sector that is written needs not be read
                     hits = sectors
                 elif hits != sectors:

@@ -118,6 +118,14 @@ class Grid(Struct, frozen=True):
             left = -(-left // extent)
         return Grid((made[0], made[1], made[2]), self.in_flight)
 
+    def later_generations(self, before: int, extent: int) -> float:
+        """How many generations but the first touch again what blocks along an axis share; `before`: blocks within it.
+
+        The last one is a part of a generation, and touches all of it if it has as many blocks as lie within the axis.
+        """
+        whole, rest = divmod(before * extent, self.in_flight)
+        return min(extent, max(1.0, whole + min(1.0, rest / before))) - 1
+
 
 class L2(Struct, frozen=True):
     """The second-level cache: size, parts, how much of it may wait to be written, sectors that DRAM gives at once."""
@@ -168,28 +176,32 @@ class Reuse(Struct, frozen=True):
         copies = l2.parts if self.shared else 2 - 1 / l2.parts
         return SECTOR_BYTES * self.union(grid) * copies
 
-    def moved(self, grid: Grid, room: float, between: float, share: float, l2: L2) -> float:
+    def moved(self, grid: Grid, room: float, between: float, share: float, l2: L2, *, reads: bool) -> float:
         """Sectors that pass between L2 and DRAM, where L2 starts empty.
 
         `room` is what all arrays take of L2 in the whole grid, `between` what they take in a generation of blocks;
         `share` is this array's part of what is asked of L2. Blocks of one generation that touch the same meet in L2;
         a later one finds what is left of it.
         """
-        made, before = self.sectors, 1
+        made, new, before = self.sectors, self.sectors, 1
         for extent, fresh in zip(grid.shape, self.fresh, strict=True):
-            generations = min(extent, max(1.0, before * extent / grid.in_flight))
-            again = (generations - 1) * (1 - fresh) * (1 - l2.kept(between))
+            again = grid.later_generations(before, extent) * (1 - fresh) * (1 - l2.kept(between))
+            new *= 1 + (extent - 1) * fresh
             made *= 1 + (extent - 1) * fresh + again
             before *= extent
-        once = min(made, self.array_sectors)
+        once = min(new, self.array_sectors)
         nearly = _NEARLY_ONCE ** max(1, sum(n > 1 for n in grid.shape) - 1)
-        if made <= nearly * self.array_sectors or l2.kept(room) == 1:
+        if l2.kept(room) == 1:
+            return once
+        if new <= nearly * self.array_sectors and not self.scattered:  # what later generations touch again is gone
+            return once * made / max(1e-9, new)
+        if made <= nearly * self.array_sectors:
             return once
         own, turns = self.room(grid, l2), made / self.array_sectors
         has = l2.kept(own + (room - own) / turns)  # from one turn through the array to the next all of it passes
         if self.scattered:  # touched again at any time: L2 has the part of the array that fits beside the others
             whole = SECTOR_BYTES * self.array_sectors * l2.parts
-            has = max(l2.kept(room), min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
+            has = max(has if reads else l2.kept(room), min(1.0, _SCATTERED_KEPT * share * l2.size_bytes / whole))
         return once + (made - once) * (1 - has) if not self.scattered else max(once, made * (1 - has))
 
 

@@ -69,7 +69,7 @@ class _Profiler:
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
-        self.row = 1  # neighbours in x that are looked at
+        self.row = 1  # neighbours along each axis that are looked at
         self.per_access: tuple[list[float], list[float]] | None = None
         self.random = np.random.default_rng(1)
 
@@ -89,7 +89,7 @@ class _Profiler:
         if exact or (cost * self.call.blocks <= _WHOLE and room >= self.call.blocks):
             return self._made(self._whole(), exact=True, first=first)
         affordable = max(1, int(_PLACES / cost))
-        self.row = min(_ROW, affordable)
+        self.row = max(1, min(_ROW, affordable // sum(n > 1 for n in self.shape) if self.call.blocks > 1 else 1))
         neighbours = [n for axis in self._neighbours(first) for n in axis]
         places = [number(s.stratum.middle, self.shape) for s in self.samples]
         for block in [*neighbours, *places][: max(affordable, len(neighbours))]:
@@ -130,13 +130,13 @@ class _Profiler:
         return next(s for s in self.samples if s.stratum.holds(where))
 
     def _neighbours(self, block: int) -> list[list[int]]:
-        """The next blocks in x, several in a row, and in y and z one each; none where the grid has but one there."""
+        """The next blocks along each axis, several in a row; none where the grid has but one there."""
         where = place(block, self.shape)
         made: list[list[int]] = []
         for axis, extent in enumerate(self.shape):
             step = 1 if where[axis] + 1 < extent else -1
             made.append([])
-            for k in range(1, 1 + (self.row if axis == 0 else 1)):
+            for k in range(1, 1 + self.row):
                 there = list(where)
                 there[axis] += step * k
                 if 0 <= there[axis] < extent:
@@ -310,14 +310,15 @@ class _Profiler:
 
     def _seen(self, total: Counts, resident: Counts, exact: bool, first: int) -> Seen:
         """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
+        per_sm = self.runner.in_flight / self.runner.sms
         if exact:
             whole = Weighted(self.runner.footprint(), 1)
-            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks))
+            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks), per_sm)
         neighbours = [
             [self.runner.footprints[n] for n in row if n in self.runner.footprints] for row in self._neighbours(first)
         ]
         grid = Grid(self.shape, self.runner.in_flight)
-        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid)
+        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, per_sm)
 
     def _weighted(self, first: int) -> list[Weighted]:
         """The footprints of all blocks that ran alone, each with the blocks it stands for; that of `first` leads."""

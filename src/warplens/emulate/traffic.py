@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from warplens.emulate import layout
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, alone, reuse_of
+from warplens.emulate.lookups import Asked, lookups, needs_translation
 from warplens.emulate.sample import Counts
 from warplens.kernel.profile import Traffic
 from warplens.kernel.program import Program
@@ -17,6 +18,7 @@ from warplens.kernel.program import Program
 _STORES = ("STG", "ST", "STL")
 _LOCAL = ("LDL", "STL")
 _WORDS = 8  # of a sector
+_COPY = "LDGSTS"
 _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _SCATTERED = 0.5  # of the accesses follow no stride
 _APART = 1.3  # times the array: what blocks in flight touch of it, if each has its own part
@@ -34,6 +36,7 @@ class Seen(Struct, frozen=True):
     neighbours: list[list[Block]]
     together: Block | None
     grid: Grid
+    blocks_per_sm: float
 
 
 class _Array(Struct, frozen=True):
@@ -44,7 +47,7 @@ class _Array(Struct, frozen=True):
     writes: Reuse
     asked_reads: float
     asked_writes: float
-    asked_together: float  # of the sectors that DRAM gives at once, how many an access asks for
+    asked: Asked
     bytes_written: float  # by threads
     refetched: float
     read_alone: float
@@ -59,21 +62,35 @@ def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen,
     both = [a.reads if a.reads.sectors >= a.writes.sectors else a.writes for a in arrays]
     room, between = (sum(r.room(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
     asked = max(1.0, sum(a.asked_reads + a.asked_writes for a in arrays))
-    left = min(1.0, l2.size_bytes / max(1.0, room))  # share of what was touched that is in L2 at the end
+    left = _left(seen.grid, room, between, l2)
     dirty = SECTOR_BYTES * left * sum(a.writes.union(seen.grid) for a in arrays)
     left *= min(1.0, (l2.dirty_bytes or l2.size_bytes) / max(1.0, dirty))
     made = []
     for name, a in zip(names, arrays, strict=True):
         share = (a.asked_reads + a.asked_writes) / asked
-        fetched = a.reads.moved(seen.grid, room, between, share, l2) * a.refetched
-        written = a.writes.moved(seen.grid, room, between, share, l2)
+        fetched = a.reads.moved(seen.grid, room, between, share, l2, reads=True) * a.refetched
+        written = a.writes.moved(seen.grid, room, between, share, l2, reads=False)
         if cold:  # what is left in L2 at the end is not written yet
             written = max(0.0, written - left * a.writes.union(seen.grid))
         else:  # L2 has what the same call left there before
             fetched, written = fetched * (1 - l2.kept(room)), written * (1 - l2.kept(room))
-        made.append(_traffic(name, a, seen.grid, (fetched, written, _filled(a, written)), l2))
+        made.append(_traffic(name, a, seen, (fetched, written, _filled(a, written)), l2))
     read, written = (SECTOR_BYTES * float(seen.total[kinds == x, layout.L2_SECTORS].sum()) for x in _LOCAL)
     return [*made, _local(read, written, l2)] if read or written else made
+
+
+def _left(grid: Grid, room: float, between: float, l2: L2) -> float:
+    """The share of what blocks write that is in L2 at the end of the grid, beside what every generation touches again.
+
+    A block writes when it has read: on average half a generation passes between the two.
+    """
+    generations = math.prod(grid.shape) / grid.in_flight
+    if generations <= 1:
+        return min(1.0, l2.size_bytes / max(1.0, room))
+    passing = (room - between) / (generations - 1)
+    staying = max(0.0, between - passing)
+    last = max(0.0, l2.size_bytes - staying) / max(1.0, passing) + 0.5
+    return min(1.0, last / generations)
 
 
 def _filled(a: _Array, written: float) -> float:
@@ -82,22 +99,6 @@ def _filled(a: _Array, written: float) -> float:
         return 0.0
     there = min(1.0, a.bytes_written / SECTOR_BYTES / written)  # the share of their words
     return written * (1 - there**_WORDS)
-
-
-def _lookups(a: _Array, grid: Grid, fetched: float, missed: float, l2: L2) -> tuple[float, float]:
-    """Sectors that the parts of L2 look up for loads, and of them those that are not there, as counters have it.
-
-    A part that does not own what its SMs ask for asks the owner for all that DRAM gives at once, and keeps it. Found so
-    in data/h200/l2.json.gz: 1.5 lookups per sector that one SM reads, 2 per sector alone; of 8 MiB that are gathered
-    again and again, 1.25 misses per sector.
-    """
-    blocks = math.prod(grid.shape)  # one that stands for all, where the whole grid ran
-    touches = min(a.asked_reads, a.reads.sectors * blocks if blocks > 1 else math.inf)
-    readers = max(1.0, touches / max(1.0, a.reads.union(grid), missed))
-    elsewhere = (l2.parts - 1) * (1 - (1 - 1 / l2.parts) ** readers)  # parts that ask the owner
-    first = fetched * a.asked_together * (1 / l2.parts + elsewhere)
-    missed_by_sms = min(a.asked_reads, first)
-    return a.asked_reads + fetched * elsewhere, missed_by_sms + fetched * (1 - 1 / l2.parts)
 
 
 def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -> _Array:
@@ -115,27 +116,41 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
         loads = (resident[:, layout.ARRAY] == k + 1) & ~stores
         missed = float((resident[loads, layout.L2_SECTORS] - resident[loads, layout.L2_HITS]).sum())
         refetched = max(1.0, missed / max(1, seen.together.of(k, How(False)).sectors))
-    together = _asked_together(resident[here & ~stores]) if loose else plain.sectors / max(1e-9, reads.sectors)
+    loads, atomic = here & ~stores & ~atomics, total[here & atomics]
+    translated = sum(
+        float(asked[here & part].sum())
+        for part, of in ((~stores, seen.alone[0].block.read), (stores, seen.alone[0].block.written))
+        if needs_translation(of[k])
+    )
+    by_kind = Asked(
+        loads=float(asked[loads].sum()),
+        joinable=float(asked[loads & (kinds != _COPY)].sum()),
+        stores=float(asked[here & stores].sum()),
+        atomic_passes=_passes(atomic),
+        of_pair=_asked_together(resident[here & ~stores]),
+        translated=translated,
+    )
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
-        together, float(total[here & stores, layout.USEFUL_BYTES].sum()),
+        by_kind, float(total[here & stores, layout.USEFUL_BYTES].sum()),
         refetched, alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)),
-        _passes(total[here & atomics]),
+        by_kind.atomic_passes,
     )  # fmt: skip
 
 
 def _asked_together(loads: Counts) -> float:
-    """The share of a pair of sectors for which an access asks L2, on average, where it asks for any of it."""
+    """The share of a pair of sectors that is looked up, on average, before DRAM has given the pair."""
     pairs = loads[:, layout.PAIRS].sum()
-    return float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2 if pairs else 1.0
+    return min(1.0, float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2) if pairs else 1.0
 
 
-def _traffic(name: str, a: _Array, grid: Grid, moved: tuple[float, float, float], l2: L2) -> Traffic:
+def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float], l2: L2) -> Traffic:
     """The traffic of an array, of which so many sectors are fetched, written, and filled when they are written."""
     fetched, written, filled = moved
+    grid = seen.grid
     missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
-    lookups, not_found = _lookups(a, grid, fetched, missed, l2)
+    looked_up, not_found = lookups(a.asked, a.reads, grid, (fetched, missed), seen.blocks_per_sm, l2)
     return Traffic(
         name=name,
         read_footprint_bytes=float(a.reads.union(grid) * SECTOR_BYTES),
@@ -143,7 +158,7 @@ def _traffic(name: str, a: _Array, grid: Grid, moved: tuple[float, float, float]
         l2_read_bytes=float(a.asked_reads * SECTOR_BYTES),
         l2_written_bytes=float(a.asked_writes * SECTOR_BYTES),
         l2_missed_bytes=float(missed * SECTOR_BYTES),
-        l2_lookup_bytes=float((lookups + a.asked_writes * (2 - 1 / l2.parts) + filled) * SECTOR_BYTES),
+        l2_lookup_bytes=float((looked_up + filled) * SECTOR_BYTES),
         l2_lookup_missed_bytes=float((not_found + filled) * SECTOR_BYTES),
         dram_read_bytes=float(fetched * SECTOR_BYTES),
         dram_written_bytes=float(written * SECTOR_BYTES),
