@@ -94,3 +94,10 @@ def test_stalls_add_up_to_all_warp_cycles() -> None:
     # Every warp is somewhere in every cycle; the last wait of each may reach beyond the end.
     assert done.stalls.sum() == pytest.approx(8 * 50_000, rel=0.03)
     assert [k for k, _ in groupby(at.REASONS)] == list(at.REASONS)
+
+
+def test_a_fence_holds_its_warp() -> None:
+    """A lone warp's fences in a loop: data/h200/fence.json."""
+    points = json.loads(data_file("h200/fence.json").read_text())["points"]
+    alone = next(p for p in points if (p["kind"], p["blocks"], p["threads"]) == ("fence", 1, 32))
+    assert load_machine("h200").sm.fence_cycles == round(alone["cycles_per_trip"])
