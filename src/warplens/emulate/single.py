@@ -247,5 +247,6 @@ def _function(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     for l in range(32):
         if lane_bit(mask, l):
-            D[l] = _finished(special(ins[ops.X], np.uint32((A[l] & aa) ^ ax)), mode)
+            made = special(ins[ops.X], np.uint32((A[l] & aa) ^ ax))
+            D[l] = _finished(made, mode) if mode else made
     return FINE

@@ -18,7 +18,17 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of, lanes, popcount
+from warplens.emulate.bits import (
+    bits_of,
+    bits_of_double,
+    compiled,
+    double_of,
+    float_of,
+    lanes,
+    popcount,
+    real_lanes,
+    wide_lanes,
+)
 from warplens.emulate.half import to_half
 from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import keep, lane_bit
@@ -101,35 +111,34 @@ def _bit_products(ins: Any, R: Any, rows: int, words: int, out: Any) -> None:
 
 
 @compiled
-def _exponent(value: Any, least: int) -> int:
+def _exponent(value: Any, least: int) -> Any:
     """Return the exponent of a finite float that is kept as a double; of denormal ones the least, of zero very low."""
     if value == 0.0:
         return _LOWEST
-    return max(int(bits_of_double(value) >> np.uint64(52)) % 2048 - 1023, least)
+    return max(np.int64((bits_of_double(value) >> np.uint64(52)) & np.uint64(2047)) - 1023, least)
 
 
 @compiled
-def _power(exponent: int) -> Any:
-    return double_of(np.uint64(exponent + 1023) << np.uint64(52))
+def _power(exponent: Any) -> Any:
+    return double_of(np.uint64(np.int64(exponent) + 1023) << np.uint64(52))
 
 
 @compiled
 def _aligned_sums(a: Any, b: Any, kind: int, total: int, rows: int, deep: int, sums: Any) -> None:
     """Add the products of each row and column to sums, which have C: aligned to the largest, 25 bits of each."""
     least, least_of_sums = -14 if kind == ops.M_F16 else -126, -14 if total == ops.M_F16 else -126
-    a_exponents, b_exponents = np.empty((deep, rows), np.int64), np.empty((deep, _COLUMNS), np.int64)
+    exponents = np.empty((deep, _COLUMNS), np.int64)
     for k in range(deep):
-        for r in range(rows):
-            a_exponents[k, r] = _exponent(a[k, r], least)
         for c in range(_COLUMNS):
-            b_exponents[k, c] = _exponent(b[k, c], least)
-    largest, scales, totals = np.empty(_COLUMNS, np.int64), np.empty(_COLUMNS), np.empty(_COLUMNS)
+            exponents[k, c] = _exponent(b[k, c], least)
+    largest, scales, totals = wide_lanes(), real_lanes(), real_lanes()
     for r in range(rows):
         for c in range(_COLUMNS):
             largest[c] = _exponent(sums[r, c], least_of_sums)
         for k in range(deep):
+            own = _exponent(a[k, r], least)
             for c in range(_COLUMNS):
-                largest[c] = max(largest[c], a_exponents[k, r] + b_exponents[k, c])
+                largest[c] = max(largest[c], own + exponents[k, c])
         for c in range(_COLUMNS):
             scales[c] = _power(_KEPT - max(largest[c], -600))
             totals[c] = np.trunc(sums[r, c] * scales[c])
