@@ -59,7 +59,7 @@ _callbacks: Any = ccallback  # their types describe less than there is
 def _sources() -> str:
     """Return a digest of this package: what was compiled from other sources is not used."""
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted(Path(__file__).parent.glob("*.[pj]*")):  # also the tables that become constants of the code
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
