@@ -114,6 +114,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         reason=reason,
         holds=holds,
         stall=float(max(1, control.stall)),
+        yields=control.yields,
         latency=latency,
         read=unit.read,
         passes=passes,
