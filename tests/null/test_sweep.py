@@ -10,11 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.null import sweeping
 from warplens import kernel, models
@@ -22,7 +24,7 @@ from warplens.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.sweep import closed, journal
 from warplens.sweep.cache import Cache, key_of
-from warplens.sweep.engines import processes
+from warplens.sweep.engines import Engine, processes
 from warplens.sweep.expression import evaluate
 from warplens.sweep.journal import Head, Journal
 from warplens.sweep.run import run
@@ -196,6 +198,57 @@ def test_the_journal_puts_any_length_in_order_in_bounded_memory(
         assert [row.number for row in made.rows()] == list(range(4000))
     with Journal(tmp_path / "j", Head("s", "v")) as again:
         assert (again.points, again.done.below) == (4000, 4000)
+
+
+class _Here(Executor):
+    """Does everything at once, in this process."""
+
+    def submit(self, function: Any, /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*given, **named))
+        return done
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@pytest.mark.parametrize("configurations", [10_000, pytest.param(300_000, marks=pytest.mark.slow)])
+def test_memory_does_not_grow_with_the_length_of_a_sweep(tmp_path: Path, configurations: int) -> None:
+    made = sweeping.make(tmp_path, "5")
+    several = replace(made.kernels[0], parameter={"x": [4, 5], "y": list(range(configurations // 2))})
+    made = replace(made, kernels=[several])
+    run(replace(made, kernels=[replace(several, parameter={"x": [4], "y": [1]})]), tmp_path / "first", Engine(1, _Here),
+        work=sweeping.work)  # fmt: skip
+    seen = [_resident_bytes()]
+
+    def watch(done: int, total: int) -> None:
+        if done % 1000 == 0:
+            seen.append(_resident_bytes())
+
+    outcome = run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work, watch=watch)
+    seen.append(_resident_bytes())
+    assert outcome.points == 2 * configurations
+    assert max(seen) - seen[0] < 100 << 20  # and what a worker takes is the emulator's, whatever the length
+
+
+def test_a_disk_that_is_full_when_the_results_are_written_keeps_the_journal(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(200, 210))))
+    run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    file = tmp_path / "out" / "results.jsonl"
+    wanted = file.read_bytes()
+    file.unlink()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(FileError, match=r"results\.jsonl"):
+            run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not file.exists()
+    again = run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    assert again.earlier == 20 and file.read_bytes() == wanted
 
 
 # ---- the cache

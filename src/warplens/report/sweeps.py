@@ -44,6 +44,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
+    parts += [f"warning: {printable(text)}" for text in found.warnings]
     rows = []
     for c in [m.candidate for m in measured] or found.candidates[:top]:
         predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
