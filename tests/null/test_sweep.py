@@ -24,7 +24,7 @@ from warplens.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.sweep import closed, journal
 from warplens.sweep.cache import Cache, key_of
-from warplens.sweep.engines import Engine, processes
+from warplens.sweep.engines import Engine, dask, processes
 from warplens.sweep.expression import evaluate
 from warplens.sweep.journal import Head, Journal
 from warplens.sweep.run import run
@@ -140,6 +140,28 @@ def test_killed_and_resumed_gives_the_same_file(tmp_path: Path) -> None:
     for name in ("results.jsonl", "results.parquet"):
         if (tmp_path / "whole" / name).exists():
             assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1200))))
+    sweeping.sweep(tmp_path, made, "whole")
+    with distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=None
+    ) as cluster:
+        victims = [worker.pid for worker in cluster.workers.values()][:2]
+
+        def kill(done: int, total: int) -> None:
+            if victims and done % 40 == 0:
+                os.kill(victims.pop(), signal.SIGKILL)
+
+        engine = dask(cluster.scheduler_address)
+        outcome = run(made, tmp_path / "dask", engine, cache=str(tmp_path), work=sweeping.work, watch=kill)
+    assert not victims and (outcome.points, outcome.failed) == (400, 0)
+    for name in ("results.jsonl", "results.parquet"):
+        if (tmp_path / "whole" / name).exists():
+            assert (tmp_path / "dask" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
