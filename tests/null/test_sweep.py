@@ -22,6 +22,7 @@ from tests.null import sweeping
 from warplens import kernel, models
 from warplens.errors import FileError, WarplensError
 from warplens.machine import load_machine
+from warplens.report import sweeps
 from warplens.sweep import closed, journal
 from warplens.sweep.cache import Cache, key_of
 from warplens.sweep.engines import Engine, dask, processes
@@ -29,7 +30,7 @@ from warplens.sweep.expression import evaluate
 from warplens.sweep.journal import Head, Journal
 from warplens.sweep.run import run
 from warplens.sweep.spec import Configuration, WrongPoint, load_sweep
-from warplens.sweep.worker import Row
+from warplens.sweep.worker import Row, Task
 
 
 def _lines(folder: Path, out: str = "out") -> list[dict[str, Any]]:
@@ -255,6 +256,20 @@ def test_memory_does_not_grow_with_the_length_of_a_sweep(tmp_path: Path, configu
     assert max(seen) - seen[0] < 100 << 20  # and what a worker takes is the emulator's, whatever the length
 
 
+def test_the_fastest_configuration_of_each_kernel_and_gpu_is_told(tmp_path: Path) -> None:
+    def work(task: Task) -> list[Row]:
+        return [replace(row, model=task.models[0]) for row in sweeping.work(task)]
+
+    outcome = run(sweeping.make(tmp_path, "7, 4, 5, 6"), tmp_path / "out", Engine(1, _Here), work=work)
+    assert [(b.kernel, b.gpu, b.values, b.points) for b in outcome.best] == [
+        ("k", "h200", {"x": 4}, 4),
+        ("k", "a100", {"x": 4}, 4),
+    ]
+    assert outcome.best[0].slowest_seconds == pytest.approx(14e-6)  # x + n blocks, a microsecond each
+    said = "\n".join(str(part) for part in sweeps.outcome(outcome))
+    assert "the fastest configurations by warplens-fast" in said and "8 points" in said
+
+
 def test_a_disk_that_is_full_when_the_results_are_written_keeps_the_journal(tmp_path: Path) -> None:
     made = sweeping.make(tmp_path, ", ".join(map(str, range(200, 210))))
     run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
@@ -356,6 +371,14 @@ def test_closed_form_points_are_those_of_single_predictions(tmp_path: Path) -> N
         )
         assert row["seconds"] == pytest.approx(single.seconds)
         assert row["bound"] == single.bound
+    best = {b.gpu: b for b in made.best}
+    assert set(best) == {"gtx980", "h200"}
+    for gpu, b in best.items():
+        here = [r for r in timed if r["gpu"] == gpu]
+        assert (b.seconds, b.slowest_seconds) == (min(r["seconds"] for r in here), max(r["seconds"] for r in here))
+        assert b.points == 27 and {**b.values, "seconds": b.seconds} in [
+            {k: r[k] for k in (*b.values, "seconds")} for r in here
+        ]
     assert {r["error"] for r in rows if r["model"] == "mowry"} != {None}  # it gives no time: said in each row
 
 
