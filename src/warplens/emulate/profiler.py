@@ -53,7 +53,7 @@ class Effort(Struct, frozen=True):
 
 FULL = Effort()
 # For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
-QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=4)
+QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2)
 
 
 class _Resident(Struct, frozen=True):
