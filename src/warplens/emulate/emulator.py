@@ -8,6 +8,7 @@ emulator.array("y")              # what is in an argument's array now
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.emulate.engine import Memory
 from warplens.errors import WarplensError
-from warplens.kernel.contents import contents, dtype_of, parse_fill
-from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, check_parameters
+from warplens.kernel.contents import contents, dtype_of
+from warplens.kernel.launch import SCALAR_BYTES, KernelCall, check_parameters
 from warplens.kernel.program import Program, Segment
 
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
@@ -44,7 +45,7 @@ class Emulator:
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
-        self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes())
+        self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes)
         self.pages = self._pages()
         self.pool = self._pool()
         self.names = self._names()
@@ -58,6 +59,7 @@ class Emulator:
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
+        self._looked_up: dict[tuple[bool, bool], engine.Functions] = {}
 
     # ---- memory
 
@@ -80,7 +82,7 @@ class Emulator:
                 continue
             where = f"arg.{argument.name or i}"
             values = contents(argument, i, self.call.folder, where)  # checks the fill
-            row, pair = _array_row(argument, i)
+            row, pair = pages.array_row(argument, i)
             if row[pages.KIND] == pages.GIVEN:
                 raw = np.ascontiguousarray(values(np.arange(argument.count or 0))).view(np.uint8)
                 row[pages.GIVEN_AT] = given_bytes
@@ -185,6 +187,7 @@ class Emulator:
             parts += [np.array(flat or [0], np.int64), ends.astype(np.int64)]
         return engine.Names(*parts)
 
+    @cached_property
     def _local_bytes(self) -> int:
         calls = any(x.opcode == "CALL" for x in self.program.instructions)
         return -(-max(self.program.resources.frame_bytes, _STACK_BYTES if calls else 0) // 16) * 16
@@ -218,7 +221,8 @@ class Emulator:
         while True:
             memory = self._memory(len(blocks), state)
             memory.scratch[layout.TRACED] = self.traced
-            status = engine.run(self.code.table, self.names, state, memory, budget)
+            functions = self._functions(bool(state.flags[layout.SOME_UNKNOWN]))
+            status = engine.run(self.code.table, functions, self.names, state, memory, budget)
             self.traced = int(memory.scratch[layout.TRACED])
             if status != engine.GROW:
                 break
@@ -234,6 +238,13 @@ class Emulator:
         if status != engine.DONE:
             raise EmulationError(self._explained(status, memory, state, budget))
 
+    def _functions(self, unknown: bool) -> engine.Functions:
+        """Return where the compiled functions are that a run needs, looked up once for each kind of run."""
+        kind = bool(self.caches[0].size), unknown
+        if kind not in self._looked_up:
+            self._looked_up[kind] = engine.addresses(self.code.table, self.caches[0], unknown)
+        return self._looked_up[kind]
+
     _shared: npt.NDArray[np.uint32] | None = None
     _local: npt.NDArray[np.uint32] | None = None
 
@@ -243,7 +254,7 @@ class Emulator:
             shared = np.zeros((block_count, self._shared_words()), np.uint32)
         local = self._local
         if local is None:
-            local = np.zeros((len(state.warps), max(1, self._local_bytes() // 4) * 32), np.uint32)
+            local = np.zeros((len(state.warps), max(1, self._local_bytes // 4) * 32), np.uint32)
         return Memory(
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
@@ -285,11 +296,12 @@ class Emulator:
             calls=np.array([ops.SYSTEM.get(n, ops.SYSTEM_UNKNOWN) for n in self.program.system] or [0], np.int64),
             marks_global=self._marks,
             marks_shared=np.zeros((len(blocks), self._shared_words() // 32 + 1), np.uint32),
-            marks_local=np.zeros((warps, max(1, self._local_bytes() // 4) + 1), np.uint32),
-            assumed=(assumed := self._assumed()),
-            turns=np.zeros((warps, int(assumed[:, 2].max(initial=0)) + 1), np.int64),
+            marks_local=np.zeros((warps, max(1, self._local_bytes // 4) + 1), np.uint32),
+            assumed=self._assumed,
+            turns=np.zeros((warps, int(self._assumed[:, 2].max(initial=0)) + 1), np.int64),
         )
 
+    @cached_property
     def _assumed(self) -> npt.NDArray[np.int64]:
         """What the launch file assumes, by instruction: kind, number, place among all of them."""
         table = np.zeros((len(self.program.instructions), 3), np.int64)
@@ -376,25 +388,3 @@ def _doubled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
     made[: len(rows)] = rows
     return made
-
-
-def _array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tuple[float, float]]:
-    """Return the row of an array in the table of arrays."""
-    name, numbers = parse_fill(argument)
-    row = np.zeros(12, np.int64)
-    size = SCALAR_BYTES[argument.element]
-    row[pages.BYTES] = (argument.count or 0) * size
-    row[pages.SIZE], row[pages.KIND], row[pages.SEED] = size, pages.KINDS[name], seed
-    row[pages.COUNT] = argument.count or 0
-    row[pages.IS_FLOAT], row[pages.IS_BF16] = argument.element[0] in "fb", argument.element == "bf16"
-    pair = (0.0, 0.0)
-    if name == "uniform":
-        pair = (float(numbers[0]), float(numbers[1] - numbers[0]))
-    elif name == "linear" and not all(isinstance(n, int) for n in numbers):
-        pair = (float(numbers[0]), float(numbers[1]))
-    elif name in ("linear", "random_int"):
-        low, high = numbers
-        row[pages.START], row[pages.STEP] = low, high if name == "linear" else high - low
-    elif name == "hash_mod":
-        row[pages.STEP] = numbers[0]
-    return row, pair

@@ -78,8 +78,8 @@ def read_together(profile: Profile) -> float:
 
 
 def _partial(i: int, profile: Profile) -> float:
-    """Return the share of the sectors of a store that it fills in part: all where they are half full or less."""
-    filled = profile.counts["useful_bytes"][i] / max(1.0, profile.counts["sectors"][i]) / SECTOR_BYTES
+    """Return the share of the sectors of a store that reach L2 filled in part: all where they are half full or less."""
+    filled = profile.counts["useful_bytes"][i] / max(1.0, profile.counts["l2_sectors"][i]) / SECTOR_BYTES
     return min(1.0, max(0.0, 2 * (1 - filled)))
 
 
