@@ -22,7 +22,9 @@ KINDS = {"zeros": ZEROS, "ones": ONES, "iota": IOTA, "linear": LINEAR, "random":
          "hash_mod": HASH_MOD, "permutation": PERMUTATION, "cycle": CYCLE, "file": GIVEN,
          "uniform": UNIFORM}  # fmt: skip
 # Columns of the table of arrays.
-BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT = range(12)
+BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT, CHANGED = range(13)
+COLUMNS = 13
+_KEPT_PAGES = 1 << 16  # of arrays that are only read: 64 MiB need not be made again
 
 
 class Pages(NamedTuple):
@@ -38,6 +40,20 @@ class Pages(NamedTuple):
     filled: Any  # per page: which of its 32 sectors are filled, a bit each
     slots: Any  # per page: its entry of the page table
     given: Any  # bytes of arrays read from files
+
+
+def forget(pages: Pages) -> int:
+    """Let all arrays have their first contents again; return how many pages were in use."""
+    used = int(pages.table[-1])
+    slots = pages.slots[:used]
+    if used > _KEPT_PAGES:
+        pages.table[slots] = pages.table[-1] = 0
+        pages.filled[:used] = 0
+    else:
+        array = np.searchsorted(pages.arrays[:, FIRST_PAGE], slots, side="right") - 1
+        pages.filled[:used][pages.arrays[array, CHANGED] != 0] = 0
+    pages.arrays[:, CHANGED] = 0
+    return used
 
 
 @compiled

@@ -27,7 +27,7 @@ from warplens.machine import Machine
 
 # Budgets, in warp instructions: a grid that is run whole, the blocks of an SM, one block of each place, more of them
 # (there an access to memory takes as long as eight others).
-_WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 60_000_000
+_WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 30_000_000
 _PAIRS, _FIRST_DRAWS, _MOST_DRAWS = 4, 31, 4096  # of sequences of blocks; blocks of each at first; in all of them
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
@@ -341,3 +341,4 @@ def _spread_l1(total: Counts, resident: Counts) -> None:
     for column in (layout.L1_HITS, layout.L2_SECTORS):
         share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
         total[seen, column] = share[seen] * total[seen, layout.SECTORS]
+    total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]
