@@ -19,7 +19,8 @@ _ANYWHERE = (ops.BRX, ops.RET, ops.CALL_ABS, ops.SYSTEM_CALL)
 _JUMPS = (ops.BRA, ops.CALL, ops.BRA_DIV, ops.BRA_ANY)
 _ALWAYS = (7, 15)  # guards that always hold
 _PREDICATES = 32  # rows of predicates are numbered from -1 down
-_EVERYTHING = -1  # as a set of bits
+_WIDTH = 1024  # bits of a set of rows
+_ROWS = (1 << _WIDTH) - 1
 
 Row = npt.NDArray[np.int64]
 
@@ -27,23 +28,48 @@ Row = npt.NDArray[np.int64]
 def needed_only(code: Code) -> npt.NDArray[np.int64]:
     """Return the code table in which instructions do nothing whose results no address and no branch depends on."""
     pure = np.isin(code.table[:, ops.GROUP], _ONLY_REGISTERS).tolist()
-    reads, writes = ([_bits(rows) for rows in lists] for lists in (code.reads, code.writes))
     follows = [_followers(i, row) for i, row in enumerate(code.table)]
     loaded: set[int] = set()  # spaces of memory whose contents matter
     while True:
-        asked = [
-            _guard(row) if one else _asked_for(row, rows, loaded)
-            for row, rows, one in zip(code.table, code.reads, pure, strict=True)
-        ]
-        kept = [0 if row[ops.GUARD] in _ALWAYS else written for row, written in zip(code.table, writes, strict=True)]
-        after = _needed_after(pure, (reads, writes, asked, kept), follows)
-        found = loaded.union(*(_spaces(row, loaded, bool(after[i] & writes[i])) for i, row in enumerate(code.table)))
+        steps = []
+        for row, reads, writes, one in zip(code.table, code.reads, code.writes, pure, strict=True):
+            steps.append(_Step(row, _bits(reads), writes, _guard(row) if one else _asked_for(row, reads, loaded), one))
+        _follow(steps, follows)
+        found = loaded.union(*(_spaces(step.row, loaded, step.is_needed) for step in steps))
         if found == loaded:
             break
         loaded = found
     table = code.table.copy()
-    table[[i for i, one in enumerate(pure) if one and not after[i] & writes[i]], ops.GROUP] = ops.NOTHING
+    table[[i for i, step in enumerate(steps) if step.pure and not step.is_needed], ops.GROUP] = ops.NOTHING
     return table
+
+
+class _Step:
+    """One instruction, and how it changes what is needed: sets of rows, one that always and some that under a guard.
+
+    What only instructions under a guard need is not needed before an instruction under the same guard that writes it.
+    """
+
+    def __init__(self, row: Row, reads: int, writes: tuple[int, ...], asked: int, pure: bool) -> None:
+        self.row, self.pure, self.is_needed = row, pure, False
+        self.guard = _part(row)
+        guard = _guard(row)
+        self.reads, self.asked = (
+            (reads & ~guard) << self.guard | guard,
+            (asked & ~guard) << self.guard | guard & asked,
+        )
+        self.writes = _everywhere(_bits(writes))
+        always = row[ops.GUARD] in _ALWAYS
+        self.replaced = self.writes if always else _bits(writes) << self.guard if self.guard else 0
+        self.decides = [part for p in writes if -8 < p < 0 for part in (2 * -p - 1, 2 * -p)]
+
+    def before(self, needed: int) -> int:
+        """Return what is needed before the instruction, from what is needed behind it."""
+        for part in self.decides:  # a guard that it writes was another one before
+            needed |= needed >> part * _WIDTH & _ROWS
+            needed &= ~(_ROWS << part * _WIDTH)
+        self.is_needed = bool(needed & self.writes)
+        return needed & ~self.replaced | (self.reads if self.pure and self.is_needed else self.asked)
 
 
 def _bits(rows: tuple[int, ...] | set[int]) -> int:
@@ -52,6 +78,17 @@ def _bits(rows: tuple[int, ...] | set[int]) -> int:
     for row in rows:
         made |= 1 << (row + _PREDICATES)
     return made
+
+
+def _everywhere(rows: int) -> int:
+    """Rows, in the set that is always needed and in those of all guards."""
+    return sum(rows << part * _WIDTH for part in range(15))
+
+
+def _part(row: Row) -> int:
+    """By how many bits the set of an instruction's guard lies above the one that is always needed."""
+    guard = int(row[ops.GUARD])
+    return (2 * guard + 1 + int(row[ops.GUARD_NOT] != 0)) * _WIDTH if guard < _ALWAYS[0] else 0
 
 
 def _guard(row: Row) -> int:
@@ -69,29 +106,20 @@ def _followers(at: int, row: Row) -> tuple[int, ...] | None:
     return (at + 1,)
 
 
-def _needed_after(
-    pure: list[bool], what: tuple[list[int], list[int], list[int], list[int]], follows: list[tuple[int, ...] | None]
-) -> list[int]:
-    """Return the rows that are needed behind each instruction; `what`: read, written, asked for, kept where written."""
-    reads, writes, asked, kept = what
-    count = len(pure)
-    before, after = [0] * (count + 1), [0] * count
+def _follow(steps: list[_Step], follows: list[tuple[int, ...] | None]) -> None:
+    """Find out which steps are needed, from the last to the first, until loops add nothing."""
+    before = [0] * (len(steps) + 1)
     changed = True
     while changed:
         changed = False
-        for i in range(count - 1, -1, -1):
-            next_ones, needed = follows[i], 0
-            if next_ones is None:
-                needed = _EVERYTHING
-            else:
-                for k in next_ones:
-                    needed |= before[k] if k <= count else 0
-            after[i] = needed
-            here = needed & ~writes[i] | needed & kept[i]
-            here |= reads[i] if pure[i] and needed & writes[i] else asked[i]
+        for i in range(len(steps) - 1, -1, -1):
+            next_ones = follows[i]
+            needed = _ROWS if next_ones is None else 0
+            for k in next_ones or ():
+                needed |= before[k]
+            here = steps[i].before(needed)
             if here != before[i]:
                 before[i], changed = here, True
-    return after
 
 
 def _asked_for(row: Row, reads: tuple[int, ...], loaded: set[int]) -> int:
