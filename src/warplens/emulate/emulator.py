@@ -21,8 +21,8 @@ from warplens.emulate.decode import Code, decode
 from warplens.emulate.engine import Memory
 from warplens.emulate.slicing import needed_only
 from warplens.errors import WarplensError
-from warplens.kernel.contents import contents, dtype_of, parse_fill
-from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, check_parameters
+from warplens.kernel.contents import contents, dtype_of
+from warplens.kernel.launch import SCALAR_BYTES, KernelCall, check_parameters
 from warplens.kernel.program import Program, Segment
 
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
@@ -87,7 +87,7 @@ class Emulator:
                 continue
             where = f"arg.{argument.name or i}"
             values = contents(argument, i, self.call.folder, where)  # checks the fill
-            row, pair = _array_row(argument, i)
+            row, pair = pages.array_row(argument, i)
             if row[pages.KIND] == pages.GIVEN:
                 raw = np.ascontiguousarray(values(np.arange(argument.count or 0))).view(np.uint8)
                 row[pages.GIVEN_AT] = given_bytes
@@ -381,25 +381,3 @@ def _doubled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
     made[: len(rows)] = rows
     return made
-
-
-def _array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tuple[float, float]]:
-    """Return the row of an array in the table of arrays."""
-    name, numbers = parse_fill(argument)
-    row = np.zeros(pages.COLUMNS, np.int64)
-    size = SCALAR_BYTES[argument.element]
-    row[pages.BYTES] = (argument.count or 0) * size
-    row[pages.SIZE], row[pages.KIND], row[pages.SEED] = size, pages.KINDS[name], seed
-    row[pages.COUNT] = argument.count or 0
-    row[pages.IS_FLOAT], row[pages.IS_BF16] = argument.element[0] in "fb", argument.element == "bf16"
-    pair = (0.0, 0.0)
-    if name == "uniform":
-        pair = (float(numbers[0]), float(numbers[1] - numbers[0]))
-    elif name == "linear" and not all(isinstance(n, int) for n in numbers):
-        pair = (float(numbers[0]), float(numbers[1]))
-    elif name in ("linear", "random_int"):
-        low, high = numbers
-        row[pages.START], row[pages.STEP] = low, high if name == "linear" else high - low
-    elif name == "hash_mod":
-        row[pages.STEP] = numbers[0]
-    return row, pair

@@ -13,6 +13,8 @@ from warplens.emulate.bits import bits_of, bits_of_double, compiled
 from warplens.emulate.half import to_half
 from warplens.emulate.handlers import FILL, call, service
 from warplens.emulate.layout import FINE
+from warplens.kernel.contents import parse_fill
+from warplens.kernel.launch import SCALAR_BYTES, Argument
 
 PAGE_WORDS = 256
 PAGE_BYTES = 4 * PAGE_WORDS
@@ -40,6 +42,28 @@ class Pages(NamedTuple):
     filled: Any  # per page: which of its 32 sectors are filled, a bit each
     slots: Any  # per page: its entry of the page table
     given: Any  # bytes of arrays read from files
+
+
+def array_row(argument: Argument, seed: int) -> tuple[Any, tuple[float, float]]:
+    """Return the row of an array in the table of arrays."""
+    name, numbers = parse_fill(argument)
+    row = np.zeros(COLUMNS, np.int64)
+    size = SCALAR_BYTES[argument.element]
+    row[BYTES] = (argument.count or 0) * size
+    row[SIZE], row[KIND], row[SEED] = size, KINDS[name], seed
+    row[COUNT] = argument.count or 0
+    row[IS_FLOAT], row[IS_BF16] = argument.element[0] in "fb", argument.element == "bf16"
+    pair = (0.0, 0.0)
+    if name == "uniform":
+        pair = (float(numbers[0]), float(numbers[1] - numbers[0]))
+    elif name == "linear" and not all(isinstance(n, int) for n in numbers):
+        pair = (float(numbers[0]), float(numbers[1]))
+    elif name in ("linear", "random_int"):
+        low, high = numbers
+        row[START], row[STEP] = low, high if name == "linear" else high - low
+    elif name == "hash_mod":
+        row[STEP] = numbers[0]
+    return row, pair
 
 
 def forget(pages: Pages) -> int:

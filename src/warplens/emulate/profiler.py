@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from warplens.emulate import layout
 from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
+from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
 from warplens.emulate.traffic import Seen, spread_hits, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
-from warplens.kernel.profile import COLUMNS, Path, Profile
+from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 
@@ -272,6 +273,10 @@ class _Profiler:
             self.call.l2 == "cold",
         )
         spread_hits(self.program, total, traffic)
+        warps = self.call.blocks * -(-self.call.threads_per_block // 32)
+        fetched = code_bytes(executed, warps, self.machine.instruction_cache.second_bytes)
+        if fetched:
+            traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > _MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
         return Profile(
