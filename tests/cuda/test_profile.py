@@ -52,28 +52,25 @@ def _profile(name: str, scale: int = 1) -> Profile:
 # What is off by more than it should be, and why: docs/mispredictions.md.
 OFF = {
     # SMs ask for the same at the same time
-    "attention": "l2", "hgemm_mma": "l1", "hgemm_mma.n512": "l1 l2", "hgemm_mma.n4096": "l2",
-    "hgemm_async.n512": "l1", "hgemm_async.deep": "l2", "sgemm_blocked": "l2 dram", "sgemm_blocked.n3072": "l2 dram",
-    "sgemm_blocked.skinny": "l2", "sgemm_blocked.tile64x64": "l1 l2 dram",
+    "attention": "l2", "hgemm_async.deep": "l2", "sgemm_blocked": "dram",
     # the order of warps and blocks
-    "attention.n256": "l1", "nbody.n65536": "l1", "conv2d_tiled.n226": "l1", "matmul_tiled16.n2000": "l1 dram",
-    "saxpy": "l1", "rms_norm": "l1 l2", "softmax_block": "l1 l2", "softmax_block.vocabulary": "l2",
+    "sgemm_blocked.tile64x64": "l1", "nbody.n65536": "l1", "conv2d_tiled.n226": "l1", "matmul_tiled16.n2000": "l1",
+    "rms_norm": "l1 l2", "softmax_block": "l1 l2", "softmax_block.vocabulary": "l2",
     "softmax_block.r32768": "l1 l2 dram", "layer_norm.r32768": "l1 dram", "svm_coalesced": "l1 l2 dram",
     "svm_constant": "l1 l2 dram", "svm_naive": "l2 dram", "spmv_scalar": "counts l1 l2 dram",
-    "spmv_scalar.rows2m": "counts l2 dram", "mb.mb6-uncoalesced": "l2 dram", "mb.mb7-uncoalesced": "l2 dram",
-    "hash_probe": "counts l1 l2 dram", "hash_probe.n64k": "counts",
-    # what stores find in L1, and pairs of sectors
-    "compact": "l1", "compact.n256k": "l1", "compact.n128m": "l1", "scatter.n256k": "l1", "radix_scatter.n256k": "l1",
-    "transpose_naive": "l1", "transpose_naive.n12288": "dram", "sepia": "l1 l2", "inverse": "l1 l2",
-    "inverse.n8m": "l1 l2", "stride.stride4": "l1", "linear": "l2",
-    # translation, code, local memory, atomics, what is written, random places
-    "tlb_walk": "l2", "tlb_walk.gib1": "l2", "tlb_walk.touches128": "l2", "gather.n64m": "l2",
-    "hash_probe.slots64m": "counts l2", "long_code.steps16384": "l2", "spill.limit32": "l1 l2 dram",
-    "spill.limit48": "dram", "spill.n1m-limit32": "l1 l2 dram", "histogram_global.one-bin": "l2",
-    "histogram_private.bins4096": "l2", "matmul_naive": "dram", "sgemm_tiled.n2048": "dram", "embedding_bag": "dram",
-    "resize.large": "l2 dram", "list_ranking": "l2 dram",
+    "spmv_scalar.rows2m": "counts l2 dram", "mb.mb6-uncoalesced": "l2", "mb.mb7-uncoalesced": "l2 dram",
+    "hash_probe": "counts l1", "hash_probe.n64k": "counts", "hash_probe.slots64m": "counts",
+    "spill.limit32": "l1 l2 dram", "spill.limit48": "dram", "spill.n1m-limit32": "l1 l2 dram",
+    # stores that follow closely on what touched their line
+    "saxpy": "l1", "compact": "l1", "compact.n256k": "l1", "compact.n128m": "l1", "radix_scatter.n256k": "l1",
+    "radix_scatter.n128m": "l1", "transpose_naive": "l1", "transpose_naive.n12288": "dram", "inverse.n16k": "l1",
+    "sepia": "l1 l2", "stride.stride4": "l1 l2", "linear": "l2", "list_ranking": "dram",
+    # translation
+    "tlb_walk": "l2", "tlb_walk.gib1": "l2",
 }  # fmt: skip
-# The SMs fetch code and arguments by about 1 MB of lookups in L2, nearly all of them hits: 5 points of this much.
+FIGURES = {"l1", "l2", "dram"}
+# Below this much the counters' own rate is no rate: ncu counts hits and lookups in different passes, and says 107 % of
+# the 14 MB of conv2d_direct.n58. Code and arguments are up to 1 MB of it.
 LEAST_L2_BYTES = 15e6
 LEAST_DRAM_BYTES = 1e6  # code, arguments, page tables
 FAST = [
@@ -117,18 +114,18 @@ def test_counters(name: str) -> None:
 
 
 def test_how_many_launches_are_right() -> None:
-    """L1 and DRAM in nine of ten launches, L2 in seven of eight, all of them in four of five."""
+    """Each of L1, L2 and DRAM in nine of ten launches, and more; all of them in seven of eight."""
     all_of_them = len(counters())
-    for figure, most in (("l1", 0.1), ("dram", 0.1), ("l2", 0.125)):
+    for figure, most in (("l1", 0.08), ("dram", 0.05), ("l2", 0.07)):
         assert sum(figure in off.split() for off in OFF.values()) <= most * all_of_them, figure
-    assert len(OFF) <= 0.2 * all_of_them
+    assert sum(bool(FIGURES & set(off.split())) for off in OFF.values()) <= 0.125 * all_of_them
     assert set(OFF) <= set(counters())
 
 
-@pytest.mark.xfail(strict=True, reason="262 of 319 launches are right in L1, L2 and DRAM: 82 %; L2 alone in 89 %")
+@pytest.mark.xfail(strict=True, reason="281 of 319 launches are right in L1, L2 and DRAM together: 88 %")
 def test_nine_of_ten_launches_are_right_in_all() -> None:
     """What the emulator is held to; what misses it is in docs/mispredictions.md."""
-    assert len(OFF) <= 0.1 * len(counters())
+    assert sum(bool(FIGURES & set(off.split())) for off in OFF.values()) <= 0.1 * len(counters())
 
 
 def test_a_grid_a_hundred_times_larger_costs_no_more() -> None:

@@ -39,7 +39,7 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.pages import BASE, BYTES, PAGE_BYTES, PAGE_WORDS, locate
+from warplens.emulate.pages import BASE, BYTES, CHANGED, PAGE_BYTES, PAGE_WORDS, locate
 from warplens.emulate.transactions import shared_wavefronts, touch
 
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
@@ -184,8 +184,9 @@ def write(memory: Any, space: int, warp: int, slot: int, lane: int, address: Any
     elif space == ops.LOCAL:
         memory.local[warp, 32 * at + lane] = value
     else:
-        page, place, _ = locate(memory, address, np.int64(1), memory.scratch[HINT])
+        page, place, array = locate(memory, address, np.int64(1), memory.scratch[HINT])
         memory.pages.words[page, place] = value
+        memory.pages.arrays[array, CHANGED] = 1
 
 
 @compiled
@@ -290,6 +291,8 @@ def _move_span(m: Any, pc: int, w: int, size: int) -> bool:
         if page < 0:
             return False
         s[HINT] = array
+        if storing:
+            m.pages.arrays[array, CHANGED] = 1
         words = m.pages.words[page]
         for k in range(per_lane):
             D = R[first + k]
@@ -310,7 +313,7 @@ def _move_span(m: Any, pc: int, w: int, size: int) -> bool:
 
 
 @compiled
-def _places(m: Any, mask: Any, size: int, at: Any) -> int:
+def _places(m: Any, mask: Any, size: int, at: Any, storing: bool) -> int:
     """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one sector."""
     s, rest, page, known, filled = m.scratch, np.uint32(m.scratch[HEADS]), np.int64(0), np.int64(-1), np.uint32(0)
     last = np.int64(0)  # place in the array for an access of this size
@@ -326,6 +329,8 @@ def _places(m: Any, mask: Any, size: int, at: Any) -> int:
             s[HINT] = array
             known, filled = address >> 10, m.pages.filled[page]
             last = m.pages.arrays[array, BASE] + m.pages.arrays[array, BYTES] - size
+            if storing:
+                m.pages.arrays[array, CHANGED] = 1
         for l in range(first, end):
             at[l] = np.uint32(page * PAGE_WORDS + ((s[ADDRESS + l] >> 2) & (PAGE_WORDS - 1)))
             if (s[ADDRESS + l] & (size - 1) or s[ADDRESS + l] > last) and lane_bit(mask, l):
@@ -345,7 +350,7 @@ def _move_global(m: Any, pc: int, w: int, mask: Any) -> int:
     at, made, words = lanes(), lanes(), m.pages.words.reshape(-1)
     for l in range(32):
         at[l] = 0
-    status = _places(m, mask, size, at)
+    status = _places(m, mask, size, at, storing)
     if status != FINE:
         return status
     for k in range(size >> 2):

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from warplens.emulate import engine, layout, ops, pages
 from warplens.emulate.banks import PARAMETERS_AT, constant_banks
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.emulate.engine import Memory
+from warplens.emulate.slicing import needed_only
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, check_parameters
@@ -39,9 +41,14 @@ class EmulationError(WarplensError):
 class Emulator:
     """One kernel call on the emulated machine; memory stays between runs."""
 
-    def __init__(self, program: Program, call: KernelCall, caches: tuple[Cache, Cache] | None = None) -> None:
+    def __init__(
+        self, program: Program, call: KernelCall, caches: tuple[Cache, Cache] | None = None, *, values: bool = True
+    ) -> None:
+        """Make the memory of a call. Without `values` only what addresses and branches depend on is computed."""
         self.program, self.call = program, call
         self.code: Code = decode(program)
+        if not values and not program.system:  # the system's functions read registers that no instruction names
+            self.code = replace(self.code, table=needed_only(self.code))
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
@@ -93,7 +100,7 @@ class Emulator:
             rows.append(row)
             numbers.append(pair)
         for segment in self._segments():
-            row = np.zeros(12, np.int64)
+            row = np.zeros(pages.COLUMNS, np.int64)
             row[pages.BASE], row[pages.BYTES], row[pages.FIRST_PAGE] = segment.address, segment.size_bytes, first
             row[pages.SIZE], row[pages.KIND], row[pages.GIVEN_AT] = 4, pages.ZEROS, given_bytes
             if segment.data:
@@ -104,7 +111,7 @@ class Emulator:
             rows.append(row)
             numbers.append((0.0, 0.0))
         if not rows:
-            rows, numbers, first = [np.zeros(12, np.int64)], [(0.0, 0.0)], 1
+            rows, numbers, first = [np.zeros(pages.COLUMNS, np.int64)], [(0.0, 0.0)], 1
         return pages.Pages(
             arrays=np.array(rows, np.int64),
             numbers=np.array(numbers, np.float64),
@@ -136,10 +143,8 @@ class Emulator:
 
     def forget(self) -> None:
         """Let all arrays have their first contents again."""
-        used = int(self.pages.table[-1])
-        self.pages.table[self.pages.slots[:used]] = self.pages.table[-1] = 0
-        for pages_in_use in (self.pages.filled, self.touched, self._marks):
-            pages_in_use[:used] = 0
+        used = pages.forget(self.pages)
+        self.touched[:used] = self._marks[:used] = 0
         self._flags[:] = 0
 
     def array(self, name: str | int) -> npt.NDArray[Any]:

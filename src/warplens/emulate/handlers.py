@@ -29,7 +29,7 @@ from warplens.emulate.bits import OPTIONS
 from warplens.emulate.views import View, _make_intrinsic
 
 PAGES = View(
-    "Pages", arrays=(np.int64, (0, 12)), numbers=(np.float64, (0, 2)), table=(np.int32, (0,)),
+    "Pages", arrays=(np.int64, (0, 13)), numbers=(np.float64, (0, 2)), table=(np.int32, (0,)),
     words=(np.uint32, (0, 256)), filled=(np.uint32, (0,)), slots=(np.int64, (0,)), given=(np.uint8, (0,)),
 )  # fmt: skip
 # All that an instruction reaches: the arrays of engine.State, engine.Names and engine.Memory, and its own code.

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
 
 # Requests for the same sector that come from neighbouring SMs at the same time are joined before L2: the share of them
 # that is saved, by blocks per SM. data/h200/near.json: 12 SMs, mean of both loops.
+_SAME = 0.1  # new from a block to the next, at most: edges that they share are asked for by other warps at other times
 _BLOCKS_PER_SM = (1, 2, 4, 8)
 _JOINED = (0.69, 0.65, 0.52, 0.28)
 # Translations that L2 looks up for an access to any place of an array: 0.33 of a sector, less what the TLBs reach.
@@ -21,6 +23,12 @@ _JOINED = (0.69, 0.65, 0.52, 0.28)
 _WALK_SECTORS, _TLB_BYTES = 0.33, 165 << 20
 _BIG_PAGE = 11  # bits of a page of 2 MiB, in pages of the emulator
 _FEW_SECTORS = 16  # of a page that a block touches: each of them needs a translation of its own
+
+
+# Groups of SMs (GPCs) that have a cache for code: long_code, which does not fit it, is looked up 8.0 times per turn of
+# its loop (data/h200/kernels/ncu.json.gz), whatever the number of warps.
+_CODE_CACHES = 8
+_CODE_BYTES = 16  # of an instruction
 
 
 class Asked(Struct, frozen=True):
@@ -57,10 +65,9 @@ def lookups(
 
 def _joined(asked: Asked, reads: Reuse, grid: Grid, blocks_per_sm: float) -> float:
     """Loads that are joined with those of neighbours, which are the next blocks in x."""
-    if grid.shape[0] == 1 or reads.scattered:
+    if grid.shape[0] == 1 or reads.scattered or reads.fresh[0] > _SAME:
         return 0.0
-    share = float(np.interp(blocks_per_sm, _BLOCKS_PER_SM, _JOINED))
-    return asked.joinable * max(0.0, 1 - reads.fresh[0]) * share
+    return asked.joinable * (1 - reads.fresh[0]) * float(np.interp(blocks_per_sm, _BLOCKS_PER_SM, _JOINED))
 
 
 def _walks(translated: float, array_sectors: float) -> float:
@@ -70,3 +77,11 @@ def _walks(translated: float, array_sectors: float) -> float:
 def needs_translation(block: Footprint) -> bool:
     """Whether a block touches few sectors of each large page."""
     return block.sectors <= _FEW_SECTORS * len(np.unique(block.pages >> _BIG_PAGE))
+
+
+def code_bytes(executed: npt.NDArray[np.float64], warps: int, cache_bytes: float | None) -> float:
+    """Return the bytes of code that L2 looks up: all of it for each turn of a loop where it does not fit its cache."""
+    size = _CODE_BYTES * float((executed > 0).sum())
+    if cache_bytes is None or size <= cache_bytes:
+        return 0.0
+    return _CODE_CACHES * _CODE_BYTES * float(executed.sum()) / warps

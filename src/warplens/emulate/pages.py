@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from warplens.emulate.bits import bits_of, bits_of_double, compiled
 from warplens.emulate.half import to_half
@@ -25,7 +24,9 @@ KINDS = {"zeros": ZEROS, "ones": ONES, "iota": IOTA, "linear": LINEAR, "random":
          "hash_mod": HASH_MOD, "permutation": PERMUTATION, "cycle": CYCLE, "file": GIVEN,
          "uniform": UNIFORM}  # fmt: skip
 # Columns of the table of arrays.
-BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT = range(12)
+BASE, BYTES, FIRST_PAGE, SIZE, KIND, SEED, COUNT, IS_FLOAT, IS_BF16, START, STEP, GIVEN_AT, CHANGED = range(13)
+COLUMNS = 13
+_KEPT_PAGES = 1 << 16  # of arrays that are only read: 64 MiB need not be made again
 
 
 class Pages(NamedTuple):
@@ -41,6 +42,42 @@ class Pages(NamedTuple):
     filled: Any  # per page: which of its 32 sectors are filled, a bit each
     slots: Any  # per page: its entry of the page table
     given: Any  # bytes of arrays read from files
+
+
+def array_row(argument: Argument, seed: int) -> tuple[Any, tuple[float, float]]:
+    """Return the row of an array in the table of arrays."""
+    name, numbers = parse_fill(argument)
+    row = np.zeros(COLUMNS, np.int64)
+    size = SCALAR_BYTES[argument.element]
+    row[BYTES] = (argument.count or 0) * size
+    row[SIZE], row[KIND], row[SEED] = size, KINDS[name], seed
+    row[COUNT] = argument.count or 0
+    row[IS_FLOAT], row[IS_BF16] = argument.element[0] in "fb", argument.element == "bf16"
+    pair = (0.0, 0.0)
+    if name == "uniform":
+        pair = (float(numbers[0]), float(numbers[1] - numbers[0]))
+    elif name == "linear" and not all(isinstance(n, int) for n in numbers):
+        pair = (float(numbers[0]), float(numbers[1]))
+    elif name in ("linear", "random_int"):
+        low, high = numbers
+        row[START], row[STEP] = low, high if name == "linear" else high - low
+    elif name == "hash_mod":
+        row[STEP] = numbers[0]
+    return row, pair
+
+
+def forget(pages: Pages) -> int:
+    """Let all arrays have their first contents again; return how many pages were in use."""
+    used = int(pages.table[-1])
+    slots = pages.slots[:used]
+    if used > _KEPT_PAGES:
+        pages.table[slots] = pages.table[-1] = 0
+        pages.filled[:used] = 0
+    else:
+        array = np.searchsorted(pages.arrays[:, FIRST_PAGE], slots, side="right") - 1
+        pages.filled[:used][pages.arrays[array, CHANGED] != 0] = 0
+    pages.arrays[:, CHANGED] = 0
+    return used
 
 
 @compiled
@@ -191,25 +228,3 @@ def locate(m: Any, address: Any, size: Any, hint: int) -> Any:
     if missing:
         call(m.services[FILL], m, array, page, (offset >> 10) << 10, missing)
     return page, (offset >> 2) & (PAGE_WORDS - 1), array
-
-
-def array_row(argument: Argument, seed: int) -> tuple[npt.NDArray[np.int64], tuple[float, float]]:
-    """Return the row of an array in the table of arrays."""
-    name, numbers = parse_fill(argument)
-    row = np.zeros(12, np.int64)
-    size = SCALAR_BYTES[argument.element]
-    row[BYTES] = (argument.count or 0) * size
-    row[SIZE], row[KIND], row[SEED] = size, KINDS[name], seed
-    row[COUNT] = argument.count or 0
-    row[IS_FLOAT], row[IS_BF16] = argument.element[0] in "fb", argument.element == "bf16"
-    pair = (0.0, 0.0)
-    if name == "uniform":
-        pair = (float(numbers[0]), float(numbers[1] - numbers[0]))
-    elif name == "linear" and not all(isinstance(n, int) for n in numbers):
-        pair = (float(numbers[0]), float(numbers[1]))
-    elif name in ("linear", "random_int"):
-        low, high = numbers
-        row[START], row[STEP] = low, high if name == "linear" else high - low
-    elif name == "hash_mod":
-        row[STEP] = numbers[0]
-    return row, pair

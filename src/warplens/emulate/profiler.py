@@ -18,11 +18,12 @@ from msgspec.structs import replace
 from warplens.emulate import layout
 from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
+from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
 from warplens.emulate.traffic import STORES, Seen, spread_hits, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
-from warplens.kernel.profile import COLUMNS, Path, Profile
+from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 
@@ -45,7 +46,7 @@ class Effort(Struct, frozen=True):
     whole: float = 2_000_000
     resident: float = 6_000_000
     places: float = 3_000_000
-    more: float = 60_000_000
+    more: float = 30_000_000
     pairs: int = 4
     draws: int = 31
     row: int = 8
@@ -301,6 +302,10 @@ class _Profiler:
             self.call.l2 == "cold",
         )
         spread_hits(self.program, total, traffic)
+        warps = self.call.blocks * -(-self.call.threads_per_block // 32)
+        fetched = code_bytes(executed, warps, self.machine.instruction_cache.second_bytes)
+        if fetched:
+            traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > _MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
         return Profile(
@@ -377,3 +382,4 @@ def _spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -
     for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
         share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
         total[seen, column] = share[seen] * total[seen, layout.SECTORS]
+    total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]

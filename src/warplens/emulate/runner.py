@@ -39,7 +39,8 @@ class Runner:
         self.resident = min(fits.blocks_per_sm, -(-call.blocks // self.sms))
         self.in_flight = min(call.blocks, self.sms * self.resident)
         self.l1_bytes = l1_bytes(machine, self.resident, program.resources.static_shared_bytes, call)
-        self.emulator = Emulator(program, call, (new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)))
+        caches = new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)
+        self.emulator = Emulator(program, call, caches, values=False)
         self.footprints: dict[int, Block] = {}
         self.most_blocks = 1  # side by side, once `see_room` was called
         self.work: dict[int, float] = {}  # instructions of each block that ran
@@ -55,13 +56,13 @@ class Runner:
         return counts
 
     def batch(self, blocks: list[int]) -> Counts:
-        """Run blocks side by side, each with an L1 of its own; return the sum of their counts."""
+        """Run blocks side by side, without caches; return the sum of their counts."""
         total: Counts = np.zeros(self.emulator.stats.shape)
+        self.without_caches()
         for start in range(0, len(blocks), self.most_blocks):
             part = blocks[start : start + self.most_blocks]
-            self.fresh_l1(1.0, len(part))
             self.emulator.forget()
-            total += self.counted(part, list(range(len(part))))
+            total += self.counted(part)
         return total
 
     def footprint(self) -> Block:

@@ -105,7 +105,7 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
     total, resident = seen.total, seen.resident
     here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, STORES), np.isin(kinds, _ATOMICS)
     asked = total[:, layout.L2_SECTORS]
-    loose = bool(total[here, layout.REGULAR].sum() < _SCATTERED * total[here, layout.LOOKUPS].sum())
+    loose = bool(resident[here, layout.REGULAR].sum() < _SCATTERED * resident[here, layout.LOOKUPS].sum())
     reads, plain, writes = (
         reuse_of(seen.alone, seen.neighbours, k, size, how, loose)
         for how in (How(False, l2.group), How(False), How(True))

@@ -1,0 +1,149 @@
+"""Which instructions a profile has to compute: those on whose values an address, a branch or a barrier depends.
+
+What the others compute goes only to memory from which nothing of that kind is loaded again. They are counted as before,
+but give nothing: products of matrices and the arithmetic of most kernels need not be done to know what a kernel does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from warplens.emulate import ops
+from warplens.emulate.decode import Code
+
+_ONLY_REGISTERS = (
+    ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
+)  # fmt: skip
+_ANYWHERE = (ops.BRX, ops.RET, ops.CALL_ABS, ops.SYSTEM_CALL)
+_JUMPS = (ops.BRA, ops.CALL, ops.BRA_DIV, ops.BRA_ANY)
+_ALWAYS = (7, 15)  # guards that always hold
+_PREDICATES = 32  # rows of predicates are numbered from -1 down
+_WIDTH = 1024  # bits of a set of rows
+_ROWS = (1 << _WIDTH) - 1
+
+Row = npt.NDArray[np.int64]
+
+
+def needed_only(code: Code) -> npt.NDArray[np.int64]:
+    """Return the code table in which instructions do nothing whose results no address and no branch depends on."""
+    pure = np.isin(code.table[:, ops.GROUP], _ONLY_REGISTERS).tolist()
+    follows = [_followers(i, row) for i, row in enumerate(code.table)]
+    loaded: set[int] = set()  # spaces of memory whose contents matter
+    while True:
+        steps = []
+        for row, reads, writes, one in zip(code.table, code.reads, code.writes, pure, strict=True):
+            steps.append(_Step(row, _bits(reads), writes, _guard(row) if one else _asked_for(row, reads, loaded), one))
+        _follow(steps, follows)
+        found = loaded.union(*(_spaces(step.row, loaded, step.is_needed) for step in steps))
+        if found == loaded:
+            break
+        loaded = found
+    table = code.table.copy()
+    table[[i for i, step in enumerate(steps) if step.pure and not step.is_needed], ops.GROUP] = ops.NOTHING
+    return table
+
+
+class _Step:
+    """One instruction, and how it changes what is needed: sets of rows, one that always and some that under a guard.
+
+    What only instructions under a guard need is not needed before an instruction under the same guard that writes it.
+    """
+
+    def __init__(self, row: Row, reads: int, writes: tuple[int, ...], asked: int, pure: bool) -> None:
+        self.row, self.pure, self.is_needed = row, pure, False
+        self.guard = _part(row)
+        guard = _guard(row)
+        self.reads, self.asked = (
+            (reads & ~guard) << self.guard | guard,
+            (asked & ~guard) << self.guard | guard & asked,
+        )
+        self.writes = _everywhere(_bits(writes))
+        always = row[ops.GUARD] in _ALWAYS
+        self.replaced = self.writes if always else _bits(writes) << self.guard if self.guard else 0
+        self.decides = [part for p in writes if -8 < p < 0 for part in (2 * -p - 1, 2 * -p)]
+
+    def before(self, needed: int) -> int:
+        """Return what is needed before the instruction, from what is needed behind it."""
+        for part in self.decides:  # a guard that it writes was another one before
+            needed |= needed >> part * _WIDTH & _ROWS
+            needed &= ~(_ROWS << part * _WIDTH)
+        self.is_needed = bool(needed & self.writes)
+        return needed & ~self.replaced | (self.reads if self.pure and self.is_needed else self.asked)
+
+
+def _bits(rows: tuple[int, ...] | set[int]) -> int:
+    """Return rows as a set of bits."""
+    made = 0
+    for row in rows:
+        made |= 1 << (row + _PREDICATES)
+    return made
+
+
+def _everywhere(rows: int) -> int:
+    """Rows, in the set that is always needed and in those of all guards."""
+    return sum(rows << part * _WIDTH for part in range(15))
+
+
+def _part(row: Row) -> int:
+    """By how many bits the set of an instruction's guard lies above the one that is always needed."""
+    guard = int(row[ops.GUARD])
+    return (2 * guard + 1 + int(row[ops.GUARD_NOT] != 0)) * _WIDTH if guard < _ALWAYS[0] else 0
+
+
+def _guard(row: Row) -> int:
+    """The guard of an instruction, which says how many threads take part."""
+    return 0 if row[ops.GUARD] in _ALWAYS else _bits((-1 - int(row[ops.GUARD]),))
+
+
+def _followers(at: int, row: Row) -> tuple[int, ...] | None:
+    """The instructions that may come next; None: any."""
+    if row[ops.GROUP] == ops.CONTROL:
+        if row[ops.OP] in _ANYWHERE:
+            return None
+        if row[ops.OP] in _JUMPS:
+            return at + 1, int(row[ops.TARGET])
+    return (at + 1,)
+
+
+def _follow(steps: list[_Step], follows: list[tuple[int, ...] | None]) -> None:
+    """Find out which steps are needed, from the last to the first, until loops add nothing."""
+    before = [0] * (len(steps) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(steps) - 1, -1, -1):
+            next_ones = follows[i]
+            needed = _ROWS if next_ones is None else 0
+            for k in next_ones or ():
+                needed |= before[k]
+            here = steps[i].before(needed)
+            if here != before[i]:
+                before[i], changed = here, True
+
+
+def _asked_for(row: Row, reads: tuple[int, ...], loaded: set[int]) -> int:
+    """What an instruction reads, but what it stores where nothing that matters is loaded."""
+    stores = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.STORE
+    if not stores or not loaded.isdisjoint(_reached(row)):
+        return _bits(reads)
+    data = {int(row[ops.C]) + k for k in range(max(1, int(row[ops.Z] & 255) >> 2))}
+    place = {int(row[ops.A]), int(row[ops.A]) + (int(row[ops.Z]) >> 8 not in (ops.SHARED, ops.LOCAL))}
+    return _bits({r for r in reads if r not in data or r in place})
+
+
+def _spaces(row: Row, loaded: set[int], needed: bool) -> set[int]:
+    """The spaces of memory whose contents matter because of an instruction; `needed`: what it writes to registers."""
+    if row[ops.GROUP] == ops.ASYNC or (row[ops.GROUP] == ops.MEMORY and needed):
+        return _reached(row)
+    copies = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.COPY
+    return {ops.GLOBAL} if copies and ops.SHARED in loaded else set()
+
+
+def _reached(row: Row) -> set[int]:
+    """The spaces of memory that an instruction reaches; all of them where it does not say which."""
+    every = {ops.GLOBAL, ops.SHARED, ops.LOCAL}
+    if row[ops.GROUP] == ops.MEMORY and row[ops.OP] in (ops.LOAD, ops.STORE, ops.ATOMIC):
+        space = int(row[ops.Z]) >> 8
+        return {space} if space in every else every
+    return {ops.SHARED} if row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.LOAD_MATRIX else every
