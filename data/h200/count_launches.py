@@ -1,4 +1,4 @@
-"""Count every measured launch by the emulator: `python data/h200/count_launches.py` writes kernels/workloads.json.gz.
+"""Count every measured launch by the emulator: `python data/h200/count_launches.py` writes kernels/workloads.json.xz.
 
 What validation compares with the times in kernels/times.json.gz. Launches that are in the file already are kept unless
 their names are given; `--all` counts all of them anew, `--jobs N` by so many processes. `--triton` does the same in the
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import lzma
 import sys
 import time
 import tomllib
@@ -60,10 +61,10 @@ def main() -> None:
     times = json.loads(gzip.decompress(measured.read_bytes()))["launches"]
     found = (HERE / "triton").glob("*.toml") if args.of == "triton" else (ROOT / "examples").rglob("*.toml")
     files = {path.stem: path for path in found}
-    out = HERE / args.of / "workloads.json.gz"
+    out = HERE / args.of / "workloads.json.xz"
     made: dict[str, Any] = {}
     if out.exists() and not args.all:
-        made = json.loads(gzip.decompress(out.read_bytes()))["workloads"]
+        made = json.loads(lzma.decompress(out.read_bytes()))["workloads"]
     names = ladder_names(set(times)) if args.of == "ladders" else list(times)
     tasks = []
     for name in names:
@@ -79,7 +80,7 @@ def main() -> None:
     content = {"gpu": "h200", "command": f"python data/h200/count_launches.py{option}", "workloads": made}
     out.parent.mkdir(exist_ok=True)
     part = out.with_suffix(".part")
-    part.write_bytes(gzip.compress(msgspec.json.encode(content), mtime=0))
+    part.write_bytes(lzma.compress(msgspec.json.encode(content)))
     part.replace(out)
 
 

@@ -13,7 +13,7 @@ Launches of the test set count, but are not named unless asked for: nobody looks
 
 from __future__ import annotations
 
-import gzip
+import lzma
 import math
 import re
 import tomllib
@@ -147,7 +147,7 @@ def ladder_launches(gpu: str = "h200") -> dict[str, Launch]:
     found = {launch.name: launch for launch in launches(gpu)}
     try:
         times = read(f"{folder}/times.json.gz")["launches"]
-        raw = gzip.decompress(data_file(f"{folder}/workloads.json.gz").read_bytes())
+        raw = lzma.decompress(data_file(f"{folder}/workloads.json.xz").read_bytes())
     except (WarplensError, OSError):
         return found
     for name, workload in msgspec.json.decode(raw, type=_Workloads).workloads.items():
