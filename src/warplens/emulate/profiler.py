@@ -92,6 +92,7 @@ class _Profiler:
         self.samples = [Sample(stratum) for stratum in strata(self.shape)]
         self.shifts = shifts(effort.pairs, np.random.default_rng(2))
         self.together: Block | None = None
+        self.lone: Counts = np.zeros(0)
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
@@ -108,7 +109,8 @@ class _Profiler:
         size = len(self.program.instructions)
         if old:  # its own rules for what an access costs
             self.emulator.samples = np.zeros((size, _SAMPLES, layout.SAMPLE_COLUMNS), np.int64)
-        cost = max(1.0, float(self._alone(first)[:, layout.EXECUTED].sum()))
+        self.lone = self._alone(first)
+        cost = max(1.0, float(self.lone[:, layout.EXECUTED].sum()))
         room = self.runner.see_room()
         self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None
         self.emulator.samples = np.zeros((size, 0, layout.SAMPLE_COLUMNS), np.int64)
@@ -347,12 +349,12 @@ class _Profiler:
         per_sm = self.runner.in_flight / self.runner.sms
         if exact:
             whole = Weighted(self.runner.footprint(), 1)
-            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks), per_sm)
+            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks), per_sm, total)
         neighbours = [
             [self.runner.footprints[n] for n in row if n in self.runner.footprints] for row in self._neighbours(first)
         ]
         grid = Grid(self.shape, self.runner.in_flight)
-        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, per_sm)
+        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, per_sm, self.lone)
 
     def _weighted(self, first: int) -> list[Weighted]:
         """The footprints of all blocks that ran alone, each with the blocks it stands for; that of `first` leads."""

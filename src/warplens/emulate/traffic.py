@@ -37,6 +37,7 @@ class Seen(Struct, frozen=True):
     together: Block | None
     grid: Grid
     blocks_per_sm: float
+    lone: Counts  # of one block
 
 
 class _Array(Struct, frozen=True):
@@ -105,7 +106,9 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
     total, resident = seen.total, seen.resident
     here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, STORES), np.isin(kinds, _ATOMICS)
     asked = total[:, layout.L2_SECTORS]
-    loose = bool(resident[here, layout.REGULAR].sum() < _SCATTERED * resident[here, layout.LOOKUPS].sum())
+    loose = all(
+        c[here, layout.REGULAR].sum() < _SCATTERED * c[here, layout.LOOKUPS].sum() for c in (resident, seen.lone)
+    )
     reads, plain, writes = (
         reuse_of(seen.alone, seen.neighbours, k, size, how, loose)
         for how in (How(False, l2.group), How(False), How(True))
