@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint types layers pytest bench fuzz clean
+.PHONY: demo test test-all lint types layers pytest bench cluster fuzz clean
 
 demo: $(READY)
 	@mkdir -p build
@@ -36,6 +36,10 @@ test-all: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/speed.py; first=$$?; $(BIN)/python bench/launches.py && $(BIN)/python bench/sweeping.py && exit $$first
+
+# The same sweep on Dask clusters, with workers killed; needs the extra dask and what `make bench` left in build/sweep.
+cluster: $(READY)
+	$(BIN)/python bench/sweeping.py --folder build/sweep && $(BIN)/python bench/cluster.py --folder build/sweep
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

@@ -106,9 +106,10 @@ def simulating() -> tuple[float, float, float]:
     speeds = []
     for other, alpha, warps in (("shared", 16, 32), ("sfu", 8, 64), ("load", 64, 64)):
         code = mix_code(made, "first", other, alpha, 1, warps)
-        run(code, made, Options(), resident=1, blocks=1, limit=1000.0)
+        blocks = len(code.blocks)
+        run(code, made, Options(), resident=blocks, blocks=blocks, limit=1000.0)
         start = time.process_time()
-        done = run(code, made, Options(), resident=1, blocks=1, limit=400_000.0).issued
+        done = run(code, made, Options(), resident=blocks, blocks=blocks, limit=400_000.0).issued
         speeds.append(done / (time.process_time() - start) / 1e6)
     program = (
         "import time, warplens as wl; w, m = wl.mix(4.0, other='shared'), wl.load_machine('h200'); "

@@ -74,7 +74,8 @@ def main() -> int:
                 mark = "met" if points / free >= goal else "MISSED"
                 missed += mark == "MISSED"
                 rates = f"{points / wall:8.1f} points/s ({points / free:.1f} on {CORES} free cores)"
-                print(f"  sweep, {name:<13} {rates} of {points}   goal {goal}/s: {mark}")
+                each = f"{1e3 * CORES * free / points:.1f} ms of processor time each"
+                print(f"  sweep, {name:<13} {rates} of {points}, {each}   goal {goal}/s: {mark}", flush=True)
         except WarplensError as error:
             print(f"  no sweep: {error}")
     worker, here = (

@@ -323,6 +323,31 @@ def test_l1_keeps_what_an_h200_keeps(tmp_path: Path) -> None:
         assert abs(hits - wanted) < 0.13, kib
 
 
+STORES = """
+template <int S> __device__ void put(float* x, float v) {
+  long t = blockIdx.x * (long)blockDim.x + threadIdx.x;
+#pragma unroll
+  for (int k = 0; k < S; k++) asm volatile("st.global.f32 [%0], %1;" ::"l"(x + t * S + k), "f"(v) : "memory");
+}
+extern "C" __global__ void two(float* x) { put<2>(x, 1.0f); }
+extern "C" __global__ void four(float* x) { put<4>(x, 1.0f); }
+extern "C" __global__ void eight(float* x) { put<8>(x, 1.0f); }
+"""
+
+
+def test_stores_that_fill_sectors_in_parts_reach_l2_as_on_an_h200(tmp_path: Path) -> None:
+    """Sectors sent for each that is written: data/h200/partial_stores.json has 1.0, 1.0 to 2.0 (by how they are spread
+    in time), and 7.7."""
+    (tmp_path / "stores.cu").write_text(STORES)
+    for kernel, words, low, high in (("two", 2, 1.0, 1.01), ("four", 4, 1.0, 2.1), ("eight", 8, 7.6, 8.0)):
+        count = 256 * 2112 * words
+        tree = {"grid": 2112, "block": 256, "arg": [{"name": "x", "type": "f32*", "count": count}]}
+        made = profile(load_program(tmp_path / "stores.cu", kernel), parse_launch(tree, "stores.toml"), GPU)
+        assert made.total("sectors") == pytest.approx(count / 8 * words)  # each instruction touches all of them
+        assert low <= made.total("l2_sectors") / (count / 8) <= high, kernel
+        assert made.traffic[0].written_footprint_bytes == pytest.approx(4 * count)
+
+
 TEXTURE = """
 extern "C" __global__ void look(cudaTextureObject_t t, float* x, float* out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

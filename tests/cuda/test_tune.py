@@ -13,6 +13,7 @@ from warplens.kernel.launch import KernelCall
 from warplens.machine import load_machine
 from warplens.measure.calls import Timer
 from warplens.models import predict
+from warplens.report import sweeps
 from warplens.sweep.cache import Cache
 from warplens.sweep.counting import compiled, count
 from warplens.sweep.estimate import estimate
@@ -107,6 +108,14 @@ def test_only_legal_candidates_and_no_more_emulated_than_allowed(tuned: Tuned) -
     assert all(c.values["shared"] != 300000 and c.values["threads"] != 2048 for c in tuned.candidates)
     assert [c.emulated for c in tuned.candidates] == [True] * tuned.emulated + [False] * (LEGAL - tuned.emulated)
     assert tuned.best.seconds <= 1.02 * min(c.seconds for c in tuned.candidates if c.emulated)
+
+
+def test_candidates_that_do_not_do_the_same_work_are_pointed_out(tuned: Tuned, folder: Path) -> None:
+    assert tuned.warnings == []
+    (folder / "wrong.toml").write_text(SPEC.replace('block = "threads"', 'block = "threads"\narg.n = "1024 * threads"'))
+    wrong = tune(load_sweep(folder / "wrong.toml"), load_machine("h200"), share=0.15, cache=Cache(folder / "cache"))
+    assert any("floating-point operations: " in text and "threads=" in text for text in wrong.warnings)
+    assert "do not do the same work" in str(sweeps.tuned(wrong, [], 3)[1])
 
 
 @pytest.mark.slow

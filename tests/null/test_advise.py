@@ -261,10 +261,15 @@ def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys:
 def test_one_kernel_on_several_gpus_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     workload = measured("vector_add").workload
     made = [(m, wl.predict(workload, m, "volkov"), None) for m in (GPU, wl.load_machine("a100"))]
-    for part in gpus(workload.name, made):
+    for part in gpus(workload.name, made, {}):
         console(120).print(part)
     out = capsys.readouterr().out
     assert "on 2 GPUs" in out and "NVIDIA H200" in out and "NVIDIA A100" in out and "1.00x" in out
+    assert "different models" not in out
+    made[1] = made[1][0], wl.predict(workload, made[1][0], "hong-kim"), None
+    for part in gpus(workload.name, made, {made[1][0].name: "it lacks something"}):
+        console(120).print(part)
+    assert "different models" in (out := capsys.readouterr().out) and "it lacks something" in out
 
 
 def test_addresses_that_are_loaded_make_a_gather_and_rows_that_begin_anywhere_do_not() -> None:

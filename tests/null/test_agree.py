@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[2] / "data/h200"
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Samples]:
-    names = ("measured", "measured_fourth")
+    names = ("measured", "measured_again", "measured_other_dram")
     return {name: Samples(journal.read(DATA / f"{name}.jsonl.gz")) for name in names}
 
 
@@ -52,21 +52,27 @@ def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
     assert len({run.head["facts"]["uuid"] for run in runs.values()}) == len(runs)
 
 
-def test_two_gpus_agree_but_for_what_has_its_reason(runs: dict[str, Samples]) -> None:
-    pairs = agree(*runs.values())
-    fixed = [pair for pair in pairs if pair.promised_percent == FIXED]
-    memory = [pair for pair in pairs if pair.promised_percent == MEMORY]
-    assert len(fixed) > 180 and len(memory) > 90
-    assert [pair.key for pair in pairs if not pair.agrees and not pair.why] == []
-    waits = [pair for pair in fixed if pair.key.startswith("tensor.group_") and pair.key.endswith("latency_cycles")]
-    assert sum(pair.agrees for pair in fixed) >= 0.98 * (len(fixed) - len(waits))
-    assert sum(pair.agrees for pair in memory) >= 0.97 * len(memory)
+def test_two_gpus_agree(runs: dict[str, Samples]) -> None:
+    """Every fixed number within 1 %, every memory rate and latency within 3 %, but for turns at few words."""
+    pairs = agree(runs["measured"], runs["measured_again"])
+    assert sum(pair.promised_percent == FIXED for pair in pairs) > 200
+    assert sum(pair.promised_percent == MEMORY for pair in pairs) > 130
+    assert [pair.key for pair in pairs if not pair.agrees] == [
+        "atomics.global_reduce_bins_32.peak_ops_per_cycle_per_sm"
+    ]
 
 
-@pytest.mark.xfail(strict=True, reason="waits for products of groups: the fourth run's time began before a barrier")
-def test_all_fixed_numbers_agree(runs: dict[str, Samples]) -> None:
-    fixed = [pair for pair in agree(*runs.values()) if pair.promised_percent == FIXED]
-    assert sum(pair.agrees for pair in fixed) >= 0.98 * len(fixed)
+def test_dram_of_the_other_kind_is_all_that_differs(runs: dict[str, Samples]) -> None:
+    for name in ("measured", "measured_again"):
+        apart = [pair for pair in agree(runs[name], runs["measured_other_dram"]) if not pair.agrees]
+        assert 3 < len(apart) < 10 and all(pair.why and pair.promised_percent == MEMORY for pair in apart)
+
+
+def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "volkov-table-6.1", "--gpu", str(DATA / "measured_quick.jsonl.gz")]) == 0
+    assert "Hopper" in capsys.readouterr().out
+    assert main(["reproduce", "volkov-table-6.1", "--gpu", "nowhere.jsonl"]) == 2
+    assert "nowhere.jsonl: No such file" in capsys.readouterr().err
 
 
 def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +83,15 @@ def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(found) > 400 and all(pair["agrees"] and pair["percent"] == 0 for pair in found)
     assert main(["machine", "agree", quick, "nowhere.jsonl"]) == 2
     assert "nowhere.jsonl: No such file" in capsys.readouterr().err
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = DATA / "measured_quick.jsonl.gz"
+    head = journal.read(quick)[0]
+    for changed, text in ((head, "have no number in common"), ({**head, "gpu": "NVIDIA A100"}, "two kinds of GPU")):
+        (tmp_path / "x.jsonl").write_text(json.dumps(changed) + "\n")
+        assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl")]) == 2
+        assert text in capsys.readouterr().err
 
 
 def test_reasons_are_told() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +15,15 @@ from warplens.machine.writer import toml_of
 from warplens.measure import journal
 from warplens.measure.derive import derive
 from warplens.measure.derive_control import plateaus
+from warplens.measure.derive_memory import dram_bandwidth, dram_latency
 from warplens.measure.fits import loaded_latency
-from warplens.measure.samples import Samples, counts
+from warplens.measure.samples import Samples, counts, load
+
+from .fake_gpu import ATTRIBUTES
 
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.gz")
-ALSO = Path("data/h200/measured_fourth.jsonl.gz")  # the run before it, on another H200
+ALSO = Path("data/h200/measured_again.jsonl.gz")  # a run on another H200
 
 
 @pytest.fixture
@@ -119,3 +124,87 @@ def test_what_is_wrong_with_a_journal_is_one_line(tmp_path: Path, capsys: pytest
         assert main(["machine", "derive", str(file)]) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1 and name in err
+
+
+def small(**head: Any) -> list[dict[str, Any]]:
+    """A journal with a head that is complete but for what is said, and one entry."""
+    facts = {"uuid": "aa", "attributes": ATTRIBUTES}
+    first = {
+        "is": "head",
+        "format": 2,
+        "gpu": "NVIDIA H200",
+        "date": "2026-11-15",
+        "reference_ghz": 1.98,
+        "facts": facts,
+    }
+    sample = {
+        "is": "sample",
+        "entry": "chase.l1",
+        "point": {"bytes": 1024, "loads": 1},
+        "values": {"mean_warp_cycles": 34},
+    }
+    done = {"is": "done", "entry": "chase.l1", "fingerprint": "f"}
+    return [
+        {k: v for k, v in (first | head).items() if v is not None},
+        {"is": "begin", "entry": "chase.l1"},
+        sample,
+        done,
+    ]
+
+
+def put(file: Path, events: list[dict[str, Any]]) -> str:
+    file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        (small(gpu=None), "head: gpu: missing"),
+        (small(format=9), "format 9 of the journal is not known"),
+        (small(reference_ghz=0), "head: reference_ghz: must be a number > 0"),
+        (small(facts={"attributes": {}}), "does not say what the driver says"),
+        ([*small(), {"is": "sample", "entry": "a", "values": {}}, {"is": "end"}], "line 5 is not an event"),
+        ([*small(), {"is": "done", "entry": "a"}], "line 5 is not an event"),
+        (
+            [*small()[:2], {"is": "sample", "entry": "chase.l1", "point": {}, "values": {}}, small()[3]],
+            "caches cannot be derived from these samples (KeyError",
+        ),
+    ],
+)
+def test_a_journal_that_lacks_something_is_one_line(
+    events: list[dict[str, Any]], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = put(tmp_path / "good.jsonl", small()), put(tmp_path / "bad.jsonl", events)
+    for arguments in (["derive", bad], ["agree", good, bad]):
+        assert main(["machine", *arguments]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and "bad.jsonl" in err and text in err
+
+
+def test_what_another_gpu_left_in_the_folder_does_not_count(tmp_path: Path) -> None:
+    """A run on another GPU that was interrupted must not be filled up with the numbers of the first."""
+    first, second = small(), small(facts={"uuid": "bb", "attributes": ATTRIBUTES})
+    for event in second[1:]:
+        event["entry"] = "chase.l2"
+    put(tmp_path / "x.jsonl", first + second)
+    assert list(load(tmp_path / "x.jsonl").entries) == ["chase.l2"]
+    put(tmp_path / "x.jsonl", first + second[:1])  # it measured nothing
+    assert list(load(tmp_path / "x.jsonl").entries) == ["chase.l1"]
+
+
+def test_what_the_driver_does_not_say_is_not_put_in_its_mouth(tmp_path: Path) -> None:
+    events = journal.read(ROOT / "data/h200/measured_quick.jsonl.gz")
+    put(tmp_path / "x.jsonl", [{**events[0], "gpu": "NVIDIA Example 9000"}, *events[1:]])
+    sources = derive(tmp_path / "x.jsonl").sources
+    for key in ("sm.schedulers", "sm.issue_width", "sm.issue_interval_cycles", "shared_memory.banks"):
+        assert sources[key].source == "vendor" and "Programming Guide" in sources[key].ref
+    assert sources["sm.registers"].ref == "driver"
+
+
+def test_loads_without_light_occupancies_leave_their_latency_out() -> None:
+    """A GPU that throttled while few warps ran: the latency is missing, the rest is derived."""
+    samples = Samples([{"is": "head"}])
+    values = {"rate": 1.0, "mean_cycles_per_count": 900.0}
+    samples.entries = {"mix.load.a0": [({"warps": 64, "width": 4}, values)], "bandwidth.dram.r1w0.b4": []}
+    assert list(dram_latency(samples)) == [] and list(dram_bandwidth(samples)) == []

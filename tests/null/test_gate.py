@@ -25,6 +25,13 @@ def test_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 1 and "over the limit of 1 ns" in said and "limited by" in said
 
 
+def test_a_workload_that_our_model_cannot_take_is_checked_by_one_that_can(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "volkov-add-load", "--max-time", "1us"]) == 0
+    assert "by volkov-contention" in capsys.readouterr().out
+    assert main(["check", "volkov-add-load", "--max-time", "1us", "--model", "warplens"]) == 2
+    assert "warplens needs profile" in capsys.readouterr().err
+
+
 def test_against_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = load_workload("saxpy")
     faster = now.with_values(accesses=now.accesses[:-1])  # one array less to move

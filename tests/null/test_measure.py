@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from warplens.cli import main
-from warplens.measure import stamps
+from warplens.errors import WarplensError
+from warplens.measure import build, stamps
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.entry import Effort
 from warplens.measure.journal import Journal, read
@@ -101,3 +102,45 @@ def test_a_journal_survives_a_cut(tmp_path: Path) -> None:
     again.close()
     assert Journal(path).done == {"a": "f", "b": "g"}
     assert [event["is"] for event in read(path)] == ["head", "done", "done"]
+
+
+def test_a_number_that_is_none_does_not_spoil_the_journal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "measured.jsonl")
+    journal.write("head", gpu="x")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        journal.write("sample", entry="a", point={}, values={"x": float("nan")})
+    journal.write("done", entry="b", fingerprint="g")
+    journal.close()
+    assert [event["is"] for event in read(tmp_path / "measured.jsonl")] == ["head", "done"]
+
+
+def test_what_is_asked_for_is_known_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, text in (
+        (["--list", "--only", "nope", "chase.l2"], "no measurement is called nope;"),
+        (["--check", "--arch", "foo"], "--arch takes an architecture such as sm_90, not 'foo'"),
+        (["--repetitions", "0"], "--repetitions takes 1 or more"),
+    ):
+        assert main(["machine", "measure", *arguments]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and text in err
+
+
+def test_kept_kernels_that_cannot_be_read_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[str]()
+
+    def one(batch: list[Any], arch: str) -> tuple[bytes, list[str], str]:
+        made.append(batch[0].name)
+        return b"cubin", ["NVRTC"], ""
+
+    monkeypatch.setattr(build, "_one", one)
+    kernels = HELPERS[:1]
+    for spoil in (None, "missing", "{"):
+        if spoil:
+            (kept,) = tmp_path.glob("*.json")
+            kept.unlink() if spoil == "missing" else kept.write_text(spoil)
+        assert build.build(kernels, "sm_90", tmp_path).cubins == {HELPERS[0].name: b"cubin"}
+    assert len(made) == 3
+    assert build.build(kernels, "sm_90", tmp_path).tools == ["NVRTC"] and len(made) == 3
+    (tmp_path / "file").touch()
+    with pytest.raises(WarplensError, match="cannot make this folder"):
+        build.build(kernels, "sm_90", tmp_path / "file")

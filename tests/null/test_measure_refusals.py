@@ -157,6 +157,22 @@ def test_a_full_disk_is_one_line(machine: Machine, capsys: pytest.CaptureFixture
     )
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("measured").touch()
+    assert measure() == 2
+    assert "measured: cannot make this folder: File exists" in last_line(capsys)
+
+
+def test_kernels_that_nobody_checked_are_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernels = [*HELPERS, *(k for e in entries() for k in e.kernels)]
+    built = Built({k.name: b"" for k in kernels}, {}, [], "nvdisasm is not installed")
+    monkeypatch.setattr(run, "_built", lambda *_: built)
+    assert measure() == 0
+    assert "the kernels' machine code is not checked: nvdisasm is not installed" in capsys.readouterr().err
+
+
 def test_a_clock_that_does_not_hold_is_told(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     machine.at_launch["loop_n8"] = lambda: setattr(machine, "ghz", 1.5)
     assert measure() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -52,3 +53,18 @@ def test_atomics_on_fewer_lines_take_longer() -> None:
     assert cycles(1) > 1.5 * cycles(8) > 4 * cycles(64) > 8 * cycles(4096)
     # One line is in one slice of L2: 1e6 turns at 1.35 a nanosecond (reductions of one lane to one word).
     assert cycles(1) / machine.chip.clock_hz == pytest.approx(1e6 / 1.35e9, rel=0.02)
+
+
+def test_stores_to_parts_of_sectors_beyond_l2() -> None:
+    """A column of words per block: the first store to a sector fetches it, those that fill it up do not."""
+    points = json.loads(SCRIPT.with_name("neighbours.json").read_text())["points"]
+    h200 = load_machine("h200")
+    rate, packets = h200.scattered.dram_partial_store_bytes_per_second, h200.packets
+    assert rate and packets.store_seconds and packets.partial_sector_seconds
+    packet, alone = 1e12 * (packets.store_seconds + packets.partial_sector_seconds), 32e12 / rate
+    for p in points:
+        if p["kind"] == "store" and p["rows"] == 256 and p["gap_words"] <= 8:
+            missing = p["gap_words"] / 8 if p["columns"] > 100_000 else 0.0
+            expected = packet + missing * (alone - packet)
+            if p["blocks"] == 1056:
+                assert expected == pytest.approx(p["picoseconds_each"], rel=0.25), p

@@ -11,6 +11,7 @@ from warplens.cli import main
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
 from warplens.measure import journal
+from warplens.measure.agree import agree
 from warplens.measure.derive import numbers
 from warplens.measure.derive_instructions import best, latency
 from warplens.measure.samples import Samples
@@ -55,6 +56,13 @@ def test_what_is_missing_is_named_with_who_wants_it() -> None:
     assert lacking["contention"] == "(volkov-contention)"
     assert "instructions.load.latency_cycles" in lacking
     assert "instructions.fp32.latency_cycles" not in lacking
+
+
+def test_a_machine_that_ships_is_checked_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["machine", "check", "h200"]) == 0
+    assert capsys.readouterr().out.startswith("h200: ok: NVIDIA H200")
+    assert main(["machine", "check", "h201"]) == 2
+    assert "did you mean 'h200'?" in capsys.readouterr().err
 
 
 def test_check_prints_remarks_below_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,6 +118,19 @@ def test_the_drivers_copy_is_as_fast_as_ours(h200: Machine) -> None:
     assert max(rate for rate in ours if rate is not None) == pytest.approx(copy, rel=0.03)
 
 
+def test_pytorchs_copy_is_as_fast_as_ours(h200: Machine) -> None:
+    """Of 1 to 4 GiB; and what it reads alone is no more than what we read."""
+    rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
+    ours, most = h200.bandwidth["dram_r1w1_8"].bytes_per_second, h200.memory.sustained_bytes_per_second
+    assert ours is not None and most is not None
+    for row in rows:
+        rate = row["moved_bytes"] / (sorted(row["milliseconds"])[len(row["milliseconds"]) // 2] / 1e3)
+        assert rate == pytest.approx(row["median_bytes_per_second"], rel=0.002)
+        if row["what"] == "copy_":
+            assert rate == pytest.approx(ours, rel=0.03)
+        assert rate < most
+
+
 def test_sizes_are_those_that_the_driver_reports(h200: Machine, samples: Samples) -> None:
     a = samples.head["facts"]["attributes"]
     assert h200.cache.l2_bytes == a["l2_bytes"]
@@ -155,29 +176,8 @@ def test_the_quick_form_gives_every_field(samples: Samples) -> None:
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:
-    """Two H200s: 1 % on fixed latencies."""
+    """With the full form on another H200, as two full runs do: 1 % on what is fixed, 3 % on memory."""
     quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
-    for name in ("fadd", "imad", "lop3", "dfma", "mufu_rsq", "shfl", "lds"):
-        entry = f"instruction.{name}"
-        once, again = latency(samples, entry), latency(quick, entry)
-        assert once is not None and again is not None
-        assert again.median == pytest.approx(once.median, rel=0.01), name
-
-
-_OTHER_DRAM = "the quick run's H200 takes 3.4 to 4.6 % longer to DRAM than the full run's: DRAM is not of one kind"
-_APART = pytest.mark.xfail(strict=True, reason=_OTHER_DRAM)
-
-
-@pytest.mark.parametrize("entry", ["chase.l1", *(pytest.param(e, marks=_APART) for e in ("chase.dram", "mix.load.a0"))])
-def test_the_quick_form_agrees_on_memory(samples: Samples, entry: str) -> None:
-    """Two H200s: 3 % on memory."""
-    quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
-    key = "warps" if entry.startswith("mix") else "bytes"
-
-    def take(p: dict[str, float], v: dict[str, float]) -> float:
-        return v.get("mean_cycles_per_count", v.get("mean_warp_cycles", 0.0) / p.get("loads", 1))
-
-    full, few = samples.take(entry, take, key), quick.take(entry, take, key)
-    assert few.keys() & full.keys()
-    for at in few.keys() & full.keys():
-        assert few[at].median == pytest.approx(full[at].median, rel=0.03), (entry, at)
+    pairs = agree(samples, quick)
+    assert sum(pair.promised_percent is not None for pair in pairs) > 300
+    assert all(pair.key.startswith("atomics.global") for pair in pairs if not pair.agrees)

@@ -10,24 +10,27 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.null import sweeping
 from warplens import kernel, models
 from warplens.errors import FileError, WarplensError
 from warplens.machine import load_machine
+from warplens.report import sweeps
 from warplens.sweep import closed, journal
 from warplens.sweep.cache import Cache, key_of
-from warplens.sweep.engines import processes
+from warplens.sweep.engines import Engine, dask, processes
 from warplens.sweep.expression import evaluate
 from warplens.sweep.journal import Head, Journal
 from warplens.sweep.run import run
 from warplens.sweep.spec import Configuration, WrongPoint, load_sweep
-from warplens.sweep.worker import Row
+from warplens.sweep.worker import Row, Task
 
 
 def _lines(folder: Path, out: str = "out") -> list[dict[str, Any]]:
@@ -140,6 +143,28 @@ def test_killed_and_resumed_gives_the_same_file(tmp_path: Path) -> None:
             assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
+def test_a_dask_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1200))))
+    sweeping.sweep(tmp_path, made, "whole")
+    with distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, dashboard_address=None, memory_limit=None
+    ) as cluster:
+        victims = [worker.pid for worker in cluster.workers.values()][:2]
+
+        def kill(done: int, total: int) -> None:
+            if victims and done % 40 == 0:
+                os.kill(victims.pop(), signal.SIGKILL)
+
+        engine = dask(cluster.scheduler_address)
+        outcome = run(made, tmp_path / "dask", engine, cache=str(tmp_path), work=sweeping.work, watch=kill)
+    assert not victims and (outcome.points, outcome.failed) == (400, 0)
+    for name in ("results.jsonl", "results.parquet"):
+        if (tmp_path / "whole" / name).exists():
+            assert (tmp_path / "dask" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
 def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
     made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1040))))
 
@@ -196,6 +221,71 @@ def test_the_journal_puts_any_length_in_order_in_bounded_memory(
         assert [row.number for row in made.rows()] == list(range(4000))
     with Journal(tmp_path / "j", Head("s", "v")) as again:
         assert (again.points, again.done.below) == (4000, 4000)
+
+
+class _Here(Executor):
+    """Does everything at once, in this process."""
+
+    def submit(self, function: Any, /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*given, **named))
+        return done
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+@pytest.mark.parametrize("configurations", [10_000, pytest.param(300_000, marks=pytest.mark.slow)])
+def test_memory_does_not_grow_with_the_length_of_a_sweep(tmp_path: Path, configurations: int) -> None:
+    made = sweeping.make(tmp_path, "5")
+    several = replace(made.kernels[0], parameter={"x": [4, 5], "y": list(range(configurations // 2))})
+    made = replace(made, kernels=[several])
+    run(replace(made, kernels=[replace(several, parameter={"x": [4], "y": [1]})]), tmp_path / "first", Engine(1, _Here),
+        work=sweeping.work)  # fmt: skip
+    seen = [_resident_bytes()]
+
+    def watch(done: int, total: int) -> None:
+        if done % 1000 == 0:
+            seen.append(_resident_bytes())
+
+    outcome = run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work, watch=watch)
+    seen.append(_resident_bytes())
+    assert outcome.points == 2 * configurations
+    assert max(seen) - seen[0] < 100 << 20  # and what a worker takes is the emulator's, whatever the length
+
+
+def test_the_fastest_configuration_of_each_kernel_and_gpu_is_told(tmp_path: Path) -> None:
+    def work(task: Task) -> list[Row]:
+        return [replace(row, model=task.models[0]) for row in sweeping.work(task)]
+
+    outcome = run(sweeping.make(tmp_path, "7, 4, 5, 6"), tmp_path / "out", Engine(1, _Here), work=work)
+    assert [(b.kernel, b.gpu, b.values, b.points) for b in outcome.best] == [
+        ("k", "h200", {"x": 4}, 4),
+        ("k", "a100", {"x": 4}, 4),
+    ]
+    assert outcome.best[0].slowest_seconds == pytest.approx(14e-6)  # x + n blocks, a microsecond each
+    said = "\n".join(str(part) for part in sweeps.outcome(outcome))
+    assert "the fastest configurations by warplens-fast" in said and "8 points" in said
+
+
+def test_a_disk_that_is_full_when_the_results_are_written_keeps_the_journal(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(200, 210))))
+    run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    file = tmp_path / "out" / "results.jsonl"
+    wanted = file.read_bytes()
+    file.unlink()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(FileError, match=r"results\.jsonl"):
+            run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not file.exists()
+    again = run(made, tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    assert again.earlier == 20 and file.read_bytes() == wanted
 
 
 # ---- the cache
@@ -281,6 +371,14 @@ def test_closed_form_points_are_those_of_single_predictions(tmp_path: Path) -> N
         )
         assert row["seconds"] == pytest.approx(single.seconds)
         assert row["bound"] == single.bound
+    best = {b.gpu: b for b in made.best}
+    assert set(best) == {"gtx980", "h200"}
+    for gpu, b in best.items():
+        here = [r for r in timed if r["gpu"] == gpu]
+        assert (b.seconds, b.slowest_seconds) == (min(r["seconds"] for r in here), max(r["seconds"] for r in here))
+        assert b.points == 27 and {**b.values, "seconds": b.seconds} in [
+            {k: r[k] for k in (*b.values, "seconds")} for r in here
+        ]
     assert {r["error"] for r in rows if r["model"] == "mowry"} != {None}  # it gives no time: said in each row
 
 

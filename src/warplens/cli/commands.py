@@ -98,12 +98,18 @@ def _compare(args: argparse.Namespace) -> None:
         print(f"report: {args.html}")
 
 
+def _why_not_ours(found: api.Comparison) -> str:
+    """Return why our own model does not give the answer: what it lacks, or what is impossible about what it says."""
+    ours = found.predictions.get("warplens")
+    return found.silent.get("warplens", "") if ours is None else "; ".join(f"warplens: {flag}" for flag in ours.flags)
+
+
 def _analyze(args: argparse.Namespace) -> None:
     machines = _machines(args)
     if len(machines) > 1 and (args.html or args.save):
         raise WarplensError("--html and --save take one GPU")
     data, parts = [], list[RenderableType]()
-    several = list[tuple[Machine, Prediction, api.Advised | None]]()
+    several, silent = list[tuple[Machine, Prediction, api.Advised | None]](), dict[str, str]()
     works = [(m, *work) for m in machines for work in _counted(args, m)]
     if len(works) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")
@@ -117,9 +123,10 @@ def _analyze(args: argparse.Namespace) -> None:
         shown = gather(answer, comparison, workload, m, advised) if args.json or args.html else None
         data.append(analysis.data(answer, comparison, workload, m, advised, shown))
         several.append((m, answer, advised))
+        silent |= {m.name: why} if (why := _why_not_ours(comparison)) else {}
         parts += analysis.answer(answer, comparison, workload, call, m, advised)
     if len(machines) > 1:
-        parts = whatif.gpus(workload.name, several)
+        parts = whatif.gpus(workload.name, several, silent)
     if args.save:
         workload.save(args.save)
     if args.html:
@@ -329,7 +336,7 @@ def _machine_check(args: argparse.Namespace) -> int:
     remarks: dict[str, list[str]] = {}
     for name in args.files:
         try:
-            machine = load_file(Path(name))
+            machine = load_file(Path(name)) if Path(name).exists() else api.load_machine(name)
             results[name] = f"ok: {machine.name}, {len(machine.sources)} numbers, each with a source"
             remarks[name] = [str(finding) for finding in review(machine)]
         except WarplensError as error:

@@ -24,7 +24,7 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     measure.add_argument(
         "--quick", action="store_true", help="under a minute: enough for every field of the machine file"
     )
-    measure.add_argument("--repetitions", type=int, default=3, metavar="N", help="of each launch (default: 3)")
+    measure.add_argument("--repetitions", type=int, metavar="N", help="of each launch (default: 3; --quick: 2)")
     measure.add_argument("--gpu", type=int, default=0, metavar="INDEX", help="which GPU (default: 0)")
     measure.add_argument("--shared-gpu", action="store_true", help="go on though others compute on the GPU")
     measure.add_argument("--cubins", metavar="FOLDER", help="keep compiled kernels here, and take them from here")
@@ -101,7 +101,7 @@ def _measure(args: argparse.Namespace) -> int:
     from warplens.measure import run as laboratory
 
     only, cubins = tuple(args.only), Path(args.cubins) if args.cubins else None
-    if args.repetitions < 1:
+    if args.repetitions is not None and args.repetitions < 1:
         raise WarplensError("--repetitions takes 1 or more")
     if args.list:
         found = {entry.name: entry.yields for entry in laboratory.chosen(only, args.quick)}
@@ -109,10 +109,15 @@ def _measure(args: argparse.Namespace) -> int:
         return 0
     if args.check:
         built = laboratory.check_all(only, args.arch, cubins)
-        good = f"{len(built.cubins)} kernels for {args.arch}: compiled and checked by {', '.join(built.tools)}"
-        print(json.dumps({"kernels": len(built.cubins), "errors": built.errors}) if args.json else good)
+        made = f"not checked: {built.unchecked}" if built.unchecked else "checked"
+        good = f"{len(built.cubins)} kernels for {args.arch}: compiled by {', '.join(built.tools)}, {made}"
+        if args.json:
+            counted = {"kernels": len(built.cubins), "errors": built.errors, "unchecked": built.unchecked}
+            print(json.dumps(counted))
+        elif built.cubins:
+            print(good)
         if built.errors:
-            raise WarplensError("; ".join(built.errors.values()))
+            raise WarplensError("; ".join(dict.fromkeys(built.errors.values())))
         return 0
     request = laboratory.Request(
         Path(args.out), only, args.quick, args.repetitions, args.gpu, args.shared_gpu, cubins

@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("name", help="id, alias or path of a machine file")
     _json(show)
     check = verbs.add_parser("check", help="check machine files: sources, units, ranges, keys")
-    check.add_argument("files", nargs="+", metavar="FILE")
+    check.add_argument("files", nargs="+", metavar="FILE", help="machine file, or the name of one that ships")
     _json(check)
     laboratory.add_commands(verbs)
     workload = commands.add_parser("workload", help="list or show the workloads that ship with warplens")
@@ -82,7 +82,9 @@ def parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="the papers' tables and figures: ours, theirs, difference")
     reproduce.add_argument("what", nargs="?", help="a paper (volkov) or an item (volkov-table-3.4); default: all")
     reproduce.add_argument("--list", action="store_true", help="list the items")
-    reproduce.add_argument("--gpu", metavar="NAME", help="for a GPU that the laboratory measured: h200")
+    reproduce.add_argument(
+        "--gpu", metavar="NAME", help="for a GPU that the laboratory measured: h200, or a journal of `machine measure`"
+    )
     reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     _json(reproduce)
@@ -199,8 +201,8 @@ def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command = _workload_command(commands, "simulate", text, optional=True)
     command.add_argument("--launch", metavar="L.toml", help="emulate this call and simulate its machine code")
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
-    command.add_argument("--policy", metavar="NAME", help="order of warps: greedy-youngest (default), greedy-oldest, "
-                         "oldest, youngest, round-robin")  # fmt: skip
+    command.add_argument("--policy", metavar="NAME", help="order of warps: greedy-blocks (default), greedy-oldest, "
+                         "greedy-youngest, oldest, youngest, round-robin")  # fmt: skip
     command.add_argument("--mode", choices=("warplens", "lemeire"), default="warplens", help="or the paper's own model")
     command.add_argument("--full", action="store_true", help="simulate every block and iteration")
     command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=N",

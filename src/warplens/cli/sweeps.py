@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warplens.errors import WarplensError
+from warplens.errors import MissingField, WarplensError
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
@@ -56,7 +57,7 @@ def _check_command(commands: argparse._SubParsersAction[Any]) -> None:
     check.add_argument("--against", metavar="W.json", help="a workload that `analyze --save` kept: not slower than it")
     check.add_argument("--tolerance", default="0%", metavar="SHARE", help="how much slower is allowed (default: 0%%)")
     check.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
-    check.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
+    check.add_argument("--model", help="a model's name (default: warplens, or the best one that can speak)")
     check.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -138,10 +139,18 @@ def _check(args: argparse.Namespace) -> int:
         workload = api.load_workload(args.file)
     else:
         raise WarplensError("name a workload, or give --launch L.toml")
-    found = gate(workload, machine, args.model, max_seconds=limit, against=against, tolerance=tolerance)
+    ask = partial(gate, workload, machine, max_seconds=limit, against=against, tolerance=tolerance)
+    try:
+        found = ask(args.model or "warplens")
+    except MissingField:  # a workload without what our model needs
+        other = None if args.model else api.compare(workload, machine).headline
+        if other is None:
+            raise
+        found = ask(other.model)
     verdict = "ok" if found.passed else "too slow"
     lines = [
-        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)}, limited by {found.bound}"
+        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)} by {found.model}, "
+        f"limited by {found.bound}"
     ]
     show(args, {"passed": found.passed, **_fields(found)}, [*lines, *(f"  {reason}" for reason in found.reasons)])
     return 0 if found.passed else 1

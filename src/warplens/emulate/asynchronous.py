@@ -33,6 +33,7 @@ from warplens.emulate.layout import (
     LINE_SECTORS,
     MASK,
     NO_PAGES,
+    PASSES,
     PC,
     READY,
     SHARED_RANGE,
@@ -181,6 +182,7 @@ def _traffic(memory: Any, pc: int, address: Any, size: int, writes: int, sm: int
                 sectors += 1
             s[LINE + found], s[LINE_SECTORS + found] = at >> 7, bits
             found, at = found + 1, last
+        memory.scratch[PASSES] = 1
         count_access(memory, pc, at - start, sectors, found, writes, sm, False)
 
 

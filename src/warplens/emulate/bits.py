@@ -117,3 +117,4 @@ def _own(dtype: Any, item: Any) -> Any:
 # 32 items of the function's own: loops that read some rows of registers and may write one of them are slow.
 lanes = _own(types.uint32, ir.IntType(32))
 wide_lanes = _own(types.int64, ir.IntType(64))
+real_lanes = _own(types.float64, ir.DoubleType())

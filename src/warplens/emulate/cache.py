@@ -27,7 +27,9 @@ from warplens.emulate.layout import (
     LINE_SECTORS,
     LOOKUPS,
     PAIRS,
+    PASSES,
     REGULAR,
+    REPLAYS,
     STRIDE,
     STRIDES,
 )
@@ -45,6 +47,10 @@ READ, WRITTEN, MAP_WORDS = 0, 1, 2
 # Lines that L1 is asked for, within which DRAM has not answered: so many of a warp's are some 64 times as many where
 # all warps of an SM take turns, a cycle and more each.
 _UNDER_WAY = 12
+# Lines that a warp stores in between, so that a sector that it stored still waits in L1. Counted by ncu on an H200
+# (data/h200/partial_stores.json): if 64 warps store in turn to 2 lines each, every sector is sent once; to 4 lines,
+# between once (where other instructions spread them) and twice; to 8 lines, every time. Few warps join more.
+_WAITING_LINES = 4
 
 Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
@@ -102,6 +108,27 @@ def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> Any:
 
 
 @compiled
+def _joined(l1: Any, which: int, line: Any, wanted: Any) -> Any:
+    """Take note of sectors of a line in L1 that are stored; return which of them go to L2 with an earlier store.
+
+    What is stored waits, and a sector that is stored again meanwhile, whole or in parts, is sent once. It waits until
+    its warp has stored some other lines, or loads something, which takes long. The plane of dirty sectors, of which L1
+    has none, holds the sectors that wait and, above them, when they came, by the count of lines in its extra way.
+    """
+    ways = l1.shape[3] - 1
+    at = _index(line, l1.shape[2])
+    l1[DIRTY, which, 0, ways] += 1
+    now = l1[DIRTY, which, 0, ways]
+    for k in range(ways):
+        if l1[TAG, which, at, k] == line:
+            pending = l1[DIRTY, which, at, k]
+            waiting = pending & 15 if now - (pending >> 4) <= _WAITING_LINES else 0
+            l1[DIRTY, which, at, k] = now << 4 | waiting | wanted
+            return waiting & wanted
+    return np.int64(0)
+
+
+@compiled
 def _mark(memory: Any, pc: int, line: Any, sectors: Any, kind: int) -> None:
     """Mark sectors in the map of their page."""
     arrays = memory.pages.arrays
@@ -136,7 +163,8 @@ def _follow_stride(stats: Any, pc: int, line: Any) -> None:
 def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     """Send the lines of one access (in the scratch array) through the caches; atomics are done in L2.
 
-    how: twice the kind of access, plus one if it is local.
+    how: twice the kind of access, plus one if it is local. Where some of a load hits, what misses is done by itself
+    when it is there: a wavefront more for each that has some of it (data/h200/data_path.json).
     """
     l1, l2, stats = memory.l1, memory.l2, memory.stats
     kind, local = np.int64(how >> np.uint32(1)), how & np.uint32(1) != 0
@@ -144,6 +172,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
         _follow_stride(stats, pc, memory.scratch[LINE])
     code = memory.table[pc]
     passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] != 0  # LDGSTS.BYPASS
+    some_hit, replays, last = False, 0, np.int64(-1)
     for i in range(count):
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
@@ -154,9 +183,17 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
                 hits = wanted
             under_way = present if age <= _UNDER_WAY else under_way
             stats[pc, L1_HITS] += _bits(hits)
-            missing = wanted & ~hits if kind == LOAD else wanted
+            if kind == LOAD:
+                missing = wanted & ~hits
+                l1[DIRTY, sm % l1.shape[1], 0, l1.shape[3] - 1] += _WAITING_LINES
+            elif not local:
+                missing = wanted & ~_joined(l1, sm % l1.shape[1], line, wanted)
+            some_hit = some_hit or hits != 0
         if missing == 0:
             continue
+        wavefront = i * memory.scratch[PASSES] // count
+        if wavefront != last:
+            replays, last = replays + 1, wavefront
         for pair in (3, 12):  # a sector whose neighbour was asked for just before is looked up with it
             stats[pc, PAIRS] += missing & pair != 0 and under_way & pair == 0
         stats[pc, L2_SECTORS] += _bits(missing)
@@ -173,4 +210,6 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
                 elif hits != sectors:
                     _keep(l2, 0, 2 * line + half, 3, False)
                 stats[pc, L2_HITS] += _bits(hits)
+    if kind == LOAD and some_hit:
+        stats[pc, REPLAYS] += replays
     return FINE

@@ -13,6 +13,7 @@ from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import joined, lane_bit, predicate, set_predicate
 from warplens.emulate.layout import FINE
 from warplens.emulate.single import holds
+from warplens.emulate.special import special_word
 
 _NAN = np.uint64(0xFFF8000000000000)
 
@@ -80,12 +81,7 @@ def double(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         if not lane_bit(mask, l):
             continue
         if op == ops.DMUFU:  # works on the upper word alone
-            high = (R[ins[ops.A]][l] & aa) ^ ax
-            value = double_of(np.uint64(high) << np.uint64(32))
-            made = 1.0 / value if ins[ops.X] == ops.RCP64H else 1.0 / math.sqrt(value) if value > 0.0 else math.nan
-            if value == 0.0:
-                made = math.inf
-            R[ins[ops.D], l] = np.uint32(bits_of_double(made) >> np.uint64(32))
+            R[ins[ops.D], l] = special_word(ins[ops.X], np.uint32((R[ins[ops.A]][l] & aa) ^ ax))
             continue
         x = read_double(R, ins[ops.A], l, aa, ax)
         y = read_double(R, ins[ops.B], l, ba, bx)

@@ -8,6 +8,7 @@ emulator.array("y")              # what is in an argument's array now
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Emulator:
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
-        self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes())
+        self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes)
         self.pages = self._pages()
         self.pool = self._pool()
         self.names = self._names()
@@ -65,6 +66,7 @@ class Emulator:
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
+        self._looked_up: dict[tuple[bool, bool], engine.Functions] = {}
 
     # ---- memory
 
@@ -190,6 +192,7 @@ class Emulator:
             parts += [np.array(flat or [0], np.int64), ends.astype(np.int64)]
         return engine.Names(*parts)
 
+    @cached_property
     def _local_bytes(self) -> int:
         calls = any(x.opcode == "CALL" for x in self.program.instructions)
         return -(-max(self.program.resources.frame_bytes, _STACK_BYTES if calls else 0) // 16) * 16
@@ -223,7 +226,8 @@ class Emulator:
         while True:
             memory = self._memory(len(blocks), state)
             memory.scratch[layout.TRACED] = self.traced
-            status = engine.run(self.code.table, self.names, state, memory, budget)
+            functions = self._functions(bool(state.flags[layout.SOME_UNKNOWN]))
+            status = engine.run(self.code.table, functions, self.names, state, memory, budget)
             self.traced = int(memory.scratch[layout.TRACED])
             if status != engine.GROW:
                 break
@@ -239,6 +243,13 @@ class Emulator:
         if status != engine.DONE:
             raise EmulationError(self._explained(status, memory, state, budget))
 
+    def _functions(self, unknown: bool) -> engine.Functions:
+        """Return where the compiled functions are that a run needs, looked up once for each kind of run."""
+        kind = bool(self.caches[0].size), unknown
+        if kind not in self._looked_up:
+            self._looked_up[kind] = engine.addresses(self.code.table, self.caches[0], unknown)
+        return self._looked_up[kind]
+
     _shared: npt.NDArray[np.uint32] | None = None
     _local: npt.NDArray[np.uint32] | None = None
 
@@ -248,7 +259,7 @@ class Emulator:
             shared = np.zeros((block_count, self._shared_words()), np.uint32)
         local = self._local
         if local is None:
-            local = np.zeros((len(state.warps), max(1, self._local_bytes() // 4) * 32), np.uint32)
+            local = np.zeros((len(state.warps), max(1, self._local_bytes // 4) * 32), np.uint32)
         return Memory(
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
@@ -290,11 +301,12 @@ class Emulator:
             calls=np.array([ops.SYSTEM.get(n, ops.SYSTEM_UNKNOWN) for n in self.program.system] or [0], np.int64),
             marks_global=self._marks,
             marks_shared=np.zeros((len(blocks), self._shared_words() // 32 + 1), np.uint32),
-            marks_local=np.zeros((warps, max(1, self._local_bytes() // 4) + 1), np.uint32),
-            assumed=(assumed := self._assumed()),
-            turns=np.zeros((warps, int(assumed[:, 2].max(initial=0)) + 1), np.int64),
+            marks_local=np.zeros((warps, max(1, self._local_bytes // 4) + 1), np.uint32),
+            assumed=self._assumed,
+            turns=np.zeros((warps, int(self._assumed[:, 2].max(initial=0)) + 1), np.int64),
         )
 
+    @cached_property
     def _assumed(self) -> npt.NDArray[np.int64]:
         """What the launch file assumes, by instruction: kind, number, place among all of them."""
         table = np.zeros((len(self.program.instructions), 3), np.int64)

@@ -60,6 +60,7 @@ _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
 TURN = 64
 Table = npt.NDArray[np.int64]
+Functions = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # addresses: for each row of a program, services
 machine_at = viewed(MACHINE)
 
 
@@ -294,11 +295,21 @@ def _run(address: int, budget: int) -> int:
 _compiled_run = Compiled(_run, types.int64(types.int64, types.int64))
 
 
-def run(table: Table, names: Names, state: State, memory: Memory, budget: int) -> int:
-    """Run all warps to their end, or until `budget` instructions have run; return how it went."""
-    needed = handlers(table), services(table, memory.l1, bool(state.flags[SOME_UNKNOWN]))
-    per_row, others = (np.array([one.address if one else 0 for one in part]) for part in needed)
-    arrays = {"table": table, "handlers": per_row, "services": others}
+def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:
+    """Return where the functions are that a program needs, for each row of it and the others; they are compiled."""
+    per_row, others = (
+        np.array([one.address if one else 0 for one in part])
+        for part in (handlers(table), services(table, l1, unknown))
+    )
+    return per_row, others
+
+
+def run(table: Table, functions: Functions, names: Names, state: State, memory: Memory, budget: int) -> int:
+    """Run all warps to their end, or until `budget` instructions have run; return how it went.
+
+    `functions`: what `addresses` returned.
+    """
+    arrays = {"table": table, "handlers": functions[0], "services": functions[1]}
     block = MACHINE.block({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()})
     return _compiled_run.call(block.ctypes.data, budget)
 

@@ -59,7 +59,7 @@ _callbacks: Any = ccallback  # their types describe less than there is
 def _sources() -> str:
     """Return a digest of this package: what was compiled from other sources is not used."""
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted(Path(__file__).parent.glob("*.[pj]*")):  # also the tables that become constants of the code
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -130,10 +130,16 @@ def services(table: npt.NDArray[np.int64], l1: npt.NDArray[np.int64], unknown: b
     return [*made, _SERVICES[CACHES] if l1.size else None, _SERVICES[MARKS] if unknown else None]
 
 
+@cache
+def _import_parts() -> None:
+    """Fill the table of handlers."""
+    for part in _PARTS:
+        importlib.import_module(f"warplens.emulate.{part}")
+
+
 def handlers(table: npt.NDArray[np.int64]) -> list[Compiled | None]:
     """Return what runs each row of a code table; None: nothing does."""
-    for part in _PARTS:
-        importlib.import_module(f"warplens.emulate.{part}")  # fills the table of handlers
+    _import_parts()
     pairs: Iterable[tuple[int, int]] = table[:, [ops.GROUP, ops.OP]].tolist()
     return [_HANDLERS.get((group, op)) or _HANDLERS.get((group, ANY)) for group, op in pairs]
 

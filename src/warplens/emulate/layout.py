@@ -5,18 +5,18 @@ from __future__ import annotations
 # What is counted per instruction. Of what passes L1: pairs of sectors, as DRAM gives them; accesses, and those that
 # keep a stride seen before; then the number of the array touched last, and one; the line of the last one, and its last
 # strides.
-(EXECUTED, THREADS, REQUESTS, USEFUL_BYTES, SECTORS, LINES, WAVEFRONTS, QUEUE, L1_HITS, L2_SECTORS, L2_HITS,
- PAIRS, LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(17)  # fmt: skip
+(EXECUTED, THREADS, REQUESTS, USEFUL_BYTES, SECTORS, LINES, WAVEFRONTS, QUEUE, L1_HITS, L2_SECTORS, L2_HITS, REPLAYS,
+ PAIRS, LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(18)  # fmt: skip
 STRIDES = 4
 STATISTICS = STRIDE + STRIDES
 
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
 # the addresses lie, for each bank of shared memory its first word and how many different ones it has to serve, and a
 # small hash table (see transactions.py): its keys, its slots, and the number of its use; the lanes (a bit each) that
-# ask for another sector than the lane before; rows of the trace; where in shared memory each lane copies to.
-ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, INTO, SCRATCH = (
-    0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365, 397,
-)  # fmt: skip
+# ask for another sector than the lane before; rows of the trace; where in shared memory each lane copies to; the
+# wavefronts of the access.
+(ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, INTO, PASSES,
+ SCRATCH) = (0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365, 397, 398)  # fmt: skip
 SCATTERED, CONTIGUOUS, SAME = range(3)
 
 # Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that

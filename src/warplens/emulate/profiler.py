@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,24 +21,40 @@ from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
-from warplens.emulate.traffic import Seen, spread_hits, traffic_of
+from warplens.emulate.traffic import STORES, Seen, spread_hits, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 
-# Budgets, in warp instructions: a grid that is run whole, the blocks of an SM, one block of each place, more of them
-# (there an access to memory takes as long as eight others).
-_WHOLE, _RESIDENT, _PLACES, _MORE = 2_000_000, 6_000_000, 3_000_000, 30_000_000
-_PAIRS, _FIRST_DRAWS, _MOST_DRAWS = 4, 31, 4096  # of sequences of blocks; blocks of each at first; in all of them
+_MOST_DRAWS = 4096  # blocks in all sequences
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _MATTERS = 0.1  # of the executions of the commonest instruction
-_ROW = 8  # neighbours in a row: as many as may share a sector of words
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
 Progress = Callable[[str], None]
+
+
+class Effort(Struct, frozen=True):
+    """How much to emulate at most, in warp instructions: a grid that is run whole, the blocks of an SM, one block of
+    each place, more of them where blocks differ (there an access to memory takes as long as eight others); how many
+    pairs of sequences of blocks are drawn by chance, how many blocks of each at first, to see whether they differ; and
+    how many neighbours in a row are looked at (eight words share a sector)."""
+
+    whole: float = 2_000_000
+    resident: float = 6_000_000
+    places: float = 3_000_000
+    more: float = 30_000_000
+    pairs: int = 4
+    draws: int = 31
+    row: int = 8
+
+
+FULL = Effort()
+# For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
+QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2)
 
 
 class _Resident(Struct, frozen=True):
@@ -52,20 +69,28 @@ class _Resident(Struct, frozen=True):
 
 
 def profile(
-    program: Program, call: KernelCall, machine: Machine, *, exact: bool = False, progress: Progress | None = None
+    program: Program,
+    call: KernelCall,
+    machine: Machine,
+    *,
+    exact: bool = False,
+    progress: Progress | None = None,
+    effort: Effort = FULL,
 ) -> Profile:
     """Emulate a call, a part of its grid or (`exact`, or where that is cheap) all of it, as on this machine."""
-    return _Profiler(program, call, machine, progress or (lambda text: None)).run(exact)
+    return _Profiler(program, call, machine, progress or (lambda text: None), effort).run(exact)
 
 
 class _Profiler:
-    def __init__(self, program: Program, call: KernelCall, machine: Machine, progress: Progress) -> None:
-        self.program, self.call, self.machine, self.progress = program, call, machine, progress
+    def __init__(
+        self, program: Program, call: KernelCall, machine: Machine, progress: Progress, effort: Effort
+    ) -> None:
+        self.program, self.call, self.machine, self.progress, self.effort = program, call, machine, progress, effort
         self.shape = call.grid_shape
         self.runner = Runner(program, call, machine)
         self.emulator = self.runner.emulator
         self.samples = [Sample(stratum) for stratum in strata(self.shape)]
-        self.shifts = shifts(_PAIRS, np.random.default_rng(2))
+        self.shifts = shifts(effort.pairs, np.random.default_rng(2))
         self.together: Block | None = None
         self.lone: Counts = np.zeros(0)
         cache = machine.cache
@@ -89,10 +114,11 @@ class _Profiler:
         room = self.runner.see_room()
         self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None
         self.emulator.samples = np.zeros((size, 0, layout.SAMPLE_COLUMNS), np.int64)
-        if exact or (cost * self.call.blocks <= _WHOLE and room >= self.call.blocks):
+        if exact or (cost * self.call.blocks <= self.effort.whole and room >= self.call.blocks):
             return self._made(self._whole(), exact=True, first=first)
-        affordable = max(1, int(_PLACES / cost))
-        self.row = max(1, min(_ROW, affordable // sum(n > 1 for n in self.shape) if self.call.blocks > 1 else 1))
+        affordable = max(1, int(self.effort.places / cost))
+        axes = sum(n > 1 for n in self.shape)
+        self.row = max(1, min(self.effort.row, affordable // axes if self.call.blocks > 1 else 1))
         neighbours = [n for axis in self._neighbours(first) for n in axis]
         places = [number(s.stratum.middle, self.shape) for s in self.samples]
         for block in [*neighbours, *places][: max(affordable, len(neighbours))]:
@@ -162,7 +188,7 @@ class _Profiler:
             start = max(0, first - int(gaps[: self.runner.resident // 2].sum()))
             places = start + np.concatenate([[0], np.cumsum(gaps)])
             blocks = [int(b) for b in places[: self.runner.resident] if b < self.call.blocks]
-        return blocks[: max(1, min(self.runner.most_blocks, int(_RESIDENT / cost)))]
+        return blocks[: max(1, min(self.runner.most_blocks, int(self.effort.resident / cost)))]
 
     def _together(self, blocks: list[int]) -> _Resident:
         """Run the blocks of an SM with its L1, in which is what those before them left, and its part of L2."""
@@ -186,12 +212,12 @@ class _Profiler:
         mean = max(1.0, float(grid.mean()[:, layout.EXECUTED].sum()))
         self.runner.without_caches()
         self.emulator.forget()
-        _, paths, ways, work = self.runner.followed(sorted(set(drawn[: max(1, int(_RESIDENT / mean))])))
+        _, paths, ways, work = self.runner.followed(sorted(set(drawn[: max(1, int(self.effort.resident / mean))])))
         return replace(resident, paths=paths, ways=ways, work=work)
 
     def _draw(self, sample: Sample, count: int) -> float:
         """Run so many more blocks of each sequence, or all if these are about as many; return what that cost."""
-        if 2 * _PAIRS * count >= sample.stratum.size:
+        if 2 * self.effort.pairs * count >= sample.stratum.size:
             sample.whole = self.runner.batch([number(p, self.shape) for p in sample.stratum.places()])
             return _effort(sample.whole)
         sums, seen = [], set[int]()
@@ -212,8 +238,8 @@ class _Profiler:
         if len(inner.chosen) < inner.stratum.size:
             self.progress("some blocks by chance")
             spent = self._draw(inner, 1)
-            if inner.whole is None and spent < _PLACES:
-                self._draw(inner, max(1, min(_FIRST_DRAWS, int(_PLACES / spent))))
+            if inner.whole is None and spent < self.effort.places:
+                self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))))
         drawn = inner.sums / max(1, inner.draws)
         seen = [c[:, layout.EXECUTED] for c in [inner.mean(), *inner.chosen.values(), *drawn]]
         return any((c != seen[0]).any() for c in seen)
@@ -223,16 +249,19 @@ class _Profiler:
         grid = Sample(whole_grid(self.shape))
         self.samples = [grid]
         spent, enough = self._draw(grid, 1), False
-        while not enough and grid.whole is None and grid.draws * _PAIRS < _MOST_DRAWS:
+        while not enough and grid.whole is None and grid.draws * self.effort.pairs < _MOST_DRAWS:
             self.progress("more blocks, as they differ")
-            count = min(grid.draws // 2, int((_MORE - spent) / max(1.0, _effort(grid.mean())) / (2 * _PAIRS)))
+            count = min(
+                grid.draws // 2,
+                int((self.effort.more - spent) / max(1.0, _effort(grid.mean())) / (2 * self.effort.pairs)),
+            )
             if count < 1:
                 return
             spent += self._draw(grid, count)
             total, error = (x[:, layout.EXECUTED] for x in estimate(self.samples))
             matter = total > _MATTERS * total.max()
             enough = error.sum() <= _GOOD_ERROR * total.sum() and (error <= _GOOD_ERROR * total)[matter].all()
-            enough = enough and spent > _PLACES  # few blocks do not show what few of them do
+            enough = enough and spent > self.effort.places  # few blocks do not show what few of them do
 
     def _whole(self) -> _Resident:
         """Run the whole grid, wave after wave, every SM with its L1."""
@@ -263,7 +292,7 @@ class _Profiler:
         total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
-        _spread_l1(total, resident.counts)
+        _spread_l1(total, resident.counts, np.array([x.opcode in STORES for x in self.program.instructions]))
         total[:, layout.ARRAY] = self.runner.arrays
         pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
         traffic = traffic_of(
@@ -341,11 +370,18 @@ def _effort(counts: Counts) -> float:
     return float(counts[:, layout.EXECUTED].sum() + 7 * counts[:, layout.REQUESTS].sum())
 
 
-def _spread_l1(total: Counts, resident: Counts) -> None:
-    """Give each instruction the L1 hits and L2 requests per sector that it has among the resident blocks."""
-    sectors = resident[:, layout.SECTORS]
+def _spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
+    """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks.
+
+    Stores that L1 joins are of one array: what reaches L2 of them is shared out to all stores to it alike.
+    """
+    sectors, resident = resident[:, layout.SECTORS], np.array(resident)
     seen = sectors > 0
-    for column in (layout.L1_HITS, layout.L2_SECTORS):
+    for array in np.unique(resident[stores, layout.ARRAY]):
+        here = stores & (resident[:, layout.ARRAY] == array)
+        passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
+        resident[here, layout.L2_SECTORS] = passed * sectors[here]
+    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
         share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
         total[seen, column] = share[seen] * total[seen, layout.SECTORS]
     total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]

@@ -1,8 +1,7 @@
-"""Single-precision arithmetic and the special-function unit, over the lanes of a warp.
+"""Single-precision arithmetic and special functions, over the lanes of a warp.
 
 Results are the hardware's bit for bit: round to nearest by the processor that runs us, other roundings through a
-double that is rounded to odd, any NaN as 0x7fffffff. Special functions are computed in double precision: the
-hardware's approximation differs by at most two units in the last place.
+double that is rounded to odd, any NaN as 0x7fffffff, special functions by the unit's own tables.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, 
 from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import joined, keep, lane_bit, predicate, set_predicate
 from warplens.emulate.layout import FINE
+from warplens.emulate.special import special
 
 _NAN = np.uint32(0x7FFFFFFF)
 _SIGN = np.uint32(0x80000000)
@@ -145,36 +145,6 @@ def _division_is_special(a: Any, b: Any) -> Any:
     return eb == 0 or eb >= 253 or ea == 255 or ea <= 24 or ea - eb >= 126 or ea - eb <= -125
 
 
-@compiled
-def _special(code: int, bits: Any, mode: int) -> Any:
-    value = np.float64(float_of(flushed(np.uint32(bits)) if mode & ops.FTZ else np.uint32(bits)))
-    if code == ops.RCP:
-        if value == 0.0:
-            return np.uint32((bits & _SIGN) | _INFINITY)
-        made = 1.0 / value
-    elif code == ops.RSQ:
-        if value == 0.0:
-            return np.uint32((bits & _SIGN) | _INFINITY)
-        made = 1.0 / math.sqrt(value) if value > 0.0 else math.nan
-    elif code == ops.SQRT:
-        made = math.sqrt(value) if value >= 0.0 else math.nan
-    elif code == ops.EX2:
-        made = 2.0**value if value < 200.0 else math.inf
-    elif code == ops.LG2:
-        if value == 0.0:
-            return np.uint32(0xFF800000)
-        made = math.log2(value) if value > 0.0 else math.nan
-    elif code == ops.TANH:
-        made = math.tanh(value)
-    else:  # angles in turns
-        if math.isinf(value) or math.isnan(value):
-            made = math.nan
-        else:
-            turn = 2.0 * math.pi * (value - np.floor(value))
-            made = math.sin(turn) if code == ops.SIN else math.cos(turn)
-    return _finished(bits_of(np.float32(made)), mode)
-
-
 @inlined
 def _fused(ins: Any, R: Any, mask: Any) -> int:
     """FFMA, rounded to nearest: by far the most frequent."""
@@ -277,5 +247,6 @@ def _function(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     for l in range(32):
         if lane_bit(mask, l):
-            D[l] = _special(ins[ops.X], np.uint32((A[l] & aa) ^ ax), mode)
+            made = special(ins[ops.X], np.uint32((A[l] & aa) ^ ax))
+            D[l] = _finished(made, mode) if mode else made
     return FINE

@@ -4,9 +4,11 @@ A register of A or B has `per` elements. Lane 4g+t holds of A, in register i, ro
 per t + 4 per (i div 2); of B, in register i, column g and the rows from per t + 4 per i; of C and D row g (and g + 8),
 columns 2t and 2t+1: the layouts of the PTX ISA's mma instructions, which all types share.
 
-The products of one instruction are summed in double precision, from the first k to the last, C is added last, and
-the sum is rounded once. The hardware adds them aligned to the largest and cuts off what is below, so that its last
-bits differ where sums are inexact.
+Floats are summed as an H200 does, bit for bit (docs/emulator.md): all products of an instruction and C
+are aligned to the largest exponent among them, each is cut off 25 bits below it, the sum of what is left is exact, and
+is cut off to fp32 or rounded to fp16 once. The exponent of a product is the sum of those of its factors. Integers and
+bits are exact; fp64 and 8-bit floats (no instruction of an H200 but those of warp groups has them) add in double
+precision, from the first k to the last.
 """
 
 from __future__ import annotations
@@ -16,13 +18,26 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of, lanes, popcount
+from warplens.emulate.bits import (
+    bits_of,
+    bits_of_double,
+    compiled,
+    double_of,
+    float_of,
+    lanes,
+    popcount,
+    real_lanes,
+    wide_lanes,
+)
 from warplens.emulate.half import to_half
 from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import keep, lane_bit
 from warplens.emulate.layout import FINE
+from warplens.emulate.single import rounded
 
 _DEEPEST, _ROWS, _COLUMNS = 64, 16, 8
+_KEPT = 25  # bits behind the point of the largest
+_LOWEST = -10_000  # an exponent below all sums of two others
 
 
 @compiled
@@ -92,7 +107,85 @@ def _bit_products(ins: Any, R: Any, rows: int, words: int, out: Any) -> None:
                 a = R[ins[ops.A] + r // 8 + tall * (k // 4)][4 * (r & 7) + (k & 3)]
                 b = R[ins[ops.B] + k // 4][4 * c + (k & 3)]
                 total += np.int64(popcount(np.uint32(a & b if ins[ops.PS2_NOT] else a ^ b)))
-            out[r, c] = np.float64(total)
+            out[r, c] += np.float64(total)
+
+
+@compiled
+def _exponent(value: Any, least: int) -> Any:
+    """Return the exponent of a finite float that is kept as a double; of denormal ones the least, of zero very low."""
+    if value == 0.0:
+        return _LOWEST
+    return max(np.int64((bits_of_double(value) >> np.uint64(52)) & np.uint64(2047)) - 1023, least)
+
+
+@compiled
+def _power(exponent: Any) -> Any:
+    return double_of(np.uint64(np.int64(exponent) + 1023) << np.uint64(52))
+
+
+@compiled
+def _aligned_sums(a: Any, b: Any, kind: int, total: int, rows: int, deep: int, sums: Any) -> None:
+    """Add the products of each row and column to sums, which have C: aligned to the largest, 25 bits of each."""
+    least, least_of_sums = -14 if kind == ops.M_F16 else -126, -14 if total == ops.M_F16 else -126
+    exponents = np.empty((deep, _COLUMNS), np.int64)
+    for k in range(deep):
+        for c in range(_COLUMNS):
+            exponents[k, c] = _exponent(b[k, c], least)
+    largest, scales, totals = wide_lanes(), real_lanes(), real_lanes()
+    for r in range(rows):
+        for c in range(_COLUMNS):
+            largest[c] = _exponent(sums[r, c], least_of_sums)
+        for k in range(deep):
+            own = _exponent(a[k, r], least)
+            for c in range(_COLUMNS):
+                largest[c] = max(largest[c], own + exponents[k, c])
+        for c in range(_COLUMNS):
+            scales[c] = _power(_KEPT - max(largest[c], -600))
+            totals[c] = np.trunc(sums[r, c] * scales[c])
+        for k in range(deep):
+            x = a[k, r]
+            for c in range(_COLUMNS):
+                totals[c] += np.trunc(x * b[k, c] * scales[c])
+        for c in range(_COLUMNS):
+            sums[r, c] = totals[c] / scales[c]
+
+
+@compiled
+def _plain_sums(a: Any, b: Any, rows: int, deep: int, sums: Any) -> None:
+    """Add the products of each row and column to each other, then to sums, in double precision."""
+    totals = np.zeros((_ROWS, _COLUMNS))
+    for r in range(rows):
+        for k in range(deep):
+            x = a[k, r]
+            for c in range(_COLUMNS):
+                totals[r, c] += x * b[k, c]
+    sums += totals
+
+
+@compiled
+def _is_finite(values: Any, rows: int, columns: int) -> bool:
+    for r in range(rows):
+        for c in range(columns):
+            if not abs(values[r, c]) < np.inf:
+                return False
+    return True
+
+
+@compiled
+def add_products(a: Any, b: Any, kind: int, total: int, rows: int, deep: int, sums: Any) -> None:
+    """Add to sums, which have C, the products of A, as a[k, row], and B, as b[k, column]."""
+    if kind not in (ops.M_F16, ops.M_BF16, ops.M_TF32):
+        _plain_sums(a, b, rows, deep, sums)
+        return
+    finite = _is_finite(a, deep, rows) and _is_finite(b, deep, _COLUMNS) and _is_finite(sums, rows, _COLUMNS)
+    plain = sums.copy()
+    if not finite:
+        _plain_sums(a, b, rows, deep, plain)
+    _aligned_sums(a, b, kind, total, rows, deep, sums)
+    for r in range(rows):
+        for c in range(_COLUMNS):
+            if not abs(plain[r, c]) < np.inf:  # what involves an infinity or NaN is that, or NaN
+                sums[r, c] = plain[r, c]
 
 
 @compiled
@@ -108,11 +201,23 @@ def _accumulated(R: Any, at: int, l: int, n: int, kind: int) -> Any:
 
 
 @compiled
+def result_bits(value: Any, kind: int) -> Any:
+    """Return the bits of a sum as fp16 or fp32. Zero is never negative, and what is too large for fp32 is infinite."""
+    if kind == ops.M_F16:
+        made = to_half(value, 0, ops.NEAREST)
+        return np.uint32(0) if made == np.uint32(0x8000) else made
+    if value != value:
+        return np.uint32(0x7FFFFFFF)
+    made = bits_of(np.float32(value)) if abs(value) >= 2.0**128 else rounded(value, 0.0, ops.ZERO)
+    return np.uint32(0) if made == np.uint32(0x80000000) else made
+
+
+@compiled
 def _store(R: Any, at: int, l: int, n: int, kind: int, value: Any, saturate: int) -> None:
     """Write element n of a lane's fragment of D."""
     if kind == ops.M_F16:
         keep = np.uint32(0xFFFF0000) if n & 1 == 0 else np.uint32(0xFFFF)
-        made = to_half(value, 0, ops.NEAREST) << np.uint32(16 * (n & 1))
+        made = result_bits(value, kind) << np.uint32(16 * (n & 1))
         R[at + n // 2, l] = np.uint32(R[at + n // 2][l] & keep) | np.uint32(made)
     elif kind == ops.M_F64:
         bits = bits_of_double(value)
@@ -123,7 +228,7 @@ def _store(R: Any, at: int, l: int, n: int, kind: int, value: Any, saturate: int
             value = min(max(value, -2147483648.0), 2147483647.0)
         R[at + n, l] = np.uint32(np.uint64(np.int64(value)) & np.uint64(0xFFFFFFFF))
     else:
-        R[at + n, l] = bits_of(np.float32(value))
+        R[at + n, l] = result_bits(value, kind)
 
 
 @handler(ops.TENSOR, ops.MMA)
@@ -137,21 +242,17 @@ def _multiply(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         return FINE
     rows, deep, per, total = ins[ops.X], ins[ops.Y], ins[ops.Z], ins[ops.PS]
     sums = np.zeros((_ROWS, _COLUMNS))
+    for r in range(rows):
+        for c in range(_COLUMNS):
+            l, n = 4 * (r & 7) + c // 2, 2 * (r // 8) + (c & 1)
+            sums[r, c] = _accumulated(R, ins[ops.C], l, n, total)
     if ins[ops.PD] == ops.M_B1:
         _bit_products(ins, R, rows, deep // 32, sums)
     else:
         a, b = np.zeros((_DEEPEST, _ROWS)), np.zeros((_DEEPEST, _COLUMNS))
         _gather(R, ins[ops.A], ins[ops.PD], per, rows, deep, a)
         _gather(R, ins[ops.B], ins[ops.PD2], per, 8, deep, b)
-        for r in range(rows):
-            for k in range(deep):
-                x = a[k, r]
-                for c in range(_COLUMNS):
-                    sums[r, c] += x * b[k, c]
-    for r in range(rows):
-        for c in range(_COLUMNS):
-            l, n = 4 * (r & 7) + c // 2, 2 * (r // 8) + (c & 1)
-            sums[r, c] += _accumulated(R, ins[ops.C], l, n, total)
+        add_products(a, b, ins[ops.PD], total, rows, deep, sums)
     for r in range(rows):
         for c in range(_COLUMNS):
             l, n = 4 * (r & 7) + c // 2, 2 * (r // 8) + (c & 1)

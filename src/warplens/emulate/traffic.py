@@ -15,7 +15,7 @@ from warplens.emulate.sample import Counts
 from warplens.kernel.profile import Traffic
 from warplens.kernel.program import Program
 
-_STORES = ("STG", "ST", "STL")
+STORES = ("STG", "ST", "STL")
 _LOCAL = ("LDL", "STL")
 _WORDS = 8  # of a sector
 _COPY = "LDGSTS"
@@ -104,7 +104,7 @@ def _filled(a: _Array, written: float) -> float:
 
 def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -> _Array:
     total, resident = seen.total, seen.resident
-    here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, _STORES), np.isin(kinds, _ATOMICS)
+    here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, STORES), np.isin(kinds, _ATOMICS)
     asked = total[:, layout.L2_SECTORS]
     loose = all(
         c[here, layout.REGULAR].sum() < _SCATTERED * c[here, layout.LOOKUPS].sum() for c in (resident, seen.lone)
@@ -186,7 +186,7 @@ def _local(read: float, written: float, l2: L2) -> Traffic:
 
 def spread_hits(program: Program, total: Counts, traffic: list[Traffic]) -> None:
     """Give each instruction the L2 hits of the array that it touches; what is written always hits."""
-    stores = np.array([x.opcode in _STORES for x in program.instructions])
+    stores = np.array([x.opcode in STORES for x in program.instructions])
     asked = total[:, layout.L2_SECTORS]
     total[:, layout.L2_HITS] = asked
     for k, t in enumerate(traffic):

@@ -18,6 +18,7 @@ from warplens.emulate.layout import (
     LINE,
     LINE_SECTORS,
     LINES,
+    PASSES,
     PATTERN,
     QUEUE,
     REQUESTS,
@@ -129,17 +130,17 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 
 
 @compiled
-def _tag_queue(s: Any, lines: int) -> Any:
+def tag_queue(s: Any, lines: int) -> Any:
     """Return the cycles in which L1 looks up the lines of an access: each of its four banks of tags takes one a cycle.
 
-    Which bank a line is in was found by its times on an H200: data/h200/scattered.json.gz.
+    Which bank a line is in was found by the times of 411 patterns on an H200: data/h200/data_path.json.
     """
     worst = np.int64(0)
     for bank in range(4):
         s[COUNT + bank] = 0
     for i in range(lines):
         line = s[LINE + i]
-        bank = (line & 2) | (popcount(np.uint32(line & 61)) & 1)
+        bank = (popcount(np.uint32(line & 53)) & 1) | 2 * (popcount(np.uint32(line & 218)) & 1)
         s[COUNT + bank] += 1
         worst = max(worst, s[COUNT + bank])
     return worst
@@ -171,7 +172,8 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
             low, high = max(first - 4 * line, np.int64(0)), min(last - 4 * line, np.int64(3))
             s[LINE + found], s[LINE_SECTORS + found] = line, (2 << high) - (1 << low)
             found += 1
-        memory.stats[pc, WAVEFRONTS] += max(1, size >> 2) if s[PATTERN] == CONTIGUOUS else 1
+        s[PASSES] = max(1, size >> 2) if s[PATTERN] == CONTIGUOUS else 1
+        memory.stats[pc, WAVEFRONTS] += s[PASSES]
         count_access(memory, pc, size * 32, last - first + 1, found, writes, sm, local)
         return
     at, rest = np.int64(-1), np.uint32(s[HEADS])
@@ -188,10 +190,10 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
         if not s[LINE_SECTORS + at] & bit:
             s[LINE_SECTORS + at] |= bit
             sectors += 1
-    if found == 1:  # the words of one line are in different banks
-        memory.stats[pc, WAVEFRONTS] += 1
-    else:
-        memory.stats[pc, WAVEFRONTS] += max(shared_wavefronts(s, mask, size), _tag_queue(s, found))
+    s[PASSES] = 1  # the words of one line are in different banks
+    if found > 1:
+        s[PASSES] = max(shared_wavefronts(s, mask, size), tag_queue(s, found))
+    memory.stats[pc, WAVEFRONTS] += s[PASSES]
     count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
 
 

@@ -12,6 +12,9 @@ OperandKind = Literal[
 ]  # fmt: skip
 
 
+_WAITS = [tuple(i for i in range(6) if mask >> i & 1) for mask in range(64)]  # the scoreboards of each wait mask
+
+
 class Control(Struct, frozen=True, gc=False, omit_defaults=True):
     """The scheduling field of an instruction since Volta (bits 105 to 124 of its 128).
 
@@ -29,7 +32,7 @@ class Control(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def waits(self) -> tuple[int, ...]:
         """The scoreboards that this instruction waits for."""
-        return tuple(i for i in range(6) if self.wait_mask >> i & 1)
+        return _WAITS[self.wait_mask & 63]
 
 
 class Operand(Struct, frozen=True, gc=False):

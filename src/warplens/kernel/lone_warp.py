@@ -83,6 +83,8 @@ def issue_alone(
             next_barrier = issue + (machine.sm.barrier_cycles or 0.0)
         if instruction.opcode == "BSYNC":
             now = max(now, issue + (machine.sm.reconverge_cycles or 0.0))
+        if instruction.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(instruction.modifiers):
+            now = max(now, issue + (machine.sm.fence_cycles or 0.0))
         if taken and i in taken:
             now = max(now, issue + (machine.sm.branch_taken_cycles or 0.0))
     return LoneWarp(cycles, waited, decided, now)

@@ -8,6 +8,7 @@ that a slip of the decimal point does not get through.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
@@ -188,6 +189,7 @@ class Sm(Section, frozen=True):
     barrier_cycles: Cycles | None = None
     barrier_per_warp_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
+    fence_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
     queued_per_scheduler: Count | None = None
 
@@ -323,7 +325,7 @@ class Printed(Section, frozen=True):
     eighth_warps_max: Warps | None = None
 
 
-class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """One GPU, as its machine file describes it."""
 
     format: Literal[1]
@@ -382,12 +384,19 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def timing(self, kind: str) -> InstructionTiming:
         """Return the timing of an instruction class; a field it lacks is that of the class it is taken like."""
-        own = self.instructions.get(kind, InstructionTiming())
-        if kind not in _TAKEN_LIKE:
-            return own
-        other = self.timing(_TAKEN_LIKE[kind])
-        names = [name for name in own.__struct_fields__ if getattr(own, name) in (None, {})]
-        return msgspec.structs.replace(own, **{name: getattr(other, name) for name in names})
+        if kind not in self._timings:
+            own = self.instructions.get(kind, InstructionTiming())
+            if kind in _TAKEN_LIKE:
+                other = self.timing(_TAKEN_LIKE[kind])
+                names = [name for name in own.__struct_fields__ if getattr(own, name) in (None, {})]
+                own = msgspec.structs.replace(own, **{name: getattr(other, name) for name in names})
+            self._timings[kind] = own
+        return self._timings[kind]
+
+    @cached_property
+    def _timings(self) -> dict[str, InstructionTiming]:
+        """The timings that were asked for: models ask once per instruction of a program."""
+        return {}
 
     def latency_cycles(self, producer: str, consumer: str | None = None, *, model: str = "the model") -> float:
         """Return the register dependency latency in cycles, for this consumer where the file knows it."""

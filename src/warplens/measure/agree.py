@@ -15,9 +15,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.measure import journal
+from warplens.errors import WarplensError
 from warplens.measure.derive import numbers
-from warplens.measure.samples import Samples
+from warplens.measure.samples import Samples, load
 
 FIXED, MEMORY = 1.0, 3.0  # percent
 # The first pattern that fits a key decides what is promised; a key that none fits has no promise.
@@ -30,16 +30,11 @@ _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"memory\.sustained_bytes_per_second|contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
     (r"constant_cache\.\w+_cycles|instruction_cache\.\w+_cycles", MEMORY),
 )
-# Why numbers that should agree may not, by pattern: found on five H200s, see docs/laboratory.md.
+# Why numbers that should agree may not, by pattern: found on eight H200s, see docs/laboratory.md.
 WHY = {
-    r"operations\.hfma2_1\.peak.*": "the peak is reached only where warps are served unequally",
-    r"operations\.ldl\.peak.*": "in the fourth run it had 28 KiB of L1",
-    r"bandwidth\.l1_load_4\.one_sm.*": "noise of up to 4 % in the fourth run, whose time began before a barrier",
-    r"tensor\.group_\w+\.latency_cycles": "in the fourth run a block's time began before a barrier, which stays in it",
-    r"atomics\.global.*": "how SMs take turns at one word differs from GPU to GPU",
-    r"sm\.branch_not_taken_cycles": "a small difference of two times: 0.1 cycle in 40",
-    r"instructions\.load.*|contention\..*|bandwidth\.dram.*|random_access.*": "DRAM is not of one kind: on one of five "
-    "H200s it takes 704 cycles instead of 681 and moves 4.76 TB/s instead of 4.65",
+    r"atomics\.global.*": "how SMs take turns at few words differs from run to run",
+    r"instructions\.load.*|contention\..*|bandwidth\.dram.*|random_access.*": "DRAM is not of one kind: on three of "
+    "eight H200s it takes 704 cycles instead of 681 and moves 4.76 TB/s instead of 4.65",
 }
 
 
@@ -89,8 +84,15 @@ def _plain(samples: Samples) -> Iterator[tuple[str, float]]:
 
 
 def agree_files(first: Path, second: Path) -> list[Pair]:
-    """Compare two journals."""
-    return agree(Samples(journal.read(first)), Samples(journal.read(second)))
+    """Compare two journals of GPUs of one kind."""
+    samples = [load(path) for path in (first, second)]
+    names = [one.head["gpu"] for one in samples]
+    if names[0] != names[1]:
+        raise WarplensError(f"these are of two kinds of GPU: {first} of {names[0]}, {second} of {names[1]}")
+    pairs = agree(*samples)
+    if not pairs:
+        raise WarplensError(f"{first} and {second} have no number in common: was one of them measured with --only?")
+    return pairs
 
 
 def told(pairs: Iterable[Pair]) -> Iterator[str]:

@@ -5,15 +5,18 @@ A batch that fails is made again kernel by kernel, so that one bad kernel costs 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import FileError, WarplensError
+from warplens.files import write_whole
 from warplens.frontend import toolchain
 from warplens.measure.checks import checked, compiled, fingerprint
 from warplens.measure.source import Kernel
@@ -61,36 +64,46 @@ def build(kernels: Iterable[Kernel], arch: str, folder: Path | None = None, amon
 
 def _made(batch: list[Kernel], arch: str, folder: Path | None) -> Built:
     names = [kernel.name for kernel in batch]
+    kept = folder / f"{fingerprint(batch, batch[0].target(arch))}.cubin" if folder else None
+    if kept and kept.is_file():
+        with contextlib.suppress(OSError, ValueError):  # one that cannot be read is made again
+            tools = msgspec.json.decode(kept.with_suffix(".json").read_bytes(), type=list[str])
+            return Built(dict.fromkeys(names, kept.read_bytes()), {}, tools)
     try:
-        cubin, tools, unchecked = _one(batch, arch, folder)
-        return Built(dict.fromkeys(names, cubin), {}, tools, unchecked)
+        cubin, tools, unchecked = _one(batch, arch)
     except WarplensError as error:
         if len(batch) == 1:
             return Built({}, {names[0]: str(error)}, [])
+    else:
+        if kept and not unchecked:
+            _keep(kept, cubin, tools)
+        return Built(dict.fromkeys(names, cubin), {}, tools, unchecked)
     alone = [_made([kernel], arch, folder) for kernel in batch]
     built = Built({}, {}, [])
     for one in alone:
         built.cubins |= one.cubins
         built.errors |= one.errors
         built.tools = built.tools or one.tools
+        built.unchecked = built.unchecked or one.unchecked
     return built
 
 
-def _one(batch: list[Kernel], arch: str, folder: Path | None) -> tuple[bytes, list[str], str]:
+def _one(batch: list[Kernel], arch: str) -> tuple[bytes, list[str], str]:
     """Return a checked cubin, the tools that made it, and why it could not be checked."""
-    name = fingerprint(batch, batch[0].target(arch))
-    kept = folder / f"{name}.cubin" if folder else None
-    if kept and kept.is_file():
-        tools: list[str] = json.loads(kept.with_suffix(".json").read_text())
-        return kept.read_bytes(), tools, ""
     cubin, tools = compiled(batch, arch)
     try:
         toolchain.tool("nvdisasm")
     except WarplensError as error:
         return cubin, tools, str(error)
     checked(batch, cubin)
-    if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.with_suffix(".json").write_text(json.dumps(tools))
-        kept.write_bytes(cubin)
     return cubin, tools, ""
+
+
+def _keep(kept: Path, cubin: bytes, tools: list[str]) -> None:
+    """Write a cubin and its tools, each whole or not at all: an interrupted run must not leave half of one."""
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{kept.parent}: cannot make this folder: {error.strerror or error}") from None
+    write_whole(kept.with_suffix(".json"), json.dumps(tools))
+    write_whole(kept, cubin)

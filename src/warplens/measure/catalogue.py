@@ -22,7 +22,6 @@ def _operation(op: Operation, chains: int) -> Entry:
         plans.chain_sweep,
         "latency, throughput and needed warps (Tables 6.1 to 6.3)" + (f": {op.about}" if op.about else ""),
         {"register": op.register, "width": op.width, "strides": strides if chains == 1 else (1,)},
-        quick=chains == 1,
         weight=2.0 if op.width and chains == 1 else 0.5,
     )
 
@@ -71,15 +70,13 @@ def tensors() -> list[Entry]:
 
 def mixes() -> list[Entry]:
     """The dissertation's mixes: alpha adds per load, special function or shared-memory access (§4.1, §4.7)."""
-    operations = {op.name: op for op in OPERATIONS}
     made = []
-    for other, op in (("sfu", operations["mufu_rsq"]), ("shared", operations["lds"])):
+    for other, op in _mixed().items():
         for alpha in ALPHAS:
-            length = max(1, min(64, 256 // (alpha + 1)))
-            kernels = chain(op, 1, False, alpha, length), chain(op, 1, True, alpha, length)
             made.append(
-                Entry(f"mix.{other}.a{alpha}", kernels, plans.chain_sweep, "throughput against occupancy (Figure 4.5)",
-                      {"register": op.register, "width": op.width}, quick=alpha in _QUICK_ALPHAS, weight=0.7)
+                Entry(f"mix.{other}.a{alpha}", _pair(op, alpha), plans.chain_sweep,
+                      "throughput against occupancy (Figure 4.5)", {"register": op.register, "width": op.width},
+                      quick=alpha in _QUICK_ALPHAS, weight=0.7)
             )  # fmt: skip
     for alpha in ALPHAS:
         made.append(
@@ -90,33 +87,36 @@ def mixes() -> list[Entry]:
     return [*made, *_variants()]
 
 
+def _mixed() -> dict[str, Operation]:
+    """What adds are mixed with besides loads."""
+    operations = {op.name: op for op in OPERATIONS}
+    return {"sfu": operations["mufu_rsq"], "shared": operations["lds"]}
+
+
+def _pair(op: Operation, alpha: int, chains: int = 1) -> tuple[Kernel, Kernel]:
+    """The kernels of N and 2N links of a mix; the code of all chains together stays as long as that of one."""
+    length = max(1, min(64, 256 // (alpha + 1)) // chains)
+    return chain(op, chains, False, alpha, length), chain(op, chains, True, alpha, length)
+
+
 def _variants() -> list[Entry]:
-    """Some of the mixes with several chains per warp, and in smaller blocks."""
-    text = "as the mix without the suffix, with so many chains per warp (ilp), in blocks of so many threads (t)"
-    rsq = next(op for op in OPERATIONS if op.name == "mufu_rsq")
-    few = {"warps": (*range(4, 65, 8), 64)}
+    """The mixes at every fourth occupancy with several chains per warp, and in smaller blocks."""
     made = []
-    for alpha in (4, 32):
-        load, pair = (memory.stream(alpha),), (chain(rsq, 1, False, alpha, 32), chain(rsq, 1, True, alpha, 32))
-        for threads in (128, 256):
+    for alpha in ALPHAS:
+        for suffix, chains, threads in (("ilp2", 2, 0), ("ilp4", 4, 0), ("t128", 1, 128), ("t256", 1, 256)):
+            shape = {"warps": (*range(4, 65, 8), 64), **({"threads": threads} if threads else {})}
+            text = "as the mix without the suffix, " + (
+                f"in blocks of at most {threads} threads" if threads else f"{chains} chains per warp"
+            )
             made.append(
-                Entry(f"mix.load.a{alpha}.t{threads}", load, plans_memory.stream_sweep, text,
-                      {"where": "dram", "threads": threads, **few}, quick=False, weight=0.5)
+                Entry(f"mix.load.a{alpha}.{suffix}", (memory.stream(alpha, chains),), plans_memory.stream_sweep, text,
+                      {"where": "dram", **shape}, quick=False, weight=0.5)
             )  # fmt: skip
-            made.append(
-                Entry(f"mix.sfu.a{alpha}.t{threads}", pair, plans.chain_sweep, text,
-                      {"register": "f", "threads": threads, **few}, quick=False, weight=0.3)
-            )  # fmt: skip
-        for chains in (2, 4):
-            made.append(
-                Entry(f"mix.load.a{alpha}.ilp{chains}", (memory.stream(alpha, chains),), plans_memory.stream_sweep,
-                      text, {"where": "dram", **few}, quick=False, weight=0.5)
-            )  # fmt: skip
-            both = tuple(chain(rsq, chains, doubled, alpha, 32 // chains) for doubled in (False, True))
-            made.append(
-                Entry(f"mix.sfu.a{alpha}.ilp{chains}", both, plans.chain_sweep, text, {"register": "f", **few},
-                      quick=False, weight=0.3)
-            )  # fmt: skip
+            for other, op in _mixed().items():
+                made.append(
+                    Entry(f"mix.{other}.a{alpha}.{suffix}", _pair(op, alpha, chains), plans.chain_sweep, text,
+                          {"register": op.register, "width": op.width, **shape}, quick=False, weight=0.3)
+                )  # fmt: skip
     return made
 
 

@@ -15,9 +15,9 @@ from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines
 from warplens.machine.machine import Source
 from warplens.machine.writer import parsed, tree_of
-from warplens.measure import derive_access, derive_control, derive_instructions, derive_lemeire, derive_memory, journal
+from warplens.measure import derive_access, derive_control, derive_instructions, derive_lemeire, derive_memory
 from warplens.measure.numbers import Number
-from warplens.measure.samples import Samples
+from warplens.measure.samples import Samples, load
 from warplens.units import unit_of
 
 STEPS = (
@@ -25,11 +25,22 @@ STEPS = (
     *derive_lemeire.STEPS,
 )  # fmt: skip
 
+_GUIDE = Source(unit="", source="vendor", ref="CUDA C++ Programming Guide 13, Compute Capabilities, cc 7.5 and later")
+# What the driver does not say of a GPU that no file describes, and is so on all that the laboratory measures.
+_KNOWN = {
+    **dict.fromkeys(("sm.schedulers", "sm.issue_interval_cycles", "sm.issue_width"), _GUIDE),
+    **dict.fromkeys(("shared_memory.banks", "shared_memory.bank_bytes"), _GUIDE),
+}
+
 
 def numbers(samples: Samples) -> Iterator[Number]:
     """Yield every number that a journal gives."""
     for step in STEPS:
-        yield from step(samples)
+        try:
+            yield from step(samples)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            what, why = step.__name__.replace("_", " "), f"{type(error).__name__}: {error}"
+            raise WarplensError(f"{samples.name}: {what} cannot be derived from these samples ({why})") from None
 
 
 def derive(path: Path, base: Machine | None = None, also: Path | None = None) -> Machine:
@@ -37,13 +48,12 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
 
     `also`: the journal of another run on such a GPU; how far it is off stands in each number's `ref`.
     """
-    samples = Samples(journal.read(path))
+    samples = load(path)
     base = base or _shipped(samples.head["gpu"])
     tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head), {})
     if base is None:
-        sources = dict.fromkeys(
-            _leaves(tree), Source(unit="", source="measured", ref="driver", date=samples.head["date"])
-        )
+        asked = Source(unit="", source="measured", ref="driver", date=samples.head["date"])
+        sources = {key: _KNOWN.get(key, asked) for key in _leaves(tree)}
     made = list(numbers(samples))
     if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
         tree.pop("latency_distribution", None)
@@ -52,7 +62,7 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
     for key in stale:
         _drop(tree, key.split("."))
     sources = {key: source for key, source in sources.items() if key not in stale}
-    other = {n.key: n.value for n in numbers(Samples(journal.read(also)))} if also else {}
+    other = {n.key: n.value for n in numbers(load(also))} if also else {}
     for one in made:
         old = sources.get(one.key)
         if old is not None and old.source in ("vendor", "paper"):
@@ -113,8 +123,6 @@ def _bare(head: dict[str, Any]) -> dict[str, Any]:
     """Return what the driver says about a GPU that no file describes."""
     a, name = head["facts"]["attributes"], head["gpu"]
     short = "".join(c for c in name.lower().removeprefix("nvidia ").replace(" ", "-") if c.isalnum() or c in ".-")
-    if "sm_count" not in a:
-        raise WarplensError("the journal's head does not say what the driver says about the GPU")
     return {
         "format": 1, "id": short, "name": name, "architecture": f"sm_{a['major']}{a['minor']}",
         "compute_capability": f"{a['major']}.{a['minor']}",

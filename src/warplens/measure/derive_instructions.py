@@ -15,8 +15,8 @@ from warplens.measure.samples import Point, Reading, Samples, links_per_cycle, p
 
 _SCHEDULERS, _LANES = 4, 32
 _GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
-_ALIKE, _QUITE_ALIKE = 1.25, 1.06  # rate of the fastest warp over that of the slowest: for curves, for peaks
-_UNEVEN_BIAS = 0.04  # how much too high a rate may be where warps are served unequally
+_ALIKE = 1.3  # rate of the fastest warp over that of the slowest
+_UNEVEN_BIAS = 0.05  # how much too high a rate may be where warps are served unequally
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
 # of HFMA2, and of FFMA beside it, is that of the register ports.
 _LATENCY_OF = {
@@ -38,16 +38,9 @@ def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
     return samples.one(name, per_link, warps=1, stride=stride)
 
 
-def curve(samples: Samples, name: str, stride: int = 1, alike: float = _ALIKE) -> dict[int, Reading]:
-    """Return links per cycle of an SM by warps per SM; of older journals only where the warps were served alike.
-
-    There, warps that were served unequally did not end together, and those that were left at the end ran faster.
-    """
-    rates = samples.take(name, links_per_cycle, "warps", stride=stride)
-    if samples.newer:
-        return rates
-    uneven = samples.take(name, unevenness, "warps", stride=stride)
-    return {warps: rate for warps, rate in rates.items() if uneven[warps].median <= alike}
+def curve(samples: Samples, name: str, stride: int = 1) -> dict[int, Reading]:
+    """Return links per cycle of an SM by warps per SM."""
+    return samples.take(name, links_per_cycle, "warps", stride=stride)
 
 
 def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, str, Reading] | None:
@@ -55,13 +48,10 @@ def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, str, Readin
 
     Of 1, 2 and 4 chains per warp the best, for each the upper half of the occupancies together: with few warps the
     difference of 2N and N links may be too small, because what the loop itself takes may be hidden in one and not in
-    the other. Where warps are served unequally that is up to 4 % too high; if the same rate, within that, is seen with
+    the other. Where warps are served unequally that is up to 5 % too high; if the same rate, within that, is seen with
     warps that are served alike, these readings count instead, of all occupancies and chains.
     """
     entries = (name, f"{name}.ilp2", f"{name}.ilp4")
-    if not samples.newer:
-        old = [(e, str(n), r) for e in entries for n, r in curve(samples, e, stride, _QUITE_ALIKE).items()]
-        return max(old, key=lambda one: one[2].median, default=None)
     rates = {entry: curve(samples, entry, stride) for entry in entries}
     upper = {e: {n: r for n, r in found.items() if 2 * n > max(found)} for e, found in rates.items() if found}
     if not upper:
@@ -210,7 +200,7 @@ def tables(samples: Samples) -> Iterator[Number]:
 
 def matrices(samples: Samples) -> Iterator[Number]:
     """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
-    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"]) if samples.newer else None
+    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"])
     yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
     names = [(f"tensor.{m.name}", m.name, m.operations) for m in tensor.MATRICES]
     for entry, name, operations_each in names:

@@ -86,6 +86,8 @@ def dram_latency(samples: Samples) -> Iterator[Number]:
         return
     # a quarter of the most warps is too little load to matter; where the chains lie matters more
     light = Reading(tuple(reading.median for warps, reading in alone.items() if 4 * warps <= max(alone)))
+    if not light.all:  # the others were at another clock
+        return
     how = f"median over occupancies up to a quarter, less {ADDRESS_CYCLES} for the address; {light}"
     coalesced = light.median - ADDRESS_CYCLES
     yield Number("instructions.load.latency_cycles", float(round(coalesced)), "mix.load.a0", how)
@@ -127,6 +129,8 @@ def dram_bandwidth(samples: Samples) -> Iterator[Number]:
                 if p["repetition"] > 0 or len(samples.entries[entry]) == 1
             )
         )
+        if not reading.all:
+            continue
         _, _, mix, width = entry.split(".")
         key = f"bandwidth.dram_{ {'r1w0': 'read', 'r0w1': 'write'}.get(mix, mix) }_{width[1:]}.bytes_per_second"
         yield from number(key, reading, entry, "2N bytes less N, without the first repetition")

@@ -114,7 +114,7 @@ class Driver:
     def uuid(self, index: int) -> str:
         """Return a GPU's UUID in hexadecimal, without taking the GPU."""
         device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
-        if index >= self.count():
+        if not 0 <= index < self.count():
             raise WarplensError(f"there is no GPU {index}: the driver finds {self.count()}, counted from 0")
         self.call("cuDeviceGet", ctypes.byref(device), index)
         self.call("cuDeviceGetUuid", uuid, device)

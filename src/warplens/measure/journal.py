@@ -15,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +24,12 @@ from typing import IO, Any
 import msgspec
 
 from warplens.errors import FileError
+
+# What an event must have, and of which kind.
+_EVENTS: dict[str, dict[str, type]] = {
+    "begin": {"entry": str}, "sample": {"entry": str, "point": dict, "values": dict}, "error": {"entry": str},
+    "done": {"entry": str, "fingerprint": str},
+}  # fmt: skip
 
 
 class Journal:
@@ -34,7 +42,7 @@ class Journal:
             before = path.read_bytes() if path.is_file() else b""
             if not before.endswith(b"\n") and before:
                 before = before[: before.rfind(b"\n") + 1]
-                path.write_bytes(before)
+                os.truncate(path, len(before))  # in place: writing it anew could lose all of it on a full disk
             events = list(lines(before, str(path)))
             self.done = {e["entry"]: e["fingerprint"] for e in events if e["is"] == "done"}
             self.lost = {e["entry"]: e["lost"] for e in events if e["is"] == "error" and e.get("lost")}
@@ -43,9 +51,10 @@ class Journal:
             raise FileError(f"{path}: cannot write: {error.strerror or error}") from None
 
     def write(self, what: str, **values: Any) -> None:
-        """Append one line."""
+        """Append one line; a number that is none (nan) is a `ValueError`, for nothing could read the line again."""
+        line = json.dumps({"is": what, **values}, separators=(",", ":"), allow_nan=False) + "\n"
         try:
-            self._file.write(json.dumps({"is": what, **values}, separators=(",", ":")) + "\n")
+            self._file.write(line)
             self._file.flush()
         except OSError as error:
             raise FileError(
@@ -65,7 +74,7 @@ def read(path: Path) -> list[dict[str, Any]]:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     found = list(lines(data, str(path)))
     if not any(line["is"] == "head" for line in found):
@@ -81,10 +90,12 @@ def lines(data: bytes, name: str) -> Iterator[dict[str, Any]]:
             continue
         try:
             event = msgspec.json.decode(text)
-            if not isinstance(event, dict) or "is" not in event:
+            if not isinstance(event, dict) or not isinstance(event.get("is"), str):
+                raise ValueError
+            if not all(isinstance(event.get(k), kind) for k, kind in _EVENTS.get(event["is"], {}).items()):
                 raise ValueError
         except (ValueError, msgspec.DecodeError):
-            if number >= len(whole) - 1:
+            if number == len(whole):
                 continue
             raise FileError(f"{name}: line {number} is not an event of a journal") from None
         yield event

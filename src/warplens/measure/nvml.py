@@ -29,10 +29,6 @@ class State(Struct, frozen=True):
     throttled: tuple[str, ...] = ()
 
 
-class _Utilization(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
-
-
 class Watch:
     """What NVML sees of one GPU."""
 
@@ -87,13 +83,6 @@ class Watch:
         if not self.there or self._library.nvmlSystemGetDriverVersion(text, 96) != 0:
             return None
         return text.value.decode("ascii", "replace")
-
-    def busy_percent(self) -> int | None:
-        """Return how much of the last moments the GPU computed."""
-        found = _Utilization()
-        if not self.there or self._library.nvmlDeviceGetUtilizationRates(self._device, ctypes.byref(found)) != 0:
-            return None
-        return int(found.gpu)
 
     def other_processes(self, own: int) -> list[int] | None:
         """Return the process ids of others that compute on the GPU; None where NVML does not say."""

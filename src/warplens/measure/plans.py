@@ -25,16 +25,14 @@ _TIMED = ("rate", "mean_cycles_per_count", "slowest_over_fastest", "sms", "warps
           "off_clock", "redone")  # fmt: skip
 
 
-def occupancies(lab: Laboratory, effort: Effort) -> list[int]:
-    """Return warps per SM: one, and whole numbers per scheduler up to the most; in the quick form fewer."""
-    most = lab.facts.warps_per_sm_max // SCHEDULERS
-    each = [n for n in (1, 2, 3, 4, 6, 8, 12, 16) if n <= most] if effort.quick else range(1, most + 1)
-    return [1, *(SCHEDULERS * n for n in each)]
+def occupancies(lab: Laboratory) -> list[int]:
+    """Return warps per SM: one, and whole numbers per scheduler up to the most."""
+    return [1, *range(SCHEDULERS, lab.facts.warps_per_sm_max + 1, SCHEDULERS)]
 
 
-def chosen(entry: Entry, lab: Laboratory, effort: Effort) -> list[int]:
+def chosen(entry: Entry, lab: Laboratory) -> list[int]:
     """Return the occupancies that an entry names, or all."""
-    found: list[int] = entry.parameters.get("warps") or occupancies(lab, effort)
+    found: list[int] = entry.parameters.get("warps") or occupancies(lab)
     return found
 
 
@@ -62,7 +60,7 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
     register, shared = entry.parameters["register"], entry.parameters.get("width", 0)
     for stride in entry.parameters.get("strides", (1,)):
         lab.operands(register) if not shared else lab.zeros()
-        for warps in chosen(entry, lab, effort):
+        for warps in chosen(entry, lab):
             try:
                 threads = entry.parameters.get("threads", 0)
                 limit = entry.parameters.get("limit", True)

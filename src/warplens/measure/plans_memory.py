@@ -27,7 +27,7 @@ def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
     kernel = entry.kernels[0]
     where, width, chains = entry.parameters["where"], kernel.facts["width"], kernel.facts["chains"]
     lab.zeros()
-    for warps in chosen(entry, lab, effort):
+    for warps in chosen(entry, lab):
         try:
             threads = entry.parameters.get("threads", 0)
             place = lab.place(kernel.name, warps, limit=where != "l1", threads=threads)
@@ -73,7 +73,7 @@ def random_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
     width = kernel.facts["width"]
     sizes = [s for s in (MIB << k for k in range(0, 15, 3 if effort.quick else 1)) if s + GIB <= lab.data_bytes]
     most = lab.facts.warps_per_sm_max
-    points = [(size, most) for size in sizes] + [(GIB, w) for w in chosen(entry, lab, effort)]
+    points = [(size, most) for size in sizes] + [(GIB, w) for w in chosen(entry, lab)]
     for size, warps in points:
         entries = min(size // width, 1 << 30)
         try:

@@ -6,6 +6,7 @@ import datetime
 import fnmatch
 import os
 import platform
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ class Request(Struct, frozen=True):
     out: Path
     only: tuple[str, ...] = ()
     quick: bool = False
-    repetitions: int = 3
+    repetitions: int | None = None  # 3, in the quick form 2
     gpu: int = 0
     shared_gpu: bool = False
     cubins: Path | None = None
@@ -58,14 +59,18 @@ def chosen(only: tuple[str, ...], quick: bool) -> list[Entry]:
     all_of_them = entries()
     if not only:
         return [e for e in all_of_them if e.quick or not quick]
-    found = [e for e in all_of_them if any(fnmatch.fnmatch(e.name, f"{p}*") for p in only)]
-    if not found:
-        raise WarplensError(f"no measurement is called {', '.join(only)}; `warplens machine measure --list` shows them")
-    return found
+    unknown = [p for p in only if not any(fnmatch.fnmatch(e.name, f"{p}*") for e in all_of_them)]
+    if unknown:
+        raise WarplensError(
+            f"no measurement is called {', '.join(unknown)}; `warplens machine measure --list` shows them"
+        )
+    return [e for e in all_of_them if any(fnmatch.fnmatch(e.name, f"{p}*") for p in only)]
 
 
 def check_all(only: tuple[str, ...], arch: str, folder: Path | None) -> Built:
     """Compile and check the kernels of the chosen entries, without a GPU."""
+    if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
+        raise WarplensError(f"--arch takes an architecture such as sm_90, not {arch!r}")
     return _built(chosen(only, False), arch, folder)
 
 
@@ -80,13 +85,18 @@ def measure(request: Request) -> Outcome:
     wanted = chosen(request.only, request.quick)
     driver = Driver()
     gpu, facts, watch = _taken(driver, request)
-    request.out.mkdir(parents=True, exist_ok=True)
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{request.out}: cannot make this folder: {error.strerror or error}") from None
     journal = Journal(request.out / JOURNAL)
     outcome = Outcome(journal.path, errors={})
     built = _built(wanted, facts.arch, request.cubins)
     missing = [kernel.name for kernel in HELPERS if kernel.name not in built.cubins]
     if missing:
         raise WarplensError(built.errors.get(missing[0], f"{missing[0]} was not built"))
+    if built.unchecked:
+        print(f"the kernels' machine code is not checked: {built.unchecked}", file=sys.stderr)
     session = _Session(request, driver, gpu, facts, watch, built, journal, outcome)
     try:
         session.begin()
@@ -126,7 +136,7 @@ class _Session:
                  journal: Journal, outcome: Outcome) -> None:  # fmt: skip
         self.request, self.driver, self.gpu, self.facts, self.watch = request, driver, gpu, facts, watch
         self.built, self.journal, self.outcome = built, journal, outcome
-        self.effort = Effort(request.quick, 2 if request.quick else request.repetitions)
+        self.effort = Effort(request.quick, request.repetitions or (2 if request.quick else 3))
         self.lab = Laboratory(gpu, facts, watch, built.cubins)
 
     def begin(self) -> None:
@@ -215,7 +225,8 @@ class _Session:
 
     def end(self) -> None:
         """Write down how the GPU is at the end."""
-        self.journal.write("end", state=msgspec.to_builtins(self.lab.state()), errors=self.outcome.errors)
+        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.journal.write("end", time=time, state=msgspec.to_builtins(self.lab.state()), errors=self.outcome.errors)
 
     def close(self) -> None:
         """Give the GPU back."""

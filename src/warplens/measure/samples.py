@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from warplens.errors import WarplensError
+from warplens.files import convert
+from warplens.measure import journal
 
 Point = dict[str, Any]
+FORMAT = 2
 Take = Callable[[Point, dict[str, Any]], float]
 
 
@@ -35,20 +39,48 @@ class Reading(Struct, frozen=True):
         return f"median of {len(self.all)}, spread {100 * self.spread:.2g} %"
 
 
+class _Facts(Struct):
+    """What every derivation needs of the driver's facts."""
+
+    attributes: dict[str, int]
+    uuid: str = ""
+
+
+class _Head(Struct):
+    """What every derivation needs of a journal's head."""
+
+    format: int
+    gpu: str
+    date: str
+    reference_ghz: Annotated[float, Meta(gt=0)]
+    facts: _Facts
+
+
+def load(path: Path) -> Samples:
+    """Read a journal, plain or gzipped; a head that lacks what is needed is one line."""
+    samples = Samples(journal.read(path), str(path))
+    head = convert(samples.head, _Head, f"{path}: head")
+    if head.format != FORMAT:
+        raise WarplensError(f"{path}: format {head.format} of the journal is not known here, {FORMAT} is: measure anew")
+    if "sm_count" not in head.facts.attributes:
+        raise WarplensError(f"{path}: the journal's head does not say what the driver says about the GPU")
+    return samples
+
+
 class Samples:
     """What a journal holds, without what does not count.
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
-    samples at another clock; samples in which fewer or more warps were on an SM at once than were meant. A journal
-    without a format (not `newer`) was taken with the timer read long after the clock, so that its marks say nothing,
-    and with warps that left one by one.
+    those of another GPU than the last one; samples at another clock; samples in which fewer or more warps were on an
+    SM at once than were meant.
     """
 
-    def __init__(self, events: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, events: Iterable[dict[str, Any]], name: str = "the journal") -> None:
         """Sort the events of a journal. Its head is that of the run which measured something last."""
+        self.name = name
         self.head: dict[str, Any] = {}
         running: dict[str, Any] = {}
-        found: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+        found: dict[str, tuple[str, list[tuple[Point, dict[str, Any]]]]] = {}
         begun: dict[str, list[tuple[Point, dict[str, Any]]]] = defaultdict(list)
         for event in events:
             if event["is"] == "head":
@@ -59,11 +91,11 @@ class Samples:
             elif event["is"] == "sample":
                 begun[event["entry"]].append((event["point"], event["values"]))
             elif event["is"] == "done":
-                found[event["entry"]], self.head = begun[event["entry"]], running
+                found[event["entry"]], self.head = (_gpu(running), begun[event["entry"]]), running
         if not self.head:
-            raise WarplensError("the journal has no head")
-        self.newer = self.head.get("format", 1) > 1
-        self.entries = {name: [s for s in samples if counts(*s, self.newer)] for name, samples in found.items()}
+            raise WarplensError(f"{name} has no head")
+        own = _gpu(self.head)
+        self.entries = {k: [s for s in samples if counts(*s)] for k, (gpu, samples) in found.items() if gpu == own}
 
     def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
@@ -83,9 +115,15 @@ class Samples:
         return self.take(entry, take, **only).get(())
 
 
-def counts(point: Point, values: dict[str, Any], marked: bool = True) -> bool:
-    """Whether a sample may be used: at the reference clock where that is `marked`, with the warps that were meant."""
-    if marked and any(key.startswith("off_clock") for key in values):
+def _gpu(head: dict[str, Any]) -> str:
+    """Return which GPU a run was on: one folder may hold a run on another one before."""
+    facts = head.get("facts")
+    return str(facts.get("uuid", "")) if isinstance(facts, dict) else ""
+
+
+def counts(point: Point, values: dict[str, Any]) -> bool:
+    """Whether a sample may be used: at the reference clock, with the warps that were meant."""
+    if any(key.startswith("off_clock") for key in values):
         return False
     if any(key.startswith("rate") and not value for key, value in values.items()):
         return False  # no warp came to the end of a trip

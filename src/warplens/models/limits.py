@@ -31,12 +31,12 @@ def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[s
     """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
     schedulers = units.machine.sm.schedulers
     busy = {"issue": 0.0}
+    widths = [(float(pipe.interval), 1.0 if pipe.shared else schedulers) for pipe in units.pipes]
     for step, count in zip(steps, profile.counts["executed"], strict=True):
         busy["issue"] += count * step.holds / schedulers
         if step.pipe >= 0 and count and PIPES[step.pipe] in _NAMES:
-            name, pipe = _NAMES[PIPES[step.pipe]], units.pipes[step.pipe]
-            width = 1.0 if pipe.shared else schedulers
-            busy[name] = busy.get(name, 0.0) + count * step.passes * float(pipe.interval) / width
+            name, (interval, width) = _NAMES[PIPES[step.pipe]], widths[step.pipe]
+            busy[name] = busy.get(name, 0.0) + count * step.passes * interval / width
     beside = sum(count * step.beside for step, count in zip(steps, profile.counts["executed"], strict=True))
     if beside:
         busy["shared memory and l1"] = busy.get("shared memory and l1", 0.0) + beside

@@ -172,12 +172,12 @@ def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
     work = np.random.default_rng(0).choice([w for _, w in profile.sampled], count)
     work = work / work.mean()
     places = [(0.0, i) for i in range(min(count, sms * resident))]
-    per_sm = np.zeros(sms)
-    for each in work:
-        free, place = heapq.heappop(places)
+    per_sm = [0.0] * sms
+    for each in work.tolist():
+        free, place = places[0]
         per_sm[place % sms] += each
-        heapq.heappush(places, (free + each, place))
+        heapq.heapreplace(places, (free + each, place))
     tail = max(places)[0] - count / len(places)
     rounds = blocks / (sms * resident) + tail
-    uneven = 1 + (float(per_sm.max()) / (count / sms) - 1) * count / blocks
+    uneven = 1 + (max(per_sm) / (count / sms) - 1) * count / blocks
     return Schedule(rounds, uneven, rounds / alike.rounds)

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 
 from warplens.machine import Machine
 from warplens.report import terminal
 from warplens.study.tuning import TuningResult
+from warplens.sweep.expression import Value
 from warplens.sweep.measured import Measured
 from warplens.sweep.run import Outcome
 from warplens.sweep.tune import Candidate, Tuned
 from warplens.units import printable, seconds
 
+_MOST_BEST = 60  # lines: the rest is in the files
+
 
 def outcome(found: Outcome) -> list[RenderableType]:
     """Return the answer of `warplens sweep`."""
+    heads = ["kernel", "GPU", "fastest", "time", "limited by", "of", "slowest"]
+    rows = [
+        [
+            printable(b.kernel), b.gpu, _values(b.values), seconds(b.seconds), b.bound, f"{b.points:,}",
+            f"{b.slowest_seconds / b.seconds:.1f} x",
+        ]
+        for b in found.best[:_MOST_BEST]
+    ]  # fmt: skip
+    more = len(found.best) - len(rows)
+    best: list[RenderableType] = []
+    if rows:
+        best = [f"the fastest configurations by {found.best[0].model}", terminal.table(heads, rows, {3, 5, 6})]
+        best += [f"  and {more:,} more in the results"] if more else []
     earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
     failed = f"; {found.failed:,} failed, and say why" if found.failed else ""
-    return [f"{found.points:,} points{earlier}{failed}", *(f"  {printable(str(file))}" for file in found.files)]
+    return [*best, f"{found.points:,} points{earlier}{failed}", *(f"  {printable(str(file))}" for file in found.files)]
 
 
 def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:
@@ -28,6 +44,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
+    parts += [f"warning: {printable(text)}" for text in found.warnings]
     rows = []
     for c in [m.candidate for m in measured] or found.candidates[:top]:
         predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
@@ -41,8 +58,14 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     return [*parts, *(f"  {count} times: {printable(reason)}" for reason, count in list(found.illegal.items())[:3])]
 
 
+def _values(values: Mapping[str, Value]) -> str:
+    return printable(
+        " ".join(f"{name}={v:.6g}" if isinstance(v, float) else f"{name}={v}" for name, v in values.items())
+    )
+
+
 def _written(c: Candidate) -> str:
-    values = " ".join(f"{name}={value}" for name, value in c.values.items())
+    values = _values(c.values)
     grid, block = (" x ".join(str(n) for n in shape) for shape in (c.grid, c.block))
     return f"{values}  (grid {grid}, block {block})"
 

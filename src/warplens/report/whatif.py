@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -87,8 +87,10 @@ def _row(c: Change) -> list[str]:
     return [c.what, before, after, ratio]
 
 
-def gpus(kernel: str, found: Sequence[tuple[Machine, Prediction, Advised | None]]) -> list[RenderableType]:
-    """Render one kernel on several GPUs, the fastest marked."""
+def gpus(
+    kernel: str, found: Sequence[tuple[Machine, Prediction, Advised | None]], silent: Mapping[str, str]
+) -> list[RenderableType]:
+    """Render one kernel on several GPUs, the fastest marked; `silent`: by GPU, why our own model says nothing there."""
     best = min(float(p.seconds or 0.0) for _, p, _ in found)
     rows = []
     for machine, p, advised in found:
@@ -101,8 +103,14 @@ def gpus(kernel: str, found: Sequence[tuple[Machine, Prediction, Advised | None]
                 "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}",
             ]
         )  # fmt: skip
+    notes: list[RenderableType] = []
+    if len({p.model for _, p, _ in found}) > 1:
+        notes = ["", "The times are by different models: compare them with care, or choose one with --model."]
+        why = {m.name: silent[m.name] for m, _, _ in found if m.name in silent}
+        notes += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
     headers = ["GPU", "time", "", "of the best", "limited by", "warps per SM", "by", "best remedy"]
-    return [Text(f"{printable(kernel)} on {len(found)} GPUs", "bold"), "", table(headers, rows, right={1, 3, 5})]
+    title = Text(f"{printable(kernel)} on {len(found)} GPUs", "bold")
+    return [title, "", table(headers, rows, right={1, 3, 5}), *notes]
 
 
 def data(found: WhatIf | Difference) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def access(
     l2_cycles = on_the_way * units.sms * machine.chip.clock_hz
     return {
         # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
-        "passes": share * max(1.0, (wavefronts + _second_line(wavefronts, lines)) / interval),
+        "passes": share * max(1.0, (wavefronts + column.get("replays", 0.0) / requests) / interval),
         "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
         "l1_hit": 1 - share * (1 - l1_hit),
         "l2_hit": l2_hit,
@@ -96,14 +96,6 @@ def access(
         "l2_cycles": max(l2_cycles, l1_miss_cycles(profile, machine, [i])) / requests / beyond,
         "dram_cycles": dram_bytes * traffic.cycles_per_byte,
     }
-
-
-def _second_line(wavefronts: float, lines: float) -> float:
-    """Return what an access to several lines takes beyond the longest queue at a bank of tags, in cycles.
-
-    data/h200/scattered.json.gz: half a cycle, unless the banks of the data are what it waits for.
-    """
-    return 0.5 * min(1.0, max(0.0, lines - 1)) if wavefronts <= max(1.0, lines / 2) else 0.0
 
 
 def _queue(x: Instruction, longest: float) -> float:

@@ -38,6 +38,29 @@ def wake(scheduler: Any, when: float) -> None:
 
 
 @called
+def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> None:
+    """Put a warp that can go at the cycle `when` behind those of its block that can go sooner."""
+    warp = warps[w]
+    warp.queued = when
+    row = 0
+    while order[s, row] != w:
+        row += 1
+    last = row
+    first, end = warp.place * setup.warps, (warp.place + 1) * setup.warps
+    while last + 1 < scheduler.listed and order[s, last + 1] >= first and order[s, last + 1] < end:
+        last += 1
+    while last > row:
+        other = warps[order[s, last]].queued
+        if other < when or (other == when and order[s, last] < w):
+            break
+        last -= 1
+    while row < last:
+        order[s, row] = order[s, row + 1]
+        row += 1
+    order[s, row] = w
+
+
+@called
 def begin_blocks(
     now: float, setup: Any, sm: Any, steps: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any, warps: Any,
     slots: Any, schedulers: Any, order: Any, places: Any, blocks: Any, events: Any,
@@ -61,7 +84,8 @@ def begin_blocks(
         if place.block < blocks.shape[0]:
             blocks[place.block, 0] = now
             blocks[place.block, 2] = number
-        tell(events, sm, now, at.STARTED, number * per_block, -1, place.block)
+        if setup.telling > 0:
+            tell(events, sm, now, at.STARTED, number * per_block, at.NOTHING, place.block)
         for k in range(per_block):
             lane = number * per_block + k
             stream = k % setup.streams
@@ -86,6 +110,7 @@ def begin_blocks(
             warp.stored = 0.0
             warp.since = now + float(int(setup.stagger * draw(sm)))
             warp.ready = warp.since
+            warp.queued = now
             first = steps[warp.pc]
             if setup.streams > 1 and first.sources_end > first.sources:
                 warp.ready = at.FOREVER
@@ -129,7 +154,8 @@ def end_warp(
     if place.block < blocks.shape[0]:
         blocks[place.block, 1] = place.ended
     sm.ended += 1
-    tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, -1, place.block)
+    if setup.telling > 0:
+        tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, at.NOTHING, place.block)
     coming = sm.begun
     for other in range(places.shape[0]):
         if places[other].start < at.FOREVER:
@@ -146,7 +172,8 @@ def end_warp(
 
 @called
 def open_barrier(
-    number: int, w: int, leave: float, setup: Any, sm: Any, warps: Any, schedulers: Any, stalls: Any, events: Any
+    number: int, w: int, leave: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, stalls: Any,
+    events: Any,
 ) -> None:  # fmt: skip
     """Let all warps of a block leave its barrier."""
     for v in range(number * setup.warps, (number + 1) * setup.warps):
@@ -160,8 +187,11 @@ def open_barrier(
             stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
             warp.since = leave
         warp.ready = warp.since
-        tell(events, sm, warp.ready, at.LEFT, v, warp.pc, -1)
+        if setup.telling > 0:
+            tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
         s = v % setup.schedulers
+        if setup.by_block > 0:
+            queue(v, s, warp.ready, setup, schedulers[s], warps, order)
         wake(schedulers[s], warp.ready)
 
 

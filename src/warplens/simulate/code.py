@@ -47,6 +47,7 @@ class Step(Struct, frozen=True, kw_only=True):
     l2_hit: float = 0.0
     branch: float = 0.0  # cycles until the instruction behind a branch is there
     beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
+    yields: bool = True  # its warp lets the others go first
     pairs: bool = False  # may issue together with the one before
     waits: tuple[tuple[int, float], ...] = ()
     values: tuple[int, ...] = ()  # slots that its result releases
@@ -153,8 +154,8 @@ class WayArrays(Struct, frozen=True):
     warp_paths: Ints
 
 
-_SAME = ("pipe", "kind", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes", "dram_bytes",
-         "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch")  # fmt: skip
+_SAME = ("pipe", "kind", "yields", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
+         "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch")  # fmt: skip
 
 
 def lay_steps(steps: Sequence[Step]) -> StepArrays:

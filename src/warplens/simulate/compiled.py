@@ -19,8 +19,18 @@ _ALWAYS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nr
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Put a function into each that calls it: what runs in every cycle; a call costs as much as its work."""
+    """Put a function into each that calls it, before types are known: a few statements, or calls of others."""
     return function if _jit is None else _jit(inline="always", **_ALWAYS)(function)
+
+
+def folded(function: Callable[..., Any]) -> Any:
+    """Compile a function by itself, then put it into its caller: what runs in every cycle, where a call costs as much.
+
+    It runs faster than what is inlined before. Not within one another: each level is optimised again.
+    """
+    return (
+        function if _jit is None else _jit(cache=True, no_cpython_wrapper=True, forceinline=True, **_ALWAYS)(function)
+    )
 
 
 def called(function: Callable[..., Any]) -> Any:

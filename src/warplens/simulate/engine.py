@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from warplens.simulate import layout as at
-from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
-from warplens.simulate.compiled import entry, inlined
+from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue, tell, wake_streams
+from warplens.simulate.compiled import entry, folded, inlined
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
 from warplens.simulate.ports import arbitrate, book, settle_ports
@@ -29,10 +29,10 @@ def next_cycle(setup: Any, sm: Any, schedulers: Any) -> float:
     return now
 
 
-@inlined
+@folded
 def has_room(
-    w: int, s: int, now: float, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
-    warps: Any, stalls: Any,
+    w: int, s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
+    asked: Any, warps: Any, order: Any, stalls: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -53,16 +53,19 @@ def has_room(
             stalls[warp.pc, why] += until - now
             warp.ready = until
             warp.since = until
+            if setup.by_block > 0:
+                queue(w, s, until, setup, scheduler, warps, order)
             if until < scheduler.soonest:
                 scheduler.soonest = until
     return free
 
 
-@inlined
+@folded
 def pick(s: int, now: float, turn: int, scheduler: Any, steps: Any, warps: Any, order: Any) -> int:
     """Return the row of the first ready warp of a scheduler's list from `turn` on, or -1.
 
-    If possible it is one that needs no register port which is taken. `soonest` is when others will be ready.
+    Where a register port is taken it is one that goes to a queue, if there is any: others would be held. `soonest` is
+    when those that are not ready will be.
     """
     found = -1
     for k in range(scheduler.listed):
@@ -71,8 +74,7 @@ def pick(s: int, now: float, turn: int, scheduler: Any, steps: Any, warps: Any, 
             row -= scheduler.listed
         warp = warps[order[s, row]]
         if warp.ready <= now:
-            step = steps[warp.pc]
-            free = scheduler.taken == 0 or step.kind != at.FIXED or step.ports & scheduler.taken == 0
+            free = scheduler.taken == 0 or steps[warp.pc].kind != at.FIXED
             if free or found < 0:
                 found = row
             if free:
@@ -104,14 +106,14 @@ def choose(
             w = order[s, row]
             scheduler.turn = row + 1
         again = False
-        if has_room(w, s, now, scheduler, steps, pipes, pipe_free, taken, asked, warps, stalls):
+        if has_room(w, s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls):
             chosen = w
     if chosen >= 0:
         scheduler.last = chosen
     return chosen
 
 
-@inlined
+@folded
 def serve(
     w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
     curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any, events: Any,
@@ -129,18 +131,18 @@ def serve(
         pipe_free[own, pipe.unit] = start + pipe.interval * step.passes
         if pipe.shared > 0:
             start += pipe.interval * (step.passes - 1.0)  # the last pass counts
-        if events.shape[0] > 0:
+        if setup.telling > 0:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
-        if events.shape[0] > 0:
+        if setup.telling > 0:
             tell(events, sm, start, at.SENT, w, warp.pc, int(step.l2_bytes))
         done = access(step, start, setup, sm, curves, loads, spread, outstanding)
         if step.kind == at.STORE and start + setup.drain > warp.stored:
             warp.stored = start + setup.drain
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(int(done + 0.5))
-        if events.shape[0] > 0:
+        if setup.telling > 0:
             tell(events, sm, done, at.SERVED, w, warp.pc, int(done - now))
         if setup.banks > 0 and step.ports != 0:
             book(s, int(now), start, done, step.ports, step.pipe == setup.late, ring)
@@ -157,7 +159,7 @@ def serve(
     return start
 
 
-@inlined
+@folded
 def advance(warp: Any, now: float, setup: Any, segments: Any, runs: Any) -> bool:
     """Move a warp to its next instruction: behind this one, or elsewhere; whether its way is at its end."""
     finished = False
@@ -181,13 +183,20 @@ def advance(warp: Any, now: float, setup: Any, segments: Any, runs: Any) -> bool
     return finished
 
 
-@inlined
+@folded
 def wait_for(
-    w: int, now: float, first: float, awake: float, why: int, setup: Any, sm: Any, steps: Any, sources: Any, slots: Any,
-    pipes: Any, pipe_free: Any, warp: Any, stalls: Any, events: Any, s: int,
+    w: int, s: int, now: float, before: Any, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, slots: Any,
+    pipes: Any, pipe_free: Any, warps: Any, order: Any, stalls: Any, events: Any,
 ) -> bool:  # fmt: skip
-    """Find when a warp may issue its next instruction; whether that is now, as the second of a pair."""
+    """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
+
+    It goes behind the others that wait unless it is held by a fixed stall alone that does not yield, as by a branch.
+    """
+    warp = warps[w]
     step = steps[warp.pc]
+    first = now + before.stall
+    awake = warp.ready
+    why = warp.why
     if first > now + 1.0:
         stalls[warp.pc, at.WAIT] += first - now - 1.0
     if awake > first:
@@ -204,8 +213,10 @@ def wait_for(
             why = slot.reason
     if when < at.FOREVER:
         stalls[warp.pc, why] += when - awake
-        if events.shape[0] > 0 and when > now + 1.0:
+        if setup.telling > 0 and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
+    if setup.by_block > 0 and (before.yields > 0 or before.kind != at.FIXED or when > awake):
+        queue(w, s, when, setup, scheduler, warps, order)
     warp.ready = when
     warp.since = when
     again = False
@@ -221,14 +232,126 @@ def wait_for(
     return again
 
 
+@inlined
+def follow(pc: int, now: float, finished: bool, setup: Any, sm: Any, step: Any, warp: Any, code_lines: Any) -> None:
+    """Note when a warp has the instruction behind this one, and for what it waits: stall count, branch, its line."""
+    warp.ready = now + step.stall
+    warp.why = at.WAIT
+    jump = step.branch
+    if warp.pc != pc + 1 and not finished and setup.branch_taken > jump:
+        jump = setup.branch_taken
+    if now + jump > warp.ready:
+        warp.ready = now + jump
+        warp.why = at.RESOLVING
+    if setup.first_lines > 0 and not finished and warp.pc >> 3 != pc >> 3:
+        there = fetch(warp.pc >> 3, now, setup, sm, code_lines)
+        if there > warp.ready:
+            warp.ready = there
+            warp.why = at.NO_INST
+
+
+@inlined
+def meet(
+    w: int, s: int, pc: int, now: float, start: float, finished: bool, setup: Any, sm: Any, step: Any, warps: Any,
+    schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
+) -> None:  # fmt: skip
+    """Let a warp come to a barrier or to its end, and those go on that waited for it."""
+    warp = warps[w]
+    place = places[warp.place]
+    if step.kind == at.BARRIER:
+        place.arrived += 1
+        warp.state = at.WAITING
+        if setup.telling > 0:
+            tell(events, sm, now, at.REACHED, w, pc, place.arrived)
+    if finished:
+        end = warp.ready
+        if setup.streams > 1:  # the paper: with its result, or with its issue where none is waited for
+            end = now + step.read
+        elif warp.stored > end:
+            stalls[pc, at.DRAIN] += warp.stored - end
+            end = warp.stored
+        end_warp(w, s, end, setup, sm, warps, schedulers, order, places, blocks, events)
+    # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
+    if place.arrived > 0 and place.arrived >= (setup.warps if setup.strict > 0 else place.live):
+        place.arrived = 0
+        leave = now + setup.barrier_wait
+        if step.kind == at.BARRIER:
+            leave += start - now
+            if now + step.stall > leave:
+                leave = now + step.stall
+        open_barrier(warp.place, w, leave, setup, sm, warps, schedulers, order, stalls, events)
+        if step.kind == at.BARRIER and leave > warp.ready:
+            warp.ready = leave
+            warp.why = at.AT_BARRIER
+
+
+@inlined
+def issue(
+    w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
+    segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
+    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any,
+    stalls: Any, blocks: Any, events: Any,
+) -> bool:  # fmt: skip
+    """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
+    warp = warps[w]
+    pc = warp.pc
+    step = steps[pc]
+    sm.issued += 1
+    stalls[pc, at.SELECTED] += 1.0
+    if now > warp.since:
+        stalls[pc, at.NOT_SELECTED] += now - warp.since
+    if setup.telling > 0:
+        tell(events, sm, now, at.ISSUED, w, pc, s)
+    if now + step.holds > scheduler.free:
+        scheduler.free = now + step.holds
+    start = serve(
+        w, s, now, setup, sm, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring, slots,
+        warp, results, events,
+    )  # fmt: skip
+    finished = advance(warp, now, setup, segments, runs)
+    follow(pc, now, finished, setup, sm, step, warp, code_lines)
+    if finished or step.kind == at.BARRIER:
+        meet(w, s, pc, now, start, finished, setup, sm, step, warps, schedulers, order, places, blocks, stalls, events)
+    again = False
+    if not finished:
+        again = wait_for(
+            w, s, now, step, setup, sm, scheduler, steps, sources, slots, pipes, pipe_free, warps, order, stalls,
+            events,
+        )  # fmt: skip
+    return again
+
+
+@inlined
+def select(
+    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
+    warps: Any, order: Any, ring: Any, stalls: Any,
+) -> int:  # fmt: skip
+    """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again."""
+    if setup.banks > 0:
+        settle_ports(s, int(now), scheduler, ring)
+    w = choose(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls)
+    if w < 0:
+        scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
+    if setup.banks > 0:
+        uses = 0
+        if w >= 0 and steps[warps[w].pc].kind == at.FIXED:
+            uses = steps[warps[w].pc].ports
+        if arbitrate(s, int(now), uses, scheduler, ring, pipe_free, setup.late):
+            stalls[warps[w].pc, at.DISPATCH] += 1.0
+            warps[w].since += 1.0
+            scheduler.next = now + 1.0
+            w = -1
+    return w
+
+
 @entry
 def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any,
     setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
-    order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any,
-    outstanding: Any, counts: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
+    order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any, stalls: Any,
+    blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
-    """Run all blocks through one SM, or up to the time limit; fill counts, stalls, blocks, marks, events and the SM."""
+    """Run all blocks through one SM, or up to the time limit; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
     while sm.ended < setup.blocks:
         now = next_cycle(setup, sm, schedulers)
@@ -251,85 +374,16 @@ def simulate(
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
-            if setup.banks > 0:
-                settle_ports(s, int(now), scheduler, ring)
-            w = choose(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls)
-            if setup.banks > 0:
-                uses = 0
-                if w >= 0 and steps[warps[w].pc].kind == at.FIXED:
-                    uses = steps[warps[w].pc].ports
-                if arbitrate(s, int(now), uses, scheduler, ring, pipe_free, setup.late):
-                    stalls[warps[w].pc, at.DISPATCH] += 1.0
-                    warps[w].since += 1.0
-                    scheduler.next = now + 1.0
-                    continue
+            w = select(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls)
             if w < 0:
-                scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
                 continue
-            warp = warps[w]
             again = True
             while again:  # twice where two instructions issue together
-                again = False
-                pc = warp.pc
-                step = steps[pc]
-                sm.issued += 1
-                counts[pc] += 1
-                stalls[pc, at.SELECTED] += 1.0
-                if now > warp.since:
-                    stalls[pc, at.NOT_SELECTED] += now - warp.since
-                if events.shape[0] > 0:
-                    tell(events, sm, now, at.ISSUED, w, pc, s)
-                if now + step.holds > scheduler.free:
-                    scheduler.free = now + step.holds
-                start = serve(
-                    w, s, now, setup, sm, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding,
-                    ring, slots, warp, results, events,
+                again = issue(
+                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, segments, runs, curves, loads,
+                    spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, places, ring,
+                    outstanding, stalls, blocks, events,
                 )  # fmt: skip
-                finished = advance(warp, now, setup, segments, runs)
-                first = now + step.stall
-                awake = first
-                why = at.WAIT
-                jump = step.branch
-                if warp.pc != pc + 1 and not finished and setup.branch_taken > jump:
-                    jump = setup.branch_taken
-                if now + jump > awake:
-                    awake = now + jump
-                    why = at.RESOLVING
-                if setup.first_lines > 0 and not finished and warp.pc >> 3 != pc >> 3:
-                    there = fetch(warp.pc >> 3, now, setup, sm, code_lines)
-                    if there > awake:
-                        awake = there
-                        why = at.NO_INST
-                place = places[warp.place]
-                if step.kind == at.BARRIER:
-                    place.arrived += 1
-                    warp.state = at.WAITING
-                    if events.shape[0] > 0:
-                        tell(events, sm, now, at.REACHED, w, pc, place.arrived)
-                if finished:
-                    if setup.streams > 1:  # the paper: with its result, or with its issue where none is waited for
-                        awake = now + step.read
-                    elif warp.stored > awake:
-                        stalls[pc, at.DRAIN] += warp.stored - awake
-                        awake = warp.stored
-                    end_warp(w, s, awake, setup, sm, warps, schedulers, order, places, blocks, events)
-                # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
-                if place.arrived > 0 and place.arrived >= (setup.warps if setup.strict > 0 else place.live):
-                    place.arrived = 0
-                    leave = now + setup.barrier_wait
-                    if step.kind == at.BARRIER:
-                        leave += start - now
-                        if first > leave:
-                            leave = first
-                    open_barrier(warps[w].place, w, leave, setup, sm, warps, schedulers, stalls, events)
-                    if step.kind == at.BARRIER and leave > awake:
-                        awake = leave
-                        why = at.AT_BARRIER
-                if not finished:
-                    again = wait_for(
-                        w, now, first, awake, why, setup, sm, steps, sources, slots, pipes, pipe_free, warp, stalls,
-                        events, s,
-                    )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)
             scheduler.next = scheduler.free if scheduler.listed > 0 else at.FOREVER

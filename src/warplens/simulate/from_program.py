@@ -66,6 +66,14 @@ def from_program(
     )  # fmt: skip
 
 
+def _held(x: Instruction, machine: Machine) -> float:
+    """Return the cycles for which a warp stays at an instruction that waits for its threads, or for its stores."""
+    if x.opcode == "BSYNC":
+        return machine.sm.reconverge_cycles or 0.0
+    fence = x.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(x.modifiers)
+    return (machine.sm.fence_cycles or 0.0) if fence else 0.0
+
+
 def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Unit],
           profile: Profile | None, i: int, traffic: Traffic) -> Step:  # fmt: skip
     machine, unit, control = units.machine, served[x.kind], x.control
@@ -106,10 +114,11 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         reason=reason,
         holds=holds,
         stall=float(max(1, control.stall)),
+        yields=control.yields,
         latency=latency,
         read=unit.read,
         passes=passes,
-        branch=(machine.sm.reconverge_cycles or 0.0) if x.opcode == "BSYNC" else 0.0,
+        branch=_held(x, machine),
         waits=tuple((slot, 0.0) for slot in waits),
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),

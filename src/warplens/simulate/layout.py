@@ -29,6 +29,7 @@ ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY = range(9)
 EVENT_COLUMNS = 5
 
 FOREVER = 1e300
+NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
 RING = 8192  # cycles ahead for which the use of a register port is kept
@@ -44,12 +45,12 @@ def _record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
-# of banks 0 and 1, writes). `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
-# until its result is there; `read`: until its sources have been read (streams: when a warp that ends with it is
-# done); `passes` through its pipe; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a
-# hit; `branch`: cycles until the instruction behind a branch is there.
+# of banks 0 and 1, writes). `yields`: its warp lets the others go first. `holds`: cycles of the issue port; `stall`:
+# until its warp may issue again; `latency`: until its result is there; `read`: until its sources have been read
+# (streams: when a warp that ends with it is done); `passes` through its pipe; bytes asked of L2 and DRAM, and the
+# cycles of the SM's part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there.
 STEP = _record(
-    "pipe kind sources sources_end results results_end pairs reason ports",
+    "pipe kind sources sources_end results results_end pairs reason ports yields",
     "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch",
 )
 SOURCE = _record("slot", "delta")
@@ -63,15 +64,16 @@ SLOT = _record("reason", "value")
 
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
+# `telling`: whether events are kept.
 SETUP = _record(
-    "schedulers direction in_turn greedy resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines",
+    "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
+    "first_lines second_lines telling",
     "time_limit mark_every window stagger replace launch_every barrier_wait branch_taken drain l1_latency l2_latency "
     "average second_interval memory_interval",
 )
 CURVE = _record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
 CODE_LINE = _record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
-WARP = _record("end segment turn run pc state place second slots turns", "ready since stored ended")
+WARP = _record("end segment turn run state second slots turns why pc place", "ready queued since stored ended")
 SCHEDULER = _record("listed last turn carry port_cycle taken", "free next soonest")
 PLACE = _record("block live arrived", "start ended leave")
 SM = _record(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from warplens.simulate import layout as at
-from warplens.simulate.compiled import called, inlined
+from warplens.simulate.compiled import called, folded, inlined
 
 
 @inlined
@@ -23,7 +23,7 @@ def served(waiting: int, used: int) -> int:
     return left
 
 
-@inlined
+@folded
 def settle_ports(s: int, cycle: int, scheduler: Any, ring: Any) -> None:
     """Find the ports that are taken in a cycle: where something has given way before."""
     scheduler.taken = 0
@@ -40,7 +40,7 @@ def settle_ports(s: int, cycle: int, scheduler: Any, ring: Any) -> None:
                 scheduler.taken |= 1 << port
 
 
-@inlined
+@folded
 def arbitrate(s: int, cycle: int, uses: int, scheduler: Any, ring: Any, pipe_free: Any, late: int) -> bool:
     """Serve the ports for one cycle in which an instruction wants to use some; whether it must hold the issue stage."""
     scheduler.port_cycle = cycle

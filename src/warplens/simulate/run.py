@@ -25,7 +25,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "greedy-youngest"
+    policy: str = "greedy-blocks"
     seed: int = 1
     full: bool = False
     events: int = 0
@@ -61,7 +61,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     setup = _setup(code, units, options, laid, resident, blocks)
     setup.time_limit, setup.window, setup.stagger, setup.mark_every = limit, window, stagger, mark_every
     steps = len(code.steps)
-    counts, stalls = np.zeros(steps, np.int64), np.zeros((steps, len(at.REASONS)))
+    stalls = np.zeros((steps, len(at.REASONS)))
     kept = np.zeros((min(blocks, 100_000), 3))
     marks = np.zeros(MARKS if mark_every < INFINITE else 0, np.int64)
     events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
@@ -74,10 +74,9 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     call: Any = engine if options.compiled else plain_engine()
     call(
         laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs, ways.warp_paths,
-        setup, units.curves, units.loads, units.spread, lines, *state, counts, stalls, kept, marks,
-        events, sm,
+        setup, units.curves, units.loads, units.spread, lines, *state, stalls, kept, marks, events, sm,
     )  # fmt: skip
-    done = sm[0]
+    done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
     if done.status == at.DEADLOCK:
         raise _deadlock(code, counts, int(done.ended), blocks)
     end = float(kept[:, 1].max()) if done.status == at.FINISHED and len(kept) else float(limit)
@@ -92,11 +91,11 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
     """Return how to run: the machine's numbers, and those of this code."""
     setups, sm = units.setup.copy(), units.machine.sm
     setup = setups[0]
-    setup.direction, setup.in_turn, setup.greedy = policy(options.policy)
+    setup.direction, setup.in_turn, setup.greedy, setup.by_block = policy(options.policy)
     setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
     setup.resident, setup.blocks, setup.streams = resident, blocks, code.streams
     setup.warps = code.warps_per_block * code.streams
-    setup.strict, setup.width = options.strict_barriers, int(sm.issue_width)
+    setup.strict, setup.width, setup.telling = options.strict_barriers, int(sm.issue_width), options.events > 0
     setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
     if code.controlled:
         setup.barrier_wait = 0.0

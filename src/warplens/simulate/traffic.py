@@ -33,7 +33,8 @@ def l1_miss_cycles(profile: Profile, machine: Machine, which: Sequence[int]) -> 
 def l2_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> tuple[float, float]:
     """Return the time that L2 takes for the packets of the whole grid, on the way there and on the way back."""
     each = [packet_seconds(x, i, profile, machine) for i, x in enumerate(code)]
-    return sum(there for there, _ in each), sum(back for _, back in each)
+    fetched = sum(_fetching_seconds(i, profile, machine, each[i][0]) for i, x in enumerate(code) if x.kind == "store")
+    return sum(there for there, _ in each) + fetched, sum(back for _, back in each)
 
 
 def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[float, float]:
@@ -53,6 +54,20 @@ def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -
     return lines * (packets.store_seconds or 0.0) + by_sectors, 0.0
 
 
+def _fetching_seconds(i: int, profile: Profile, machine: Machine, packets: float) -> float:
+    """Return what stores to parts of sectors take of L2 beyond their packets: what is not there has to be fetched.
+
+    Where all of these sectors are missing, L2 takes them at the rate of parts of sectors that lie alone; where they
+    fill up by and by, only the first store to each misses (data/h200/neighbours.json). No SM waits for it.
+    """
+    rate, sectors = machine.scattered.dram_partial_store_bytes_per_second, profile.counts["l2_sectors"][i]
+    stored = sum(t.l2_written_bytes for t in profile.traffic)
+    if not rate or not stored or not sectors:
+        return 0.0
+    missing = min(1.0, sum(t.written_alone * t.dram_written_bytes for t in profile.traffic) / stored)
+    return missing * _partial(i, profile) * max(0.0, sectors * SECTOR_BYTES / rate - packets)
+
+
 def read_together(profile: Profile) -> float:
     """Return the share of what is asked of L2 to read that the next block in x, on the SM beside, asks for too.
 
@@ -63,8 +78,8 @@ def read_together(profile: Profile) -> float:
 
 
 def _partial(i: int, profile: Profile) -> float:
-    """Return the share of the sectors of a store that it fills in part: all where they are half full or less."""
-    filled = profile.counts["useful_bytes"][i] / max(1.0, profile.counts["sectors"][i]) / SECTOR_BYTES
+    """Return the share of the sectors of a store that reach L2 filled in part: all where they are half full or less."""
+    filled = profile.counts["useful_bytes"][i] / max(1.0, profile.counts["l2_sectors"][i]) / SECTOR_BYTES
     return min(1.0, max(0.0, 2 * (1 - filled)))
 
 

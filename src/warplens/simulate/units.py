@@ -12,13 +12,15 @@ from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Floats
 
-# Which warp goes first, whether they take turns, and whether the last one goes again before all others.
+# Which warp goes first, whether they take turns, whether the last one goes again before all others, and whether those
+# of a block are served in the order in which they came to wait.
 POLICIES = {
-    "greedy-oldest": (at.OLDEST, 0, 1),
-    "greedy-youngest": (at.YOUNGEST, 0, 1),
-    "oldest": (at.OLDEST, 0, 0),
-    "youngest": (at.YOUNGEST, 0, 0),
-    "round-robin": (at.OLDEST, 1, 0),
+    "greedy-blocks": (at.OLDEST, 0, 1, 1),
+    "greedy-oldest": (at.OLDEST, 0, 1, 0),
+    "greedy-youngest": (at.YOUNGEST, 0, 1, 0),
+    "oldest": (at.OLDEST, 0, 0, 0),
+    "youngest": (at.YOUNGEST, 0, 0, 0),
+    "round-robin": (at.OLDEST, 1, 0, 0),
 }
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
 # In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
@@ -231,7 +233,7 @@ def _known(value: float | None, name: str, notes: list[str]) -> float:
     return value or 0.0
 
 
-def policy(name: str) -> tuple[int, int, int]:
+def policy(name: str) -> tuple[int, int, int, int]:
     """Return the engine's numbers for a policy's name."""
     if name not in POLICIES:
         raise WarplensError(f"unknown policy {name!r}; one of: {', '.join(POLICIES)}")

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.machine import Machine, load_machine
-from warplens.measure import journal
+from warplens.measure.derive import derive
 from warplens.measure.derive_instructions import best, curve, needed_warps
-from warplens.measure.samples import Reading, Samples
+from warplens.measure.samples import Reading, Samples, load
 
 JOURNALS = {"h200": "h200/measured.jsonl.gz"}
 
@@ -58,17 +58,19 @@ class Laboratory(Struct, frozen=True):
 
 @cache
 def laboratory(gpu: str) -> Laboratory:
-    """Return the laboratory of a GPU whose journal ships."""
+    """Return the laboratory of a GPU whose journal ships, or of a journal of one's own."""
+    if gpu.endswith((".jsonl", ".jsonl.gz")):
+        return Laboratory(derive(Path(gpu)), load(Path(gpu)))
     machine = load_machine(gpu)
     if machine.id not in JOURNALS:
         raise WarplensError(
             f"no journal of {machine.name} ships with warplens; there are some of: {', '.join(JOURNALS)}; "
-            "`warplens machine measure` makes one"
+            "`warplens machine measure` makes one, to be named here"
         )
     package, name = Path(__file__).parents[1], JOURNALS[machine.id]
     for folder in (package / "data", package.parents[1] / "data"):
         if (folder / name).is_file():
-            return Laboratory(machine, Samples(journal.read(folder / name)))
+            return Laboratory(machine, load(folder / name))
     raise WarplensError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")
 
 

@@ -31,16 +31,20 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplens"
 
 
-def key_of(*parts: Any) -> str:
-    """Return the key of a value that is made from these parts by this version of our code."""
-    return hashlib.sha256(msgspec.json.encode([__version__, code_digest(), *parts], order="sorted")).hexdigest()
+def key_of(kind: str, *parts: Any) -> str:
+    """Return the key of a value of a kind that is made from these parts by this version of our code."""
+    said = [__version__, code_digest(_LAYERS.get(kind, _ALL)), kind, *parts]
+    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+
+
+_ALL = ("machine", "kernel", "frontend", "emulate")
+_LAYERS = {"program": ("machine", "kernel", "frontend")}  # the emulator has no part in it
 
 
 @cache
-def code_digest() -> str:
+def code_digest(layers: tuple[str, ...]) -> str:
     """What tells our code from any other: its layers that read, decode, count and emulate."""
     home = Path(__file__).parents[1]
-    layers = ("machine", "kernel", "frontend", "emulate")
     files = sorted(f for layer in layers for f in (home / layer).rglob("*") if f.suffix in (".py", ".toml"))
     code = [f for f in files if f.parent != home / "machine" / "files"]
     return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from warplens.frontend import load_program, nvrtc, toolchain
 from warplens.frontend.calls import source_of
 from warplens.frontend.compile import Options
 from warplens.kernel import Workload
-from warplens.kernel.analysis import analyse
+from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
@@ -28,6 +29,7 @@ from warplens.kernel.program import Program
 from warplens.machine import Machine
 from warplens.sweep.cache import Cache, key_of
 
+Emulation = Literal["quick", "full"]  # how much of a grid: fewer blocks for a sweep, or as `analyze` does
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
 _FILE = re.compile(r'file\("(.+)"\)')
 
@@ -39,13 +41,14 @@ class Counted(msgspec.Struct, frozen=True):
     workload: Workload
 
 
-def count(call: KernelCall, machine: Machine, cache: Cache) -> Counted:
+def count(call: KernelCall, machine: Machine, cache: Cache, emulation: Emulation = "full") -> Counted:
     """Compile and emulate a call as a machine would run it; what the cache has is not done again."""
     code_key, program = compiled(call, machine, cache)
-    key = emulation_key(code_key, call, machine)
+    key = emulation_key(code_key, call, machine, emulation)
     found = None if key is None else cache.get(key, Workload)
     if found is None:
-        found = workload_of(program, call, _profile(program, call, machine), analyse(program, machine), machine)
+        profile = _profile(program, call, machine, emulation)
+        found = workload_of(program, call, profile, _analysis(code_key, program, machine), machine)
         if key is not None:
             cache.put(key, replace(found, code=[], source=""))
     return Counted(program, replace(found, code=program.instructions, source=program.origin))
@@ -84,12 +87,26 @@ def _load(path: Path, options: Options, kernel: str | None) -> Program:
     return load_program(path, kernel, options)
 
 
-def _profile(program: Program, call: KernelCall, machine: Machine) -> Profile:
+_ANALYSED: dict[tuple[str, str], Analysis] = {}  # of the programs that this process had last, by code and machine
+
+
+def _analysis(code_key: str | None, program: Program, machine: Machine) -> Analysis:
+    if code_key is None:
+        return analyse(program, machine)
+    key = code_key, key_of("machine", *_as_emulated(machine))
+    if key not in _ANALYSED:
+        while len(_ANALYSED) >= _MOST_KEPT:
+            del _ANALYSED[next(iter(_ANALYSED))]
+        _ANALYSED[key] = analyse(program, machine)
+    return _ANALYSED[key]
+
+
+def _profile(program: Program, call: KernelCall, machine: Machine, emulation: Emulation) -> Profile:
     try:
         from warplens.emulate import profiler
     except ImportError:
         raise WarplensError("the emulator needs Numba: pip install 'warplens[emulate]'") from None
-    return profiler.profile(program, call, machine)
+    return profiler.profile(program, call, machine, effort=profiler.QUICK if emulation == "quick" else profiler.FULL)
 
 
 # ---- keys
@@ -139,14 +156,16 @@ def _tools(suffix: str) -> list[str]:
     return made
 
 
-def emulation_key(code_key: str | None, call: KernelCall, machine: Machine) -> str | None:
-    """Return the key of what a call does on a machine: the code, the launch, what its arrays hold, SM and caches."""
+def emulation_key(
+    code_key: str | None, call: KernelCall, machine: Machine, emulation: Emulation = "full"
+) -> str | None:
+    """Return the key of what a call does on a machine: code, launch, what arrays hold, SM and caches, how emulated."""
     if code_key is None:
         return None
     said = replace(call, folder=".", source="", notes=[], variant="", file="", defines=[])
     files = [found[1] for argument in call.arguments if (found := _FILE.search(argument.fill))]
     held = [hashlib.sha256(_bytes(Path(call.folder) / name)).hexdigest() for name in files]
-    return key_of("counted", code_key, said, held, *_as_emulated(machine))
+    return key_of("counted", emulation, code_key, said, held, *_as_emulated(machine))
 
 
 def _as_emulated(machine: Machine) -> list[object]:

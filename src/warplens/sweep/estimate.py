@@ -73,6 +73,22 @@ def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Co
     return Estimate(float(p.seconds), issue_cycles / machine.chip.clock_hz)
 
 
+_FLOPS = {**dict.fromkeys(("FADD", "FMUL", "DADD", "DMUL"), 1.0), "FFMA": 2.0, "DFMA": 2.0, "HFMA2": 4.0}
+
+
+def essential(counted: Counted) -> dict[str, float]:
+    """What a launch does however its kernel is tiled: floating-point operations, and bytes of arrays touched."""
+    profile = counted.workload.profile
+    assert profile is not None
+    rows = zip(counted.program.instructions, profile.counts["executed"], profile.counts["threads"], strict=True)
+    return {
+        "floating-point operations": sum(
+            _FLOPS[x.opcode] * (threads or WARP * executed) for x, executed, threads in rows if x.opcode in _FLOPS
+        ),
+        "bytes of its arrays": sum(t.read_footprint_bytes + t.written_footprint_bytes for t in profile.traffic),
+    }
+
+
 Work = dict[tuple[int | None, str], float]
 
 

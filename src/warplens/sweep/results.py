@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from warplens.files import writing
 from warplens.sweep import closed
+from warplens.sweep.expression import Value
 from warplens.sweep.journal import Journal
 from warplens.sweep.spec import Sweep
 from warplens.sweep.worker import Row
@@ -26,20 +28,58 @@ _TYPES = {"number": "int64", "kernel": "string", "gpu": "string", "model": "stri
           "cycles": "float64", "bound": "string", "error": "string"}  # fmt: skip
 
 
-def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str]]:
-    """Write the files; return how many points of closed form there are among them, and their paths."""
+class Best(Struct):
+    """The fastest configuration of a kernel on a GPU by a model, out of so many, and how long the slowest takes."""
+
+    kernel: str
+    gpu: str
+    model: str
+    values: dict[str, Value]
+    seconds: float
+    bound: str
+    points: int = 1
+    slowest_seconds: float = 0.0
+
+
+def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best]]:
+    """Write the files; return how many points of closed form are among them, their paths, and the best points."""
     lines, closed_points = folder / "results.jsonl", 0
+    best: dict[tuple[str, str], Best] = {}
     with writing(lines) as stream:
         for row in journal.rows():
             stream.write(msgspec.json.encode(_flat(row)) + b"\n")
+            if row.model == sweep.models[0] and row.seconds is not None:
+                _compare(best, Best(row.kernel, row.gpu, row.model, row.values, row.seconds, row.bound or ""))
         for part in _closed(sweep):
             closed_points += len(part["number"])
             stream.writelines(msgspec.json.encode(row) + b"\n" for row in _by_row(part))
+            if part["model"] == sweep.models[0] and part["seconds"] is not None:
+                _compare(best, _best_of(part))
     if importlib.util.find_spec("pyarrow") is None:
-        return closed_points, [str(lines)]
+        return closed_points, [str(lines)], list(best.values())
     table = folder / "results.parquet"
     _write_parquet(table, sweep, journal.rows())
-    return closed_points, [str(lines), str(table)]
+    return closed_points, [str(lines), str(table)], list(best.values())
+
+
+def _compare(best: dict[tuple[str, str], Best], new: Best) -> None:
+    """Take note of a point, or of the best of some."""
+    new.slowest_seconds = max(new.seconds, new.slowest_seconds)
+    old = best.setdefault((new.kernel, new.gpu), new)
+    if old is not new:
+        faster = new if new.seconds < old.seconds else old
+        faster.points, slowest = old.points + new.points, max(old.slowest_seconds, new.slowest_seconds)
+        faster.slowest_seconds = slowest
+        best[new.kernel, new.gpu] = faster
+
+
+def _best_of(part: dict[str, Any]) -> Best:
+    """Return the best of some closed-form points."""
+    at, seconds = int(np.nanargmin(part["seconds"])), part["seconds"]
+    values = {n: v[at].item() for n, v in part.items() if isinstance(v, np.ndarray) and n not in _TYPES}
+    bound = part["bound"] if isinstance(part["bound"], str) else str(part["bound"][at])
+    kernel, gpu, model = part["kernel"], part["gpu"], part["model"]
+    return Best(kernel, gpu, model, values, float(seconds[at]), bound, len(seconds), float(np.nanmax(seconds)))
 
 
 def _closed(sweep: Sweep) -> Iterator[dict[str, Any]]:

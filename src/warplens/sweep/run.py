@@ -30,12 +30,13 @@ _AHEAD = 4  # tasks in the queue for each worker
 
 
 class Outcome(Struct, frozen=True):
-    """What a sweep made: points, how many of them failed, how many were there before, and the files."""
+    """What a sweep made: points, how many of them failed, how many were there before, the files, the best points."""
 
     points: int
     failed: int
     earlier: int
     files: list[str]
+    best: list[results.Best] = []
 
 
 def run(
@@ -60,8 +61,8 @@ def run(
             _Run(sweep, journal, engine, cache, watch or (lambda done, total: None), work).all()
         finally:
             engine.close()
-        closed_points, files = results.write(folder, sweep, journal)
-        return Outcome(journal.points + closed_points, journal.failed, earlier, files)
+        closed_points, files, best = results.write(folder, sweep, journal)
+        return Outcome(journal.points + closed_points, journal.failed, earlier, files, best)
 
 
 def check(sweep: Sweep) -> None:
@@ -110,7 +111,7 @@ class _Run:
         if isinstance(made, WrongPoint):
             self._note(made.number, failed(made, self.sweep.gpus, self.sweep.models, made.error))
             return []
-        task = Task(made, self.sweep.gpus, self.sweep.models, self.cache)
+        task = Task(made, self.sweep.gpus, self.sweep.models, self.cache, self.sweep.emulation)
         try:
             self.pending[executor.submit(self.work, task)] = task
         except BrokenExecutor:

@@ -3,6 +3,7 @@
 format = 1
 gpus = ["h200", "a100"]
 models = ["warplens-fast"]
+emulation = "quick"                     # or "full": as many blocks as `analyze` takes
 
 [[kernel]]
 launch = "matmul.launch.toml"           # beside this file
@@ -37,6 +38,7 @@ from warplens.files import convert, read_toml
 from warplens.kernel.launch import KernelCall, parse_launch
 from warplens.sweep import closed
 from warplens.sweep.closed import WorkloadSpace
+from warplens.sweep.counting import Emulation
 from warplens.sweep.expression import Value, evaluate, names_in
 
 Axis = Annotated[list[Value], Meta(min_length=1, max_length=1_000_000)]
@@ -111,6 +113,7 @@ class Sweep(Struct, frozen=True, dict=True):
     kernels: list[KernelSpace]
     workloads: list[WorkloadSpace]
     launches: list[dict[str, Any]]
+    emulation: Emulation
     folder: str
     file: str
 
@@ -122,7 +125,7 @@ class Sweep(Struct, frozen=True, dict=True):
     @cached_property
     def digest(self) -> str:
         """What tells one sweep from another: everything that it says."""
-        said = [self.gpus, self.models, self.kernels, self.workloads, self.launches]
+        said = [self.gpus, self.models, self.kernels, self.workloads, self.launches, self.emulation]
         return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
     def configurations(self, first: int = 0) -> Iterator[Configuration | WrongPoint]:
@@ -153,6 +156,7 @@ class _File(_Part, frozen=True, kw_only=True):
     format: Literal[1] = 1
     gpus: Names = field(default_factory=lambda: ["h200"])
     models: Names = field(default_factory=lambda: ["warplens-fast"])
+    emulation: Emulation = "quick"
     kernels: Annotated[list[KernelSpace], Meta(max_length=100_000)] = field(default_factory=list, name="kernel")
     workloads: Annotated[list[WorkloadSpace], Meta(max_length=1000)] = field(default_factory=list, name="workload")
 
@@ -165,7 +169,7 @@ def load_sweep(path: str | Path) -> Sweep:
     if not said.kernels and not said.workloads:
         raise FileError(f"{path}: no [[kernel]] and no [[workload]] in it: nothing to sweep")
     folder = str(path.parent)
-    made = Sweep(said.gpus, said.models, said.kernels, said.workloads, launches, folder, str(path))
+    made = Sweep(said.gpus, said.models, said.kernels, said.workloads, launches, said.emulation, folder, str(path))
     for i, space in enumerate(said.workloads):
         closed.check(space, folder, f"{path}: workload.{i}")
     for i, (kernel, tree) in enumerate(zip(said.kernels, launches, strict=True)):

@@ -24,7 +24,7 @@ from warplens.models import predict
 from warplens.sweep.cache import Cache
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine
-from warplens.sweep.estimate import Estimate, estimate
+from warplens.sweep.estimate import Estimate, essential, estimate
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
@@ -32,6 +32,7 @@ Watch = Callable[[str, int, int], None]  # what is being done, done, in all
 _CLOSE = 1.05  # what the model cannot tell apart for sure: its median error on measured kernels
 _ALIKE = 1.005  # predictions that differ by less are the same
 _NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
+_SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
@@ -59,6 +60,7 @@ class Tuned(Struct, frozen=True):
     emulated: int
     pruned: int
     candidates: list[Candidate]
+    warnings: list[str] = []
 
     @property
     def best(self) -> Candidate:
@@ -252,8 +254,25 @@ class _Search:
         kernel = next(iter(self.legal.values())).kernel
         return Tuned(
             kernel, self.machine.id, self.model, len(made) + sum(self.illegal.values()), self.illegal,
-            len(self.predicted), self.pruned, made,
+            len(self.predicted), self.pruned, made, self._warnings(),
         )  # fmt: skip
+
+    def _warnings(self) -> list[str]:
+        """Say where the emulated candidates do not do the same work: their times do not compare."""
+        done, said = {number: essential(counted) for number, counted in self.counted.items()}, []
+        for what in ("floating-point operations", "bytes of its arrays"):
+            least, most = (choose(done, key=lambda n: done[n][what]) for choose in (min, max))
+            if done[most][what] > _SAME_WORK * done[least][what]:
+                one, other = (_values(self.legal[n].values) for n in (most, least))
+                said.append(
+                    f"candidates do not do the same work: {what}: {done[most][what]:.3g} with {one}, "
+                    f"{done[least][what]:.3g} with {other}; does `set` give every one a grid that covers the problem?"
+                )
+        return said
+
+
+def _values(values: dict[str, Value]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _compile(call: KernelCall, machine: Machine, cache: str) -> None:

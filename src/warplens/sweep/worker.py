@@ -14,7 +14,7 @@ from warplens.errors import WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.sweep.cache import Cache
-from warplens.sweep.counting import Counted, count
+from warplens.sweep.counting import Counted, Emulation, count
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, WrongPoint
 
@@ -40,6 +40,7 @@ class Task(Struct, frozen=True):
     gpus: list[str]
     models: list[str]
     cache: str | None
+    emulation: Emulation = "quick"
 
 
 def rows(task: Task) -> list[Row]:
@@ -47,7 +48,7 @@ def rows(task: Task) -> list[Row]:
     made: list[Row] = []
     for gpu in task.gpus:
         try:
-            counted: Counted | str = count(task.configuration.call, _machine(gpu), Cache(task.cache))
+            counted: Counted | str = count(task.configuration.call, _machine(gpu), Cache(task.cache), task.emulation)
         except Exception as error:  # one kernel that breaks something must not cost the others
             counted = _said(error)
         made += [_row(task.configuration, gpu, model, counted) for model in task.models]
