@@ -15,19 +15,12 @@ _ATOMICS = WITH_RESULT | {"RED", "REDG"}
 
 
 def l1_miss_cycles(profile: Profile, machine: Machine, which: Sequence[int]) -> float:
-    """Return the cycles in which one SM could ask L2 for all lines and sectors that pass L1, of these instructions."""
-    alone, whole = machine.bandwidth.get("l2_load_4_stride_32"), machine.bandwidth.get("l2_load_16")
-    if not (alone and whole and alone.one_sm_bytes_per_second and whole.one_sm_bytes_per_second):
+    """Return the cycles in which one SM alone could get from L2 all sectors that pass L1, of these instructions."""
+    whole = machine.bandwidth.get("l2_load_16")
+    if not (whole and whole.one_sm_bytes_per_second):
         return 0.0
-    clock, lines, sectors = machine.chip.clock_hz, 0.0, 0.0
-    for i in which:
-        passed = profile.counts["l2_sectors"][i]
-        sectors += passed
-        lines += profile.counts["lines"][i] * passed / max(1.0, profile.counts["sectors"][i])
-    return max(
-        lines * 4 * clock / alone.one_sm_bytes_per_second,  # there every line gives 4 bytes
-        sectors * SECTOR_BYTES * clock / whole.one_sm_bytes_per_second,
-    )
+    sectors = sum(profile.counts["l2_sectors"][i] for i in which)
+    return sectors * SECTOR_BYTES * machine.chip.clock_hz / whole.one_sm_bytes_per_second
 
 
 def l2_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> tuple[float, float]:

@@ -52,7 +52,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "limit of L2": {"cache__l2_bytes_per_second": None},
     "packets of L2": {"packets": Packets()},
     "atomics by the lines that they share": {"atomics": _without("atomics", lambda name: "_lines_" in name)},
-    "lines that pass L1 of an SM": {"bandwidth": _without("bandwidth", lambda name: name == "l2_load_4_stride_32")},
+    "what one SM gets of L2": {"bandwidth": _without("bandwidth", lambda name: name == "l2_load_16")},
     "DRAM by its mix of reads and writes": {"bandwidth": _without("bandwidth", lambda name: name.startswith("dram_r"))},
     "accesses that lie alone": {"scattered": Scattered()},
     "block replacement": {"sm__block_replacement_cycles": None, "sm__block_replacement_per_warp_cycles": None},

@@ -20,7 +20,7 @@ _LIMITS: dict[str, tuple[str, tuple[str, ...]]] = {
                        ("memory.sustained_bytes_per_second",)),
     "l2 bandwidth": ("requests and sectors that pass L1 x the time that L2 takes for each",
                      ("cache.l2_bytes_per_second",)),
-    "l1 misses": ("lines and sectors that one SM asks of L2 / the rate of one SM",
+    "l1 misses": ("sectors that one SM asks of L2 / the rate of one SM alone",
                   ("bandwidth.l2_load_16.one_sm_bytes_per_second",)),
     "shared memory and l1": ("wavefronts of shared memory and L1 x cycles each, on the busiest SM",
                              ("shared_memory.access_interval_cycles", "cache.l1_request_interval_cycles")),
