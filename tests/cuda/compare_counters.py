@@ -11,15 +11,9 @@ from __future__ import annotations
 import argparse
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.cuda.test_profile import FILES, ROOT, counters, wrong
+from tests.cuda.test_profile import counters, is_of_papers, wrong
 
 _FIGURES = ("l1", "l2", "dram")
-
-
-def is_of_papers(name: str) -> bool:
-    """Whether a launch is of a kernel that the papers have: all under examples but today's and the first example."""
-    path = FILES[name.partition(".")[0]].relative_to(ROOT / "examples")
-    return path.parts[0] not in ("today", "saxpy.toml")
 
 
 def shares(off: dict[str, list[str]], names: list[str]) -> dict[str, tuple[int, int]]:
