@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import resource
@@ -10,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,11 @@ from msgspec.structs import replace
 
 from tests.null import sweeping
 from warplens import kernel, models
+from warplens.cli import main
 from warplens.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.report import sweeps
-from warplens.sweep import closed, journal
+from warplens.sweep import closed, journal, worker
 from warplens.sweep.cache import Cache, key_of
 from warplens.sweep.engines import Engine, dask, processes
 from warplens.sweep.expression import evaluate
@@ -200,6 +204,36 @@ def test_another_sweep_is_not_mixed_in(tmp_path: Path) -> None:
     (tmp_path / "out" / "journal.jsonl").write_text("what?\n")
     with pytest.raises(FileError, match="not a journal of ours"):
         sweeping.sweep(tmp_path)
+
+
+def test_beginning_anew_throws_nothing_away_before_the_sweep_can_begin(tmp_path: Path) -> None:
+    sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0"))
+    out, spec = tmp_path / "out", tmp_path / "s.toml"
+    kept = {file: file.read_bytes() for file in out.iterdir()}
+    spec.write_text(spec.read_text().replace('"h200"', '"h20"'))
+    assert main(["sweep", str(spec), "--out", str(out), "--restart"]) == 2  # there is no such GPU
+    made = sweeping.make(tmp_path, "0, 1")
+    anew = partial(run, made, out, processes(1), cache=str(tmp_path), work=sweeping.work, restart=True)
+    with out.joinpath("journal.jsonl").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(FileError, match="another process"):
+            anew()
+    assert {file: file.read_bytes() for file in out.iterdir()} == kept
+    assert (anew().points, len(_lines(tmp_path))) == (4, 4)
+
+
+def _no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_too_full_to_compile_stops_the_sweep_and_fails_no_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sweeping.make(tmp_path, "0, 1")
+    monkeypatch.setattr(worker, "count", _no_room)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(FileError, match=r"no room .*No space left"):
+        run(made, tmp_path / "out", Engine(1, lambda: pool), cache=None)
+    assert sweeping.sweep(tmp_path, made).failed == 0
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

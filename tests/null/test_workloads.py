@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.kernel import Access, Workload, list_workloads, load_workload, mix, parse_listing, parse_workload
 from warplens.kernel.loader import FOLDER
 from warplens.machine import list_machines, load_machine
 from warplens.models import MODELS, Prediction, predict, predict_all
+from warplens.models.physical import flagged
 
 from .test_machines import mutated
 
@@ -178,3 +180,21 @@ def test_mutated_workload_files_never_cause_a_traceback(name: str, tmp_path: Pat
             assert "\n" not in str(error).strip()
             refused += 1
     assert refused > 40
+
+
+@pytest.mark.parametrize(("share_of_pins", "possible"), [(1.0, True), (1.01, False)])
+def test_only_more_than_the_pins_give_is_impossible_where_blocks_are_uneven(
+    share_of_pins: float, possible: bool
+) -> None:
+    workload, machine = load_workload("saxpy"), load_machine("a100")
+    launch, pins = workload.launch, machine.memory.pin_bytes_per_second
+    assert launch is not None and pins is not None
+    launch = replace(launch, grid=1000)  # 9.3 on each of 108 SMs, 10 on the busiest
+    workload = replace(workload, launch=launch)
+    seconds = workload.dram_bytes() * launch.blocks * launch.warps_per_block / pins / share_of_pins
+    made = predict(workload, machine, "roofline")
+    assert made.cycles is not None and made.throughput_warps_per_cycle is not None
+    cycles = seconds * machine.chip.clock_hz
+    rate = made.throughput_warps_per_cycle * made.cycles / cycles
+    answer = flagged(replace(made, cycles=cycles, throughput_warps_per_cycle=rate), workload, machine)
+    assert (not answer.flags) == possible

@@ -87,11 +87,9 @@ def _sweep(args: argparse.Namespace) -> int:
         raise WarplensError("--engine dask and --scheduler ADDRESS go together")
     if args.workers is not None and (args.workers < 1 or args.engine == "dask"):
         raise WarplensError("--workers takes a whole number from 1 on, and is for processes")
-    for name in ("journal.jsonl", "results.jsonl", "results.parquet") if args.restart else ():
-        (folder / name).unlink(missing_ok=True)
     engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
     with counting("sweeping") as watch:
-        outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch)
+        outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch, restart=args.restart)
     show(args, outcome, sweeps.outcome(outcome))
     return 0
 

@@ -45,11 +45,20 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
         uses = totals(worksheet(workload, _with_pins(machine), prediction.model))
     except MissingField:
         return {}
+    uses = {name: per_warp * _evenness(workload, machine, name) for name, per_warp in uses.items()}
     rate = np.asarray(prediction.throughput_warps_per_cycle)
     if rate.ndim and not any(np.ndim(per_warp) for per_warp in uses.values()):
         fastest = np.max(rate, initial=0.0, where=np.isfinite(rate))
         uses = {name: per_warp for name, per_warp in uses.items() if fastest * per_warp > _SLACK}
     return {name: rate * per_warp for name, per_warp in uses.items()}
+
+
+def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:
+    """Return how many warps an SM has in the mean for one of the busiest SM, whose rate is told: all share the DRAM."""
+    if workload.launch is None or resource != "dram bandwidth":
+        return 1.0
+    blocks, sms = workload.launch.blocks, machine.chip.sm_count
+    return blocks / np.minimum(blocks, sms) / np.ceil(blocks / sms)
 
 
 def _with_pins(machine: Machine) -> Machine:

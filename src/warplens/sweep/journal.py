@@ -66,8 +66,8 @@ class Done:
 class Journal:
     """The file, open for appending by one process at a time."""
 
-    def __init__(self, path: Path, head: Head) -> None:
-        """Open or begin a journal; one of another sweep is refused."""
+    def __init__(self, path: Path, head: Head, restart: bool = False) -> None:
+        """Open or begin a journal; one of another sweep is refused, or thrown away where all is to begin anew."""
         self.path, self.done, self.points, self.failed = path, Done(), 0, 0
         self.end, self.synced = 0, time.monotonic()
         try:
@@ -76,6 +76,8 @@ class Journal:
             raise FileError(f"{path}: {error.strerror}") from None
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if restart:
+                os.ftruncate(self.file, 0)
             self._recover(head)
         except BlockingIOError:
             self.close()

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from warplens.errors import FileError
 from warplens.files import writing
 from warplens.sweep import closed
 from warplens.sweep.expression import Value
@@ -39,6 +40,15 @@ class Best(Struct):
     bound: str
     points: int = 1
     slowest_seconds: float = 0.0
+
+
+def remove(folder: Path) -> None:
+    """Take away the files of an earlier run."""
+    for name in ("results.jsonl", "results.parquet"):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(f"{folder / name}: {error.strerror}") from None
 
 
 def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best]]:

@@ -47,15 +47,18 @@ def run(
     cache: str | None = None,
     watch: Watch | None = None,
     work: Work = rows,
+    restart: bool = False,
 ) -> Outcome:
-    """Sweep into a folder, going on from what is there; return what was made. `work` is what a worker does."""
+    """Sweep into a folder, going on from what is there, or anew; return what was made. `work` is what a worker does."""
     check(sweep)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WarplensError(f"{folder}: {error.strerror}") from None
-    with Journal(folder / "journal.jsonl", Head(sweep.digest, __version__)) as journal:
+    with Journal(folder / "journal.jsonl", Head(sweep.digest, __version__), restart) as journal:
+        if restart:
+            results.remove(folder)
         earlier = journal.points
         try:
             _Run(sweep, journal, engine, cache, watch or (lambda done, total: None), work).all()
@@ -162,6 +165,9 @@ class _Run:
                 made = self._failed(task, "its worker died twice")
                 executor.shutdown(wait=False, cancel_futures=True)
                 executor = self.engine.start()
+            except WarplensError:  # a full disk
+                executor.shutdown(wait=False, cancel_futures=True)
+                raise
             except Exception as error:
                 made = self._failed(task, f"{type(error).__name__}: {error}")
             self._note(task.configuration.number, made)

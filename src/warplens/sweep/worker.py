@@ -6,17 +6,21 @@ program where architectures agree, the workload for all models of a GPU.
 
 from __future__ import annotations
 
+import errno
+import os
 from functools import lru_cache
 
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import FileError, WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.sweep.cache import Cache
 from warplens.sweep.counting import Counted, Emulation, count
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, WrongPoint
+
+_FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT)]  # compilers pass it on as text
 
 
 class Row(Struct, frozen=True, omit_defaults=True):
@@ -44,13 +48,20 @@ class Task(Struct, frozen=True):
 
 
 def rows(task: Task) -> list[Row]:
-    """Predict a configuration on each GPU with each model; what fails is said in the row that it belongs to."""
+    """Predict a configuration on each GPU with each model; what fails is said in the row that it belongs to.
+
+    A full disk is no fault of the configuration: it stops the sweep, which can go on when there is room.
+    """
     made: list[Row] = []
     for gpu in task.gpus:
         try:
             counted: Counted | str = count(task.configuration.call, _machine(gpu), Cache(task.cache), task.emulation)
         except Exception as error:  # one kernel that breaks something must not cost the others
             counted = _said(error)
+            if any(reason in counted for reason in _FULL):
+                raise FileError(
+                    f"no room for a compiler's files: {counted}; the same command goes on from here"
+                ) from None
         made += [_row(task.configuration, gpu, model, counted) for model in task.models]
     return made
 
