@@ -187,6 +187,16 @@ def test_a_null_pointer_is_named(tmp_path: Path) -> None:
         Emulator(program, call).run([0])
 
 
+def test_a_null_pointer_is_named_by_a_block_far_from_the_first(tmp_path: Path) -> None:
+    """Block 10,000 reads 5 MB from zero: still nowhere near an array."""
+    arguments = [
+        {"name": "x", "type": "f32*", "value": 0}, {"type": "i32", "value": 0}, {"type": "i32", "value": 0}
+    ]  # fmt: skip
+    program, call = _wrong(tmp_path, 0, arg=arguments, grid=20_000)
+    with pytest.raises(EmulationError, match=r"a null pointer \(x\)"):
+        Emulator(program, call).run([10_000])
+
+
 def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     program, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "f32*", "count": 256}])
     with pytest.raises(Exception, match="takes 16 bytes of arguments, the launch file gives 8"):

@@ -237,6 +237,18 @@ def test_copies_in_stages(arch: str) -> None:
     assert (emulator.array("out").reshape(4, 128) == wanted).all()
 
 
+@on(*AMPERE, *NEW)
+def test_copies_of_a_part_fill_with_zeros(arch: str) -> None:
+    emulator = run(call("copies", "cut_off", arch, 32, "in u8* 512 random", "out u32* 448"))
+    assert any("ZFILL" in x.modifiers for x in emulator.program.instructions)
+    out, given = emulator.array("out").view(np.uint8), emulator.array("in")
+    for n, live in enumerate((16, 12, 8)):
+        wanted = np.where(np.arange(16) < live, given.reshape(32, 16), 0)
+        assert (out[512 * n : 512 * (n + 1)].reshape(32, 16) == wanted).all()
+    lane = np.arange(32)[:, None]
+    assert (out[1536:].reshape(32, 8) == np.where(np.arange(8) < lane % 8, given[:256].reshape(32, 8), 0)).all()
+
+
 def test_copies_cost_what_they_cost_on_an_h200() -> None:
     """Sectors and wavefronts of LDGSTS as ncu counts them, by how lanes lie on both sides."""
     rows = json.loads((ROOT / "data/h200/copies.json").read_text())["rows"]

@@ -156,7 +156,10 @@ def _atomic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
 
 @handler(ops.MEMORY, ops.COPY)
 def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
-    """Copy from global to shared memory (LDGSTS): the addresses in shared memory are in row C plus C_ADD."""
+    """Copy from global to shared memory (LDGSTS): the addresses in shared memory are in row C plus C_ADD.
+
+    With ZFILL the address, modulo the size, says how many of the last bytes are zeros instead.
+    """
     ins, R, slot = m.table[pc], m.registers[w], m.warps[w, SLOT]
     if no_pages(m):
         return NO_PAGES
@@ -171,12 +174,18 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             continue
         into = np.int64(target[l]) + ins[ops.C_ADD] + np.int64(R[ins[ops.C_XOR]][l])
         m.scratch[INTO + l] = into
+        there = size  # so many bytes are read
+        if ins[ops.MODE] & 2:
+            there -= m.scratch[ADDRESS + l] & (size - 1)
+            m.scratch[ADDRESS + l] &= ~(size - 1)
         if m.scratch[ADDRESS + l] & (size - 1) or into & (size - 1):
             return failed(m, np.int64(MISALIGNED), l, m.scratch[ADDRESS + l], size)
         for k in range(size // 4):
             status, word = np.int64(FINE), np.uint32(0)  # zeros where the copy is told to ignore its source
-            if lane_bit(wanted, l):
+            if lane_bit(wanted, l) and 4 * k < there:
                 status, word = read(m, np.int64(ops.GLOBAL), w, slot, l, m.scratch[ADDRESS + l] + 4 * k)
+                if there - 4 * k < 4:
+                    word &= np.uint32((1 << (8 * (there - 4 * k))) - 1)
             if status == FINE:
                 status = read(m, np.int64(ops.SHARED), w, slot, l, into + 4 * k)[0]
             if status == FINE:
@@ -186,7 +195,7 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     sectors, wavefronts = m.stats[pc, SECTORS], m.stats[pc, WAVEFRONTS]
     reading = np.uint32(mask & wanted)  # the others write zeros, and ask for nothing
     accounted: int = call(m.services[ACCOUNT], m, pc, w, space, reading) if reading else FINE
-    if ins[ops.MODE]:
+    if ins[ops.MODE] & 1:
         m.stats[pc, SECTORS] = sectors + passing_sectors(m.scratch, reading)
         m.stats[pc, WAVEFRONTS] = wavefronts + passing_wavefronts(m.scratch, mask)
     else:

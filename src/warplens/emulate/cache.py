@@ -171,7 +171,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     if count > 0 and not local:
         _follow_stride(stats, pc, memory.scratch[LINE])
     code = memory.table[pc]
-    passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] != 0  # LDGSTS.BYPASS
+    passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] & 1 != 0  # BYPASS
     some_hit, replays, last = False, 0, np.int64(-1)
     for i in range(count):
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]

@@ -138,7 +138,7 @@ def _copy(line: Line) -> None:
     if len(o) > 2:
         line.predicate(o[2])
     line.set(GROUP=ops.MEMORY, OP=ops.COPY, C=base, C_ADD=offset, C_XOR=uniform, C_AND=line.d.zero)
-    line.set(Z=_size(line) | ops.GLOBAL << 8, MODE=int("BYPASS" in line.mods))
+    line.set(Z=_size(line) | ops.GLOBAL << 8, MODE=int("BYPASS" in line.mods) | 2 * int("ZFILL" in line.mods))
 
 
 @rule("LDSM", "STSM")

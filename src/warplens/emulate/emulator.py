@@ -375,8 +375,9 @@ class Emulator:
         return f"{self.program.demangled.partition('(')[0]}{line}, {x.offset:04x} {x.name}"
 
     def _nearest(self, address: int) -> str:
-        if address < 1 << 20:
-            return "a null pointer"
+        null = [x.name or "an argument" for x in self.call.arguments if x.is_pointer and not x.count]
+        if address < (_FIRST_ADDRESS // 2 if null else 1 << 20):  # a thread far from the first reads far from zero
+            return "a null pointer" + (f" ({', '.join(null)})" if null else "")
         best = None
         for argument, base in zip(self.call.arguments, self.addresses, strict=True):
             if base:

@@ -22,6 +22,21 @@ extern "C" __global__ void staged(const float *in, float *out, int tiles)
     }
 }
 
+// Copies of 16 bytes of which 16, 12, 8 are read, and of 8 of which 0 to 7 are; the others are zeros.
+extern "C" __global__ void cut_off(const char *in, u32 *out)
+{
+    __shared__ __align__(16) u32 s[32 * 14];
+    int t = threadIdx.x;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, 16;" :: "r"(place(&s[4 * t])), "l"(in + 16 * t) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, 12;" :: "r"(place(&s[128 + 4 * t])), "l"(in + 16 * t) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, 8;" :: "r"(place(&s[256 + 4 * t])), "l"(in + 16 * t) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                 :: "r"(place(&s[384 + 2 * t])), "l"(in + 8 * t), "r"(t % 8) : "memory");
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    for (int i = 0; i < 14; i++) out[32 * i + t] = s[32 * i + t];
+}
+
 // Threads meet at a barrier in shared memory; a copy arrives at another.
 extern "C" __global__ void mbarriers(const float *in, float *out, int rounds)
 {
