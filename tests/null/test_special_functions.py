@@ -26,11 +26,12 @@ Reals = npt.NDArray[np.float64]
 def _script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"functions_{name}", FOLDER / f"{name}.py")
     assert spec and spec.loader
+    before = list(sys.path)
     sys.path.insert(0, str(FOLDER))
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where compiled functions look for themselves
     spec.loader.exec_module(module)
-    sys.path.remove(str(FOLDER))
+    sys.path[:] = before  # the script adds to it, and folders there have the names of packages
     return module
 
 
