@@ -48,7 +48,7 @@ def _analyze(name: str, times: int) -> None:
     """Analyze and predict a launch; with `times` only load it and profile the grid that is so many times larger."""
     stem, _, variant = name.partition(".")
     if not times:
-        wl.predict(wl.analyze(None, FILES[stem], GPU, variant=variant), GPU)
+        wl.predict(wl.analyze(None, FILES[stem], GPU, variant=variant), GPU, "warplens")
         return
     call = load_launch(FILES[stem], variant)
     options = Options(defines=call.defines, fast_math=call.fast_math, register_limit=call.register_limit)
