@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import cache
 from itertools import groupby
 
 import msgspec
@@ -35,7 +36,7 @@ def test_mixes_are_within_three_percent_in_the_mean_and_ten_at_the_worst(which: 
 def test_all_mixes(which: str) -> None:
     points = simulate_mixes(which)
     made = error(points)
-    assert made.mean_percent <= 2.5
+    assert made.mean_percent <= (2.0 if which == "first" else 2.5)
     assert max(max(p.cycles / p.measured, p.measured / p.cycles) for p in points) <= 1.10
 
 
@@ -45,7 +46,8 @@ def test_one_instruction_alone_is_within_two_percent() -> None:
     assert max(abs(p.percent) for p in points) <= 2.0
 
 
-def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
+@cache
+def _port_errors() -> tuple[float, ...]:
     """Not mixes: independent adds, results that nobody waits for, registers of both banks (register_ports.cu)."""
     made = units(load_machine("h200"))
     loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
@@ -61,9 +63,18 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
         laid = msgspec.structs.replace(laid, steady=True, bodies=float(row["unroll"]))
         cycles = 4 * steady(laid, made, Options(limit_cycles=40_000)).cycles
         errors.append(cycles / s["cycles"] - 1)
+    return tuple(errors)
+
+
+def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
+    errors = np.abs(_port_errors())
     assert len(errors) == 60
-    # Farthest off, by 16 %: loads from shared memory that nothing waits for, one among four adds.
-    assert float(np.abs(errors).mean()) < 0.02 and sorted(np.abs(errors))[-3] < 0.09 and max(np.abs(errors)) < 0.17
+    assert float(errors.mean()) < 0.02 and sorted(errors)[-3] < 0.09
+
+
+@pytest.mark.xfail(strict=True, reason="loads from shared memory that nothing waits for, one among four adds: 16 % off")
+def test_no_register_port_is_off_by_eight_percent() -> None:
+    assert max(np.abs(_port_errors())) < 0.08
 
 
 def test_without_ports_the_plateau_is_missed() -> None:
