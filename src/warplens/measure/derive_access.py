@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warplens.measure.numbers import Number, digits, number
-from warplens.measure.samples import Reading, Samples, per_link
+from warplens.measure.samples import Reading, Samples
 
 _LANES, _SECTOR_BYTES = 32, 32
 
@@ -97,13 +97,19 @@ def first_level(samples: Samples) -> Iterator[Number]:
 def atomics(samples: Samples) -> Iterator[Number]:
     """Atomic additions to global memory by pattern, with a result and without.
 
-    The rate is that of the mean warp: the last ones to end have the memory for themselves.
+    All warps are at work while they count: the last ones to end would have the memory for themselves. What is
+    on its way in the queues is the same after twice the time.
     """
     entry = "atomic.global"
+    if not all("cycles" in point for point, _ in samples.entries.get(entry, [])):
+        return  # a journal of before, when they made a number of trips
+
+    def each(point: dict[str, Any], values: dict[str, Any]) -> float:
+        return float(values["mean_cycles_per_count_2n"] / point["links"])
 
     def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
-        longer = values["mean_warp_cycles_2n"] - values["mean_warp_cycles_n"]
-        return float(point["trips"] * point["links"] * point["warps"] * _LANES / longer)
+        more = (values["count_2n"] - values["count_n"]) / values["sms_n"]
+        return float(more * point["links"] * _LANES / point["cycles"])
 
     short = {"spread": "spread", "per warp": "per_warp", "per SM": "per_sm", "one": "same"}
     short |= {f"bins {n}": f"bins_{n}" for n in (32, 1024, 32768)}
@@ -111,7 +117,7 @@ def atomics(samples: Samples) -> Iterator[Number]:
         for pattern, ending in short.items():
             key, at = f"atomics.{name}_{ending}", {"kernel": kernel, "pattern": pattern}
             if kernel == "atom_add":
-                alone = samples.one(entry, per_link, warps=1, **at)
+                alone = samples.one(entry, each, warps=1, **at)
                 yield from number(f"{key}.latency_cycles", alone, entry, f"{pattern}, one warp on every SM")
             rates = samples.take(entry, rate, "warps", **at)
             if rates:

@@ -11,19 +11,17 @@ from warplens.measure import tensor
 from warplens.measure.chains import UNIFORM
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.operations import OPERATIONS, PAIRS
-from warplens.measure.samples import Point, Reading, Samples, links_per_cycle, per_link, unevenness
+from warplens.measure.samples import Point, Reading, Samples, links_per_cycle, per_link
 
 _SCHEDULERS, _LANES = 4, 32
 _GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
-_ALIKE = 1.3  # rate of the fastest warp over that of the slowest
-_UNEVEN_BIAS = 0.05  # how much too high a rate may be where warps are served unequally
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
 # of HFMA2, and of FFMA beside it, is that of the register ports.
 _LATENCY_OF = {
     "fp32": "fadd", "int": "lop3", "imul": "imad", "fp64": "dfma", "half": "hfma2", "convert": "popc",
     "sfu": "mufu_rsq", "shuffle": "shfl", "shared": "lds", "uniform": "uniform_imul",
 }  # fmt: skip
-_RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hadd2"}
+_RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hfma2_1"}
 # Pairs that depend on one another in turn: a pair less its slow half is the way from the fast half to the slow one.
 _WAYS = (
     ("fp32", "sfu", "fadd_mufu", "mufu_rsq"), ("fp32", "shared", "fadd_lds", "lds"),
@@ -46,29 +44,17 @@ def curve(samples: Samples, name: str, stride: int = 1) -> dict[int, Reading]:
 def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, str, Reading] | None:
     """Return the peak rate: the entry, the warps per SM in words, and the readings there.
 
-    Of 1, 2 and 4 chains per warp the best, for each the upper half of the occupancies together: with few warps the
+    That of the best number of chains per warp and of the best occupancy, of those in the upper half: with few warps the
     difference of 2N and N links may be too small, because what the loop itself takes may be hidden in one and not in
-    the other. Where warps are served unequally that is up to 5 % too high; if the same rate, within that, is seen with
-    warps that are served alike, these readings count instead, of all occupancies and chains.
+    the other.
     """
     entries = (name, f"{name}.ilp2", f"{name}.ilp4")
     rates = {entry: curve(samples, entry, stride) for entry in entries}
-    upper = {e: {n: r for n, r in found.items() if 2 * n > max(found)} for e, found in rates.items() if found}
+    upper = [(e, n, r) for e, found in rates.items() for n, r in found.items() if 2 * n > max(found)]
     if not upper:
         return None
-    tops = {entry: float(np.median([r.median for r in found.values()])) for entry, found in upper.items()}
-    top = max(tops, key=lambda entry: tops[entry])
-    alike = []
-    for entry, found in rates.items():
-        uneven = samples.take(entry, unevenness, "warps", stride=stride)
-        alike += [
-            (warps, reading)
-            for warps, reading in found.items()
-            if reading.median >= (1 - _UNEVEN_BIAS) * tops[top] and uneven[warps].median <= _ALIKE
-        ]
-    chosen = alike or list(upper[top].items())
-    where = f"{min(n for n, _ in chosen)} to {max(n for n, _ in chosen)}"
-    return top if not alike else name, where, Reading(tuple(reading.median for _, reading in chosen))
+    entry, warps, reading = max(upper, key=lambda one: one[2].median)
+    return entry, str(warps), reading
 
 
 def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:

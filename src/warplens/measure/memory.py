@@ -110,7 +110,7 @@ KERNEL({name}, 1024) {{
   u64 sum = 0;
   UNROLL for (int k = 0; k < {chains}; k++) sum += x[k];
   KEEP(sum == size + 12345)
-  record(records, TIMED, done ? (u64)done * {unroll} - 1 : 0);
+  record(records, c0, c0 + (done ? ended : budget), done ? (u64)done * {unroll} - 1 : 0);
 }}
 """
     suffix = {4: "", 8: r"\.64", 16: r"\.128"}[width]

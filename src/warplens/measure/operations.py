@@ -163,6 +163,6 @@ PAIRS = (
     _pair("fadd2_iadd", "fp32",
           "{.reg .f32 t; mov.b32 t, %0; add.f32 t, t, 0f3F800000; add.f32 t, t, 0f3F000000; mov.b32 %0, t; "
           "add.s32 %0, %0, 12345;}",
-          {"FADD": 2, "IADD3|VIADD|IADD": 1}, length=64, over=3),
+          {"FADD": 2, "IADD3|VIADD|IADD": 1}, length=32, over=3),
 )  # fmt: skip
 OPERATIONS = (*FP32, *INTEGER, *DOUBLE, *HALF, *CONVERT, *SFU, *WARP, *SHARED)

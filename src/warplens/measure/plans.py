@@ -18,7 +18,8 @@ from warplens.measure.laboratory import SCHEDULERS, Laboratory, Place, Unfit
 from warplens.measure.source import Kernel
 
 _TARGET_CYCLES = 60_000  # of a launch: 30 us
-_CHAIN_CYCLES = 120_000
+_CHAIN_CYCLES = 480_000  # long enough that a trip more or less of each warp does not matter
+_SLOW_CHAIN_CYCLES = 120_000  # times how often a bank is asked
 _NEVER = 0x7FC12345  # a value that no result has
 _KEPT = ("span_cycles", "mean_warp_cycles", "warps_least", "warps_most", "ghz", "off_clock", "redone")
 _TIMED = ("rate", "mean_cycles_per_count", "slowest_over_fastest", "sms", "warps_least", "warps_most", "ghz",
@@ -34,6 +35,11 @@ def chosen(entry: Entry, lab: Laboratory) -> list[int]:
     """Return the occupancies that an entry names, or all."""
     found: list[int] = entry.parameters.get("warps") or occupancies(lab)
     return found
+
+
+def some_sm(lab: Laboratory, repetition: int) -> int:
+    """Return the SM that works alone: another one each time, because it is not as far to L2 from all of them."""
+    return repetition * 37 % lab.facts.sm_count
 
 
 def kept(values: dict[str, float], suffix: str = "") -> dict[str, float]:
@@ -71,7 +77,7 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
                 for kernel in (half, double):
                     lab.gpu.carve_out(lab.function(kernel.name), 0)
             slower = max(1, (stride or 32) * shared // 4)  # accesses to one bank, or to one word, take turns
-            size = _CHAIN_CYCLES * slower * half.facts["chains"]
+            size = max(_CHAIN_CYCLES, _SLOW_CHAIN_CYCLES * slower) * half.facts["chains"]
             given = {"a": stride * max(1, shared), "c": _NEVER, "size": size}
             point = {"warps": warps, "stride": stride, "threads": places[0].threads, **half.facts}
             with _own_clock(lab, entry, double, places[1], given):
@@ -143,10 +149,12 @@ def constant_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
         content[np.arange(nodes) * stride] = (np.arange(nodes) + 1) % nodes * stride
         lab.gpu.put(table, content)
         place, trips = lab.place(kernel.name, 1), max(32, 2 * nodes // 8)
-        for repetition in range(effort.repetitions):
-            lab.stamped(kernel.name, 1, 32, place.shared, trips=trips, c=0xFFFFFFF)  # the whole chain once
-            made = lab.sample(kernel.name, 1, 32, place.shared, trips=trips, c=0xFFFFFFF)
-            yield {"bytes": size, "loads": 8 * trips, "repetition": repetition}, kept(made)
+        for repetition in range(2 * effort.repetitions):
+            sm = some_sm(lab, repetition)
+            launched = (kernel.name, lab.facts.sm_count, 32, place.shared)
+            lab.stamped(*launched, trips=trips, b=sm, c=0xFFFFFFF)  # the whole chain once
+            made = lab.sample(*launched, trips=trips, b=sm, c=0xFFFFFFF)
+            yield {"bytes": size, "loads": 8 * trips, "sm": sm, "repetition": repetition}, kept(made)
 
 
 def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:

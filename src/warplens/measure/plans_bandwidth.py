@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, KIB, MIB, Laboratory, Unfit
-from warplens.measure.plans import kept, trips_for
+from warplens.measure.plans import kept, some_sm, trips_for
 from warplens.measure.traffic import SLICE
 
 _FIRST_LEVEL_BYTES = 200 * KIB  # what surely lies in the first level, if it is given all that it may have
@@ -87,13 +87,14 @@ def cache_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[S
             given = {"a": reach, "c": 0x7FC12345}
             trips = max(8, trips_for(lab, kernel.name, place, **given))
             for sms in (lab.facts.sm_count, 1):
-                if sms == 1 and place.blocks_per_sm > 1:  # two blocks alone would go to two SMs
+                if sms == 1 and place.blocks_per_sm > 1:  # not all blocks would be on an SM of their own
                     continue
                 point = {"where": where, "warps": warps, "sms": sms, "trips": trips, **kernel.facts}
-                for repetition in range(effort.repetitions):
+                blocks = place.blocks_per_sm * lab.facts.sm_count
+                for repetition in range((2 if sms == 1 else 1) * effort.repetitions):
                     values: dict[str, float] = {}
+                    given["size"] = some_sm(lab, repetition) + 1 if sms == 1 else 0
                     for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
-                        blocks = place.blocks_per_sm * sms
                         made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
                         values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": made["mean_span_cycles"]}
                     yield {**point, "repetition": repetition}, values

@@ -10,12 +10,16 @@ import numpy as np
 from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, KIB, MIB, Laboratory, Place, Unfit
-from warplens.measure.plans import chosen, kept, timed, trips_for
+from warplens.measure.plans import chosen, kept, some_sm, timed
 
 _BUDGET_CYCLES = 200_000  # of a stream: 100 us
 _MULTIPLIER, _INCREMENT = 1664525, 1013904223  # a full cycle through any power of two
 _APART = 0x9E3779B1  # entries between the beginnings of two random chains
 _BINS = (32, 1024, 32768)  # words of an array, every lane at another
+# How long atomics run: where few words are asked by all, long enough for so many trips of a warp, within limits.
+_ATOMICS_CYCLES, _ATOMICS_TRIPS, _ATOMICS_LONGER = 400_000, 32, 40
+_ELSEWHERE_BYTES = 16 * MIB + 20 * KIB  # from one repetition to the next: which parts of L2 the words fall into
+_MORE = 4  # repetitions for each that others have: of short times, that vary
 
 
 def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -137,7 +141,7 @@ def chase_sizes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
                 lab.touch(size // 16 * 16, times=2)
             loads = max(8, min(len(offsets) - 16 if count > most else 4096, 4096) // 8 * 8)
             given = {"size": first, "trips": loads // 8, "b": 0 if count > most else len(offsets)}
-            sm = repetition * 37 % lab.facts.sm_count if entry.parameters.get("spread") else 0
+            sm = some_sm(lab, repetition) if entry.parameters.get("spread") else 0
             made = _alone(lab, kernel.name, place, sm, given)
             yield {"bytes": size, "stride": stride, "loads": loads, "sm": sm, "repetition": repetition}, kept(made)
 
@@ -168,7 +172,7 @@ def probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
 
 
 def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Atomic additions: every thread its own word, a word per warp, one word of all, so many bins; T and 2T trips."""
+    """Atomic additions for a time and twice that: every thread its own word, a word per warp, one of all, some bins."""
     patterns = {"spread": (1024, 32, 1), "per warp": (1024, 32, 0), "per SM": (1024, 0, 0), "one": (0, 0, 0)}
     patterns |= {f"bins {bins}": (7919, 104729, _APART) for bins in _BINS}
     lab.zeros()
@@ -179,15 +183,20 @@ def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
             for warps in (1, 4, 16, 32):
                 place = lab.place(kernel.name, warps)
                 blocks = place.blocks_per_sm * lab.facts.sm_count
-                given = {"a": a, "b": b, "c": c, "size": words - 1}
-                trips = trips_for(lab, kernel.name, place, **given)
-                for repetition in range(effort.repetitions):
+                given = {"a": a, "b": b, "c": c, "trips": words - 1, "size": _ATOMICS_CYCLES}
+                probe = stamps.reduce(lab.stamped(kernel.name, blocks, place.threads, place.shared, **given))
+                trips = probe["count"] / (place.blocks_per_sm * place.threads / 32 * probe["sms"])
+                size = int(_ATOMICS_CYCLES * min(_ATOMICS_LONGER, max(1.0, _ATOMICS_TRIPS / max(trips, 0.1))))
+                point = {"kernel": kernel.name, "pattern": name, "warps": warps, "cycles": size, **kernel.facts}
+                for repetition in range(2 * effort.repetitions):
                     values: dict[str, float] = {}
-                    for suffix, turns in (("_n", trips), ("_2n", 2 * trips)):
-                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, trips=turns, **given)
-                        values |= kept(made, suffix)
-                    point = {"kernel": kernel.name, "pattern": name, "warps": warps, "trips": trips}
-                    yield {**point, **kernel.facts, "repetition": repetition}, values
+                    given["offset"] = repetition * _ELSEWHERE_BYTES
+                    lab.fill(1 << 20, 0, 0, 4, offset=given["offset"])
+                    for suffix, longer in (("_n", 1), ("_2n", 2)):
+                        given["size"] = size * longer
+                        made = lab.sample(kernel.name, blocks, place.threads, place.shared, **given)
+                        values |= {**timed(made, suffix), f"count{suffix}": made["count"]}
+                    yield {**point, "repetition": repetition}, values
 
 
 def latency_distributions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -250,8 +259,9 @@ def bursts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     for kernel in entry.kernels:
         for lines, apart in ((1, 4), (4, 16), (8, 32), (32, 128)):
             for warps in (1, 4, 16, 32):
-                for repetition in range(effort.repetitions):
-                    made = stamps.reduce(lab.stamped(kernel.name, 1, 32 * warps, a=apart, b=256 * KIB))
+                for repetition in range(_MORE * effort.repetitions):
+                    given = {"a": apart, "b": 256 * KIB, "c": some_sm(lab, repetition)}
+                    made = stamps.reduce(lab.stamped(kernel.name, lab.facts.sm_count, 32 * warps, **given))
                     yield {"lines": lines, "warps": warps, **kernel.facts, "repetition": repetition}, kept(made)
 
 
@@ -273,12 +283,13 @@ def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
         loads, before = (nodes - 32, 0) if where != "l1" else (1024, nodes)
         for lines in (1, 2, 4, 8, 16, 32):
             given = {"size": begin, "trips": loads // 8, "c": lines, "b": before}
-            for repetition in range(effort.repetitions):
+            for repetition in range(_MORE * effort.repetitions):
+                sm = some_sm(lab, repetition)
                 if where == "dram":
                     lab.flush()
                 else:
-                    _alone(lab, kernel.name, place, 0, given)
-                made = _alone(lab, kernel.name, place, 0, given)
+                    _alone(lab, kernel.name, place, sm, given)
+                made = _alone(lab, kernel.name, place, sm, given)
                 yield {"where": where, "lines": lines, "loads": loads, "repetition": repetition}, kept(made)
 
 

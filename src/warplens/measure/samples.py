@@ -141,11 +141,6 @@ def per_link(point: Point, values: dict[str, Any]) -> float:
     return longer / links
 
 
-def unevenness(point: Point, values: dict[str, Any]) -> float:
-    """Return the rate of the fastest warp over that of the slowest; 1 where it was not noted."""
-    return float(max((v for key, v in values.items() if key.startswith("slowest_over_fastest")), default=1.0))
-
-
 def links_per_cycle(point: Point, values: dict[str, Any]) -> float:
     """Return links per cycle of an SM.
 

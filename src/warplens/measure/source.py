@@ -78,12 +78,13 @@ __device__ __forceinline__ void meet(Record *records, u32 nth, u64 *origin) {
 #define STOP c1 = cycles();
 #define LOOP _Pragma("unroll 1") for (u32 turn = 0; turn < turns; turn++)
 // For a time: `done` trips end within it, the last one after `ended` cycles. A warp that comes to nothing has had its
-// time all the same: it began when its block did.
+// time all the same: it began when its block did. A warp that is left waiting after its last trip has made less than
+// one more in the rest of the time: its trips took at least their share of it.
 #define TIMED_LOOP done = 0; _Pragma("unroll 1") for (u32 at = 0;;) {
 #define UNTIL_TIME_OR(over) \\
   at = clock32() - (u32)c0; if (at < budget) { done++; ended = at; } if (at >= budget + budget / 2 || (over)) break; }
 #define UNTIL_TIME UNTIL_TIME_OR(false)
-#define TIMED c0, c0 + (done ? ended : budget)
+#define TIMED c0, c0 + (done ? max((u64)ended, (u64)budget * done / (done + 1)) : budget)
 #define UNROLL _Pragma("unroll")
 // Results that nobody reads stay alive by a comparison that never holds.
 #define KEEP(met) if (met) *(unsigned char *)(out + 31) = 1;

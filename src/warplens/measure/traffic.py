@@ -59,7 +59,8 @@ def resident(level: str, width: int = 16, store: bool = False, stride: int = 1) 
 
     Blocks have 1024 threads, `stride` elements of `width` bytes apart, and make `trips` trips of 8 accesses each, 4 of
     16 bytes; what is added to the block's beginning, blockIdx.x * a, stands in the instructions. With strides the
-    accesses of a trip fall between one another, as far as there is room. b: 0, which the compiler does not know.
+    accesses of a trip fall between one another, as far as there is room. b: 0, which the compiler does not know. size:
+    one more than the only SM that works, or 0.
     """
     name = f"{'store' if store else 'load'}_{level}_b{width}_s{stride}"
     words, step, group = width // 4, 1024 * width * stride, 4 if width == 16 else 8
@@ -67,6 +68,7 @@ def resident(level: str, width: int = 16, store: bool = False, stride: int = 1) 
     fold = " ".join(f"sum ^= v[i][{n}];" for n in range(words))
     text = f"""\
 KERNEL({name}, 1024) {{
+  if (size && sm_id() != (u32)size - 1) return;
   u32 sum = 0, v[{group}][{words}];
   UNROLL for (int i = 0; i < {group}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = threadIdx.x + n;
   char *at = data + (u64)blockIdx.x * a + threadIdx.x * {width * stride};
@@ -98,10 +100,11 @@ KERNEL({name}, 1024) {{
 def atomic(kind: str) -> Kernel:
     """Atomic additions of zero to global memory. `atom` returns the old value, the next index; `red` does not.
 
-    A thread's word: block * a + its index / 32 * b + lane * c, of which the bits of `size` are kept.
+    A thread's word: block * a + its index / 32 * b + lane * c, of which the bits of `trips` are kept. Trips
+    of four are counted for `size` cycles.
     """
     name = f"{kind}_add"
-    links = 16
+    links = 4
     one = (
         'asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(x) : "l"((u32 *)data + x), "r"(zero) : "memory");'
         if kind == "atom"
@@ -110,14 +113,13 @@ def atomic(kind: str) -> Kernel:
     text = f"""\
 KERNEL({name}, 1024) {{
   u32 zero = ((volatile u32 *)out)[16];
-  u32 x = (blockIdx.x * a + threadIdx.x / 32 * b + threadIdx.x % 32 * c) & (u32)size;
+  u32 x = (blockIdx.x * a + threadIdx.x / 32 * b + threadIdx.x % 32 * c) & trips;
   PASSES {{
     START_TOGETHER
-    LOOP {{ UNROLL for (int u = 0; u < {links}; u++) {{ {one} }} }}
-    STOP
+    TIMED_LOOP UNROLL for (int u = 0; u < {links}; u++) {{ {one} }} UNTIL_TIME
   }}
   KEEP(x == 0xfffffff)
-  record(records, c0, c1, (u64)trips * {links});
+  record(records, TIMED, done);
 }}
 """
     pattern = r"ATOMG?\.E\.ADD.*" if kind == "atom" else r"REDG?\.E\.ADD.*"
@@ -216,13 +218,15 @@ def burst(count: int) -> Kernel:
     """So many independent loads of one warp at once, until all are back: the cycles between two that leave an SM.
 
     As `in_flight`, but with no clock between the loads; both passes read the same, so that it comes from the L2 cache.
+    c: the only SM that works.
     """
     name = f"burst_{count}"
     text = f"""\
 KERNEL({name}, 1024) {{
+  if (sm_id() != c) return;
   __shared__ volatile u32 last[32];
   u32 v[{count}];
-  const char *at = data + (u64)(threadIdx.x / 32 + blockIdx.x * (blockDim.x / 32)) * b + threadIdx.x % 32 * a;
+  const char *at = data + (u64)(threadIdx.x / 32) * b + threadIdx.x % 32 * a;
   PASSES {{
     START
     UNROLL for (int i = 0; i < {count}; i++)
