@@ -125,8 +125,8 @@ def ways(samples: Samples) -> Iterator[Number]:
         both, own = latency(samples, f"pair.{pair}"), latency(samples, f"instruction.{slow}")
         if both and own:
             key = f"instructions.{producer}.latency_to.{consumer}"
-            how = f"a pair, less instruction.{slow}; {both}"
-            yield Number(key, digits(round(both.median - own.median, 1)), f"pair.{pair}", how)
+            how = f"a pair, less instruction.{slow}, in whole cycles; {both}"
+            yield Number(key, float(round(both.median - own.median)), f"pair.{pair}", how)
     for one, other, pair in _BOTH_WAYS:
         both = latency(samples, f"pair.{pair}")
         for producer, consumer in ((one, other), (other, one)) if both else ():

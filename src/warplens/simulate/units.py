@@ -91,7 +91,8 @@ class Units(Struct, frozen=True):
         timing = machine.timing(kind)
         slots = timing.issue_slots or 1.0
         if program and resource == "issue" and kind in machine.instructions and timing.peak_ops_per_cycle_per_scheduler:
-            slots = max(slots, 32 / timing.peak_ops_per_cycle_per_scheduler)  # no unit of its own: slots are its rate
+            # no unit of its own: whole slots are its rate
+            slots = max(slots, float(round(32 / timing.peak_ops_per_cycle_per_scheduler)))
         holds = machine.sm.issue_interval_cycles * slots
         passes = 1.0
         if where not in _SM_WIDE and pipe >= 0:
