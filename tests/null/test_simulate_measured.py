@@ -6,10 +6,12 @@ import json
 import time
 from functools import cache
 from itertools import groupby
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
@@ -19,7 +21,7 @@ from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
 from warplens.simulate.steady import steady
-from warplens.simulate.units import units
+from warplens.simulate.units import Units, units
 from warplens.study.simulated import error, mix_code, simulate_mixes
 from warplens.study.validation import data_file, read
 
@@ -47,9 +49,24 @@ def test_one_instruction_alone_is_within_two_percent() -> None:
 
 
 @cache
-def _port_errors() -> tuple[float, ...]:
+def _h200() -> Units:
+    return units(load_machine("h200"))
+
+
+def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, Any]) -> float:
+    """Simulate a loop on as many warps as it was measured with; return by how much of the measured time it is off.
+
+    All warps start together and only drift apart in time: a tenth of the measured 400,000 cycles is too short.
+    """
+    made = _h200()
+    warps = 4 * bin(sample["active"]).count("1")
+    laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
+    laid = msgspec.structs.replace(laid, steady=True, bodies=float(row["unroll"]))
+    return 4 * steady(laid, made, Options(limit_cycles=100_000)).cycles / float(sample["cycles"]) - 1
+
+
+def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
     """Not mixes: independent adds, results that nobody waits for, registers of both banks (register_ports.cu)."""
-    made = units(load_machine("h200"))
     loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
     samples = json.loads(data_file("h200/register_ports.json").read_text())["samples"]
     errors = []
@@ -57,24 +74,32 @@ def _port_errors() -> tuple[float, ...]:
         if s["active"] not in (0xFF, 0x1F) or s["other"] in ("ldg64", "address_ldg", "shf"):
             continue
         row = loops[s["other"], s["adds"], s["chained"]]
-        code = msgspec.convert(row["code"], list[Instruction])
-        warps = 4 * bin(s["active"]).count("1")
-        laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
-        laid = msgspec.structs.replace(laid, steady=True, bodies=float(row["unroll"]))
-        cycles = 4 * steady(laid, made, Options(limit_cycles=40_000)).cycles
-        errors.append(cycles / s["cycles"] - 1)
-    return tuple(errors)
-
-
-def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
-    errors = np.abs(_port_errors())
+        errors.append(abs(_loop_error(row, msgspec.convert(row["code"], list[Instruction]), s)))
     assert len(errors) == 60
-    assert float(errors.mean()) < 0.02 and sorted(errors)[-3] < 0.09
+    assert float(np.mean(errors)) < 0.015 and max(errors) < 0.08
 
 
-@pytest.mark.xfail(strict=True, reason="loads from shared memory that nothing waits for, one among four adds: 16 % off")
-def test_no_register_port_is_off_by_eight_percent() -> None:
-    assert max(np.abs(_port_errors())) < 0.08
+@pytest.mark.parametrize("change", ["compiled", "yield_all"])
+def test_from_warp_to_warp(change: str) -> None:
+    """Adds, then an instruction that waits for the one before it; every instruction yields, or none (switches.py).
+
+    The compiler puts half of the SFU instructions of a chain in a row, behind the adds. That the adds of one warp do
+    not hide those of another is the greedy choice, and that an SFU has no queue: without, 18 % too fast.
+    """
+    rows = read("h200/switches_code.json.gz")["loops"]
+    loops = {(r["other"], r["adds"], r["chains"]): r for r in rows}
+    errors = {}
+    for s in json.loads(data_file("h200/switches.json").read_text())["samples"]:
+        if s["change"] != change or s["active"] != 0xFF or s["chains"] == 4:
+            continue
+        key = (s["other"], s["adds"], s["chains"])
+        code = msgspec.convert(loops[key]["code"], list[Instruction])
+        if change == "yield_all":
+            code = [replace(x, control=replace(x.control, yields=True)) for x in code if x.control]
+        errors[key] = abs(_loop_error(loops[key], code, s))
+    assert len(errors) == 18
+    assert float(np.mean(list(errors.values()))) < 0.02 and max(errors.values()) < 0.1
+    assert max(errors["mufu", 4, 1], errors["mufu", 8, 1]) < 0.06
 
 
 def test_without_ports_the_plateau_is_missed() -> None:

@@ -32,9 +32,7 @@ def draw(sm: Any) -> Any:
 @inlined
 def wake(scheduler: Any, when: float) -> None:
     """Let a scheduler look again at the cycle `when`, or when its issue port is free."""
-    at = when if when > scheduler.free else scheduler.free
-    if at < scheduler.next:
-        scheduler.next = at
+    scheduler.next = min(scheduler.next, max(when, scheduler.free))
 
 
 @called
@@ -72,8 +70,7 @@ def begin_blocks(
     for number in range(places.shape[0]):
         place = places[number]
         if place.start > now:
-            if place.start < sm.next_start:
-                sm.next_start = place.start
+            sm.next_start = min(sm.next_start, place.start)
             continue
         place.start = at.FOREVER
         place.ended = 0.0
@@ -84,8 +81,7 @@ def begin_blocks(
         if place.block < blocks.shape[0]:
             blocks[place.block, 0] = now
             blocks[place.block, 2] = number
-        if setup.telling > 0:
-            tell(events, sm, now, at.STARTED, number * per_block, at.NOTHING, place.block)
+        tell(events, sm, now, at.STARTED, number * per_block, at.NOTHING, place.block)
         for k in range(per_block):
             lane = number * per_block + k
             stream = k % setup.streams
@@ -147,27 +143,22 @@ def end_warp(
     if scheduler.last == w:
         scheduler.last = -1
     place.live -= 1
-    if end > place.ended:
-        place.ended = end
-    if place.live > 0:
+    place.ended = max(place.ended, end)
+    if place.live:
         return
     if place.block < blocks.shape[0]:
         blocks[place.block, 1] = place.ended
     sm.ended += 1
-    if setup.telling > 0:
-        tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, at.NOTHING, place.block)
+    tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, at.NOTHING, place.block)
     coming = sm.begun
     for other in range(places.shape[0]):
         if places[other].start < at.FOREVER:
             coming += 1
     if coming < setup.blocks:
-        place.start = place.ended + setup.replace
         # The chip hands out blocks one by one: this SM gets its next no sooner than this.
-        if sm.started + setup.launch_every > place.start:
-            place.start = sm.started + setup.launch_every
+        place.start = max(place.ended + setup.replace, sm.started + setup.launch_every)
         sm.started = place.start
-        if place.start < sm.next_start:
-            sm.next_start = place.start
+        sm.next_start = min(sm.next_start, place.start)
 
 
 @called
@@ -187,10 +178,9 @@ def open_barrier(
             stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
             warp.since = leave
         warp.ready = warp.since
-        if setup.telling > 0:
-            tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
+        tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
         s = v % setup.schedulers
-        if setup.by_block > 0:
+        if setup.by_block:
             queue(v, s, warp.ready, setup, schedulers[s], warps, order)
         wake(schedulers[s], warp.ready)
 
@@ -206,9 +196,8 @@ def wake_streams(
             step = steps[warp.pc]
             when = now
             for k in range(step.sources, step.sources_end):
-                value = slots[warp.slots + sources[k].slot].value + sources[k].delta
-                if value > when:
-                    when = value
+                source = sources[k]
+                when = max(when, slots[warp.slots + source.slot].value + source.delta)
             warp.ready = when
             warp.since = when
             wake(schedulers[v % setup.schedulers], when)

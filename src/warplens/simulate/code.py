@@ -163,7 +163,9 @@ def lay_steps(steps: Sequence[Step]) -> StepArrays:
     laid = at.rows(at.STEP, len(steps))
     for name in _SAME:
         laid[name] = [getattr(x, name) for x in steps]
-    laid.ports = [sum((n > 0) << i for i, n in enumerate((*x.bank_reads, *x.bank_writes))) for x in steps]
+    laid.ports = [
+        sum((n > 0) << at.PORT_BITS * i for i, n in enumerate((*x.bank_reads, *x.bank_writes))) for x in steps
+    ]
     waits = [wait for x in steps for wait in x.waits]
     gives = [_given(x) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])

@@ -13,20 +13,10 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue, tell, wake_streams
-from warplens.simulate.compiled import entry, folded, inlined
+from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
 from warplens.simulate.ports import arbitrate, book, settle_ports
-
-
-@inlined
-def next_cycle(setup: Any, sm: Any, schedulers: Any) -> float:
-    """Return the next cycle in which anything can happen."""
-    now = sm.next_start
-    for s in range(setup.schedulers):
-        if schedulers[s].next < now:
-            now = schedulers[s].next
-    return now
 
 
 @folded
@@ -40,7 +30,7 @@ def has_room(
     free = True
     if step.pipe >= 0 and pipes[step.pipe].places >= 0:
         pipe = pipes[step.pipe]
-        until = pipe_free[s, step.pipe]
+        until = pipe_free[s, step.pipe] - pipe.ahead
         if pipe.places > 0:  # when the one so many places before it was taken
             until = taken[s, step.pipe, asked[s, step.pipe] % pipe.places]
         behind = until - now
@@ -53,7 +43,7 @@ def has_room(
             stalls[warp.pc, why] += until - now
             warp.ready = until
             warp.since = until
-            if setup.by_block > 0:
+            if setup.by_block:
                 queue(w, s, until, setup, scheduler, warps, order)
             if until < scheduler.soonest:
                 scheduler.soonest = until
@@ -84,35 +74,6 @@ def pick(s: int, now: float, turn: int, scheduler: Any, steps: Any, warps: Any, 
     return found
 
 
-@inlined
-def choose(
-    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
-    warps: Any, order: Any, stalls: Any,
-) -> int:  # fmt: skip
-    """Return the warp that issues, or -1; `soonest` is then when the next one is ready.
-
-    The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
-    """
-    scheduler.soonest = at.FOREVER
-    chosen = -1
-    again = setup.greedy > 0 and scheduler.last >= 0 and warps[scheduler.last].ready <= now
-    while chosen < 0:
-        w = scheduler.last
-        if not again:
-            turn = scheduler.turn if setup.in_turn > 0 and scheduler.turn < scheduler.listed else 0
-            row = pick(s, now, turn, scheduler, steps, warps, order)
-            if row < 0:
-                break
-            w = order[s, row]
-            scheduler.turn = row + 1
-        again = False
-        if has_room(w, s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls):
-            chosen = w
-    if chosen >= 0:
-        scheduler.last = chosen
-    return chosen
-
-
 @folded
 def serve(
     w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
@@ -122,37 +83,40 @@ def serve(
     start = now
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
-        own = 0 if pipe.shared > 0 else s
-        if pipe_free[own, pipe.unit] > start:
-            start = pipe_free[own, pipe.unit]
+        own = 0 if pipe.shared else s
+        free = pipe_free[own, pipe.unit]
+        if free > start:
+            start = free
         if pipe.places > 0:
             taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start
             asked[s, step.pipe] += 1
         pipe_free[own, pipe.unit] = start + pipe.interval * step.passes
-        if pipe.shared > 0:
+        if pipe.shared:
             start += pipe.interval * (step.passes - 1.0)  # the last pass counts
-        if setup.telling > 0:
+        if setup.telling:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
-        if setup.telling > 0:
+        if setup.telling:
             tell(events, sm, start, at.SENT, w, warp.pc, int(step.l2_bytes))
         done = access(step, start, setup, sm, curves, loads, spread, outstanding)
         if step.kind == at.STORE and start + setup.drain > warp.stored:
             warp.stored = start + setup.drain
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(int(done + 0.5))
-        if setup.telling > 0:
+        if setup.telling:
             tell(events, sm, done, at.SERVED, w, warp.pc, int(done - now))
-        if setup.banks > 0 and step.ports != 0:
+        if setup.banks and step.ports:
             book(s, int(now), start, done, step.ports, step.pipe == setup.late, ring)
     for r in range(step.results, step.results_end):
-        value = done if results[r].kind == at.VALUE else start + step.read
-        slot = slots[warp.slots + results[r].slot]
+        result = results[r]
+        value = done if result.kind == at.VALUE else start + step.read
+        slot = slots[warp.slots + result.slot]
         reason = step.reason
-        if results[r].kind == at.MOVED:
-            value = slots[warp.slots + results[r].slot - 1].value
-            reason = slots[warp.slots + results[r].slot - 1].reason
+        if result.kind == at.MOVED:
+            before = slots[warp.slots + result.slot - 1]
+            value = before.value
+            reason = before.reason
         if setup.streams > 1 or value > slot.value:
             slot.value = value
             slot.reason = reason
@@ -160,19 +124,25 @@ def serve(
 
 
 @folded
-def advance(warp: Any, now: float, setup: Any, segments: Any, runs: Any) -> bool:
-    """Move a warp to its next instruction: behind this one, or elsewhere; whether its way is at its end."""
+def advance(
+    pc: int, now: float, setup: Any, sm: Any, step: Any, warp: Any, segments: Any, runs: Any, code_lines: Any
+) -> bool:
+    """Move a warp to its next instruction, behind this one or elsewhere; whether its way is at its end.
+
+    Noted is when it has that instruction, and for what it waits: stall count, branch, its line.
+    """
     finished = False
-    following = warp.pc + 1
+    following = pc + 1
     if following == runs[warp.run].stop:
         warp.run += 1
-        if warp.run == segments[warp.segment].end:
+        segment = segments[warp.segment]
+        if warp.run == segment.end:
             warp.turn += 1
             warp.turns += 1
-            warp.run = segments[warp.segment].first
+            warp.run = segment.first
             if now >= setup.window:
                 finished = True
-            elif warp.turn == segments[warp.segment].times:
+            elif warp.turn == segment.times:
                 warp.turn = 0
                 warp.segment += 1
                 finished = warp.segment == warp.end
@@ -180,6 +150,19 @@ def advance(warp: Any, now: float, setup: Any, segments: Any, runs: Any) -> bool
                     warp.run = segments[warp.segment].first
         following = runs[warp.run].first
     warp.pc = following
+    warp.ready = now + step.stall
+    warp.why = at.WAIT
+    jump = step.branch
+    if following != pc + 1 and setup.branch_taken > jump and not finished:
+        jump = setup.branch_taken
+    if now + jump > warp.ready:
+        warp.ready = now + jump
+        warp.why = at.RESOLVING
+    if setup.first_lines and following >> 3 != pc >> 3 and not finished:
+        there = fetch(following >> 3, now, setup, sm, code_lines)
+        if there > warp.ready:
+            warp.ready = there
+            warp.why = at.NO_INST
     return finished
 
 
@@ -204,8 +187,9 @@ def wait_for(
     when = awake
     latest = now
     for k in range(step.sources, step.sources_end):
-        slot = slots[warp.slots + sources[k].slot]
-        value = slot.value + sources[k].delta
+        source = sources[k]
+        slot = slots[warp.slots + source.slot]
+        value = slot.value + source.delta
         if value > latest:
             latest = value
         if value > when:
@@ -213,16 +197,16 @@ def wait_for(
             why = slot.reason
     if when < at.FOREVER:
         stalls[warp.pc, why] += when - awake
-        if setup.telling > 0 and when > now + 1.0:
+        if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
-    if setup.by_block > 0 and (before.yields > 0 or before.kind != at.FIXED or when > awake):
+    if setup.by_block and (before.yields or before.kind != at.FIXED or when > awake):
         queue(w, s, when, setup, scheduler, warps, order)
     warp.ready = when
     warp.since = when
     again = False
     if warp.state == at.WAITING:
         warp.ready = at.FOREVER
-    elif setup.width > 1 and step.pairs > 0 and warp.second == 0 and latest <= now:
+    elif setup.width > 1 and step.pairs and not warp.second and latest <= now:
         again = True  # dual issue: in the same cycle, if its pipe has room
         if step.pipe >= 0:
             again = pipes[step.pipe].places != 0 or pipe_free[s, step.pipe] < now + 1.0
@@ -232,25 +216,7 @@ def wait_for(
     return again
 
 
-@inlined
-def follow(pc: int, now: float, finished: bool, setup: Any, sm: Any, step: Any, warp: Any, code_lines: Any) -> None:
-    """Note when a warp has the instruction behind this one, and for what it waits: stall count, branch, its line."""
-    warp.ready = now + step.stall
-    warp.why = at.WAIT
-    jump = step.branch
-    if warp.pc != pc + 1 and not finished and setup.branch_taken > jump:
-        jump = setup.branch_taken
-    if now + jump > warp.ready:
-        warp.ready = now + jump
-        warp.why = at.RESOLVING
-    if setup.first_lines > 0 and not finished and warp.pc >> 3 != pc >> 3:
-        there = fetch(warp.pc >> 3, now, setup, sm, code_lines)
-        if there > warp.ready:
-            warp.ready = there
-            warp.why = at.NO_INST
-
-
-@inlined
+@called
 def meet(
     w: int, s: int, pc: int, now: float, start: float, finished: bool, setup: Any, sm: Any, step: Any, warps: Any,
     schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
@@ -261,8 +227,7 @@ def meet(
     if step.kind == at.BARRIER:
         place.arrived += 1
         warp.state = at.WAITING
-        if setup.telling > 0:
-            tell(events, sm, now, at.REACHED, w, pc, place.arrived)
+        tell(events, sm, now, at.REACHED, w, pc, place.arrived)
     if finished:
         end = warp.ready
         if setup.streams > 1:  # the paper: with its result, or with its issue where none is waited for
@@ -272,13 +237,11 @@ def meet(
             end = warp.stored
         end_warp(w, s, end, setup, sm, warps, schedulers, order, places, blocks, events)
     # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
-    if place.arrived > 0 and place.arrived >= (setup.warps if setup.strict > 0 else place.live):
+    if place.arrived and place.arrived >= (setup.warps if setup.strict else place.live):
         place.arrived = 0
         leave = now + setup.barrier_wait
         if step.kind == at.BARRIER:
-            leave += start - now
-            if now + step.stall > leave:
-                leave = now + step.stall
+            leave = max(leave + start - now, now + step.stall)
         open_barrier(warp.place, w, leave, setup, sm, warps, schedulers, order, stalls, events)
         if step.kind == at.BARRIER and leave > warp.ready:
             warp.ready = leave
@@ -300,7 +263,7 @@ def issue(
     stalls[pc, at.SELECTED] += 1.0
     if now > warp.since:
         stalls[pc, at.NOT_SELECTED] += now - warp.since
-    if setup.telling > 0:
+    if setup.telling:
         tell(events, sm, now, at.ISSUED, w, pc, s)
     if now + step.holds > scheduler.free:
         scheduler.free = now + step.holds
@@ -308,8 +271,7 @@ def issue(
         w, s, now, setup, sm, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring, slots,
         warp, results, events,
     )  # fmt: skip
-    finished = advance(warp, now, setup, segments, runs)
-    follow(pc, now, finished, setup, sm, step, warp, code_lines)
+    finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
         meet(w, s, pc, now, start, finished, setup, sm, step, warps, schedulers, order, places, blocks, stalls, events)
     again = False
@@ -326,21 +288,42 @@ def select(
     s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
     warps: Any, order: Any, ring: Any, stalls: Any,
 ) -> int:  # fmt: skip
-    """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again."""
-    if setup.banks > 0:
-        settle_ports(s, int(now), scheduler, ring)
-    w = choose(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls)
+    """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
+
+    The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
+    """
+    cycle = int(now)
+    if setup.banks:
+        settle_ports(s, cycle, scheduler, ring)
+    scheduler.soonest = at.FOREVER
+    w = scheduler.last
+    again = setup.greedy and w >= 0 and warps[w].ready <= now
+    searching = True
+    while searching:
+        if not again:
+            turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
+            row = pick(s, now, turn, scheduler, steps, warps, order)
+            w = -1
+            if row >= 0:
+                w = order[s, row]
+                scheduler.turn = row + 1
+        again = False
+        searching = w >= 0 and not has_room(
+            w, s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls
+        )
+    uses = 0
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
-    if setup.banks > 0:
-        uses = 0
-        if w >= 0 and steps[warps[w].pc].kind == at.FIXED:
-            uses = steps[warps[w].pc].ports
-        if arbitrate(s, int(now), uses, scheduler, ring, pipe_free, setup.late):
-            stalls[warps[w].pc, at.DISPATCH] += 1.0
-            warps[w].since += 1.0
-            scheduler.next = now + 1.0
-            w = -1
+    else:
+        scheduler.last = w
+        step = steps[warps[w].pc]
+        if step.kind == at.FIXED:
+            uses = step.ports
+    if setup.banks and arbitrate(s, cycle, uses, scheduler, ring, pipe_free, setup.late):
+        stalls[warps[w].pc, at.DISPATCH] += 1.0
+        warps[w].since += 1.0
+        scheduler.next = now + 1.0
+        w = -1
     return w
 
 
@@ -354,7 +337,10 @@ def simulate(
     """Run all blocks through one SM, or up to the time limit; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
     while sm.ended < setup.blocks:
-        now = next_cycle(setup, sm, schedulers)
+        now = sm.next_start  # or the next cycle in which a scheduler looks again
+        for s in range(setup.schedulers):
+            if schedulers[s].next < now:
+                now = schedulers[s].next
         if now >= at.FOREVER:
             sm.status = at.DEADLOCK
             break
@@ -386,4 +372,4 @@ def simulate(
                 )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)
-            scheduler.next = scheduler.free if scheduler.listed > 0 else at.FOREVER
+            scheduler.next = scheduler.free if scheduler.listed else at.FOREVER

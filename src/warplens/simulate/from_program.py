@@ -113,7 +113,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         kind=kind,
         reason=reason,
         holds=holds,
-        stall=float(max(1, control.stall)),
+        stall=float(max(2 if control.yields else 1, control.stall)),
         yields=control.yields,
         latency=latency,
         read=unit.read,

@@ -35,7 +35,8 @@ FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
 RING = 8192  # cycles ahead for which the use of a register port is kept
 READ_AFTER, WRITE_BEFORE = 2, 4  # memory and SFU read registers so long after issue, write so long before a use
 # A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
-PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 26
+PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 31
+COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
 
 _I, _F = np.int64, np.float64
 
@@ -45,10 +46,11 @@ def _record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
-# of banks 0 and 1, writes). `yields`: its warp lets the others go first. `holds`: cycles of the issue port; `stall`:
-# until its warp may issue again; `latency`: until its result is there; `read`: until its sources have been read
-# (streams: when a warp that ends with it is done); `passes` through its pipe; bytes asked of L2 and DRAM, and the
-# cycles of the SM's part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there.
+# of banks 0 and 1, writes; `PORT_BITS` apart). `yields`: its warp lets the others go first. `holds`: cycles of the
+# issue port; `stall`: until its warp may issue again; `latency`: until its result is there; `read`: until its sources
+# have been read (streams: when a warp that ends with it is done); `passes` through its pipe; bytes asked of L2 and
+# DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles until the instruction behind a
+# branch is there.
 STEP = _record(
     "pipe kind sources sources_end results results_end pairs reason ports yields",
     "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch",
@@ -56,8 +58,9 @@ STEP = _record(
 SOURCE = _record("slot", "delta")
 RESULT = _record("slot kind")
 # A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
-# before it (none: an instruction issues when the pipe takes it; -1: without end), the unit that it leads to.
-PIPE = _record("shared places unit", "interval")
+# before it (none: an instruction issues when the pipe takes it, or `ahead` cycles sooner; -1: without end), the unit
+# that it leads to.
+PIPE = _record("shared places unit", "interval ahead")
 SEGMENT = _record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = _record("first stop")
 SLOT = _record("reason", "value")

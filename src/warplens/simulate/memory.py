@@ -13,9 +13,9 @@ from warplens.simulate.compiled import called, inlined
 @inlined
 def beyond(load: float, curve: Any) -> float:
     """Return the cycles that a level's latency is above that without load, at a load in B/cycle (Volkov §6.4)."""
-    x = load if load < 0.98 * curve.c else 0.98 * curve.c
-    waited = curve.a + curve.b * x / (curve.c - x) - curve.unloaded
-    return waited if waited > 0.0 else 0.0
+    x = min(load, 0.98 * curve.c)
+    waited: float = max(0.0, curve.a + curve.b * x / (curve.c - x) - curve.unloaded)
+    return waited
 
 
 @called
@@ -43,11 +43,9 @@ def far(step: Any, start: float, behind: float, setup: Any, sm: Any, spread: Any
         low = int(where)
         latency *= spread[sm.row, low] + (where - low) * (spread[sm.row, low + 1] - spread[sm.row, low])
     # A burst queues for DRAM; the wait that is in the loaded latency already does not count twice.
-    begin = sm.dram_free if sm.dram_free > start + behind else start + behind
+    begin = max(sm.dram_free, start + behind)
     sm.dram_free = begin + step.dram_cycles
-    if begin - start > sm.waited:
-        latency += begin - start - sm.waited
-    done: float = start + latency
+    done: float = start + latency + max(0.0, begin - start - sm.waited)
     return done
 
 
@@ -61,15 +59,15 @@ def access(
     if chance >= step.l1_hit:
         if start >= sm.load_at + at.FOLLOW:
             follow_load(start, setup, sm, curves, loads)
-        limited = setup.mshrs > 0 and step.kind == at.LOAD
+        limited = setup.mshrs and step.kind == at.LOAD
         row = sm.requests % outstanding.shape[0]
-        if limited and outstanding[row] > start:
-            start = outstanding[row]
+        if limited:
+            start = max(start, outstanding[row])
         sm.l2_load += step.l2_bytes / setup.average
-        behind = sm.l2_free - start if sm.l2_free > start else 0.0
+        behind = max(0.0, sm.l2_free - start)
         sm.l2_free = start + behind + step.l2_cycles
         if chance < step.l1_hit + (1.0 - step.l1_hit) * step.l2_hit:
-            done = start + setup.l2_latency + (behind if behind > sm.l2_waited else sm.l2_waited)
+            done = start + setup.l2_latency + max(behind, sm.l2_waited)
         else:
             done = far(step, start, behind, setup, sm, spread)
         if limited:

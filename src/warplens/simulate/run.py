@@ -16,6 +16,7 @@ from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
 from warplens.simulate import ports as ports_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
+from warplens.simulate.compiled import compiling
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.units import INFINITE, Units, policy
 
@@ -72,10 +73,12 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     sm.fetched = len(lines)
     state = _state(laid, units, setup[0], sm[0])
     call: Any = engine if options.compiled else plain_engine()
-    call(
-        laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs, ways.warp_paths,
-        setup, units.curves, units.loads, units.spread, lines, *state, stalls, kept, marks, events, sm,
-    )  # fmt: skip
+    with compiling():
+        call(
+            laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs,
+            ways.warp_paths, setup, units.curves, units.loads, units.spread, lines, *state, stalls, kept, marks, events,
+            sm,
+        )  # fmt: skip
     done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
     if done.status == at.DEADLOCK:
         raise _deadlock(code, counts, int(done.ended), blocks)
