@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import Any
 
 from warplens.simulate import layout as at
@@ -13,7 +14,7 @@ def tell(events: Any, sm: Any, time: float, kind: int, warp: int, instruction: i
     """Keep an event while there is room."""
     row = sm.told
     if row < events.shape[0]:
-        events[row, 0] = int(time)
+        events[row, 0] = floor(time)
         events[row, 1] = kind
         events[row, 2] = warp
         events[row, 3] = instruction
@@ -104,7 +105,7 @@ def begin_blocks(
             warp.place = number
             warp.second = 0
             warp.stored = 0.0
-            warp.since = now + float(int(setup.stagger * draw(sm)))
+            warp.since = now + float(floor(setup.stagger * draw(sm)))
             warp.ready = warp.since
             warp.queued = now
             first = steps[warp.pc]

@@ -9,6 +9,7 @@ scheduler goes first, and whether its pipe and its register ports are free.
 
 from __future__ import annotations
 
+from math import floor
 from typing import Any
 
 from warplens.simulate import layout as at
@@ -36,7 +37,7 @@ def has_room(
         behind = until - now
         if behind >= 1.0:
             free = False
-            until = now + float(int(behind))
+            until = now + float(floor(behind))
             if now > warp.since:
                 stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
             why = at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG
@@ -98,16 +99,16 @@ def serve(
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
         if setup.telling:
-            tell(events, sm, start, at.SENT, w, warp.pc, int(step.l2_bytes))
+            tell(events, sm, start, at.SENT, w, warp.pc, floor(step.l2_bytes))
         done = access(step, start, setup, sm, curves, loads, spread, outstanding)
         if step.kind == at.STORE and start + setup.drain > warp.stored:
             warp.stored = start + setup.drain
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
-        done = float(int(done + 0.5))
+        done = float(floor(done + 0.5))
         if setup.telling:
-            tell(events, sm, done, at.SERVED, w, warp.pc, int(done - now))
+            tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.ports:
-            book(s, int(now), start, done, step.ports, step.pipe == setup.late, ring)
+            book(s, floor(now), start, done, step.ports, step.pipe == setup.late, ring)
     for r in range(step.results, step.results_end):
         result = results[r]
         value = done if result.kind == at.VALUE else start + step.read
@@ -292,7 +293,7 @@ def select(
 
     The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
     """
-    cycle = int(now)
+    cycle = floor(now)
     if setup.banks:
         settle_ports(s, cycle, scheduler, ring)
     scheduler.soonest = at.FOREVER
@@ -356,7 +357,7 @@ def simulate(
                 blocks, events,
             )  # fmt: skip
         for k in range(setup.schedulers):  # in turn, so that none has the first say at the units they share
-            s = (k + int(now)) % setup.schedulers
+            s = (k + floor(now)) % setup.schedulers
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue

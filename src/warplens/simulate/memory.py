@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import exp, floor
 from typing import Any
 
 from warplens.simulate import layout as at
@@ -21,7 +21,7 @@ def beyond(load: float, curve: Any) -> float:
 @called
 def follow_load(now: float, setup: Any, sm: Any, curves: Any, loads: Any) -> None:
     """Find the latencies under the traffic of late, and the nearest load at which single latencies were measured."""
-    fade = math.exp((sm.load_at - now) / setup.average)
+    fade = exp((sm.load_at - now) / setup.average)
     sm.load_at = now
     sm.load *= fade
     sm.l2_load *= fade
@@ -40,7 +40,7 @@ def far(step: Any, start: float, behind: float, setup: Any, sm: Any, spread: Any
     latency = step.latency + sm.waited
     if spread.shape[1] > 1:
         where = draw(sm) * (spread.shape[1] - 1)
-        low = int(where)
+        low = floor(where)
         latency *= spread[sm.row, low] + (where - low) * (spread[sm.row, low + 1] - spread[sm.row, low])
     # A burst queues for DRAM; the wait that is in the loaded latency already does not count twice.
     begin = max(sm.dram_free, start + behind)

@@ -8,6 +8,7 @@ with one less than half added to each, the upper bit says where something waits 
 
 from __future__ import annotations
 
+from math import floor
 from typing import Any
 
 from warplens.simulate import layout as at
@@ -51,7 +52,7 @@ def arbitrate(s: int, cycle: int, uses: int, scheduler: Any, ring: Any, pipe_fre
 def book(s: int, cycle: int, start: float, done: float, uses: int, late: bool, ring: Any) -> None:
     """Note when an instruction of memory or SFU will use its ports."""
     for port in range(4):
-        turn = int(start) + at.READ_AFTER if port < 2 else int(done) - at.WRITE_BEFORE
+        turn = floor(start) + at.READ_AFTER if port < 2 else floor(done) - at.WRITE_BEFORE
         if uses >> at.PORT_BITS * port & 1 == 1 and turn > cycle and turn < cycle + at.RING:
             item = ring[s, turn & (at.RING - 1)]
             if item >> at.CYCLE_BITS != turn:
