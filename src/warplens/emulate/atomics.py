@@ -25,7 +25,7 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.transactions import queue, shared_wavefronts
+from warplens.emulate.wavefronts import queue, shared_wavefronts
 
 
 @compiled

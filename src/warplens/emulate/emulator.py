@@ -62,6 +62,7 @@ class Emulator:
         self.trace = np.zeros((0, 3), np.int32)  # give it rows to have the runs of the next call to `run`
         self.traced = 0
         self.samples = np.zeros((len(program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)  # as `trace`
+        self.patterns = np.zeros((layout.PATTERN_ROWS, layout.PATTERN_COLUMNS), np.int64)
         self.executed = self.unknown_executed = self.assumed_accesses = 0
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
@@ -264,6 +265,7 @@ class Emulator:
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
             touched=self.touched, trace=self.trace, samples=self.samples,
+            patterns=self.patterns,
         )  # fmt: skip
 
     def _state(self, blocks: Sequence[int], sms: Sequence[int]) -> engine.State:
