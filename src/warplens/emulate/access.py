@@ -258,6 +258,8 @@ def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, 
         at[l] = np.uint32((address >> 2) * per_lane + l * beside)
     if odd & (size - 1) or (top + size) >> 2 > limit:
         return _first_wrong(m, mask, size, limit, failure)
+    if ins[ops.MODE] & ops.NO_VALUES:
+        return FINE
     if storing:
         for l in range(32):
             if lane_bit(mask, l):
@@ -323,20 +325,24 @@ def _first_outside(m: Any, mask: Any, size: int) -> int:
 
 
 @compiled
-def _places(m: Any, mask: Any, size: int, at: Any, storing: bool) -> int:
-    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one line."""
+def places(m: Any, mask: Any, size: int, at: Any, storing: bool, moving: bool) -> int:
+    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one line.
+
+    What nobody moves (`moving`) needs not be made.
+    """
     s, row, starts = m.scratch, m.patterns[recall(m, mask, size)], lanes()
     start = first_line(s, mask)
     if row[patterns.ODD]:
         return _first_outside(m, mask, size)
     for i in range(row[patterns.COUNT]):
         line, sectors = start + row[patterns.LINES + i], np.uint32(row[patterns.LINE_SECTORS + i])
+        sectors = sectors if moving else np.uint32(0)
         page, array = locate_line(m, line, sectors, row[patterns.ENDS + i], s[HINT])
         if page < 0:
             return _first_outside(m, mask, size)
         s[HINT] = array
         starts[i] = np.uint32(page * PAGE_WORDS + (line & 7) * _LINE_WORDS)
-        if storing:
+        if storing and moving:
             m.pages.arrays[array, CHANGED] = 1
     for l in range(32):
         at[l] = starts[row[patterns.WHICH + l]] + np.uint32((row[patterns.PLACES + l] >> 2) & (_LINE_WORDS - 1))
@@ -352,7 +358,7 @@ def _move_global(m: Any, pc: int, w: int, mask: Any) -> int:
     if s[PATTERN] != SCATTERED and s[ADDRESS] & (size - 1) == 0 and _move_span(m, pc, w, size):
         return FINE
     at, made, words = lanes(), lanes(), m.pages.words
-    status = _places(m, mask, size, at, storing)
+    status = places(m, mask, size, at, storing, True)
     if status != FINE:
         return status
     for k in range(size >> 2):
@@ -382,7 +388,9 @@ def _move(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     while rest and status == FINE:
         space, part = next_part(m, pc, rest)
         rest ^= part
-        if ins[ops.Z] & 255 < 4:
+        if ins[ops.MODE] & ops.NO_VALUES and space == ops.GLOBAL:
+            status = places(m, part, ins[ops.Z] & 255, lanes(), storing != 0, False)
+        elif ins[ops.Z] & 255 < 4 and not ins[ops.MODE] & ops.NO_VALUES:
             status = call(m.services[SMALL], m, pc, w, space, part)
         elif space == ops.SHARED:
             status = _move_inside(m, pc, w, part, m.shared[m.warps[w, SLOT]], np.int64(1), np.int64(SHARED_RANGE))
