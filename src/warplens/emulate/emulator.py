@@ -49,6 +49,7 @@ class Emulator:
         self.code: Code = decode(program)
         if not values and not program.system:  # the system's functions read registers that no instruction names
             self.code = replace(self.code, table=needed_only(self.code))
+        engine.mark_idle(self.code.table)
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
@@ -63,6 +64,7 @@ class Emulator:
         self.traced = 0
         self.samples = np.zeros((len(program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)  # as `trace`
         self.patterns = np.zeros((layout.PATTERN_ROWS, layout.PATTERN_COLUMNS), np.int64)
+        self._idle = np.zeros((len(program.instructions) + 1, 2), np.int64)
         self.executed = self.unknown_executed = self.assumed_accesses = 0
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
@@ -235,6 +237,7 @@ class Emulator:
             self._shared, self._local = memory.shared, memory.local
             self._grow()
             state = state._replace(marks_global=self._marks)
+        engine.count_idle(self.stats, self._idle)
         self._shared = self._local = None
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
@@ -265,7 +268,7 @@ class Emulator:
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
             touched=self.touched, trace=self.trace, samples=self.samples,
-            patterns=self.patterns,
+            patterns=self.patterns, idle=self._idle,
         )  # fmt: skip
 
     def _state(self, blocks: Sequence[int], sms: Sequence[int]) -> engine.State:

@@ -97,6 +97,7 @@ class Memory(NamedTuple):
     trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
     samples: Any  # places of some accesses, by instruction: see layout
     patterns: Any  # what accesses cost whose lanes lie so: see patterns.py
+    idle: Any  # of instructions that do nothing: see `count_idle`
 
 
 class Names(NamedTuple):
@@ -206,7 +207,7 @@ def _trace(m: Any, w: int, first: int, stop: int) -> None:
 @compiled
 def _turn(m: Any, w: int, g: int, turn: int) -> Any:
     """Run one group until it waits, ends, splits, or its turn is over; return (status, place, what is left)."""
-    table, handlers, stats, flags = m.table, m.handlers, m.stats, m.flags
+    table, handlers, stats, flags, idle = m.table, m.handlers, m.stats, m.flags, m.idle
     P, warp = m.predicates[w], m.warps[w]
     pc = first = warp[PC + g]
     mask = np.uint32(warp[MASK + g])
@@ -214,6 +215,17 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         if pc >= table.shape[0]:
             return BAD_TARGET, pc - 1, turn
         ins = table[pc]
+        if ins[ops.GROUP] == ops.NOTHING and ins[ops.TARGET] > 0 and not flags[SOME_UNKNOWN]:
+            count = min(ins[ops.TARGET], turn)
+            threads = count_bits(mask)
+            idle[pc, 0] += 1
+            idle[pc, 1] += threads
+            idle[pc + count, 0] -= 1
+            idle[pc + count, 1] -= threads
+            warp[WORK] += count
+            turn -= count
+            pc += count
+            continue
         active = np.uint32(mask & predicate(P, ins[ops.GUARD], ins[ops.GUARD_NOT]))
         group = ins[ops.GROUP]
         status = np.int64(FINE)
@@ -313,6 +325,23 @@ def run(table: Table, functions: Functions, names: Names, state: State, memory: 
     arrays = {"table": table, "handlers": functions[0], "services": functions[1]}
     block = MACHINE.block({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()})
     return _compiled_run.call(block.ctypes.data, budget)
+
+
+def mark_idle(table: Table) -> None:
+    """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
+    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], (7, 15))
+    does_nothing &= table[:, ops.GUARD_NOT] == 0
+    ahead = 0
+    for pc in range(len(table) - 1, -1, -1):
+        ahead = ahead + 1 if does_nothing[pc] else 0
+        if table[pc, ops.GROUP] == ops.NOTHING:
+            table[pc, ops.TARGET] = ahead
+
+
+def count_idle(stats: Table, idle: Table) -> None:
+    """Count what did nothing: the first of a straight run of it has the count, which ends behind the last."""
+    stats[:, [EXECUTED, THREADS]] += np.cumsum(idle, axis=0)[:-1]
+    idle[:] = 0
 
 
 def is_compiled(table: Table, l1: Cache, unknown: bool) -> bool:
