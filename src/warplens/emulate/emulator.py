@@ -29,7 +29,9 @@ from warplens.kernel.program import Program, Segment
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
 _GAP = 1 << 21  # between arrays: what runs over an end is seen
 _SHARED_RESERVED = 1024
-_BUDGET = 200_000_000
+# What a run may take, in instructions (an access is eight): some, and some more for each of its warps. A loop without
+# end stops there in a few seconds; a warp that really executes more is not known among kernels.
+_BUDGET, _BUDGET_PER_WARP = 100_000_000, 5_000_000
 _PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
 _STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler knows it needs more: CUDA's default
 
@@ -214,7 +216,7 @@ class Emulator:
         self,
         blocks: Sequence[int],
         sms: Sequence[int] | None = None,
-        budget: int = _BUDGET,
+        budget: int | None = None,
         delays: Sequence[int] | None = None,
     ) -> None:
         """Run these blocks (numbers in the grid) side by side, on these SMs (for L1).
@@ -225,6 +227,7 @@ class Emulator:
         if delays is not None:
             per_block = len(state.warps) // len(blocks)
             state.warps[:, layout.DELAY] = np.repeat(np.asarray(delays) // engine.TURN, per_block)
+        budget = budget or _BUDGET + _BUDGET_PER_WARP * len(state.warps)
         self.traced = 0
         while True:
             memory = self._memory(len(blocks), state)
@@ -245,7 +248,7 @@ class Emulator:
         self._flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]] = state.flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]]
         self.work += [(blocks[int(w[layout.SLOT])], int(w[layout.WORK])) for w in state.warps]
         if status != engine.DONE:
-            raise EmulationError(self._explained(status, memory, state, budget))
+            raise EmulationError(self._explained(status, memory, state))
 
     def _functions(self, unknown: bool) -> engine.Functions:
         """Return where the compiled functions are that a run needs, looked up once for each kind of run."""
@@ -339,7 +342,7 @@ class Emulator:
 
     # ---- errors
 
-    def _explained(self, status: int, memory: Memory, state: engine.State, budget: int) -> str:
+    def _explained(self, status: int, memory: Memory, state: engine.State) -> str:
         code = self.program.instructions
         if status in (engine.BUDGET, engine.DEADLOCK):
             at = int(state.warps[int(np.argmax(state.warps[:, layout.GROUPS] > 0)), layout.PC])
@@ -347,7 +350,8 @@ class Emulator:
             behind = waits in (layout.AT_SYNC, layout.AT_WARPSYNC, layout.AT_BARRIER)  # the place is already the next
             place = self._place(min(at - behind, len(code) - 1))
             if status == engine.BUDGET:
-                return f"{place}: still running after {budget:,} warp instructions: an endless loop?"
+                done = int(state.flags[layout.EXECUTED_ALL])
+                return f"{place}: still running after {done:,} warp instructions: an endless loop?"
             return f"{place}: a barrier that not all threads of the block reach"
         what, lane, address, size, pc, warp = (int(x) for x in memory.scratch[layout.ERROR : layout.ERROR + 6])
         place = self._place(pc)

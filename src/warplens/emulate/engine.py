@@ -21,6 +21,7 @@ from warplens.emulate.groups import rotate
 from warplens.emulate.handlers import MACHINE, MARKS, Compiled, call, handlers, services
 from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (
+    ACCESSES,
     ASSUMED_ACCESSES,
     ASSUMED_STRIDE,
     ASSUMED_TRIPS,
@@ -59,6 +60,7 @@ from warplens.emulate.views import viewed
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
 TURN = 64
+ACCESS_EFFORT = 8  # an access to memory takes as long as so many instructions
 Table = npt.NDArray[np.int64]
 Functions = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # addresses: for each row of a program, services
 machine_at = viewed(MACHINE)
@@ -250,6 +252,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         stats[pc, THREADS] += count_bits(active)
         warp[WORK] += 1
         turn -= 1
+        flags[ACCESSES] += group == ops.MEMORY
         if group != ops.CONTROL and status == FINE:
             pc += 1
             continue
@@ -267,7 +270,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
 
 
 def _run(address: int, budget: int) -> int:
-    """Run all warps to their end, or until `budget` instructions have run; the scratch array says what failed where."""
+    """Run all warps to their end, or until that took as long as `budget` instructions; the scratch array has errors."""
     m = machine_at(address)
     warps, flags, error = m.warps, m.flags, m.scratch
     first, g, turn = flags[NEXT_WARP], flags[NEXT_GROUP], flags[NEXT_TURN]
@@ -300,7 +303,7 @@ def _run(address: int, budget: int) -> int:
             return DONE
         if not moved:
             return DEADLOCK
-        if flags[EXECUTED_ALL] > budget:
+        if flags[EXECUTED_ALL] + (ACCESS_EFFORT - 1) * flags[ACCESSES] > budget:
             return BUDGET
         first, moved, alive = np.int64(0), False, False
 
@@ -318,7 +321,7 @@ def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:
 
 
 def run(table: Table, functions: Functions, names: Names, state: State, memory: Memory, budget: int) -> int:
-    """Run all warps to their end, or until `budget` instructions have run; return how it went.
+    """Run all warps to their end, or until that took as long as `budget` instructions; return how it went.
 
     `functions`: what `addresses` returned.
     """

@@ -31,9 +31,10 @@ WARP_COLUMNS = 160 + 16 * 32
 ALIVE, ARRIVED, EXPECTED, REDUCED, SAID_NO, ASKED_ANY = 0, 4, 20, 36, 52, 68
 BLOCK_COLUMNS = 84
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
-# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed.
+# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed; those
+# of all instructions that access memory.
 (SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,
- ASSUMED_ACCESSES, FLAGS) = range(10)  # fmt: skip
+ ASSUMED_ACCESSES, ACCESSES, FLAGS) = range(11)  # fmt: skip
 # The state of a group.
 READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER, AT_PHASE = 1, 2, 3, 4, 5
 # How an instruction went.
