@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops, patterns
-from warplens.emulate.bits import compiled, inlined, lanes, trailing_zeros, wide_lanes
+from warplens.emulate.bits import compiled, lanes, trailing_zeros, wide_lanes
 from warplens.emulate.exchange import count_bits
 from warplens.emulate.handlers import ACCOUNT, SMALL, call, handler, service
 from warplens.emulate.integer_parts import keep, lane_bit
@@ -39,7 +39,7 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.pages import CHANGED, PAGE_BYTES, PAGE_WORDS, find_array, locate, locate_line
+from warplens.emulate.pages import CHANGED, PAGE_BYTES, PAGE_WORDS, find_array, locate, locate_line, no_pages
 from warplens.emulate.patterns import first_line, recall
 from warplens.emulate.transactions import touch
 from warplens.emulate.wavefronts import shared_wavefronts
@@ -113,12 +113,6 @@ def next_part(m: Any, pc: int, rest: Any) -> Any:
             s[PATTERN] = SCATTERED
     s[RECALLED] = -1
     return space, part
-
-
-@inlined
-def no_pages(m: Any) -> bool:
-    """Whether there may be too few pages left for what one instruction touches."""
-    return m.pages.table[-1] + 64 > m.pages.words.shape[0]
 
 
 @service(ACCOUNT)

@@ -11,7 +11,6 @@ from warplens.emulate.access import (
     failed,
     lane_addresses,
     next_part,
-    no_pages,
     places,
     read,
     space_of,
@@ -38,6 +37,7 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
+from warplens.emulate.pages import no_pages
 from warplens.emulate.wavefronts import queue, shared_wavefronts
 
 

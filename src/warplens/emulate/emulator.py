@@ -142,9 +142,9 @@ class Emulator:
         count = len(self.pages.words)
         if 2 * count * pages.PAGE_BYTES > 1 << 31:
             raise WarplensError("the kernel touches more than 2 GiB of memory in the emulated blocks: emulate fewer")
-        larger = {name: _doubled(getattr(self.pages, name)) for name in ("words", "filled", "slots")}
+        larger = {name: pages.doubled(getattr(self.pages, name)) for name in ("words", "filled", "slots")}
         self.pages = self.pages._replace(**larger)
-        self.touched, self._marks = _doubled(self.touched), _doubled(self._marks)
+        self.touched, self._marks = pages.doubled(self.touched), pages.doubled(self._marks)
 
     def forget(self) -> None:
         """Let all arrays have their first contents again."""
@@ -396,10 +396,3 @@ class Emulator:
                     side = "behind the end" if address >= end else "before the start"
                     best = (gap, f"{gap:,} bytes {side} of {argument.name or 'an array'}")
         return best[1] if best else "where no array is"
-
-
-def _doubled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return so many rows again, of zeros, behind those that are there."""
-    made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
-    made[: len(rows)] = rows
-    return made

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warplens.emulate.bits import bits_of, bits_of_double, compiled
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, inlined
 from warplens.emulate.half import to_half
 from warplens.emulate.handlers import FILL, call, service
 from warplens.emulate.layout import FINE
@@ -78,6 +78,13 @@ def forget(pages: Pages) -> int:
         pages.filled[:used][pages.arrays[array, CHANGED] != 0] = 0
     pages.arrays[:, CHANGED] = 0
     return used
+
+
+def doubled(rows: Any) -> Any:
+    """Return so many rows again, of zeros, behind those that are there."""
+    made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
+    made[: len(rows)] = rows
+    return made
 
 
 @compiled
@@ -191,6 +198,12 @@ def _fill(m: Any, array: int, page: int, offset: int, missing: Any) -> int:
     return FINE
 
 
+@inlined
+def no_pages(m: Any) -> bool:
+    """Whether there may be too few pages left for what one instruction touches."""
+    return m.pages.table[-1] + 64 > m.pages.words.shape[0]
+
+
 @compiled
 def find_array(pages: Any, address: Any, size: Any) -> int:
     """Return the array that holds some bytes, or -1."""
@@ -203,7 +216,7 @@ def find_array(pages: Any, address: Any, size: Any) -> int:
 
 
 @compiled
-def _page(m: Any, array: int, offset: Any, wanted: Any) -> int:
+def _page(m: Any, array: int, offset: Any, wanted: Any) -> Any:
     """Return the page of a place in an array, with these of its sectors filled; -2: no pages left."""
     pages = m.pages
     slot = pages.arrays[array, FIRST_PAGE] + (offset >> 10)

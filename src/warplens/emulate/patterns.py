@@ -55,7 +55,7 @@ def _work_out(s: Any, row: Any, mask: Any, size: int) -> None:
 
 
 @compiled
-def recall(m: Any, mask: Any, size: int) -> int:
+def recall(m: Any, mask: Any, size: int) -> Any:
     """Return the row of the pattern in which the lanes of this access lie; at least one lane takes part.
 
     The scratch array has it, or -1 for an access that was not looked at yet.

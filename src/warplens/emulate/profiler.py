@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
-from warplens.emulate.traffic import STORES, Seen, spread_hits, traffic_of
+from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
 from warplens.kernel.program import Program
@@ -320,7 +319,7 @@ class _Profiler:
         total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
-        _spread_l1(total, resident.counts, np.array([x.opcode in STORES for x in self.program.instructions]))
+        spread_l1(total, resident.counts, np.array([x.opcode in STORES for x in self.program.instructions]))
         total[:, layout.ARRAY] = self.runner.arrays
         pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
         traffic = traffic_of(
@@ -396,20 +395,3 @@ class _Profiler:
 def _effort(counts: Counts) -> float:
     """What it took to count so much, in instructions."""
     return float(counts[:, layout.EXECUTED].sum() + (ACCESS_EFFORT - 1) * counts[:, layout.REQUESTS].sum())
-
-
-def _spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
-    """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks.
-
-    Stores that L1 joins are of one array: what reaches L2 of them is shared out to all stores to it alike.
-    """
-    sectors, resident = resident[:, layout.SECTORS], np.array(resident)
-    seen = sectors > 0
-    for array in np.unique(resident[stores, layout.ARRAY]):
-        here = stores & (resident[:, layout.ARRAY] == array)
-        passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
-        resident[here, layout.L2_SECTORS] = passed * sectors[here]
-    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
-        share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
-        total[seen, column] = share[seen] * total[seen, layout.SECTORS]
-    total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]
