@@ -207,9 +207,18 @@ def _trace(m: Any, w: int, first: int, stop: int) -> None:
 
 
 @compiled
+def _pass_idle(idle: Any, pc: int, count: int, threads: int) -> None:
+    """Count a straight run of instructions that do nothing: see `count_idle`."""
+    idle[pc, 0] += 1
+    idle[pc, 1] += threads
+    idle[pc + count, 0] -= 1
+    idle[pc + count, 1] -= threads
+
+
+@compiled
 def _turn(m: Any, w: int, g: int, turn: int) -> Any:
     """Run one group until it waits, ends, splits, or its turn is over; return (status, place, what is left)."""
-    table, handlers, stats, flags, idle = m.table, m.handlers, m.stats, m.flags, m.idle
+    table, handlers, stats, flags = m.table, m.handlers, m.stats, m.flags
     P, warp = m.predicates[w], m.warps[w]
     pc = first = warp[PC + g]
     mask = np.uint32(warp[MASK + g])
@@ -219,11 +228,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         ins = table[pc]
         if ins[ops.GROUP] == ops.NOTHING and ins[ops.TARGET] > 0 and not flags[SOME_UNKNOWN]:
             count = min(ins[ops.TARGET], turn)
-            threads = count_bits(mask)
-            idle[pc, 0] += 1
-            idle[pc, 1] += threads
-            idle[pc + count, 0] -= 1
-            idle[pc + count, 1] -= threads
+            _pass_idle(m.idle, pc, count, count_bits(mask))
             warp[WORK] += count
             turn -= count
             pc += count
