@@ -15,7 +15,7 @@ from tests.cuda.programs import program_of, programs
 from warplens.emulate import handlers, integer
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import EmulationError, Emulator
-from warplens.emulate.layout import EXECUTED, SECTORS, WAVEFRONTS
+from warplens.emulate.layout import EXECUTED, LINES, SECTORS, WAVEFRONTS
 from warplens.frontend import Options, load_program
 from warplens.kernel.contents import contents
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch
@@ -89,16 +89,57 @@ def test_counts_are_those_of_the_hardware(name: str) -> None:
         assert (emulator.stats[:, column] * blocks).tolist() == expected, key
 
 
-def test_one_block_at_a_time_or_all_at_once() -> None:
-    for name in ("histogram", "reduction_k6", "matmul_tiled16", "list_ranking"):
-        together, apart = _emulator(name, small=True), _emulator(name, small=True)
-        together.run(range(together.call.blocks))
-        for block in range(apart.call.blocks):
-            apart.run([block])
-        assert together.stats.tolist() == apart.stats.tolist()
-        outputs = [a.name for a in together.call.arguments if a.is_pointer]
-        for argument in outputs:
-            assert together.array(argument).tobytes() == apart.array(argument).tobytes()
+def _one_of_each_kernel() -> list[Any]:
+    """Return a launch of every kernel; those of today, which other tests compile less often, marked slow."""
+    first = {name.partition(".")[0]: name for name in reversed(NAMES)}
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if "today" in FILES[stem].parts else [])
+        for stem, name in sorted(first.items())
+    ]
+
+
+@pytest.mark.parametrize("name", _one_of_each_kernel())
+def test_one_block_at_a_time_or_all_at_once(name: str) -> None:
+    together, apart = _emulator(name, small=True), _emulator(name, small=True)
+    together.run(range(together.call.blocks))
+    for block in range(apart.call.blocks):
+        apart.run([block])
+    assert together.stats.tolist() == apart.stats.tolist()
+    for i, argument in enumerate(together.call.arguments):
+        if argument.is_pointer and argument.count:
+            assert together.array(i).tobytes() == apart.array(i).tobytes()
+
+
+PICK = """
+extern "C" __global__ void pick(const int* at, const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i % 7 != 3 && i < n) out[i] = x[at[i]];
+}
+"""
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_what_is_remembered_of_a_pattern_is_what_each_access_costs(values: bool, tmp_path: Path) -> None:
+    """Lanes anywhere in 2 to 4096 lines, some of them idle: sectors and lines, counted here warp by warp."""
+    (tmp_path / "pick.cu").write_text(PICK)
+    program, count = load_program(tmp_path / "pick.cu"), 64 * 128
+    for places in (64, 512, 131072):
+        arguments = [
+            {"name": "at", "type": "i32*", "count": count, "fill": f"random_int(0, {places})"},
+            {"name": "x", "type": "f32*", "count": places}, {"name": "out", "type": "f32*", "count": count},
+            {"type": "i32", "value": count - 77},
+        ]  # fmt: skip
+        call = parse_launch({"grid": 64, "block": 128, "arg": arguments}, "pick.toml")
+        emulator = Emulator(program, call, values=values)
+        emulator.run(range(64))
+        emulator.run(range(64))  # from what is remembered
+        at = np.array(contents(call.arguments[0], 0)(np.arange(count)), np.int64).reshape(-1, 32)
+        i = np.arange(count).reshape(-1, 32)
+        active = (i % 7 != 3) & (i < count - 77)
+        loads = [k for k, x in enumerate(program.instructions) if x.opcode == "LDG"]
+        for column, shift in ((SECTORS, 3), (LINES, 5)):
+            wanted = sum(len(np.unique(row[lanes] >> shift)) for row, lanes in zip(at, active, strict=True))
+            assert emulator.stats[loads[1], column] == 2 * wanted, (places, column)
 
 
 def test_memory_that_grows_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +207,15 @@ def test_what_goes_wrong_is_one_line_with_its_place(mode: int, says: str, tmp_pa
         Emulator(program, call).run([0, 1], budget=100_000)
     assert "line " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_loop_that_loads_stops_sooner(tmp_path: Path) -> None:
+    """A load counts for eight instructions: a loop of it, a comparison and a branch stops at a third of the budget."""
+    program, call = _wrong(tmp_path, 2)
+    with pytest.raises(EmulationError, match="still running after") as caught:
+        Emulator(program, call).run([0, 1], budget=300_000)
+    done = int(str(caught.value).split("still running after ")[1].split()[0].replace(",", ""))
+    assert 30_000 < done < 150_000
 
 
 def test_an_element_behind_the_end_is_seen_though_its_sector_is_there(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulate import ops
-from warplens.emulate.bits import compiled, inlined, lanes, trailing_zeros, wide_lanes
+from warplens.emulate import ops, patterns
+from warplens.emulate.bits import compiled, lanes, trailing_zeros, wide_lanes
 from warplens.emulate.exchange import count_bits
 from warplens.emulate.handlers import ACCOUNT, SMALL, call, handler, service
 from warplens.emulate.integer_parts import keep, lane_bit
@@ -21,7 +21,6 @@ from warplens.emulate.layout import (
     CONTIGUOUS,
     ERROR,
     FINE,
-    HEADS,
     HINT,
     LOCAL_RANGE,
     LOCAL_WINDOW,
@@ -29,6 +28,7 @@ from warplens.emulate.layout import (
     NO_PAGES,
     OUT_OF_RANGE,
     PATTERN,
+    RECALLED,
     REQUESTS,
     SAME,
     SCATTERED,
@@ -39,10 +39,14 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.pages import BASE, BYTES, CHANGED, PAGE_BYTES, PAGE_WORDS, locate
-from warplens.emulate.transactions import shared_wavefronts, touch
+from warplens.emulate.pages import CHANGED, PAGE_BYTES, PAGE_WORDS, find_array, locate, locate_line, no_pages
+from warplens.emulate.patterns import first_line, recall
+from warplens.emulate.transactions import touch
+from warplens.emulate.wavefronts import shared_wavefronts
 
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
+_LINE_WORDS = 32
+_PAGE_BITS, _IN_PAGE = np.uint32(8), np.uint32(PAGE_WORDS - 1)
 _ALL = np.uint32(0xFFFFFFFF)
 
 
@@ -80,16 +84,6 @@ def lane_addresses(m: Any, pc: int, w: int, mask: Any) -> None:
 
 
 @compiled
-def _find_heads(s: Any, mask: Any) -> None:
-    """Find the lanes that ask for another sector than the lane before."""
-    heads = np.uint32(1)
-    for l in range(1, 32):
-        heads |= np.uint32((s[ADDRESS + l] ^ s[ADDRESS + l - 1]) >> 5 != 0) << np.uint32(l)
-    before = np.uint32(mask << np.uint32(1))
-    s[HEADS] = np.uint32(mask & (heads | np.uint32(before ^ _ALL)))
-
-
-@compiled
 def space_of(m: Any, pc: int, mask: Any, space: int) -> Any:
     """Return the lanes whose access goes to a space; of a generic one the upper word of the address tells."""
     if m.table[pc, ops.Z] >> 8 != ops.GENERIC:
@@ -117,15 +111,8 @@ def next_part(m: Any, pc: int, rest: Any) -> Any:
             space, part = np.int64(ops.LOCAL), np.uint32(rest)
         if part != _ALL:
             s[PATTERN] = SCATTERED
-    if space == ops.GLOBAL:
-        _find_heads(s, part)
+    s[RECALLED] = -1
     return space, part
-
-
-@inlined
-def no_pages(m: Any) -> bool:
-    """Whether there may be too few pages left for what one instruction touches."""
-    return m.pages.table[-1] + 64 > m.pages.words.shape[0]
 
 
 @service(ACCOUNT)
@@ -136,7 +123,10 @@ def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
     if space == ops.SHARED:
         stats[pc, REQUESTS] += 1
         stats[pc, USEFUL_BYTES] += size * count_bits(mask)
-        stats[pc, WAVEFRONTS] += shared_wavefronts(s, mask, size)
+        known = s[PATTERN] != SCATTERED
+        stats[pc, WAVEFRONTS] += (
+            shared_wavefronts(s, mask, size) if known else m.patterns[recall(m, mask, size), patterns.WAVEFRONTS]
+        )
         return FINE
     if space == ops.LOCAL:
         start = LOCAL_BASE + w * (m.local.shape[1] >> 5) * 128  # a warp has that of the one before it in its place
@@ -148,7 +138,7 @@ def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
                 stats[pc, REQUESTS] -= 1
                 for l in range(32):
                     s[ADDRESS + l] += 128
-            _find_heads(s, mask)
+            s[RECALLED] = -1
             touch(m, pc, mask, min(size, np.int64(4)), writes, place[SM], True)
         return FINE
     touch(m, pc, mask, size, writes, place[SM], False)
@@ -262,6 +252,8 @@ def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, 
         at[l] = np.uint32((address >> 2) * per_lane + l * beside)
     if odd & (size - 1) or (top + size) >> 2 > limit:
         return _first_wrong(m, mask, size, limit, failure)
+    if ins[ops.MODE] & ops.NO_VALUES:
+        return FINE
     if storing:
         for l in range(32):
             if lane_bit(mask, l):
@@ -313,29 +305,41 @@ def _move_span(m: Any, pc: int, w: int, size: int) -> bool:
 
 
 @compiled
-def _places(m: Any, mask: Any, size: int, at: Any, storing: bool) -> int:
-    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one sector."""
-    s, rest, page, known, filled = m.scratch, np.uint32(m.scratch[HEADS]), np.int64(0), np.int64(-1), np.uint32(0)
-    last = np.int64(0)  # place in the array for an access of this size
-    while rest:
-        first = np.int64(trailing_zeros(rest))
-        rest &= rest - np.uint32(1)
-        end = np.int64(trailing_zeros(rest)) if rest else np.int64(32)
-        address = s[ADDRESS + first]
-        if address >> 10 != known or not filled >> np.uint32((address >> 5) & 31) & np.uint32(1):
-            page, _, array = locate(m, address, size, s[HINT])
-            if page < 0:
-                return failed(m, np.int64(OUT_OF_RANGE if page == -1 else NO_PAGES), first, address, size)
-            s[HINT] = array
-            known, filled = address >> 10, m.pages.filled[page]
-            last = m.pages.arrays[array, BASE] + m.pages.arrays[array, BYTES] - size
-            if storing:
-                m.pages.arrays[array, CHANGED] = 1
-        for l in range(first, end):
-            at[l] = np.uint32(page * PAGE_WORDS + ((s[ADDRESS + l] >> 2) & (PAGE_WORDS - 1)))
-            if (s[ADDRESS + l] & (size - 1) or s[ADDRESS + l] > last) and lane_bit(mask, l):
-                wrong = np.int64(MISALIGNED if s[ADDRESS + l] & (size - 1) else OUT_OF_RANGE)
-                return failed(m, wrong, l, s[ADDRESS + l], size)
+def _first_outside(m: Any, mask: Any, size: int) -> int:
+    """Say which lane first asks for a place of global memory where it may not."""
+    for l in range(32):
+        address = m.scratch[ADDRESS + l]
+        if not lane_bit(mask, l):
+            continue
+        if find_array(m.pages, address, size) < 0:
+            return failed(m, np.int64(OUT_OF_RANGE), l, address, size)
+        if address & (size - 1):
+            return failed(m, np.int64(MISALIGNED), l, address, size)
+    return NO_PAGES
+
+
+@compiled
+def places(m: Any, mask: Any, size: int, at: Any, storing: bool, moving: bool) -> int:
+    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one line.
+
+    What nobody moves (`moving`) needs not be made.
+    """
+    s, row, starts = m.scratch, m.patterns[recall(m, mask, size)], lanes()
+    start = first_line(s, mask)
+    if row[patterns.ODD]:
+        return _first_outside(m, mask, size)
+    for i in range(row[patterns.COUNT]):
+        line, sectors = start + row[patterns.LINES + i], np.uint32(row[patterns.LINE_SECTORS + i])
+        sectors = sectors if moving else np.uint32(0)
+        page, array = locate_line(m, line, sectors, row[patterns.ENDS + i], s[HINT])
+        if page < 0:
+            return _first_outside(m, mask, size)
+        s[HINT] = array
+        starts[i] = np.uint32(page * PAGE_WORDS + (line & 7) * _LINE_WORDS)
+        if storing and moving:
+            m.pages.arrays[array, CHANGED] = 1
+    for l in range(32):
+        at[l] = starts[row[patterns.WHICH + l]] + np.uint32((row[patterns.PLACES + l] >> 2) & (_LINE_WORDS - 1))
     return FINE
 
 
@@ -347,10 +351,8 @@ def _move_global(m: Any, pc: int, w: int, mask: Any) -> int:
     first = ins[ops.C] if storing else ins[ops.D]
     if s[PATTERN] != SCATTERED and s[ADDRESS] & (size - 1) == 0 and _move_span(m, pc, w, size):
         return FINE
-    at, made, words = lanes(), lanes(), m.pages.words.reshape(-1)
-    for l in range(32):
-        at[l] = 0
-    status = _places(m, mask, size, at, storing)
+    at, made, words = lanes(), lanes(), m.pages.words
+    status = places(m, mask, size, at, storing, True)
     if status != FINE:
         return status
     for k in range(size >> 2):
@@ -358,10 +360,10 @@ def _move_global(m: Any, pc: int, w: int, mask: Any) -> int:
         if storing:
             for l in range(32):
                 if lane_bit(mask, l):
-                    words[at[l] + np.uint32(k)] = D[l]
+                    words[at[l] >> _PAGE_BITS, (at[l] & _IN_PAGE) + np.uint32(k)] = D[l]
         else:
             for l in range(32):
-                made[l] = words[at[l] + np.uint32(k)]
+                made[l] = words[at[l] >> _PAGE_BITS, (at[l] & _IN_PAGE) + np.uint32(k)]
             keep(D, made, mask)
     return FINE
 
@@ -380,7 +382,9 @@ def _move(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     while rest and status == FINE:
         space, part = next_part(m, pc, rest)
         rest ^= part
-        if ins[ops.Z] & 255 < 4:
+        if ins[ops.MODE] & ops.NO_VALUES and space == ops.GLOBAL:
+            status = places(m, part, ins[ops.Z] & 255, lanes(), storing != 0, False)
+        elif ins[ops.Z] & 255 < 4 and not ins[ops.MODE] & ops.NO_VALUES:
             status = call(m.services[SMALL], m, pc, w, space, part)
         elif space == ops.SHARED:
             status = _move_inside(m, pc, w, part, m.shared[m.warps[w, SLOT]], np.int64(1), np.int64(SHARED_RANGE))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.access import no_pages, read, write
+from warplens.emulate.access import read, write
 from warplens.emulate.atomics import combined
 from warplens.emulate.bits import compiled, trailing_zeros
 from warplens.emulate.handlers import handler
@@ -44,6 +44,7 @@ from warplens.emulate.layout import (
     WAITS,
 )
 from warplens.emulate.marks import mark, marked
+from warplens.emulate.pages import no_pages
 from warplens.emulate.transactions import count_access
 
 _ALL = np.uint32(0xFFFFFFFF)

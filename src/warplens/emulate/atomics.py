@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.access import failed, lane_addresses, next_part, no_pages, read, space_of, write, write_part
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of
+from warplens.emulate.access import (
+    failed,
+    lane_addresses,
+    next_part,
+    places,
+    read,
+    space_of,
+    write,
+    write_part,
+)
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of, lanes
 from warplens.emulate.copies import copying_wavefronts, passing_sectors, passing_wavefronts
 from warplens.emulate.half import from_half, to_half
 from warplens.emulate.handlers import ACCOUNT, call, handler
@@ -19,13 +28,17 @@ from warplens.emulate.layout import (
     INTO,
     MISALIGNED,
     NO_PAGES,
+    PATTERN,
+    RECALLED,
     REQUESTS,
+    SCATTERED,
     SECTORS,
     SLOT,
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.transactions import queue, shared_wavefronts
+from warplens.emulate.pages import no_pages
+from warplens.emulate.wavefronts import queue, shared_wavefronts
 
 
 @compiled
@@ -167,8 +180,9 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         return FINE
     lane_addresses(m, pc, w, mask)
     space, _ = next_part(m, pc, mask)
-    size = ins[ops.Z] & 255
+    size, limit = ins[ops.Z] & 255, 4 * m.shared.shape[1]
     target, wanted = R[ins[ops.C]], predicate(m.predicates[w], ins[ops.PS], ins[ops.PS_NOT])
+    looked_at = np.uint32(0)  # lanes that copy all of their bytes, of which nobody needs the values
     for l in range(32):
         if not lane_bit(mask, l):
             continue
@@ -180,7 +194,9 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             m.scratch[ADDRESS + l] &= ~(size - 1)
         if m.scratch[ADDRESS + l] & (size - 1) or into & (size - 1):
             return failed(m, np.int64(MISALIGNED), l, m.scratch[ADDRESS + l], size)
-        for k in range(size // 4):
+        alone = not (ins[ops.MODE] & ops.NO_VALUES and there == size and (into & 0xFFFFFF) + size <= limit)
+        looked_at |= np.uint32(not alone) << np.uint32(l)
+        for k in range(size // 4 if alone else 0):
             status, word = np.int64(FINE), np.uint32(0)  # zeros where the copy is told to ignore its source
             if lane_bit(wanted, l) and 4 * k < there:
                 status, word = read(m, np.int64(ops.GLOBAL), w, slot, l, m.scratch[ADDRESS + l] + 4 * k)
@@ -194,6 +210,12 @@ def _copy(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
                 return failed(m, status, l, m.scratch[ADDRESS + l], size)
     sectors, wavefronts = m.stats[pc, SECTORS], m.stats[pc, WAVEFRONTS]
     reading = np.uint32(mask & wanted)  # the others write zeros, and ask for nothing
+    if looked_at & reading:
+        found = places(m, np.uint32(looked_at & reading), size, lanes(), False, False)
+        if found != FINE:
+            return found
+    m.scratch[RECALLED] = m.scratch[RECALLED] if looked_at & reading == reading else -1
+    m.scratch[PATTERN] = m.scratch[PATTERN] if reading == mask else SCATTERED
     accounted: int = call(m.services[ACCOUNT], m, pc, w, space, reading) if reading else FINE
     if ins[ops.MODE] & 1:
         m.stats[pc, SECTORS] = sectors + passing_sectors(m.scratch, reading)
@@ -210,8 +232,13 @@ def _matrix(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     if mask == np.uint32(0):
         return FINE
     lane_addresses(m, pc, w, mask)
-    count, transposed, storing = ins[ops.Z] & 255, ins[ops.MODE], ins[ops.OP] == ops.STORE_MATRIX
-    for n in range(count):
+    count, transposed, storing = ins[ops.Z] & 255, ins[ops.MODE] & 1, ins[ops.OP] == ops.STORE_MATRIX
+    for l in range(8 * count if ins[ops.MODE] & ops.NO_VALUES else 0):
+        address = m.scratch[ADDRESS + l] + 14  # the last element of a row
+        status = read(m, np.int64(ops.SHARED), w, slot, l, address)[0]
+        if status != FINE:
+            return failed(m, status, l, address, np.int64(2))
+    for n in range(count if not ins[ops.MODE] & ops.NO_VALUES else 0):
         for l in range(32):
             made = np.uint32(0)
             for h in range(2):

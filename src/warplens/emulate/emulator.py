@@ -29,7 +29,9 @@ from warplens.kernel.program import Program, Segment
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
 _GAP = 1 << 21  # between arrays: what runs over an end is seen
 _SHARED_RESERVED = 1024
-_BUDGET = 200_000_000
+# What a run may take, in instructions (an access is eight): some, and some more for each of its warps. A loop without
+# end stops there in a few seconds; a warp that really executes more is not known among kernels.
+_BUDGET, _BUDGET_PER_WARP = 100_000_000, 5_000_000
 _PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
 _STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler knows it needs more: CUDA's default
 
@@ -49,6 +51,7 @@ class Emulator:
         self.code: Code = decode(program)
         if not values and not program.system:  # the system's functions read registers that no instruction names
             self.code = replace(self.code, table=needed_only(self.code))
+        engine.mark_idle(self.code.table)
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
@@ -62,6 +65,8 @@ class Emulator:
         self.trace = np.zeros((0, 3), np.int32)  # give it rows to have the runs of the next call to `run`
         self.traced = 0
         self.samples = np.zeros((len(program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)  # as `trace`
+        self.patterns = np.zeros((layout.PATTERN_ROWS, layout.PATTERN_COLUMNS), np.int64)
+        self._idle = np.zeros((len(program.instructions) + 1, 2), np.int64)
         self.executed = self.unknown_executed = self.assumed_accesses = 0
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
@@ -137,9 +142,9 @@ class Emulator:
         count = len(self.pages.words)
         if 2 * count * pages.PAGE_BYTES > 1 << 31:
             raise WarplensError("the kernel touches more than 2 GiB of memory in the emulated blocks: emulate fewer")
-        larger = {name: _doubled(getattr(self.pages, name)) for name in ("words", "filled", "slots")}
+        larger = {name: pages.doubled(getattr(self.pages, name)) for name in ("words", "filled", "slots")}
         self.pages = self.pages._replace(**larger)
-        self.touched, self._marks = _doubled(self.touched), _doubled(self._marks)
+        self.touched, self._marks = pages.doubled(self.touched), pages.doubled(self._marks)
 
     def forget(self) -> None:
         """Let all arrays have their first contents again."""
@@ -211,7 +216,7 @@ class Emulator:
         self,
         blocks: Sequence[int],
         sms: Sequence[int] | None = None,
-        budget: int = _BUDGET,
+        budget: int | None = None,
         delays: Sequence[int] | None = None,
     ) -> None:
         """Run these blocks (numbers in the grid) side by side, on these SMs (for L1).
@@ -222,6 +227,7 @@ class Emulator:
         if delays is not None:
             per_block = len(state.warps) // len(blocks)
             state.warps[:, layout.DELAY] = np.repeat(np.asarray(delays) // engine.TURN, per_block)
+        budget = budget or _BUDGET + _BUDGET_PER_WARP * len(state.warps)
         self.traced = 0
         while True:
             memory = self._memory(len(blocks), state)
@@ -234,6 +240,7 @@ class Emulator:
             self._shared, self._local = memory.shared, memory.local
             self._grow()
             state = state._replace(marks_global=self._marks)
+        engine.count_idle(self.stats, self._idle)
         self._shared = self._local = None
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
@@ -241,7 +248,7 @@ class Emulator:
         self._flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]] = state.flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]]
         self.work += [(blocks[int(w[layout.SLOT])], int(w[layout.WORK])) for w in state.warps]
         if status != engine.DONE:
-            raise EmulationError(self._explained(status, memory, state, budget))
+            raise EmulationError(self._explained(status, memory, state))
 
     def _functions(self, unknown: bool) -> engine.Functions:
         """Return where the compiled functions are that a run needs, looked up once for each kind of run."""
@@ -264,6 +271,7 @@ class Emulator:
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
             scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
             touched=self.touched, trace=self.trace, samples=self.samples,
+            patterns=self.patterns, idle=self._idle,
         )  # fmt: skip
 
     def _state(self, blocks: Sequence[int], sms: Sequence[int]) -> engine.State:
@@ -334,7 +342,7 @@ class Emulator:
 
     # ---- errors
 
-    def _explained(self, status: int, memory: Memory, state: engine.State, budget: int) -> str:
+    def _explained(self, status: int, memory: Memory, state: engine.State) -> str:
         code = self.program.instructions
         if status in (engine.BUDGET, engine.DEADLOCK):
             at = int(state.warps[int(np.argmax(state.warps[:, layout.GROUPS] > 0)), layout.PC])
@@ -342,7 +350,8 @@ class Emulator:
             behind = waits in (layout.AT_SYNC, layout.AT_WARPSYNC, layout.AT_BARRIER)  # the place is already the next
             place = self._place(min(at - behind, len(code) - 1))
             if status == engine.BUDGET:
-                return f"{place}: still running after {budget:,} warp instructions: an endless loop?"
+                done = int(state.flags[layout.EXECUTED_ALL])
+                return f"{place}: still running after {done:,} warp instructions: an endless loop?"
             return f"{place}: a barrier that not all threads of the block reach"
         what, lane, address, size, pc, warp = (int(x) for x in memory.scratch[layout.ERROR : layout.ERROR + 6])
         place = self._place(pc)
@@ -387,10 +396,3 @@ class Emulator:
                     side = "behind the end" if address >= end else "before the start"
                     best = (gap, f"{gap:,} bytes {side} of {argument.name or 'an array'}")
         return best[1] if best else "where no array is"
-
-
-def _doubled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return so many rows again, of zeros, behind those that are there."""
-    made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
-    made[: len(rows)] = rows
-    return made

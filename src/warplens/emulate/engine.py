@@ -21,6 +21,7 @@ from warplens.emulate.groups import rotate
 from warplens.emulate.handlers import MACHINE, MARKS, Compiled, call, handlers, services
 from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (
+    ACCESSES,
     ASSUMED_ACCESSES,
     ASSUMED_STRIDE,
     ASSUMED_TRIPS,
@@ -59,6 +60,7 @@ from warplens.emulate.views import viewed
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
 TURN = 64
+ACCESS_EFFORT = 8  # an access to memory takes as long as so many instructions
 Table = npt.NDArray[np.int64]
 Functions = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # addresses: for each row of a program, services
 machine_at = viewed(MACHINE)
@@ -96,6 +98,8 @@ class Memory(NamedTuple):
     touched: Any
     trace: Any  # rows of warp, first instruction, one behind the last: the runs in order
     samples: Any  # places of some accesses, by instruction: see layout
+    patterns: Any  # what accesses cost whose lanes lie so: see patterns.py
+    idle: Any  # of instructions that do nothing: see `count_idle`
 
 
 class Names(NamedTuple):
@@ -203,6 +207,15 @@ def _trace(m: Any, w: int, first: int, stop: int) -> None:
 
 
 @compiled
+def _pass_idle(idle: Any, pc: int, count: int, threads: int) -> None:
+    """Count a straight run of instructions that do nothing: see `count_idle`."""
+    idle[pc, 0] += 1
+    idle[pc, 1] += threads
+    idle[pc + count, 0] -= 1
+    idle[pc + count, 1] -= threads
+
+
+@compiled
 def _turn(m: Any, w: int, g: int, turn: int) -> Any:
     """Run one group until it waits, ends, splits, or its turn is over; return (status, place, what is left)."""
     table, handlers, stats, flags = m.table, m.handlers, m.stats, m.flags
@@ -213,6 +226,13 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         if pc >= table.shape[0]:
             return BAD_TARGET, pc - 1, turn
         ins = table[pc]
+        if ins[ops.GROUP] == ops.NOTHING and ins[ops.TARGET] > 0 and not flags[SOME_UNKNOWN]:
+            count = min(ins[ops.TARGET], turn)
+            _pass_idle(m.idle, pc, count, count_bits(mask))
+            warp[WORK] += count
+            turn -= count
+            pc += count
+            continue
         active = np.uint32(mask & predicate(P, ins[ops.GUARD], ins[ops.GUARD_NOT]))
         group = ins[ops.GROUP]
         status = np.int64(FINE)
@@ -237,6 +257,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         stats[pc, THREADS] += count_bits(active)
         warp[WORK] += 1
         turn -= 1
+        flags[ACCESSES] += group == ops.MEMORY
         if group != ops.CONTROL and status == FINE:
             pc += 1
             continue
@@ -254,7 +275,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
 
 
 def _run(address: int, budget: int) -> int:
-    """Run all warps to their end, or until `budget` instructions have run; the scratch array says what failed where."""
+    """Run all warps to their end, or until that took as long as `budget` instructions; the scratch array has errors."""
     m = machine_at(address)
     warps, flags, error = m.warps, m.flags, m.scratch
     first, g, turn = flags[NEXT_WARP], flags[NEXT_GROUP], flags[NEXT_TURN]
@@ -287,7 +308,7 @@ def _run(address: int, budget: int) -> int:
             return DONE
         if not moved:
             return DEADLOCK
-        if flags[EXECUTED_ALL] > budget:
+        if flags[EXECUTED_ALL] + (ACCESS_EFFORT - 1) * flags[ACCESSES] > budget:
             return BUDGET
         first, moved, alive = np.int64(0), False, False
 
@@ -305,13 +326,30 @@ def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:
 
 
 def run(table: Table, functions: Functions, names: Names, state: State, memory: Memory, budget: int) -> int:
-    """Run all warps to their end, or until `budget` instructions have run; return how it went.
+    """Run all warps to their end, or until that took as long as `budget` instructions; return how it went.
 
     `functions`: what `addresses` returned.
     """
     arrays = {"table": table, "handlers": functions[0], "services": functions[1]}
     block = MACHINE.block({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()})
     return _compiled_run.call(block.ctypes.data, budget)
+
+
+def mark_idle(table: Table) -> None:
+    """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
+    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], (7, 15))
+    does_nothing &= table[:, ops.GUARD_NOT] == 0
+    ahead = 0
+    for pc in range(len(table) - 1, -1, -1):
+        ahead = ahead + 1 if does_nothing[pc] else 0
+        if table[pc, ops.GROUP] == ops.NOTHING:
+            table[pc, ops.TARGET] = ahead
+
+
+def count_idle(stats: Table, idle: Table) -> None:
+    """Count what did nothing: the first of a straight run of it has the count, which ends behind the last."""
+    stats[:, [EXECUTED, THREADS]] += np.cumsum(idle, axis=0)[:-1]
+    idle[:] = 0
 
 
 def is_compiled(table: Table, l1: Cache, unknown: bool) -> bool:

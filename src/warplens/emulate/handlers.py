@@ -44,6 +44,7 @@ MACHINE = View(
     touched=(np.uint32, (0, 0)), trace=(np.int32, (0, 3)), calls=(np.int64, (0,)), marks_global=(np.uint32, (0, 8)),
     marks_shared=(np.uint32, (0, 0)), marks_local=(np.uint32, (0, 0)),
     assumed=(np.int64, (0, 3)), turns=(np.int64, (0, 0)), samples=(np.int64, (0, 0, layout.SAMPLE_COLUMNS)),
+    patterns=(np.int64, (layout.PATTERN_ROWS, layout.PATTERN_COLUMNS)), idle=(np.int64, (0, 2)),
 )  # fmt: skip
 _SIGNATURE = types.int64(MACHINE, types.int64, types.int64, types.int64, types.uint32)
 _PARTS = (

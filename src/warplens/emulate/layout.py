@@ -12,12 +12,12 @@ STATISTICS = STRIDE + STRIDES
 
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
 # the addresses lie, for each bank of shared memory its first word and how many different ones it has to serve, and a
-# small hash table (see transactions.py): its keys, its slots, and the number of its use; the lanes (a bit each) that
-# ask for another sector than the lane before; rows of the trace; where in shared memory each lane copies to; the
-# wavefronts of the access.
-(ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, HEADS, TRACED, INTO, PASSES,
+# small hash table (see wavefronts.py): its keys, its slots, and the number of its use; the row of its pattern (see
+# patterns.py), or -1; rows of the trace; where in shared memory each lane copies to; the wavefronts of the access.
+(ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, RECALLED, TRACED, INTO, PASSES,
  SCRATCH) = (0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365, 397, 398)  # fmt: skip
 SCATTERED, CONTIGUOUS, SAME = range(3)
+PATTERN_ROWS, PATTERN_COLUMNS = 512, 166  # of the table of patterns: a power of two, see patterns.py
 
 # Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that
 # have not ended; groups and instructions so far; what a barrier's reduction gave; then the groups: place, lanes, state,
@@ -31,9 +31,10 @@ WARP_COLUMNS = 160 + 16 * 32
 ALIVE, ARRIVED, EXPECTED, REDUCED, SAID_NO, ASKED_ANY = 0, 4, 20, 36, 52, 68
 BLOCK_COLUMNS = 84
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
-# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed.
+# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed; those
+# of all instructions that access memory.
 (SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,
- ASSUMED_ACCESSES, FLAGS) = range(10)  # fmt: skip
+ ASSUMED_ACCESSES, ACCESSES, FLAGS) = range(11)  # fmt: skip
 # The state of a group.
 READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER, AT_PHASE = 1, 2, 3, 4, 5
 # How an instruction went.

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.access import lane_addresses, no_pages, space_of
+from warplens.emulate.access import lane_addresses, space_of
 from warplens.emulate.bits import compiled
 from warplens.emulate.handlers import MARKS, service
 from warplens.emulate.integer_parts import lane_bit
 from warplens.emulate.layout import ADDRESS, FINE, HINT, NO_PAGES, SLOT, SOME_UNKNOWN, STORED_UNKNOWN, UNKNOWN_ADDRESS
-from warplens.emulate.pages import locate
+from warplens.emulate.pages import locate, no_pages
 
 _ALL = np.uint32(0xFFFFFFFF)
 

@@ -50,6 +50,7 @@ SPECIAL_FUNCTIONS = {"RCP": RCP, "RSQ": RSQ, "EX2": EX2, "LG2": LG2, "SIN": SIN,
                      "TANH": TANH, "RCP64H": RCP64H, "RSQ64H": RSQ64H}  # fmt: skip
 # Flags in MODE, above the two bits of rounding.
 FTZ, SATURATE, NAN_WINS, XOR_SIGN, RELU, SIGNED, EXTENDED, BF16 = 4, 8, 16, 32, 64, 128, 256, 512
+NO_VALUES = 1024  # of an access: where it goes is looked at, but nothing is moved
 
 # Special registers.
 (SR_TID_X, SR_TID_Y, SR_TID_Z, SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z, SR_LANE, SR_ZERO, SR_CLOCK, SR_LANE_EQ, SR_LANE_LT,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warplens.emulate.bits import bits_of, bits_of_double, compiled
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, inlined
 from warplens.emulate.half import to_half
 from warplens.emulate.handlers import FILL, call, service
 from warplens.emulate.layout import FINE
@@ -78,6 +78,13 @@ def forget(pages: Pages) -> int:
         pages.filled[:used][pages.arrays[array, CHANGED] != 0] = 0
     pages.arrays[:, CHANGED] = 0
     return used
+
+
+def doubled(rows: Any) -> Any:
+    """Return so many rows again, of zeros, behind those that are there."""
+    made = np.zeros((2 * len(rows), *rows.shape[1:]), rows.dtype)
+    made[: len(rows)] = rows
+    return made
 
 
 @compiled
@@ -191,6 +198,12 @@ def _fill(m: Any, array: int, page: int, offset: int, missing: Any) -> int:
     return FINE
 
 
+@inlined
+def no_pages(m: Any) -> bool:
+    """Whether there may be too few pages left for what one instruction touches."""
+    return m.pages.table[-1] + 64 > m.pages.words.shape[0]
+
+
 @compiled
 def find_array(pages: Any, address: Any, size: Any) -> int:
     """Return the array that holds some bytes, or -1."""
@@ -203,28 +216,47 @@ def find_array(pages: Any, address: Any, size: Any) -> int:
 
 
 @compiled
-def locate(m: Any, address: Any, size: Any, hint: int) -> Any:
-    """Return (page, word in it, array) of some bytes of a page; page -1: no array holds them, -2: no pages left."""
-    pages, arrays = m.pages, m.pages.arrays
-    array = hint
-    offset = address - arrays[array, BASE]
-    if not 0 <= offset <= arrays[array, BYTES] - size:
-        array = find_array(pages, address, size)
-        if array < 0:
-            return np.int64(-1), np.int64(0), hint
-        offset = address - arrays[array, BASE]
-    slot = arrays[array, FIRST_PAGE] + (offset >> 10)
+def _page(m: Any, array: int, offset: Any, wanted: Any) -> Any:
+    """Return the page of a place in an array, with these of its sectors filled; -2: no pages left."""
+    pages = m.pages
+    slot = pages.arrays[array, FIRST_PAGE] + (offset >> 10)
     page = np.int64(pages.table[slot]) - 1
     if page < 0:
         page = np.int64(pages.table[-1])
         if page >= pages.words.shape[0]:
-            return np.int64(-2), np.int64(0), array
+            return np.int64(-2)
         pages.table[-1] = page + 1
         pages.table[slot] = page + 1
         pages.slots[page] = slot
-    first, last = np.uint32((offset >> 5) & 31), np.uint32(((offset + size - 1) >> 5) & 31)
-    wanted = np.uint32((np.uint32(0xFFFFFFFF) >> np.uint32(np.uint32(31) - last + first)) << first)
     missing = np.uint32(wanted & np.uint32(pages.filled[page] ^ np.uint32(0xFFFFFFFF)))
     if missing:
         call(m.services[FILL], m, array, page, (offset >> 10) << 10, missing)
-    return page, (offset >> 2) & (PAGE_WORDS - 1), array
+    return page
+
+
+@compiled
+def _array(m: Any, address: Any, size: Any, hint: int) -> int:
+    """Return the array that holds some bytes, mostly this one; -1: none."""
+    offset = address - m.pages.arrays[hint, BASE]
+    return hint if 0 <= offset <= m.pages.arrays[hint, BYTES] - size else find_array(m.pages, address, size)
+
+
+@compiled
+def locate(m: Any, address: Any, size: Any, hint: int) -> Any:
+    """Return (page, word in it, array) of some bytes of a page; page -1: no array holds them, -2: no pages left."""
+    array = _array(m, address, size, hint)
+    if array < 0:
+        return np.int64(-1), np.int64(0), hint
+    offset = address - m.pages.arrays[array, BASE]
+    first, last = np.uint32((offset >> 5) & 31), np.uint32(((offset + size - 1) >> 5) & 31)
+    wanted = np.uint32((np.uint32(0xFFFFFFFF) >> np.uint32(np.uint32(31) - last + first)) << first)
+    return _page(m, array, offset, wanted), (offset >> 2) & (PAGE_WORDS - 1), array
+
+
+@compiled
+def locate_line(m: Any, line: Any, sectors: Any, end: Any, hint: int) -> Any:
+    """Return (page, array) of some sectors of a line, up to so many bytes of it; page as `locate` has it."""
+    array = _array(m, line << 7, end, hint)
+    if array < 0:
+        return np.int64(-1), hint
+    return _page(m, array, (line << 7) - m.pages.arrays[array, BASE], sectors << np.uint32(4 * (line & 7))), array

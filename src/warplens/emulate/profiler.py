@@ -3,7 +3,7 @@
 First a block inside the grid, alone: its cost says what can be afforded. Then one of every place (corners, edges,
 inside), the neighbours of the first block, whose footprints tell how blocks share data, and some by chance. Then the
 blocks that are resident on one SM, together, with its L1. Where blocks differ, more are drawn by chance until the
-counts are known well enough. A grid that costs little is run whole.
+counts are known well enough. A grid that costs little is run whole; of blocks that cost very much four or five are run.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.emulate import layout
 from warplens.emulate.coalescing import transactions_per_access
+from warplens.emulate.engine import ACCESS_EFFORT
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
-from warplens.emulate.traffic import STORES, Seen, spread_hits, traffic_of
+from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
 from warplens.kernel.program import Program
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 class Effort(Struct, frozen=True):
     """How much to emulate at most, in warp instructions: a grid that is run whole, the blocks of an SM, one block of
-    each place, more of them where blocks differ (there an access to memory takes as long as eight others); how many
+    each place, more of them where blocks differ (there an access counts for eight); how many
     pairs of sequences of blocks are drawn by chance, how many blocks of each at first, to see whether they differ; and
     how many neighbours in a row are looked at (eight words share a sector)."""
 
@@ -116,6 +116,8 @@ class _Profiler:
         self.emulator.samples = np.zeros((size, 0, layout.SAMPLE_COLUMNS), np.int64)
         if exact or (cost * self.call.blocks <= self.effort.whole and room >= self.call.blocks):
             return self._made(self._whole(), exact=True, first=first)
+        if cost > self.effort.resident:
+            return self._of_few(first)
         affordable = max(1, int(self.effort.places / cost))
         axes = sum(n > 1 for n in self.shape)
         self.row = max(1, min(self.effort.row, affordable // axes if self.call.blocks > 1 else 1))
@@ -136,6 +138,30 @@ class _Profiler:
         resident = self._together(self._on_one_sm(first, cost))
         if differ:
             resident = self._from_everywhere(resident)
+        return self._made(resident, exact=False, first=first)
+
+    def _of_few(self, first: int) -> Profile:
+        """Look at as few blocks as tell something, where one costs more than those of an SM may together.
+
+        One that stands for the SM, one neighbour along each other axis, and one from anywhere; if it differs, also its
+        mirror image: where blocks do more the later they come, the mean of these two is that of the grid.
+        """
+        self.row = 1
+        neighbours = [axis[0] for axis in self._neighbours(first) if axis]
+        resident = self._together(neighbours[:1] or [first])
+        for block in neighbours[:1]:
+            self.runner.footprints[block] = self.together or self.runner.footprints[first]
+            self._sample(block).chosen[block] = resident.counts
+        for block in neighbours[1:]:
+            self.progress("its neighbours")
+            self._alone(block)
+        seen = [c[:, layout.EXECUTED] for s in self.samples for c in s.chosen.values()]
+        blocks = [number(whole_grid(self.shape).spread(0, self.shifts[0], m), self.shape) for m in (False, True)]
+        self.progress("a block by chance")
+        if any((c != self._alone(blocks[0])[:, layout.EXECUTED]).any() for c in seen):
+            rows = [self._alone(block) for block in blocks]
+            self.samples = [Sample(whole_grid(self.shape))]
+            self.samples[0].add(np.array(rows), set(blocks), 1)
         return self._made(resident, exact=False, first=first)
 
     def _first(self) -> int:
@@ -196,7 +222,8 @@ class _Profiler:
         self.runner.fresh_l1(len(blocks) / self.runner.resident)
         self.emulator.forget()
         before = [b - self.runner.sms * self.runner.resident for b in blocks]
-        if min(before) >= 0:
+        dear = float(self.lone[:, layout.EXECUTED].sum()) > self.effort.resident  # what is left of them is little
+        if min(before) >= 0 and not dear:
             self.runner.counted(before)
             self.runner.footprint()
         self.runner.part_of_l2(self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight)
@@ -292,7 +319,7 @@ class _Profiler:
         total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
-        _spread_l1(total, resident.counts, np.array([x.opcode in STORES for x in self.program.instructions]))
+        spread_l1(total, resident.counts, np.array([x.opcode in STORES for x in self.program.instructions]))
         total[:, layout.ARRAY] = self.runner.arrays
         pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
         traffic = traffic_of(
@@ -367,21 +394,4 @@ class _Profiler:
 
 def _effort(counts: Counts) -> float:
     """What it took to count so much, in instructions."""
-    return float(counts[:, layout.EXECUTED].sum() + 7 * counts[:, layout.REQUESTS].sum())
-
-
-def _spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
-    """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks.
-
-    Stores that L1 joins are of one array: what reaches L2 of them is shared out to all stores to it alike.
-    """
-    sectors, resident = resident[:, layout.SECTORS], np.array(resident)
-    seen = sectors > 0
-    for array in np.unique(resident[stores, layout.ARRAY]):
-        here = stores & (resident[:, layout.ARRAY] == array)
-        passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
-        resident[here, layout.L2_SECTORS] = passed * sectors[here]
-    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
-        share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
-        total[seen, column] = share[seen] * total[seen, layout.SECTORS]
-    total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]
+    return float(counts[:, layout.EXECUTED].sum() + (ACCESS_EFFORT - 1) * counts[:, layout.REQUESTS].sum())

@@ -41,7 +41,19 @@ def needed_only(code: Code) -> npt.NDArray[np.int64]:
         loaded = found
     table = code.table.copy()
     table[[i for i, step in enumerate(steps) if step.pure and not step.is_needed], ops.GROUP] = ops.NOTHING
+    table[[i for i, step in enumerate(steps) if _moves_nothing(step, loaded)], ops.MODE] |= ops.NO_VALUES
     return table
+
+
+def _moves_nothing(step: _Step, loaded: set[int]) -> bool:
+    """Whether an access moves only what nobody needs: it is enough to see where it goes."""
+    if step.row[ops.GROUP] != ops.MEMORY:
+        return False
+    if step.row[ops.OP] in (ops.LOAD, ops.LOAD_MATRIX):
+        return not step.is_needed
+    if step.row[ops.OP] == ops.STORE:
+        return loaded.isdisjoint(_reached(step.row))
+    return step.row[ops.OP] in (ops.COPY, ops.STORE_MATRIX) and ops.SHARED not in loaded
 
 
 class _Step:

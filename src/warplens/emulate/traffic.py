@@ -192,3 +192,20 @@ def spread_hits(program: Program, total: Counts, traffic: list[Traffic]) -> None
     for k, t in enumerate(traffic):
         here = (total[:, layout.ARRAY] == k + 1) & ~stores
         total[here, layout.L2_HITS] = asked[here] * (1 - t.l2_missed_bytes / max(t.l2_read_bytes, 1.0))
+
+
+def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
+    """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks.
+
+    Stores that L1 joins are of one array: what reaches L2 of them is shared out to all stores to it alike.
+    """
+    sectors, resident = resident[:, layout.SECTORS], np.array(resident)
+    seen = sectors > 0
+    for array in np.unique(resident[stores, layout.ARRAY]):
+        here = stores & (resident[:, layout.ARRAY] == array)
+        passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
+        resident[here, layout.L2_SECTORS] = passed * sectors[here]
+    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
+        share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
+        total[seen, column] = share[seen] * total[seen, layout.SECTORS]
+    total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]

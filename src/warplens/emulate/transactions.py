@@ -1,4 +1,4 @@
-"""What an access costs the memory system: sectors, lines, wavefronts of the banks, queues at one address."""
+"""What an access to global or local memory costs: sectors, lines, wavefronts of L1, and what the caches say."""
 
 from __future__ import annotations
 
@@ -6,144 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulate.bits import compiled, inlined, popcount, trailing_zeros
+from warplens.emulate import patterns
+from warplens.emulate.bits import compiled, popcount
 from warplens.emulate.handlers import CACHES, call
-from warplens.emulate.integer_parts import lane_bit
 from warplens.emulate.layout import (
     ADDRESS,
     CONTIGUOUS,
-    COUNT,
-    HEADS,
-    KEYS,
     LINE,
     LINE_SECTORS,
     LINES,
     PASSES,
     PATTERN,
-    QUEUE,
     REQUESTS,
     SAMPLE_LANES,
     SAMPLE_PLACES,
     SAMPLE_SIZE,
     SCATTERED,
     SECTORS,
-    SLOTS,
-    USE,
     USEFUL_BYTES,
     WAVEFRONTS,
-    WORD,
 )
-
-
-@inlined
-def _entered(s: Any, keys: int, count: int, key: Any) -> int:
-    """Return which of the keys so far this one is; `count`: none, it is now the last.
-
-    A hash table of 128 slots for at most 64 keys; a slot holds the number of the use and which key it is, so that
-    slots of earlier uses count as empty.
-    """
-    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(57))
-    while s[SLOTS + slot] >> 8 == s[USE]:
-        which = s[SLOTS + slot] & 255
-        if s[keys + which] == key:
-            return which
-        slot = (slot + 1) & 127
-    s[SLOTS + slot] = s[USE] << 8 | count
-    s[keys + count] = key
-    return count
-
-
-@compiled
-def _paired(address: Any, mask: Any, first: int, lanes: int) -> bool:
-    """Whether every lane asks for the same as the one beside it (or that is idle), or as the one two beside it."""
-    one = two = True
-    for l in range(first, first + lanes):
-        if lane_bit(mask, l):
-            one = one and (not lane_bit(mask, l ^ 1) or address[l] == address[l ^ 1])
-            two = two and (not lane_bit(mask, l ^ 2) or address[l] == address[l ^ 2])
-    return one or two
-
-
-@compiled
-def _longest(s: Any, mask: Any, first: int, lanes: int, words: int) -> Any:
-    """Return the longest queue of different words at one bank among some lanes."""
-    for bank in range(32):
-        s[COUNT + bank] = 0
-    s[USE] += 1
-    found, worst = np.int64(0), np.int64(0)
-    for l in range(first, first + lanes):
-        if lane_bit(mask, l):
-            for k in range(words):
-                word = (s[ADDRESS + l] >> 2) + k
-                if _entered(s, KEYS, found, word) == found:
-                    found += 1
-                    s[COUNT + (word & 31)] += 1
-                    worst = max(worst, s[COUNT + (word & 31)])
-    return worst
-
-
-@compiled
-def _served(s: Any, mask: Any, first: int, lanes: int, words: int) -> Any:
-    """Return the wavefronts that some lanes take; mostly no bank is asked for two different words."""
-    low, high = np.int64(1 << 62), np.int64(-1)
-    for l in range(first, first + lanes):
-        word = s[ADDRESS + l] >> 2
-        low, high = min(low, word if lane_bit(mask, l) else low), max(high, word if lane_bit(mask, l) else high)
-    if high < 0:
-        return np.int64(0)
-    if high + words - low <= 32:  # 32 neighbouring words are in 32 banks
-        return np.int64(1)
-    asked = np.uint32(0)
-    for l in range(first, first + lanes):
-        if lane_bit(mask, l):
-            for k in range(words):
-                word = (s[ADDRESS + l] >> 2) + k
-                bank = np.uint32(1) << np.uint32(word & 31)
-                if asked & bank == np.uint32(0):
-                    asked |= bank
-                    s[WORD + (word & 31)] = word
-                elif s[WORD + (word & 31)] != word:
-                    return _longest(s, mask, first, lanes, words)
-    return np.int64(1)
-
-
-@compiled
-def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
-    """Return how many wavefronts a shared-memory access takes: in each, a bank serves one word.
-
-    Accesses of 8 bytes go by half-warps, of 16 bytes by quarters; two of these go together where neighbouring lanes
-    (one or two apart) ask for the same. Measured on an H200: data/h200/kernels/ncu.json.gz.
-    """
-    if address[PATTERN] != SCATTERED and mask == np.uint32(0xFFFFFFFF):
-        if address[PATTERN] == CONTIGUOUS:
-            return max(1, size >> 2)
-        return 2 if size == 16 else 1
-    if size <= 4:
-        return max(1, _served(address, mask, np.int64(0), np.int64(32), np.int64(1)))
-    lanes, words, total = 16 if size == 8 else 8, size >> 2, 0
-    for first in range(0, 32, 2 * lanes):
-        if _paired(address, mask, first, 2 * lanes):
-            total += _served(address, mask, first, 2 * lanes, words)
-        else:
-            total += _served(address, mask, first, lanes, words) + _served(address, mask, first + lanes, lanes, words)
-    return max(1, total)
-
-
-@compiled
-def tag_queue(s: Any, lines: int) -> Any:
-    """Return the cycles in which L1 looks up the lines of an access: each of its four banks of tags takes one a cycle.
-
-    Which bank a line is in was found by the times of 411 patterns on an H200: data/h200/data_path.json.
-    """
-    worst = np.int64(0)
-    for bank in range(4):
-        s[COUNT + bank] = 0
-    for i in range(lines):
-        line = s[LINE + i]
-        bank = (popcount(np.uint32(line & 53)) & 1) | 2 * (popcount(np.uint32(line & 218)) & 1)
-        s[COUNT + bank] += 1
-        worst = max(worst, s[COUNT + bank])
-    return worst
+from warplens.emulate.patterns import first_line, recall
+from warplens.emulate.wavefronts import tag_queue
 
 
 @compiled
@@ -165,7 +49,6 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
     if memory.samples.shape[1] > 0:
         _sample(memory, pc, mask, size)
     found = np.int64(0)
-    sectors = np.int64(0)
     if s[PATTERN] != SCATTERED:
         first, last = s[ADDRESS] >> 5, (s[ADDRESS + 31] + size - 1) >> 5
         for line in range(first >> 2, (last >> 2) + 1):
@@ -176,25 +59,15 @@ def touch(memory: Any, pc: int, mask: Any, size: int, writes: int, sm: int, loca
         memory.stats[pc, WAVEFRONTS] += s[PASSES]
         count_access(memory, pc, size * 32, last - first + 1, found, writes, sm, local)
         return
-    at, rest = np.int64(-1), np.uint32(s[HEADS])
-    s[USE] += 1
-    while rest:
-        l = np.int64(trailing_zeros(rest))
-        rest &= rest - np.uint32(1)
-        line, bit = s[ADDRESS + l] >> 7, np.int64(1) << ((s[ADDRESS + l] >> 5) & 3)
-        if at < 0 or s[LINE + at] != line:
-            at = _entered(s, LINE, found, line)
-            if at == found:
-                s[LINE_SECTORS + at] = 0
-                found += 1
-        if not s[LINE_SECTORS + at] & bit:
-            s[LINE_SECTORS + at] |= bit
-            sectors += 1
+    row, start = memory.patterns[recall(memory, mask, size)], first_line(s, mask)
+    lines = row[patterns.COUNT]
+    for i in range(lines):
+        s[LINE + i], s[LINE_SECTORS + i] = start + row[patterns.LINES + i], row[patterns.LINE_SECTORS + i]
     s[PASSES] = 1  # the words of one line are in different banks
-    if found > 1:
-        s[PASSES] = max(shared_wavefronts(s, mask, size), tag_queue(s, found))
+    if lines > 1:
+        s[PASSES] = max(row[patterns.WAVEFRONTS], tag_queue(s, lines))
     memory.stats[pc, WAVEFRONTS] += s[PASSES]
-    count_access(memory, pc, size * np.int64(popcount(mask)), sectors, found, writes, sm, local)
+    count_access(memory, pc, size * np.int64(popcount(mask)), row[patterns.SECTORS], lines, writes, sm, local)
 
 
 @compiled
@@ -209,19 +82,3 @@ def count_access(
     stats[pc, LINES] += lines
     if memory.l1.shape[1] > 0:
         call(memory.services[CACHES], memory, pc, lines, sm, np.uint32(writes * 2 + local))
-
-
-@compiled
-def queue(memory: Any, pc: int, mask: Any) -> None:
-    """Count the longest queue of lanes at one address."""
-    s, longest, found = memory.scratch, np.int64(0), np.int64(0)
-    s[USE] += 1
-    for l in range(32):
-        if lane_bit(mask, l):
-            at = _entered(s, KEYS, found, s[ADDRESS + l])
-            if at == found:
-                found += 1
-                s[COUNT + at] = 0
-            s[COUNT + at] += 1
-            longest = max(longest, s[COUNT + at])
-    memory.stats[pc, QUEUE] += longest
