@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.sweep.hooks import kernel_tuner_restriction, triton_prune
-from warplens.sweep.tune import Candidate, Tuned
+from warplens.sweep.choose import Candidate
+from warplens.sweep.tune import Tuned
 
 
 class Config(Struct, frozen=True):

@@ -9,10 +9,11 @@ from rich.console import RenderableType
 from warplens.machine import Machine
 from warplens.report import terminal
 from warplens.study.tuning import TuningResult
+from warplens.sweep.choose import Candidate
 from warplens.sweep.expression import Value
 from warplens.sweep.measured import Measured
 from warplens.sweep.run import Outcome
-from warplens.sweep.tune import Candidate, Tuned
+from warplens.sweep.tune import Tuned
 from warplens.units import printable, seconds
 
 _MOST_BEST = 60  # lines: the rest is in the files

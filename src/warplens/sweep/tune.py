@@ -22,6 +22,7 @@ from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine, occupancy
 from warplens.models import predict
 from warplens.sweep.cache import Cache
+from warplens.sweep.choose import Candidate, choose
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine
 from warplens.sweep.estimate import Estimate, essential, estimate
@@ -29,28 +30,17 @@ from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
-_CLOSE = 1.05  # what the model cannot tell apart for sure: its median error on measured kernels
 _ALIKE = 1.005  # predictions that differ by less are the same
 _NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
 _SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
-class Candidate(Struct, frozen=True):
-    """A legal configuration: predicted where it was emulated, estimated else; `place`: from 0 to 1 on each axis."""
-
-    number: int
-    values: dict[str, Value]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    seconds: float
-    emulated: bool
-    bound: str = ""
-    place: tuple[float, ...] = ()
-
-
 class Tuned(Struct, frozen=True):
-    """The answer: candidates, the best first (all emulated ones before the others), and what it took."""
+    """The answer: candidates, the best first (all emulated ones before the others), and what it took.
+
+    `spread`: how far estimates were off before they were emulated, the root of the mean square of the logarithm.
+    """
 
     kernel: str
     gpu: str
@@ -61,22 +51,16 @@ class Tuned(Struct, frozen=True):
     pruned: int
     candidates: list[Candidate]
     warnings: list[str] = []
+    spread: float | None = None
 
     @property
     def best(self) -> Candidate:
         """The configuration to take."""
         return self.candidates[0]
 
-    def to_measure(self, count: int) -> list[Candidate]:
-        """The candidates to time: the best, then in turn the next one by its time, emulated or estimated, and the one
-        farthest from those chosen among all that are as good within our error."""
-        chosen, rest = [self.best], sorted(self.candidates[1:], key=lambda c: c.seconds)
-        while rest and len(chosen) < count:
-            close = [c for c in rest if c.seconds <= _CLOSE * self.best.seconds]
-            far = max(close or rest[:1], key=lambda c: min(math.dist(c.place, other.place) for other in chosen))
-            chosen.append(rest[0] if len(chosen) % 2 else far)
-            rest.remove(chosen[-1])
-        return chosen
+    def measured(self, count: int, seconds: Callable[[Candidate], float]) -> list[tuple[Candidate, float]]:
+        """Time so many candidates, each chosen by what the ones before it took; return them with their seconds."""
+        return choose(self.candidates, count, seconds, self.spread)
 
     @property
     def share(self) -> float:
@@ -123,6 +107,7 @@ class _Search:
         self.predicted: dict[int, tuple[float, str]] = {}
         self.pressure: dict[int, float] = {}  # all limits together, in units of the one that binds
         self.estimated: dict[tuple[int, int], Estimate] = {}
+        self.off: list[float] = []  # log(predicted / estimated) of those that were emulated
         self.pruned = 0
         self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
 
@@ -175,6 +160,7 @@ class _Search:
 
     def _emulate(self, number: int) -> None:
         call = self.legal[number].call
+        guessed = self._estimate(number)[0] if self.counted else None
         try:
             made = count(call, self.machine, self.cache)
             p = predict(made.workload, self.machine, self.model)
@@ -188,6 +174,8 @@ class _Search:
             raise WarplensError(f"{self.model} gives no time")
         self.counted[number] = made
         self.predicted[number] = float(p.seconds), str(p.bound)
+        if guessed is not None:
+            self.off.append(math.log(float(p.seconds) / guessed))
         limits = [float(x) for x in p.limits.values()]
         dram = float(p.limits.get("dram bandwidth", 0.0)) / self.machine.chip.clock_hz
         self.least_dram_seconds = min(self.least_dram_seconds, dram)
@@ -252,9 +240,10 @@ class _Search:
         alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]
         made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])
         kernel = next(iter(self.legal.values())).kernel
+        spread = math.sqrt(sum(x * x for x in self.off) / len(self.off)) if self.off else None
         return Tuned(
             kernel, self.machine.id, self.model, len(made) + sum(self.illegal.values()), self.illegal,
-            len(self.predicted), self.pruned, made, self._warnings(),
+            len(self.predicted), self.pruned, made, self._warnings(), spread,
         )  # fmt: skip
 
     def _warnings(self) -> list[str]:
