@@ -10,8 +10,8 @@ import pytest
 from msgspec import Struct
 
 from warplens.errors import WarplensError
-from warplens.sweep.hooks import kernel_tuner_restriction, triton_prune
 from warplens.sweep.choose import Candidate
+from warplens.sweep.hooks import kernel_tuner_restriction, triton_prune
 from warplens.sweep.tune import Tuned
 
 

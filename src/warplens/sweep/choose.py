@@ -6,9 +6,9 @@ predictions of all others move with it and become surer nearby. Timed next is th
 the fastest so far is the greatest: one that is predicted to be fast, or one of which little is known (expected
 improvement: Jones, Schonlau and Welch 1998).
 
-No size of an error comes from a tuning space. Those of predictions are from the train set of kernels, where functions
-differ by `COMMON` and launches of one function by `OWN`; that of estimates is what the search saw of them before it
-emulated. An error is shared by half where candidates differ by 0.7 of the length of an axis.
+No size of an error comes from a tuning space: they are those of our models on the train set of kernels, where the means
+of functions differ by `COMMON` and launches of one function by `OWN`. What an error is shared by falls to 1/e over the
+length of an axis.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from msgspec import Struct
 
 from warplens.sweep.expression import Value
 
-# Standard deviations of log(predicted / measured) by `warplens` over the train set (study/files/confidence.json):
-# of the means of its 55 functions, and of the launches of a function about its mean.
-COMMON, OWN = 0.088, 0.071
+# Standard deviations of log(predicted / measured) over the train set (study/files/confidence.json): of the means of
+# its functions by `warplens`; of a function's launches about their mean, by `warplens`, and by `warplens-fast`, which
+# makes the estimates.
+COMMON, OWN, OWN_ESTIMATED = 0.088, 0.071, 0.087
 _NOISE = 0.005  # of a measured median: how far two runs are apart (data/h200/tuning/README.md)
-_SPREAD = 0.12  # of estimates where the search could not see it: that of `warplens-fast` over the train set
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,13 +45,10 @@ class Candidate(Struct, frozen=True):
 
 
 def choose(
-    candidates: Sequence[Candidate], count: int, measure: Callable[[Candidate], float], spread: float | None
+    candidates: Sequence[Candidate], count: int, measure: Callable[[Candidate], float]
 ) -> list[tuple[Candidate, float]]:
-    """Measure so many candidates, the first one first; return them in this order with their seconds.
-
-    `spread`: the standard deviation of log(predicted / estimated), as far as it is known.
-    """
-    errors = _Errors(candidates, _SPREAD if spread is None else spread)
+    """Measure so many candidates, the first one first; return them in this order with their seconds."""
+    errors = _Errors(candidates)
     chosen, found = list[int](), list[float]()
     while len(chosen) < min(count, len(candidates)):
         gains = errors.gains(chosen, np.log(found)) if chosen else -np.arange(len(candidates), dtype=float)
@@ -64,10 +61,10 @@ def choose(
 class _Errors:
     """How the errors of candidates go together, and what is to be gained where when some are known."""
 
-    def __init__(self, candidates: Sequence[Candidate], spread: float) -> None:
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
         self.expected: Floats = np.log([c.seconds for c in candidates])
         self.places = np.array([c.place for c in candidates], dtype=float)
-        self.own = np.array([OWN if c.emulated else math.hypot(OWN, spread) for c in candidates])
+        self.own = np.array([OWN if c.emulated else OWN_ESTIMATED for c in candidates])
 
     def gains(self, chosen: list[int], found: Floats) -> Floats:
         """The expected gain of each candidate over the fastest, from the logarithms of the times of those chosen."""

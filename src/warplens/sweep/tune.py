@@ -37,10 +37,7 @@ _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
 class Tuned(Struct, frozen=True):
-    """The answer: candidates, the best first (all emulated ones before the others), and what it took.
-
-    `spread`: how far estimates were off before they were emulated, the root of the mean square of the logarithm.
-    """
+    """The answer: candidates, the best first (all emulated ones before the others), and what it took."""
 
     kernel: str
     gpu: str
@@ -51,7 +48,6 @@ class Tuned(Struct, frozen=True):
     pruned: int
     candidates: list[Candidate]
     warnings: list[str] = []
-    spread: float | None = None
 
     @property
     def best(self) -> Candidate:
@@ -60,7 +56,7 @@ class Tuned(Struct, frozen=True):
 
     def measured(self, count: int, seconds: Callable[[Candidate], float]) -> list[tuple[Candidate, float]]:
         """Time so many candidates, each chosen by what the ones before it took; return them with their seconds."""
-        return choose(self.candidates, count, seconds, self.spread)
+        return choose(self.candidates, count, seconds)
 
     @property
     def share(self) -> float:
@@ -107,7 +103,6 @@ class _Search:
         self.predicted: dict[int, tuple[float, str]] = {}
         self.pressure: dict[int, float] = {}  # all limits together, in units of the one that binds
         self.estimated: dict[tuple[int, int], Estimate] = {}
-        self.off: list[float] = []  # log(predicted / estimated) of those that were emulated
         self.pruned = 0
         self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
 
@@ -160,7 +155,6 @@ class _Search:
 
     def _emulate(self, number: int) -> None:
         call = self.legal[number].call
-        guessed = self._estimate(number)[0] if self.counted else None
         try:
             made = count(call, self.machine, self.cache)
             p = predict(made.workload, self.machine, self.model)
@@ -174,8 +168,6 @@ class _Search:
             raise WarplensError(f"{self.model} gives no time")
         self.counted[number] = made
         self.predicted[number] = float(p.seconds), str(p.bound)
-        if guessed is not None:
-            self.off.append(math.log(float(p.seconds) / guessed))
         limits = [float(x) for x in p.limits.values()]
         dram = float(p.limits.get("dram bandwidth", 0.0)) / self.machine.chip.clock_hz
         self.least_dram_seconds = min(self.least_dram_seconds, dram)
@@ -240,10 +232,9 @@ class _Search:
         alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]
         made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])
         kernel = next(iter(self.legal.values())).kernel
-        spread = math.sqrt(sum(x * x for x in self.off) / len(self.off)) if self.off else None
         return Tuned(
             kernel, self.machine.id, self.model, len(made) + sum(self.illegal.values()), self.illegal,
-            len(self.predicted), self.pruned, made, self._warnings(), spread,
+            len(self.predicted), self.pruned, made, self._warnings(),
         )  # fmt: skip
 
     def _warnings(self) -> list[str]:
