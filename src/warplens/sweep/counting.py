@@ -64,7 +64,7 @@ def compiled(call: KernelCall, machine: Machine, cache: Cache) -> tuple[str | No
     """Return a call's kernel for a machine, and its key; no key where a source is not known whole."""
     path, options = source_of(call, machine)
     if path.suffix.startswith(".py"):  # also with the kernel's name behind it
-        raise WarplensError(f"{path}: Triton's kernels cannot be swept yet")
+        raise WarplensError(f"{path}: a launch of a Triton kernel needs num_warps, and is not swept")
     key = _code_key(path, options, call.kernel)
     return (key, _program(key, path, options, call.kernel, cache)) if key else (None, _load(path, options, call.kernel))
 
