@@ -215,8 +215,14 @@ def test_a_dask_scheduler_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     try:
         for part, more in options.items():
             command = [sys.executable, "-m", f"distributed.cli.dask_{part}", "--scheduler-file", str(file), *more]
-            silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            parts.append(subprocess.Popen([*command, "--no-dashboard"], cwd=Path(__file__).parents[2], **silent))
+            parts.append(
+                subprocess.Popen(
+                    [*command, "--no-dashboard"],
+                    cwd=Path(__file__).parents[2],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
         until = time.monotonic() + 60
         while not file.exists() and time.monotonic() < until:
             time.sleep(0.1)

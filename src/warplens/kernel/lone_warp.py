@@ -12,6 +12,7 @@ of the machine file and the registers that instructions share.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,15 +56,53 @@ def issue_alone(
     """
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
-    facts = {id(x): _facts(x, machine) for x in code}  # a way comes by the same instructions many times
+    known = {id(x): facts(x, machine) for x in code}  # a way comes by the same instructions many times
+    return issue_in_order([known[id(x)] for x in code], machine, taken or set(), latencies)
+
+
+class Facts(NamedTuple):
+    """What issuing an instruction depends on.
+
+    The scoreboards that it waits for, and those of its result and its sources; its stall count; the cycles of its
+    result, of reading its sources, until the next barrier (None: it is none), for which its warp is held.
+    """
+
+    waits: tuple[int, ...]
+    write: int | None
+    read: int | None
+    stall: int
+    latency: float
+    read_cycles: float
+    barrier: float | None
+    held: float
+
+
+def facts(x: Instruction, machine: Machine) -> Facts:
+    """Look up what issuing an instruction depends on."""
+    control, timing, held = x.control, machine.timing(x.kind), 0.0
+    barrier = (machine.sm.barrier_cycles or 0.0) if x.opcode == "BAR" else None
+    if x.opcode == "BSYNC":
+        held = machine.sm.reconverge_cycles or 0.0
+    if x.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(x.modifiers):
+        held = machine.sm.fence_cycles or 0.0
+    if control is None:
+        return Facts((), None, None, 1, 0.0, 0.0, barrier, held)
+    latency, read = timing.latency_cycles or 0.0, timing.read_cycles or 0.0
+    boards = control.write_scoreboard, control.read_scoreboard
+    return Facts(control.waits, *boards, max(1, control.stall), latency, read, barrier, held)
+
+
+def issue_in_order(
+    run: Sequence[Facts], machine: Machine, taken: set[int], latencies: Sequence[float] | None = None
+) -> LoneWarp:
+    """Issue instructions with control codes, of which the facts are known; see `issue_alone`."""
     now, next_barrier = 0.0, 0.0
     released: list[tuple[float, int | None]] = [(0.0, None)] * 8  # six scoreboards; a damaged field may name another
     cycles: list[float] = []
     waited: list[int | None] = []
     decided: list[int | None] = []
     branch_taken = machine.sm.branch_taken_cycles or 0.0
-    for i, instruction in enumerate(code):
-        waits, write, read, stall, latency, read_cycles, barrier, held = facts[id(instruction)]
+    for i, (waits, write, read, stall, latency, read_cycles, barrier, held) in enumerate(run):
         issue, why = max(now, next_barrier) if barrier is not None else now, None
         by: int | None = i - 1 if i else None
         for board in waits:
@@ -83,31 +122,9 @@ def issue_alone(
             next_barrier = issue + barrier
         if held:
             now = max(now, issue + held)
-        if taken and i in taken:
+        if i in taken:
             now = max(now, issue + branch_taken)
     return LoneWarp(cycles, waited, decided, now)
-
-
-Facts = tuple[tuple[int, ...], int | None, int | None, int, float, float, float | None, float]
-
-
-def _facts(x: Instruction, machine: Machine) -> Facts:
-    """What issuing an instruction depends on.
-
-    The scoreboards that it waits for, and those of its result and its sources; its stall count; the cycles of its
-    result, of reading its sources, until the next barrier (None: it is none), for which its warp is held.
-    """
-    control, timing, held = x.control, machine.timing(x.kind), 0.0
-    barrier = (machine.sm.barrier_cycles or 0.0) if x.opcode == "BAR" else None
-    if x.opcode == "BSYNC":
-        held = machine.sm.reconverge_cycles or 0.0
-    if x.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(x.modifiers):
-        held = machine.sm.fence_cycles or 0.0
-    if control is None:
-        return (), None, None, 1, 0.0, 0.0, barrier, held
-    latency, read = timing.latency_cycles or 0.0, timing.read_cycles or 0.0
-    boards = control.write_scoreboard, control.read_scoreboard
-    return control.waits, *boards, max(1, control.stall), latency, read, barrier, held
 
 
 def _by_dependences(code: list[Instruction], machine: Machine, taken: set[int]) -> LoneWarp:
