@@ -57,9 +57,7 @@ def test_two_gpus_agree(runs: dict[str, Samples]) -> None:
     pairs = agree(runs["measured"], runs["measured_again"])
     assert sum(pair.promised_percent == FIXED for pair in pairs) > 200
     assert sum(pair.promised_percent == MEMORY for pair in pairs) > 130
-    assert [pair.key for pair in pairs if not pair.agrees] == [
-        "atomics.global_reduce_per_sm.peak_ops_per_cycle_per_sm"
-    ]
+    assert [pair.key for pair in pairs if not pair.agrees] == ["atomics.global_reduce_per_sm.peak_ops_per_cycle_per_sm"]
 
 
 def test_dram_of_the_other_kind_and_the_way_to_l2_are_all_that_differs(runs: dict[str, Samples]) -> None:
