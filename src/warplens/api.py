@@ -21,6 +21,7 @@ from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
+from warplens.kernel.flow import flow_graph
 from warplens.kernel.launch import KernelCall, load_launch
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
@@ -98,7 +99,7 @@ def analyze(
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
     program, call = program_and_call(call, gpu, file, kernel, options)
     made = profile(program, call, gpu, exact=exact, progress=progress)
-    workload = workload_of(program, call, made, analyse(program, gpu), gpu)
+    workload = workload_of(program, call, made, gpu)
     if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
         note = f"counted from code for {OLDEST}: compilers of today make none for {gpu.name}"
         workload = workload.with_values(notes=[*workload.notes, note])
@@ -120,11 +121,10 @@ def load_report(
     for one in found:
         if not one.record.executed:
             raise WarplensError(f"{path}: {one.program.demangled}: the report has no {one.missing[0]}")
-        facts = analyse(one.program, gpu)
         columns = {name: getattr(one.record, name) for name in report.COLUMNS}
         shape = one.call.blocks, -(-one.call.threads_per_block // 32)
-        made_of = profile_of(one.program, facts.flow, shape, columns, one.record.counters)
-        workload = workload_of(one.program, one.call, made_of, facts, gpu)
+        made_of = profile_of(one.program, flow_graph(one.program), shape, columns, one.record.counters)
+        workload = workload_of(one.program, one.call, made_of, gpu)
         notes = [*workload.notes, *(f"not in the report: {what}" for what in one.missing)]
         if "time_ns" in one.record.counters:
             notes.append(f"the profiler measured {seconds(1e-9 * one.record.counters['time_ns'])}, the kernel alone")

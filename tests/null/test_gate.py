@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from warplens.cli import main
 from warplens.kernel import load_workload
@@ -45,6 +46,16 @@ def test_against_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert found["seconds"] > 1.02 * found["against_seconds"]
     assert "% slower than" in found["reasons"][0] and "limited by" in found["reasons"][0]
     assert _check(capsys, "saxpy", "--against", str(tmp_path / "faster.json"), "--tolerance", "400%")[0] == 0
+
+
+@pytest.mark.parametrize(("more", "code"), [(0.004, 0), (0.05, 1)])
+def test_a_percent_is_allowed_where_nothing_is_said(
+    more: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = load_workload("saxpy")
+    now.with_values(accesses=[replace(a, count=a.count * (1 - more)) for a in now.accesses]).save(tmp_path / "was.json")
+    assert _check(capsys, "saxpy", "--against", str(tmp_path / "was.json"))[0] == code
+    assert _check(capsys, "saxpy", "--against", str(tmp_path / "was.json"), "--tolerance", "0%")[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from msgspec import Struct
 
 from warplens.errors import WarplensError
+from warplens.sweep.choose import Candidate
 from warplens.sweep.hooks import kernel_tuner_restriction, triton_prune
-from warplens.sweep.tune import Candidate, Tuned
+from warplens.sweep.tune import Tuned
 
 
 class Config(Struct, frozen=True):

@@ -169,6 +169,80 @@ def test_a_dask_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
             assert (tmp_path / "dask" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.parametrize("command", ["sweep", "tune"])
+def test_a_triton_kernel_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.toml").write_text('file = "k.py"\nkernel = "k"\ngrid = 1\nnum_warps = 4\n')
+    (tmp_path / "s.toml").write_text('[[kernel]]\nlaunch = "t.toml"\ndefine = { BLOCK = [64, 128] }\n')
+    assert main([command, str(tmp_path / "s.toml")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "Triton's kernels are not swept" in said and "triton_prune" in said
+    assert not (tmp_path / "s.sweep").exists()
+
+
+def test_without_pyarrow_a_note_says_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    outcome = sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0, 1"))
+    assert [Path(file).name for file in outcome.files] == ["results.jsonl"]
+    assert [note for note in map(str, sweeps.outcome(outcome)) if "pip install 'warplens[parquet]'" in note]
+
+
+def test_an_engine_that_is_lost_stops_the_sweep_and_fails_no_point(tmp_path: Path) -> None:
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1040))))
+    sweeping.sweep(tmp_path, made, "whole")
+    done = [0]
+
+    def watch(now: int, total: int) -> None:
+        done[0] = now
+
+    engine = replace(processes(2), lost=lambda: "the scheduler" if done[0] >= 10 else None)
+    with pytest.raises(WarplensError, match=r"the scheduler does not answer any more; [0-9]+ points are kept") as error:
+        run(made, tmp_path / "lost", engine, cache=str(tmp_path), work=sweeping.work, watch=watch)
+    assert "\n" not in str(error.value)
+    resumed = sweeping.sweep(tmp_path, made, "lost")
+    assert resumed.earlier >= 2 * 9 and resumed.failed == 0
+    assert (tmp_path / "lost" / "results.jsonl").read_bytes() == (tmp_path / "whole" / "results.jsonl").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_dask_scheduler_that_is_killed_costs_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1100))))
+    sweeping.sweep(tmp_path, made, "whole")
+    file, parts = tmp_path / "scheduler.json", list[subprocess.Popen[bytes]]()
+    options = {"scheduler": ["--host", "127.0.0.1", "--port", "0"], "worker": ["--nthreads", "1", "--no-nanny"]}
+    try:
+        for part, more in options.items():
+            command = [sys.executable, "-m", f"distributed.cli.dask_{part}", "--scheduler-file", str(file), *more]
+            parts.append(
+                subprocess.Popen(
+                    [*command, "--no-dashboard"],
+                    cwd=Path(__file__).parents[2],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+        until = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        engine = dask(json.loads(file.read_text())["address"])
+
+        def kill(done: int, total: int) -> None:
+            if done >= 20:
+                parts[0].kill()
+
+        with pytest.raises(WarplensError, match=r"Dask scheduler at tcp://.* does not answer any more; [0-9]+ points"):
+            run(made, tmp_path / "lost", engine, cache=str(tmp_path), work=sweeping.work, watch=kill)
+    finally:
+        for process in parts:
+            process.kill()
+            process.wait()
+    resumed = sweeping.sweep(tmp_path, made, "lost")
+    assert resumed.earlier >= 2 * 20 and resumed.failed == 0
+    assert (tmp_path / "lost" / "results.jsonl").read_bytes() == (tmp_path / "whole" / "results.jsonl").read_bytes()
+
+
 def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
     made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1040))))
 

@@ -55,7 +55,7 @@ def _check_command(commands: argparse._SubParsersAction[Any]) -> None:
     check.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     check.add_argument("--max-time", metavar="TIME", help="such as 120us: the longest time allowed")
     check.add_argument("--against", metavar="W.json", help="a workload that `analyze --save` kept: not slower than it")
-    check.add_argument("--tolerance", default="0%", metavar="SHARE", help="how much slower is allowed (default: 0%%)")
+    check.add_argument("--tolerance", default="1%", metavar="SHARE", help="how much slower is allowed (default: 1%%)")
     check.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
     check.add_argument("--model", help="a model's name (default: warplens, or the best one that can speak)")
     check.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -11,6 +11,7 @@ import importlib
 import re
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,17 @@ def decode(program: Program) -> Code:
     return _Decoder(program).code()
 
 
+_COLUMN = vars(ops)  # their numbers by name
+
+
+def _fields(**values: int) -> list[int]:
+    """Return a row of the table with these columns."""
+    made = [0] * ops.COLUMNS
+    for name, value in values.items():
+        made[_COLUMN[name]] = value
+    return made
+
+
 def predicate_row(name: str) -> int:
     """Return the number of a predicate: P0 to P6, PT (7), UP0 to UP6 (8 on), UPT (15)."""
     base = 8 if name.startswith("U") else 0
@@ -71,12 +83,17 @@ class _Decoder:
         self.pool: list[Key] = [("bits", 0, 0)] * 16  # RZ, as wide as the largest fragment of a matrix
         self.pool_at: dict[tuple[Key, ...], int] = {}
         self.index = {x.offset: i for i, x in enumerate(program.instructions)}
+        self.blank = _fields(
+            D=self.sink, A=self.zero, B=self.zero, C=self.zero, A_AND=_ALL, B_AND=_ALL, C_AND=_ALL, PD=-1, PD2=-1,
+            PS=7, PS2=7, GUARD=7, TARGET=-1,
+        )  # fmt: skip
+        self.numbers: dict[tuple[str, ...], tuple[int, ...]] = {}
 
     def code(self) -> Code:
-        table = np.zeros((len(self.program.instructions), ops.COLUMNS), np.int64)
+        table: list[list[int]] = []
         unknown: dict[str, int] = {}
         reads, writes = [], []
-        for i, x in enumerate(self.program.instructions):
+        for x in self.program.instructions:
             line = Line(self, x)
             try:
                 line.decode()
@@ -84,20 +101,23 @@ class _Decoder:
                 line = Line(self, x)
                 line.set(GROUP=ops.UNKNOWN)
                 unknown[x.name] = unknown.get(x.name, 0) + 1
-            table[i] = line.fields
-            reads.append(tuple(self._numbers(x.reads)))
-            writes.append(tuple(self._numbers(x.writes)))
-        return Code(table, self.pool, self.rows, self.count, reads, writes, unknown)
+            table.append(line.fields)
+            reads.append(self._numbers(x.reads))
+            writes.append(self._numbers(x.writes))
+        rows = np.array(table, np.int64).reshape(-1, ops.COLUMNS)
+        return Code(rows, self.pool, self.rows, self.count, reads, writes, unknown)
 
-    def _numbers(self, names: tuple[str, ...]) -> list[int]:
+    def _numbers(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Rows of registers; predicates behind the rows."""
-        found = []
-        for name in names:
-            if name in self.rows:
-                found.append(self.rows[name])
-            elif re.fullmatch(r"U?P\d", name):
-                found.append(-1 - predicate_row(name))  # counted from the end: behind all rows
-        return found
+        if names not in self.numbers:
+            found = []
+            for name in names:
+                if name in self.rows:
+                    found.append(self.rows[name])
+                elif re.fullmatch(r"U?P\d", name):
+                    found.append(-1 - predicate_row(name))  # counted from the end: behind all rows
+            self.numbers[names] = tuple(found)
+        return self.numbers[names]
 
     def pooled(self, *keys: Key) -> int:
         """Return the row of constants, next to each other."""
@@ -117,19 +137,14 @@ class Line:
     def __init__(self, decoder: _Decoder, x: Instruction) -> None:
         self.d, self.x = decoder, x
         self.mods = set(x.modifiers)
-        self.fields = np.zeros(ops.COLUMNS, np.int64)
-        for name in ("A_AND", "B_AND", "C_AND"):
-            self.fields[getattr(ops, name)] = _ALL
-        for name in ("A", "B", "C"):
-            self.fields[getattr(ops, name)] = decoder.zero
-        self.set(D=decoder.sink, PD=-1, PD2=-1, PS=7, PS2=7, GUARD=7, TARGET=-1)
+        self.fields = decoder.blank.copy()
         if x.guard:
             self.set(GUARD=predicate_row(x.guard.lstrip("@!")), GUARD_NOT=int("!" in x.guard))
 
     def set(self, **values: int) -> None:
         """Set columns by name."""
         for name, value in values.items():
-            self.fields[getattr(ops, name)] = value
+            self.fields[_COLUMN[name]] = value
 
     def decode(self) -> None:
         """Apply the rule of the opcode."""
@@ -229,6 +244,7 @@ class Line:
         return mode
 
 
+@lru_cache(4096)
 def _bare(text: str) -> str:
     match = re.search(r"(U?R(?:\d+|Z))", text)
     if not match:

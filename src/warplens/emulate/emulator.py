@@ -40,6 +40,24 @@ class EmulationError(WarplensError):
     """A kernel that went wrong: what, at which instruction and line, by which thread."""
 
 
+_CODES: dict[tuple[int, bool], tuple[Program, Code]] = {}  # of the programs that ran last: launches share them
+_MOST_CODES = 8
+
+
+def _code(program: Program, values: bool) -> Code:
+    """Decode a program; without `values` only what addresses and branches depend on is computed."""
+    key = id(program.instructions), values  # kept with the entry, so that no other list has this number
+    if key not in _CODES:
+        code = decode(program)
+        if not values and not program.system:  # the system's functions read registers that no instruction names
+            code = replace(code, table=needed_only(code))
+        engine.mark_idle(code.table)
+        while len(_CODES) >= _MOST_CODES:
+            del _CODES[next(iter(_CODES))]
+        _CODES[key] = program, code
+    return _CODES[key][1]
+
+
 class Emulator:
     """One kernel call on the emulated machine; memory stays between runs."""
 
@@ -48,10 +66,7 @@ class Emulator:
     ) -> None:
         """Make the memory of a call. Without `values` only what addresses and branches depend on is computed."""
         self.program, self.call = program, call
-        self.code: Code = decode(program)
-        if not values and not program.system:  # the system's functions read registers that no instruction names
-            self.code = replace(self.code, table=needed_only(self.code))
-        engine.mark_idle(self.code.table)
+        self.code: Code = _code(program, values)
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()

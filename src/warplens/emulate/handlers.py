@@ -93,9 +93,11 @@ class Compiled:
 
     def is_ready(self) -> bool:
         """Whether it needs not be compiled."""
+        if "address" in self.__dict__:
+            return True
         made = self._made
         key = made._cache._index_key(made._sig, made._targetdescr.target_context.codegen())
-        return "address" in self.__dict__ or key in made._cache._cache_file._load_index()
+        return key in made._cache._cache_file._load_index()
 
 
 _HANDLERS: dict[tuple[int, int], Compiled] = {}

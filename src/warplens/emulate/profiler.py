@@ -365,7 +365,7 @@ class _Profiler:
         return kept[:: -(-len(kept) // _MOST_SAMPLED)]
 
     def _columns(self, total: Counts) -> dict[str, list[float]]:
-        made = {name: [float(x) for x in total[:, i]] for i, name in enumerate(COLUMNS)}
+        made: dict[str, list[float]] = {name: total[:, i].tolist() for i, name in enumerate(COLUMNS)}
         if self.per_access is not None:
             for name, each in zip(("transactions", "moved_bytes"), self.per_access, strict=True):
                 made[name] = [n * requests for n, requests in zip(each, made["requests"], strict=True)]

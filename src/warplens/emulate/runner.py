@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+import numpy.typing as npt
 
 from warplens.emulate import layout
 from warplens.emulate.cache import new_cache
@@ -21,6 +24,12 @@ _PAGES = 1 << 18  # of memory that blocks may touch together: 256 MiB
 _L1_WAYS = 4
 _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
+
+
+@cache
+def _trace() -> npt.NDArray[np.int32]:
+    """Room for the runs of the blocks that run now: rows are written before they are read, so that all can share it."""
+    return np.empty((_TRACE_ROWS, 3), np.int32)
 
 
 class Runner:
@@ -126,7 +135,7 @@ class Runner:
 
     def keep_trace(self, yes: bool) -> None:
         """Keep the runs of the next blocks, or not."""
-        self.emulator.trace = np.zeros((_TRACE_ROWS if yes else 0, 3), np.int32)
+        self.emulator.trace = _trace()[: _TRACE_ROWS if yes else 0]
 
 
 def l1_bytes(machine: Machine, blocks_per_sm: int, static_shared_bytes: int, call: KernelCall) -> int:

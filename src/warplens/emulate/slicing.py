@@ -21,18 +21,20 @@ _ALWAYS = (7, 15)  # guards that always hold
 _PREDICATES = 32  # rows of predicates are numbered from -1 down
 _WIDTH = 1024  # bits of a set of rows
 _ROWS = (1 << _WIDTH) - 1
+_EVERY_PART = sum(1 << part * _WIDTH for part in range(15))  # the set that is always needed, and those of all guards
 
-Row = npt.NDArray[np.int64]
+Row = list[int]
 
 
 def needed_only(code: Code) -> npt.NDArray[np.int64]:
     """Return the code table in which instructions do nothing whose results no address and no branch depends on."""
     pure = np.isin(code.table[:, ops.GROUP], _ONLY_REGISTERS).tolist()
-    follows = [_followers(i, row) for i, row in enumerate(code.table)]
+    rows: list[Row] = code.table.tolist()
+    follows = [_followers(i, row) for i, row in enumerate(rows)]
     loaded: set[int] = set()  # spaces of memory whose contents matter
     while True:
         steps = []
-        for row, reads, writes, one in zip(code.table, code.reads, code.writes, pure, strict=True):
+        for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
             steps.append(_Step(row, _bits(reads), writes, _guard(row) if one else _asked_for(row, reads, loaded), one))
         _follow(steps, follows)
         found = loaded.union(*(_spaces(step.row, loaded, step.is_needed) for step in steps))
@@ -94,7 +96,7 @@ def _bits(rows: tuple[int, ...] | set[int]) -> int:
 
 def _everywhere(rows: int) -> int:
     """Rows, in the set that is always needed and in those of all guards."""
-    return sum(rows << part * _WIDTH for part in range(15))
+    return rows * _EVERY_PART
 
 
 def _part(row: Row) -> int:

@@ -8,9 +8,7 @@ cycle of data dependences around it: a way that runs through all of it cannot ta
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -18,9 +16,10 @@ from warplens.kernel.dependence import Edge, dependences
 from warplens.kernel.flow import Block, Flow, Loop, flow_graph
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.lone_warp import LoneWarp, issue_alone
+from warplens.kernel.parallelism import parallelism
 from warplens.kernel.paths import run_along, ways_through_loop, ways_through_program
 from warplens.kernel.program import Program
-from warplens.machine import KINDS, Machine
+from warplens.machine import Machine
 
 _TRIPS, _TRIP_INSTRUCTIONS = 8, 1024  # a long body settles in fewer trips
 _RECURRENCE_STEPS = 1_000_000
@@ -82,14 +81,6 @@ class Analysis(Struct, frozen=True):
     ways: list[Way]
     without_latency: list[str]
 
-    def parallelism(self, executions: Sequence[float] | None = None) -> tuple[float, float]:
-        """Return ILP and MLP of the program, weighted by how often each block runs (once each if not said)."""
-        sizes = [b.last - b.first + 1 for b in self.flow.blocks]
-        weights = [size * (executions[n] if executions else 1.0) for n, size in enumerate(sizes)]
-        total = sum(weights) or 1.0
-        ilp = sum(w * b.ilp for w, b in zip(weights, self.blocks, strict=True)) / total
-        return ilp, sum(w * b.mlp for w, b in zip(weights, self.blocks, strict=True)) / total
-
 
 def analyse(program: Program, machine: Machine) -> Analysis:
     """Analyse a program for a machine."""
@@ -98,7 +89,7 @@ def analyse(program: Program, machine: Machine) -> Analysis:
     edges = dependences(program, flow)
     runs = [issue_alone(code[b.first : b.last + 1], machine) for b in flow.blocks]
     facts = [
-        BlockFacts(*_parallelism(code[b.first : b.last + 1]), run.end_cycle)
+        BlockFacts(*parallelism(code[b.first : b.last + 1]), run.end_cycle)
         for b, run in zip(flow.blocks, runs, strict=True)
     ]
     loops = [_loop(n, flow, code, edges, facts, machine) for n in range(len(flow.loops))]
@@ -120,26 +111,6 @@ def _without_latency(code: list[Instruction], machine: Machine) -> list[str]:
     """Return the classes of this code whose latency the machine file does not have."""
     kinds = {x.kind for x in code if x.kind not in _NEEDS_NO_LATENCY and x.latency_cycles is None}
     return sorted(kind for kind in kinds if machine.timing(kind).latency_cycles is None)
-
-
-def _parallelism(code: list[Instruction]) -> tuple[float, float]:
-    """Return ILP (instructions over groups that can issue together) and MLP (accesses until the first use)."""
-    groups, written = 1, set[str]()
-    for instruction in code:
-        if not written.isdisjoint(instruction.reads) or not written.isdisjoint(instruction.writes):
-            groups += 1
-            written = set()
-        written.update(instruction.writes)
-    memory = [i for i, x in enumerate(code) if KINDS[x.kind] == "memory system"]
-    local, next_read, at = list[int](), dict[str, int](), len(memory)
-    for i in range(len(code) - 1, -1, -1):
-        if at and memory[at - 1] == i:
-            at -= 1
-            if code[i].writes:
-                use = min(next_read.get(r, len(code)) for r in code[i].writes)
-                local.append(bisect_left(memory, use) - at)
-        next_read.update(dict.fromkeys(code[i].reads, i))
-    return len(code) / groups, sum(local) / len(local) if local else 1.0
 
 
 def _loop(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from warplens.kernel.analysis import Analysis
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.launch import KernelCall
+from warplens.kernel.parallelism import mean_parallelism
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.kernel.walk import steps, walk
@@ -24,7 +24,7 @@ _SPACES = {"LDG": "global", "STG": "global", "LD": "global", "ST": "global", "LD
 _ATOMICS = frozenset(("ATOM", "ATOMG", "ATOMS", "RED", "REDG"))
 
 
-def workload_of(program: Program, call: KernelCall, profile: Profile, analysis: Analysis, machine: Machine) -> Workload:
+def workload_of(program: Program, call: KernelCall, profile: Profile, machine: Machine) -> Workload:
     """Join what a program is and what its call did."""
     warps = profile.grid_blocks * profile.warps_per_block
     executed = profile.counts["executed"]
@@ -42,8 +42,7 @@ def workload_of(program: Program, call: KernelCall, profile: Profile, analysis: 
         else:
             kind = "int" if KINDS[x.kind] in ("memory system", "shared memory") else x.kind
             counts[kind] = counts.get(kind, 0.0) + each
-    by_block = [executed[b.first] for b in analysis.flow.blocks]
-    ilp, mlp = analysis.parallelism(by_block)
+    ilp, mlp = mean_parallelism(program, executed)
     return Workload(
         name=program.demangled.partition("(")[0] or program.name,
         source=program.origin,

@@ -59,12 +59,13 @@ class Flow(Struct, frozen=True):
 
 def flow_graph(program: Program) -> Flow:
     """Find blocks, edges, dominators, loops and divergence regions of a program."""
-    blocks = _blocks(program)
+    blocks = basic_blocks(program)
     dominators = _dominators(blocks)
     return Flow(blocks, dominators, _loops(blocks, dominators), _regions(program))
 
 
-def _blocks(program: Program) -> list[Block]:
+def basic_blocks(program: Program) -> list[Block]:
+    """Cut a program into instructions that run one after the other, each with what may follow it."""
     code = program.instructions
     index = {instruction.offset: i for i, instruction in enumerate(code)}
     leaders = {0}

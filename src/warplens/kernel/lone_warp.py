@@ -12,6 +12,7 @@ of the machine file and the registers that instructions share.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,43 +56,75 @@ def issue_alone(
     """
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
-    timed = {kind: machine.timing(kind) for kind in {x.kind for x in code}}
+    known = {id(x): facts(x, machine) for x in code}  # a way comes by the same instructions many times
+    return issue_in_order([known[id(x)] for x in code], machine, taken or set(), latencies)
+
+
+class Facts(NamedTuple):
+    """What issuing an instruction depends on.
+
+    The scoreboards that it waits for, and those of its result and its sources; its stall count; the cycles of its
+    result, of reading its sources, until the next barrier (None: it is none), for which its warp is held.
+    """
+
+    waits: tuple[int, ...]
+    write: int | None
+    read: int | None
+    stall: int
+    latency: float
+    read_cycles: float
+    barrier: float | None
+    held: float
+
+
+def facts(x: Instruction, machine: Machine) -> Facts:
+    """Look up what issuing an instruction depends on."""
+    control, timing, held = x.control, machine.timing(x.kind), 0.0
+    barrier = (machine.sm.barrier_cycles or 0.0) if x.opcode == "BAR" else None
+    if x.opcode == "BSYNC":
+        held = machine.sm.reconverge_cycles or 0.0
+    if x.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(x.modifiers):
+        held = machine.sm.fence_cycles or 0.0
+    if control is None:
+        return Facts((), None, None, 1, 0.0, 0.0, barrier, held)
+    latency, read = timing.latency_cycles or 0.0, timing.read_cycles or 0.0
+    boards = control.write_scoreboard, control.read_scoreboard
+    return Facts(control.waits, *boards, max(1, control.stall), latency, read, barrier, held)
+
+
+def issue_in_order(
+    run: Sequence[Facts], machine: Machine, taken: set[int], latencies: Sequence[float] | None = None
+) -> LoneWarp:
+    """Issue instructions with control codes, of which the facts are known; see `issue_alone`."""
     now, next_barrier = 0.0, 0.0
     released: list[tuple[float, int | None]] = [(0.0, None)] * 8  # six scoreboards; a damaged field may name another
     cycles: list[float] = []
     waited: list[int | None] = []
     decided: list[int | None] = []
-    for i, instruction in enumerate(code):
-        control = instruction.control
-        issue, why = max(now, next_barrier) if instruction.opcode == "BAR" else now, None
+    branch_taken = machine.sm.branch_taken_cycles or 0.0
+    for i, (waits, write, read, stall, latency, read_cycles, barrier, held) in enumerate(run):
+        issue, why = max(now, next_barrier) if barrier is not None else now, None
         by: int | None = i - 1 if i else None
-        if control is not None:
-            for board in control.waits:
-                if released[board][0] > issue:
-                    (issue, by), why = released[board], board
-            if control.write_scoreboard is not None:
-                done = issue + (timed[instruction.kind].latency_cycles or 0.0 if latencies is None else latencies[i])
-                released[control.write_scoreboard] = max(released[control.write_scoreboard], (done, i), key=_when)
-            if control.read_scoreboard is not None:
-                done = issue + (timed[instruction.kind].read_cycles or 0.0)
-                released[control.read_scoreboard] = max(released[control.read_scoreboard], (done, i), key=_when)
+        for board in waits:
+            if released[board][0] > issue:
+                (issue, by), why = released[board], board
+        if write is not None:
+            done = issue + (latency if latencies is None else latencies[i])
+            if done > released[write][0]:
+                released[write] = done, i
+        if read is not None and issue + read_cycles > released[read][0]:
+            released[read] = issue + read_cycles, i
         cycles.append(issue)
         waited.append(why)
         decided.append(by)
-        now = issue + max(1, control.stall if control is not None else 1)
-        if instruction.opcode == "BAR":
-            next_barrier = issue + (machine.sm.barrier_cycles or 0.0)
-        if instruction.opcode == "BSYNC":
-            now = max(now, issue + (machine.sm.reconverge_cycles or 0.0))
-        if instruction.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(instruction.modifiers):
-            now = max(now, issue + (machine.sm.fence_cycles or 0.0))
-        if taken and i in taken:
-            now = max(now, issue + (machine.sm.branch_taken_cycles or 0.0))
+        now = issue + stall
+        if barrier is not None:
+            next_barrier = issue + barrier
+        if held:
+            now = max(now, issue + held)
+        if i in taken:
+            now = max(now, issue + branch_taken)
     return LoneWarp(cycles, waited, decided, now)
-
-
-def _when(release: tuple[float, int | None]) -> float:
-    return release[0]
 
 
 def _by_dependences(code: list[Instruction], machine: Machine, taken: set[int]) -> LoneWarp:

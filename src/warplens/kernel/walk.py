@@ -8,7 +8,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.lone_warp import LoneWarp, issue_alone
+from warplens.kernel.lone_warp import Facts, issue_alone, issue_in_order
 from warplens.kernel.profile import Path
 from warplens.machine import Machine
 
@@ -53,13 +53,11 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tupl
         yield run[at], run[to], way.weights[at] * (alone.issue_cycles[to] - alone.issue_cycles[at])
 
 
-def lone_warp_cycles(code: list[Instruction], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
-    """Return the cycles of a lone warp along a way; each position's result has a latency of its own."""
-    alone = _alone(code, way, machine, latencies)
+def lone_warp_cycles(known: Sequence[Facts], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
+    """Return the cycles of a lone warp along a way; each position's result has a latency of its own.
+
+    `known`: what issuing each instruction of the program depends on.
+    """
+    alone = issue_in_order([known[i] for i in way.code], machine, way.taken, latencies)
     ends = [*alone.issue_cycles[1:], alone.end_cycle]
     return sum(w * (end - start) for w, start, end in zip(way.weights, alone.issue_cycles, ends, strict=True))
-
-
-def _alone(code: list[Instruction], way: Walk, machine: Machine, latencies: Sequence[float]) -> LoneWarp:
-    run = [code[i] for i in way.code]
-    return issue_alone(run, machine, taken=way.taken, latencies=latencies)

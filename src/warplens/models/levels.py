@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
+from warplens.kernel.lone_warp import Facts, facts
 from warplens.kernel.profile import Profile
 from warplens.kernel.walk import Walk, lone_warp_cycles, walk
 from warplens.machine import Machine
@@ -86,9 +87,10 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
     idle = Levels.under_load(load, math.inf)
     busy = Levels.under_load(load, load.slowest or 1.0)
-    alone = _warp_cycles(code, profile, ways, machine, replace(idle, spread=busy.spread))
+    known = [facts(x, machine) for x in code]
+    alone = _warp_cycles(known, profile, ways, machine, replace(idle, spread=busy.spread))
     slopes = [
-        (_warp_cycles(code, profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more
+        (_warp_cycles(known, profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more
         for slower, more in (
             (replace(idle, dram=_SLOWER * idle.dram), (_SLOWER - 1) * idle.dram),
             (replace(idle, l2=_SLOWER * idle.l2), (_SLOWER - 1) * idle.l2),
@@ -157,10 +159,10 @@ def _access(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple
 
 
 def _warp_cycles(
-    code: list[Instruction], profile: Profile, ways: Sequence[_Way], machine: Machine, levels: Levels
+    known: Sequence[Facts], profile: Profile, ways: Sequence[_Way], machine: Machine, levels: Levels
 ) -> float:
     """Return what a warp alone takes: the mean over the ways of warps, scaled to the mean warp's instructions."""
-    alone = [lone_warp_cycles(code, w.way, machine, w.accesses.latencies(levels)) for w in ways]
+    alone = [lone_warp_cycles(known, w.way, machine, w.accesses.latencies(levels)) for w in ways]
     if profile.heaviest:
         return max(alone)
     total = sum(w.warps for w in ways)

@@ -9,10 +9,11 @@ from rich.console import RenderableType
 from warplens.machine import Machine
 from warplens.report import terminal
 from warplens.study.tuning import TuningResult
+from warplens.sweep.choose import Candidate
 from warplens.sweep.expression import Value
 from warplens.sweep.measured import Measured
 from warplens.sweep.run import Outcome
-from warplens.sweep.tune import Candidate, Tuned
+from warplens.sweep.tune import Tuned
 from warplens.units import printable, seconds
 
 _MOST_BEST = 60  # lines: the rest is in the files
@@ -35,7 +36,8 @@ def outcome(found: Outcome) -> list[RenderableType]:
         best += [f"  and {more:,} more in the results"] if more else []
     earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
     failed = f"; {found.failed:,} failed, and say why" if found.failed else ""
-    return [*best, f"{found.points:,} points{earlier}{failed}", *(f"  {printable(str(file))}" for file in found.files)]
+    files = [f"  {printable(str(file))}" for file in found.files]
+    return [*best, f"{found.points:,} points{earlier}{failed}", *files, *(f"note: {note}" for note in found.notes)]
 
 
 def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -18,7 +19,7 @@ from warplens.kernel.program import Program
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.accesses import Traffic, access, traffic_of
-from warplens.simulate.asynchronous import Asynchronous, asynchronous
+from warplens.simulate.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.matrix import behind_passes, matrix_flops, operand_wavefronts, tensor_flops_per_cycle
 from warplens.simulate.units import PIPES, Unit, Units
@@ -104,7 +105,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         passes, latency = special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
-    reads = _banks(_unkept(x, kept))
+    reads = _banks(tuple(_unkept(x, kept)))
     if kind == at.FIXED and pipe >= 0 and machine.sm.register_banks:  # two registers a cycle (operations.ffma, .dfma)
         passes = max(passes, float(-(-sum(reads) // 2)))
     made = Step(
@@ -133,6 +134,8 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
 
 def _beside(step: Step, x: Asynchronous) -> Step:
     """Add the slots of what runs beside its warp."""
+    if x is NONE:
+        return step
     waits = (*step.waits, *((slot, 0.0) for slot in x.waits))
     return msgspec.structs.replace(step, waits=waits, values=(*step.values, *x.values), moved=x.moved)
 
@@ -160,15 +163,16 @@ def _unkept(x: Instruction, kept: set[str]) -> list[str]:
     """
     read = [r for r in x.reads if r not in kept]
     words = 2 if x.kind == "fp64" else 1
-    marked = {f"R{int(n) + k}" for n in _KEPT.findall(x.text) for k in range(words)}
     kept.difference_update(x.reads, x.writes)
-    kept |= marked
+    if ".reuse" in x.text:
+        kept |= {f"R{int(n) + k}" for n in _KEPT.findall(x.text) for k in range(words)}
     if x.target is not None:
         kept.clear()
     return read
 
 
-def _banks(registers: Sequence[str]) -> tuple[int, int]:
+@lru_cache(4096)
+def _banks(registers: tuple[str, ...]) -> tuple[int, int]:
     """Return how many registers lie in each of the two banks: even numbers in one, odd in the other."""
     numbers = [int(m[1]) for r in registers if (m := _REGISTER.fullmatch(r))]
     return sum(n % 2 == 0 for n in numbers), sum(n % 2 for n in numbers)

@@ -61,8 +61,10 @@ def operand_wavefronts(x: Instruction) -> float:
     The second factor is always there, the first one unless a register is named for it. ncu counts the same of the
     launches in data/h200/triton.
     """
+    if not x.opcode.endswith("GMMA"):
+        return 0.0
     found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
-    if found is None or not x.opcode.endswith("GMMA"):
+    if found is None:
         return 0.0
     m, n = int(found.group(1)), int(found.group(2))
     rows = n if len(x.operands) > 1 and x.operands[1].kind == "register" else m + n

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.machine import load_machine
@@ -100,16 +101,17 @@ def _result(
     found = tune(
         load_sweep(spec), machine, model=model, share=share, cache=Cache(cache), engine=engine, watch=told
     )  # fmt: skip
-    times = measured_times(gpu, kernel)
+    times, legal = measured_times(gpu, kernel), len(found.candidates)
     candidates = [c for c in found.candidates if c.number in times]
+    found = replace(found, candidates=candidates)
     values = {c.number: c.values for c in candidates}
     best = min(values, key=lambda n: times[n])
     ranked = sorted(times[n] for n in values)
     chosen = candidates[0]
-    top = min((c.number for c in found.to_measure(TOP)), key=lambda n: times[n])
+    top = min((c.number for c, _ in found.measured(TOP, lambda c: 1e-6 * times[c.number])), key=lambda n: times[n])
     return TuningResult(
         kernel=kernel,
-        legal=len(found.candidates),
+        legal=legal,
         emulated=found.emulated,
         pruned=found.pruned,
         best_us=times[best],

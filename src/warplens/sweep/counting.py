@@ -21,7 +21,6 @@ from warplens.frontend import load_program, nvrtc, toolchain
 from warplens.frontend.calls import source_of
 from warplens.frontend.compile import Options
 from warplens.kernel import Workload
-from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
@@ -48,7 +47,7 @@ def count(call: KernelCall, machine: Machine, cache: Cache, emulation: Emulation
     found = None if key is None else cache.get(key, Workload)
     if found is None:
         profile = _profile(program, call, machine, emulation)
-        found = workload_of(program, call, profile, _analysis(code_key, program, machine), machine)
+        found = workload_of(program, call, profile, machine)
         if key is not None:
             cache.put(key, replace(found, code=[], source=""))
     return Counted(program, replace(found, code=program.instructions, source=program.origin))
@@ -65,7 +64,7 @@ def compiled(call: KernelCall, machine: Machine, cache: Cache) -> tuple[str | No
     """Return a call's kernel for a machine, and its key; no key where a source is not known whole."""
     path, options = source_of(call, machine)
     if path.suffix.startswith(".py"):  # also with the kernel's name behind it
-        raise WarplensError(f"{path}: Triton's kernels cannot be swept yet")
+        raise WarplensError(f"{path}: a launch of a Triton kernel needs num_warps, and is not swept")
     key = _code_key(path, options, call.kernel)
     return (key, _program(key, path, options, call.kernel, cache)) if key else (None, _load(path, options, call.kernel))
 
@@ -85,20 +84,6 @@ def _program(key: str, path: Path, options: Options, kernel: str | None, cache: 
 
 def _load(path: Path, options: Options, kernel: str | None) -> Program:
     return load_program(path, kernel, options)
-
-
-_ANALYSED: dict[tuple[str, str], Analysis] = {}  # of the programs that this process had last, by code and machine
-
-
-def _analysis(code_key: str | None, program: Program, machine: Machine) -> Analysis:
-    if code_key is None:
-        return analyse(program, machine)
-    key = code_key, key_of("machine", *_as_emulated(machine))
-    if key not in _ANALYSED:
-        while len(_ANALYSED) >= _MOST_KEPT:
-            del _ANALYSED[next(iter(_ANALYSED))]
-        _ANALYSED[key] = analyse(program, machine)
-    return _ANALYSED[key]
 
 
 def _profile(program: Program, call: KernelCall, machine: Machine, emulation: Emulation) -> Profile:

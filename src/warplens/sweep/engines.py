@@ -7,6 +7,7 @@ the sweep and the cache's folder are where they are here.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -20,11 +21,15 @@ from warplens.errors import WarplensError
 
 
 class Engine(Struct, frozen=True):
-    """How to start an executor, how many tasks it works on at a time, and what is to be done at the end."""
+    """How to start an executor, how many tasks it works on at a time, what is to be done at the end, and what is gone.
+
+    `lost` names what the engine cannot do without once that does not answer any more.
+    """
 
     workers: int
     start: Callable[[], Executor]
     close: Callable[[], None] = lambda: None
+    lost: Callable[[], str | None] = lambda: None
 
 
 def processes(workers: int | None = None) -> Engine:
@@ -49,5 +54,11 @@ def dask(address: str) -> Engine:
         client.wait_for_workers(1, timeout=30)
     except (OSError, TimeoutError, ValueError) as error:
         raise WarplensError(f"no Dask cluster at {address}: {error}") from None
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is said by us, in one line
     threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
-    return Engine(threads, lambda: client.get_executor(pure=False), client.close)
+
+    def lost() -> str | None:
+        return None if client.status == "running" else f"the Dask scheduler at {address}"
+
+    return Engine(threads, lambda: client.get_executor(pure=False), lambda: client.close(timeout=2), lost)

@@ -16,8 +16,9 @@ from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine
 from warplens.measure.calls import Timer
 from warplens.measure.driver import Driver, Gpu
+from warplens.sweep.choose import Candidate
 from warplens.sweep.spec import Configuration, Sweep
-from warplens.sweep.tune import Candidate, Tuned
+from warplens.sweep.tune import Tuned
 
 Measure = Callable[[KernelCall], float]
 
@@ -44,8 +45,7 @@ def on_gpu(machine: Machine) -> Measure:
 
 
 def measure(sweep: Sweep, tuned: Tuned, measure_call: Measure, top: int) -> list[Measured]:
-    """Time the best candidates; return them, the fastest first."""
-    wanted = {candidate.number: candidate for candidate in tuned.to_measure(top)}
-    calls = {c.number: c.call for c in sweep.configurations() if isinstance(c, Configuration) and c.number in wanted}
-    made = [Measured(candidate, measure_call(calls[number])) for number, candidate in wanted.items()]
-    return sorted(made, key=lambda m: m.seconds)
+    """Time so many candidates, each chosen by what the ones before it took; return them, the fastest first."""
+    calls = {c.number: c.call for c in sweep.configurations() if isinstance(c, Configuration)}
+    timed = tuned.measured(top, lambda candidate: measure_call(calls[candidate.number]))
+    return sorted((Measured(candidate, seconds) for candidate, seconds in timed), key=lambda m: m.seconds)

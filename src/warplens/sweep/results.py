@@ -51,6 +51,9 @@ def remove(folder: Path) -> None:
             raise FileError(f"{folder / name}: {error.strerror}") from None
 
 
+NO_PARQUET = "no results.parquet: that needs pyarrow (pip install 'warplens[parquet]', then the same command again)"
+
+
 def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best]]:
     """Write the files; return how many points of closed form are among them, their paths, and the best points."""
     lines, closed_points = folder / "results.jsonl", 0

@@ -7,6 +7,7 @@ the configuration which kills its worker a second time is known, and noted as fa
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from pathlib import Path
@@ -27,16 +28,21 @@ Watch = Callable[[int, int], None]  # numbers done, numbers in all
 Work = Callable[[Task], list[Row]]
 Pending = dict[Future[list[Row]], Task]
 _AHEAD = 4  # tasks in the queue for each worker
+_LOOK_SECONDS = 2.0  # between looks at the engine
 
 
 class Outcome(Struct, frozen=True):
-    """What a sweep made: points, how many of them failed, how many were there before, the files, the best points."""
+    """What a sweep made: points, how many of them failed, how many were there before, the files, the best points.
+
+    `notes`: what is not there, and why.
+    """
 
     points: int
     failed: int
     earlier: int
     files: list[str]
     best: list[results.Best] = []
+    notes: list[str] = []
 
 
 def run(
@@ -65,7 +71,8 @@ def run(
         finally:
             engine.close()
         closed_points, files, best = results.write(folder, sweep, journal)
-        return Outcome(journal.points + closed_points, journal.failed, earlier, files, best)
+        notes = [] if any(file.endswith(".parquet") for file in files) else [results.NO_PARQUET]
+        return Outcome(journal.points + closed_points, journal.failed, earlier, files, best, notes)
 
 
 def check(sweep: Sweep) -> None:
@@ -105,7 +112,8 @@ class _Run:
                 if broken:
                     executor = self._mended(executor, broken)
         except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
+            with contextlib.suppress(Exception):  # an engine that is gone cannot be told
+                executor.shutdown(wait=False, cancel_futures=True)
             raise
         executor.shutdown()
 
@@ -115,11 +123,21 @@ class _Run:
             self._note(made.number, failed(made, self.sweep.gpus, self.sweep.models, made.error))
             return []
         task = Task(made, self.sweep.gpus, self.sweep.models, self.cache, self.sweep.emulation)
+        self._check_engine()
         try:
             self.pending[executor.submit(self.work, task)] = task
         except BrokenExecutor:
             return [task]
         return []
+
+    def _check_engine(self) -> None:
+        """Stop where the engine has lost what it cannot do without: what is pending is no configuration's fault."""
+        if (what := self.engine.lost()) is not None:
+            self.pending.clear()
+            raise WarplensError(
+                f"{what} does not answer any more; {self.journal.points} points are kept, "
+                "and the same command goes on from there"
+            )
 
     def _near(self, made: Configuration | WrongPoint) -> bool:
         """Whether a configuration is not too far ahead of the first one that is not done."""
@@ -138,7 +156,8 @@ class _Run:
 
     def _collect(self) -> list[Task]:
         """Note what has ended; return what ended with its pool."""
-        ended, _ = wait(self.pending, return_when=FIRST_COMPLETED)
+        ended, _ = wait(self.pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        self._check_engine()
         broken: list[Task] = []
         for future in ended:
             task = self.pending.pop(future)
@@ -149,6 +168,7 @@ class _Run:
             except WarplensError:
                 raise
             except Exception as error:  # of the engine: a worker that died too often, a result that did not come
+                self._check_engine()
                 self._note(task.configuration.number, self._failed(task, f"{type(error).__name__}: {error}"))
         return broken
 

@@ -41,6 +41,11 @@ from warplens.sweep.closed import WorkloadSpace
 from warplens.sweep.counting import Emulation
 from warplens.sweep.expression import Value, evaluate, names_in
 
+NO_TRITON = (
+    "Triton's kernels are not swept: Triton, not the launch, sets the block and the parameters of each configuration; "
+    "`warplens analyze` takes them one by one, and `triton_prune` filters Triton's own autotune (docs/tune.md)"
+)
+
 Axis = Annotated[list[Value], Meta(min_length=1, max_length=1_000_000)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=60)]
 Names = Annotated[list[str], Meta(min_length=1, max_length=1000)]
@@ -177,6 +182,8 @@ def load_sweep(path: str | Path) -> Sweep:
         if both:
             raise FileError(f"{path}: kernel.{i}: {both[0]} is both a macro and a parameter")
         base = _base(tree, kernel, made.folder)
+        if base.num_warps is not None:
+            raise FileError(f"{path}: kernel.{i}: {base.file}: {NO_TRITON}")
         _check_names(kernel, base, f"{path}: kernel.{i}")
         wrong = sorted(set(kernel.settings.arguments) - {a.name for a in base.arguments})
         if wrong:

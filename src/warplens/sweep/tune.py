@@ -22,6 +22,7 @@ from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine, occupancy
 from warplens.models import predict
 from warplens.sweep.cache import Cache
+from warplens.sweep.choose import Candidate, choose
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine
 from warplens.sweep.estimate import Estimate, essential, estimate
@@ -29,24 +30,10 @@ from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
-_CLOSE = 1.05  # what the model cannot tell apart for sure: its median error on measured kernels
 _ALIKE = 1.005  # predictions that differ by less are the same
 _NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
 _SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
-
-
-class Candidate(Struct, frozen=True):
-    """A legal configuration: predicted where it was emulated, estimated else; `place`: from 0 to 1 on each axis."""
-
-    number: int
-    values: dict[str, Value]
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    seconds: float
-    emulated: bool
-    bound: str = ""
-    place: tuple[float, ...] = ()
 
 
 class Tuned(Struct, frozen=True):
@@ -67,16 +54,9 @@ class Tuned(Struct, frozen=True):
         """The configuration to take."""
         return self.candidates[0]
 
-    def to_measure(self, count: int) -> list[Candidate]:
-        """The candidates to time: the best, then in turn the next one by its time, emulated or estimated, and the one
-        farthest from those chosen among all that are as good within our error."""
-        chosen, rest = [self.best], sorted(self.candidates[1:], key=lambda c: c.seconds)
-        while rest and len(chosen) < count:
-            close = [c for c in rest if c.seconds <= _CLOSE * self.best.seconds]
-            far = max(close or rest[:1], key=lambda c: min(math.dist(c.place, other.place) for other in chosen))
-            chosen.append(rest[0] if len(chosen) % 2 else far)
-            rest.remove(chosen[-1])
-        return chosen
+    def measured(self, count: int, seconds: Callable[[Candidate], float]) -> list[tuple[Candidate, float]]:
+        """Time so many candidates, each chosen by what the ones before it took; return them with their seconds."""
+        return choose(self.candidates, count, seconds)
 
     @property
     def share(self) -> float:

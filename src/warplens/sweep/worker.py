@@ -6,9 +6,11 @@ program where architectures agree, the workload for all models of a GPU.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -20,6 +22,7 @@ from warplens.sweep.counting import Counted, Emulation, count
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, WrongPoint
 
+_MMAP_THRESHOLD = -3  # of mallopt: bytes from which on an array is mapped
 _FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT)]  # compilers pass it on as text
 
 
@@ -53,6 +56,7 @@ def rows(task: Task) -> list[Row]:
     A full disk is no fault of the configuration: it stops the sweep, which can go on when there is room.
     """
     made: list[Row] = []
+    _map_large_arrays()
     for gpu in task.gpus:
         try:
             counted: Counted | str = count(task.configuration.call, _machine(gpu), Cache(task.cache), task.emulation)
@@ -64,6 +68,16 @@ def rows(task: Task) -> list[Row]:
                 ) from None
         made += [_row(task.configuration, gpu, model, counted) for model in task.models]
     return made
+
+
+@cache
+def _map_large_arrays() -> None:
+    """Have the C library take large arrays from the system each time, where zeros cost nothing until they are touched.
+
+    Otherwise glibc keeps what was freed, and clears all of the emulator's memory for every launch.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 4 << 20)
 
 
 def failed(c: Configuration | WrongPoint, gpus: list[str], models: list[str], reason: str) -> list[Row]:

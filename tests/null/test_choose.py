@@ -1,0 +1,72 @@
+"""Which candidates are timed on hardware: the rule alone, on made-up spaces."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+
+import warplens
+from warplens.sweep.choose import COMMON, OWN, OWN_ESTIMATED, Candidate, choose
+
+SIDE = 11
+
+
+def _space(seconds: dict[tuple[int, int], float], emulated: bool = True) -> list[Candidate]:
+    """A square of candidates, the fastest by prediction first."""
+    made = [
+        Candidate(n, {"x": x, "y": y}, (1, 1, 1), (32, 1, 1), s, emulated, place=(x / (SIDE - 1), y / (SIDE - 1)))
+        for n, ((x, y), s) in enumerate(seconds.items())
+    ]
+    return sorted(made, key=lambda c: c.seconds)
+
+
+def _at(c: Candidate) -> tuple[int, int]:
+    return int(c.values["x"]), int(c.values["y"])
+
+
+def test_the_best_by_prediction_comes_first_and_none_twice() -> None:
+    space = _space({(x, y): 1e-6 * (1 + 0.01 * (x + y)) for x in range(SIDE) for y in range(SIDE)})
+    made = choose(space, 7, lambda c: c.seconds)
+    assert made[0][0] is space[0]
+    assert len({c.number for c, _ in made}) == 7
+    assert len(choose(space, 500, lambda c: c.seconds)) == SIDE**2
+
+
+def test_what_is_predicted_alike_is_looked_for_far_apart() -> None:
+    space = _space({(x, y): 1e-6 for x in range(SIDE) for y in range(SIDE)})
+    chosen = [c.place for c, _ in choose(space, 3, lambda c: c.seconds)]
+    assert min(math.dist(a, b) for i, a in enumerate(chosen) for b in chosen[:i]) > 0.9
+
+
+def test_a_bad_surprise_moves_on_and_a_good_one_stays() -> None:
+    """Two valleys are predicted to be alike; the one where the best is looks twice as slow when it is timed."""
+    seconds = {(x, y): 1e-6 * (1 + 0.02 * min(x, 0.5 + SIDE - 1 - x)) for x in range(SIDE) for y in range(SIDE)}
+    space = _space(seconds)
+    slow_left = choose(space, 5, lambda c: c.seconds * (1.3 if _at(c)[0] < SIDE // 2 else 1.0))
+    assert all(_at(c)[0] > SIDE // 2 for c, _ in slow_left[1:])
+    fast_left = choose(space, 5, lambda c: c.seconds * (0.7 if _at(c)[0] < SIDE // 2 else 1.0))
+    assert all(_at(c)[0] < SIDE // 2 for c, _ in fast_left)
+
+
+def test_an_estimate_that_may_be_far_off_is_tried_before_a_sure_prediction() -> None:
+    sure, unsure = (
+        Candidate(n, {}, (1, 1, 1), (32, 1, 1), 1.03e-6, n == 1, place=(1.0, float(n))) for n in (1, 2)
+    )  # fmt: skip
+    first = Candidate(0, {}, (1, 1, 1), (32, 1, 1), 1e-6, True, place=(0.0, 1.5))
+    assert [c.number for c, _ in choose([first, sure, unsure], 2, lambda c: c.seconds)] == [0, 2]
+
+
+@pytest.mark.parametrize(("model", "own"), [("warplens", OWN), ("warplens-fast", OWN_ESTIMATED)])
+def test_the_sizes_of_errors_are_those_of_the_train_set(model: str, own: float) -> None:
+    file = Path(warplens.__file__).parent / "study" / "files" / "confidence.json"
+    by_function: dict[str, list[float]] = {}
+    for function, _, _, log_ratio in json.loads(file.read_text())["models"][model]:
+        by_function.setdefault(function, []).append(log_ratio)
+    several = [statistics.pvariance(errors) for errors in by_function.values() if len(errors) > 1]
+    assert math.sqrt(statistics.mean(several)) == pytest.approx(own, rel=0.25)
+    if model == "warplens":
+        assert statistics.pstdev(map(statistics.mean, by_function.values())) == pytest.approx(COMMON, rel=0.25)
