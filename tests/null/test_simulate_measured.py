@@ -84,7 +84,7 @@ def test_from_warp_to_warp(change: str) -> None:
     """Adds, then an instruction that waits for the one before it; every instruction yields, or none (switches.py).
 
     The compiler puts half of the SFU instructions of a chain in a row, behind the adds. That the adds of one warp do
-    not hide those of another is the greedy choice, and that an SFU has no queue: without, 18 % too fast.
+    not hide those of another is the greedy choice, and that one waits before an SFU, not three: else 18 % too fast.
     """
     rows = read("h200/switches_code.json.gz")["loops"]
     loops = {(r["other"], r["adds"], r["chains"]): r for r in rows}

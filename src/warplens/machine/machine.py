@@ -192,7 +192,7 @@ class Sm(Section, frozen=True):
     fence_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
     queued_per_scheduler: Count | None = None
-    sfu_ahead_cycles: Cycles | None = None
+    sfu_place_cycles: Cycles | None = None
 
 
 class SharedMemory(Section, frozen=True):

@@ -31,7 +31,7 @@ def has_room(
     free = True
     if step.pipe >= 0 and pipes[step.pipe].places >= 0:
         pipe = pipes[step.pipe]
-        until = pipe_free[s, step.pipe] - pipe.ahead
+        until = pipe_free[s, step.pipe]
         if pipe.places > 0:  # when the one so many places before it was taken
             until = taken[s, step.pipe, asked[s, step.pipe] % pipe.places]
         behind = until - now
@@ -89,7 +89,7 @@ def serve(
         if free > start:
             start = free
         if pipe.places > 0:
-            taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start
+            taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start + pipe.held
             asked[s, step.pipe] += 1
         pipe_free[own, pipe.unit] = start + pipe.interval * step.passes
         if pipe.shared:

@@ -58,9 +58,9 @@ STEP = _record(
 SOURCE = _record("slot", "delta")
 RESULT = _record("slot kind")
 # A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
-# before it (none: an instruction issues when the pipe takes it, or `ahead` cycles sooner; -1: without end), the unit
-# that it leads to.
-PIPE = _record("shared places unit", "interval ahead")
+# before it (none: an instruction issues when the pipe takes it; -1: without end), the unit that it leads to. A place
+# is free `held` cycles after the pipe took what was in it.
+PIPE = _record("shared places unit", "interval held")
 SEGMENT = _record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = _record("first stop")
 SLOT = _record("reason", "value")

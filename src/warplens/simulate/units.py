@@ -140,8 +140,8 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         "warp-group products": -1,  # eight in a row issue at once (data/h200/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
-    if sm.sfu_ahead_cycles is not None:
-        places["sfu units"] = 0
+    if sm.sfu_place_cycles is not None:
+        places["sfu units"] = 1
     for i, resource in enumerate(PIPES):
         pipes.interval[i] = 0.0 if resource in _SM_WIDE else 1.0
         pipes.shared[i] = resource in _SM_WIDE
@@ -157,7 +157,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         pipes.unit[PIPES.index("shared memory")] = l1  # one data path
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
-    pipes.ahead[PIPES.index("sfu units")] = sm.sfu_ahead_cycles or 0.0
+    pipes.held[PIPES.index("sfu units")] = sm.sfu_place_cycles or 0.0
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
     return pipes
 

@@ -34,7 +34,7 @@ def _no_slots(machine: Machine) -> Any:
 # Mechanism -> keys of the machine file (two underscores descend) and what they are replaced by.
 MECHANISMS: dict[str, dict[str, Any]] = {
     "register banks": {"sm__register_banks": None},
-    "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_ahead_cycles": None},
+    "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_place_cycles": None},
     "queue of loads of an SM": {"memory__queued_loads_per_sm": None},
     "issue slots of wide products": {"instructions": _no_slots},
     "L1 takes an access per interval": {"cache__l1_request_interval_cycles": None},
