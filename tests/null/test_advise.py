@@ -11,8 +11,9 @@ import pytest
 import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
-from warplens.advise.rewrite import Repeat, as_written, dropped, joined_threads, joined_turns, rewritten
-from warplens.advise.slices import indirect
+from warplens.advise.rewrite import Copy, Repeat, as_written, dropped, joined_threads, joined_turns, rewritten, without
+from warplens.advise.schedule import Scheduler
+from warplens.advise.slices import address_instructions, freed, indirect
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
@@ -61,6 +62,62 @@ def test_what_is_dropped_is_gone_from_ways_and_counts_and_the_rest_stays() -> No
     assert after.total("executed") == pytest.approx(before.total("executed") - gone)
     assert after.total("wavefronts") == pytest.approx(before.total("wavefronts"))
     assert not any(made.code[i].opcode == "BAR" for path in after.paths for i in path.walk())
+
+
+def test_who_reads_what_a_dropped_instruction_waited_for_waits_instead() -> None:
+    workload, _ = counted("svm_coalesced")
+    code = workload.code
+    x = next(i for i, x in enumerate(code) if x.control and x.control.waits and "R" in x.text and x.reads)
+    run = tuple(Copy(i) for i in range(x, len(code)))
+    read = set(code[x].reads)
+    found = next(
+        (c for c in without(run, {x}, code) if read & set(code[c.origin].reads)), None
+    )  # the next that reads one of its operands
+    control = code[x].control
+    if found is not None and control is not None:
+        mask = found.mask if found.mask is not None else (code[found.origin].control or control).wait_mask
+        assert mask & control.wait_mask == control.wait_mask
+
+
+def test_changed_code_is_ordered_by_what_needs_what() -> None:
+    workload, _ = counted("black_scholes")
+    code, scheduler = workload.code, Scheduler(workload.code, GPU)
+    run = tuple(Copy(i) for i in range(0, len(code), 2))  # half of the instructions: none stays where it was
+    made = [c for part in scheduler.ordered(run) for c in part]
+    assert sorted(c.origin for c in made) == [c.origin for c in run]
+    fences = [c.origin for c in made if code[c.origin].kind in ("branch", "exit", "store", "barrier")]
+    assert fences == sorted(fences)
+    written: dict[str, int] = {}
+    for place, c in enumerate(made):  # nobody reads what comes only later in the part, if it came before in the code
+        for register in code[c.origin].reads:
+            earlier = [k for k in run if k.origin < c.origin and register in code[k.origin].writes]
+            assert not earlier or register in written
+        written |= dict.fromkeys(code[c.origin].writes, place)
+
+
+def test_a_pointer_that_a_loop_counts_up_is_an_address() -> None:
+    workload, _ = counted("cutoff_baseline")
+    counts = {
+        i for i, x in enumerate(workload.code) if x.text.startswith(("IADD3 R7, P1, R2, 0x40", "IADD3.X R3, RZ, R3"))
+    }
+    assert len(counts) == 2 and counts <= address_instructions(workload.code)
+    assert counts <= freed(workload.code, {i for i, x in enumerate(workload.code) if x.opcode == "LDG"})
+
+
+def test_loops_that_use_little_of_what_they_look_at_are_told_to_sort() -> None:
+    found = advised("cutoff_baseline").named("sort-into-bins")
+    assert found is not None and found.helps and found is advised("cutoff_baseline").advice[0]
+    assert 4 < found.speedup < measured("cutoff_baseline").seconds / measured("cutoff_binned").seconds
+    other = advised("matmul_tiled16.conflicts").named("sort-into-bins")
+    assert other is not None and not other.helps
+
+
+def test_a_tile_of_neighbours_that_l1_serves_is_not_advised() -> None:
+    found = advised("stencil2d_naive").named("keep-in-shared")
+    assert found is not None and not found.helps
+    assert found.speedup == pytest.approx(
+        measured("stencil2d_naive").seconds / measured("stencil2d_tiled").seconds, rel=0.2
+    )
 
 
 def test_joined_turns_do_the_same_work_with_fewer_accesses() -> None:
@@ -290,5 +347,5 @@ def test_advice_comes_true_on_the_ladders() -> None:
     assert variants.rank_correlation >= 0.95 and variants.chosen_percent <= 3
     assert reductions.in_order
     assert sum(o.bad for o in made.outcomes) < 0.05 * steps
-    assert sum(o.named for o in best) >= 0.8 * len(best)
-    assert sum(o.close for o in made.outcomes) >= 0.65 * steps
+    assert sum(o.named for o in best) >= 0.85 * len(best)
+    assert sum(o.close for o in made.outcomes) >= 0.75 * steps

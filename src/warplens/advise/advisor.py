@@ -12,7 +12,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from warplens.advise import arithmetic, control, grid, local, memory, occupancy, parallelism, reuse, shared
+from warplens.advise import (
+    arithmetic,
+    control,
+    culling,
+    grid,
+    local,
+    memory,
+    occupancy,
+    parallelism,
+    reuse,
+    shared,
+    tiles,
+)
 from warplens.advise.advice import Advice, Advised
 from warplens.advise.benefits import benefits
 from warplens.advise.case import Case, Proposal, Refusal, Remedy
@@ -34,12 +46,13 @@ REMEDIES: dict[str, Remedy] = {
     "coalesce": memory.coalesce,
     "vector-loads": memory.vector_accesses,
     "remove-conflicts": shared.remove_conflicts,
-    "keep-in-shared": reuse.keep_in_shared,
+    "keep-in-shared": tiles.keep_in_shared,
     "keep-in-registers": reuse.keep_in_registers,
     "keep-in-constant": reuse.keep_in_constant,
     "asynchronous-copies": reuse.asynchronous_copies,
     "remove-divergence": control.remove_divergence,
     "fewer-barriers": control.fewer_barriers,
+    "sort-into-bins": culling.sort_into_bins,
     "fast-math": arithmetic.fast_math,
     "avoid-division": arithmetic.avoid_division,
     "lower-precision": memory.lower_precision,
@@ -92,24 +105,41 @@ def tried(
     like: Mapping[str, Any] | None = None,
     simulated: bool = True,
 ) -> tuple[Prediction, Prediction] | Refusal:
-    """Return a kernel's prediction and that with some remedies applied one behind the other, or why one does not apply.
+    """Return a kernel's prediction and that with some remedies applied one behind the other, or why none applies.
+
+    What does not apply to what those before have made is left out.
 
     `like` names changes that a proposal must have, such as `{"turns": 2}`; else the best one of each remedy is taken.
     `base` spares the prediction of the kernel itself.
     """
     base = base or _predicted(workload, machine, simulated=simulated)
-    case = Case(workload, machine, base)
+    case, refusal, applied = Case(workload, machine, base), None, False
     for name in remedies:
-        answers = REMEDIES[name](case)
-        proposals = [a for a in answers if isinstance(a, Proposal)]
-        chosen = [p for p in proposals if all(p.changes.get(k) == v for k, v in (like or {}).items())] or proposals
-        if not chosen:
-            return next(a for a in answers if isinstance(a, Refusal))
-        best = chosen[0]
-        if len(chosen) > 1:
-            best = min(chosen, key=lambda p: float(_predicted(p.workload, machine, simulated=False).cycles or 0.0))
-        case = Case(best.workload, machine, base)
+        found = _answered(name, REMEDIES[name], case)
+        if isinstance(found, Refusal):
+            refusal = refusal or found
+            continue
+        chosen = [p for p in found if all(p[0].changes.get(k) == v for k, v in (like or {}).items())] or found
+        best, _ = min(chosen, key=lambda pair: float(pair[1].cycles or 0.0))
+        case, applied = Case(best.workload, machine, base), True
+    if refusal is not None and not applied:
+        return refusal
     return base, _predicted(case.workload, machine, simulated=simulated)
+
+
+def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
+    """Return the proposals of a remedy that fit on the machine, each as the closed form predicts it, or why none."""
+    answers = remedy(case)
+    made, reason = list[tuple[Proposal, Prediction]](), ""
+    for answer in answers:
+        if isinstance(answer, Refusal):
+            reason = answer.reason
+            continue
+        try:
+            made.append((answer, _predicted(answer.workload, case.machine, simulated=False)))
+        except WarplensError as error:  # what it asks for does not fit
+            reason = str(error)
+    return made or Refusal(name, reason or "nothing to change")
 
 
 class _Advisor:
@@ -128,27 +158,15 @@ class _Advisor:
         """Return the advice of all remedies: those that help by gain, then those that do not."""
         made, refusals = list[tuple[Proposal, Prediction]](), list[Advice]()
         for name, remedy in REMEDIES.items():
-            for answer in self._asked(name, remedy, self.case):
-                if isinstance(answer, Refusal):
-                    refusals.append(self._refusal(answer))
-                else:
-                    made.append(answer)
+            found = _answered(name, remedy, self.case)
+            if isinstance(found, Refusal):
+                refusals.append(self._refusal(found))
+            else:
+                made.append(min(found, key=lambda pair: float(pair[1].cycles or 0.0)))
         made.sort(key=lambda pair: float(pair[1].cycles or 0.0))
         advice = [self._advice(*pair, simulated=k < self.most) for k, pair in enumerate(made)]
         advice.sort(key=lambda a: -a.speedup)
         return [a for a in advice if a.helps] + [a for a in advice if not a.helps] + refusals
-
-    def _asked(self, name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction] | Refusal]:
-        """Return the best proposal of a remedy with its prediction, or why there is none."""
-        try:
-            answers = remedy(case)
-            proposals = [a for a in answers if isinstance(a, Proposal)]
-            predicted = [(p, _predicted(p.workload, case.machine, simulated=False)) for p in proposals]
-        except WarplensError as error:  # what the remedy asks for does not fit on the machine
-            return [Refusal(name, str(error))]
-        if predicted:
-            return [min(predicted, key=lambda pair: float(pair[1].cycles or 0.0))]
-        return [a for a in answers if isinstance(a, Refusal)]
 
     def _advice(self, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
         before, after = self.fast, fast
@@ -184,10 +202,10 @@ class _Advisor:
         """Return the best two remedies together, and the best three: each on what those before it have made."""
         case, changes, made = self.case, dict[str, Any](), list[Advice]()
         for name in names:
-            found = [a for a in self._asked(name, REMEDIES[name], case) if not isinstance(a, Refusal)]
-            if not found:
+            found = _answered(name, REMEDIES[name], case)
+            if isinstance(found, Refusal):
                 continue
-            proposal, prediction = found[0]
+            proposal, prediction = min(found, key=lambda pair: float(pair[1].cycles or 0.0))
             changes[name] = proposal.changes
             case = Case(proposal.workload, self.machine, self.base)
             if len(changes) > 1:

@@ -9,10 +9,23 @@ from msgspec.structs import replace
 
 from warplens.advise.case import Answer, Case, Proposal, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_instructions
-from warplens.advise.rewrite import Repeat, Rewrite, Run, Way, as_written, dropped, joined_turns, rewritten
+from warplens.advise.rewrite import (
+    Repeat,
+    Rewrite,
+    Run,
+    Way,
+    as_written,
+    dropped,
+    joined_turns,
+    once_each,
+    rewritten,
+    without,
+)
+from warplens.advise.schedule import Scheduler
 from warplens.advise.slices import address_instructions
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
+from warplens.kernel.workload import Workload
 
 # What the exact functions have beside the approximation of the special-function unit, by constants of their own.
 _EXACT = re.compile(
@@ -22,6 +35,8 @@ _EXACT = re.compile(
     r"0\.14084610|-0\.12148627|0\.13980610|-0\.16684235|0\.20012299|-0\.24999669|0\.33333182"
 )
 _REFINED = {"RCP": 5, "RSQ": 4, "SQRT": 4}  # multiply-adds that refine a result, the last of which stays
+_TURNS = 8  # of a loop, from which it matters where a turn begins
+_RUNS = 64  # straight runs of a turn, from which it is left in its order
 _NEAR = 14  # instructions within which a result is refined
 _FLOPS_MATRIX, _FLOPS_FMA = 4096, 64  # of one HMMA.16816 and one FFMA of a warp
 _DEEPER = 4  # tiles that are brought at a time: operands are small, and the loop is soon done
@@ -40,13 +55,63 @@ def fast_math(case: Case) -> Answer:
         Proposal(
             name=name,
             title=f"fast math: {share:.0%} of the instructions make results exact",
-            workload=dropped(case.workload, extra),
+            workload=_approximate(case, extra),
             assumption="results may be off in their last bits (--use_fast_math, __expf, __fdividef, rsqrtf)",
             where=case.places(extra),
             changes={"dropped": sorted(extra)},
             no_help="arithmetic does not limit",
         )
     ]
+
+
+def _approximate(case: Case, extra: set[int]) -> Workload:
+    """Drop what makes results exact; what was kept apart by branches to the slow ways is ordered anew."""
+    roots = {i: _product(case.code[i]) for i in _reciprocal_roots(case.code, extra)}
+    code = [roots.get(i, x) for i, x in enumerate(case.code)]
+    scheduler = Scheduler(code, case.machine)
+    bare = once_each(lambda run: without(run, extra, code))
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        way: Way = []
+        for s in path.segments:
+            runs = as_written(s)
+            if len(runs) > _RUNS or not any(c.origin in extra for run in runs for c in run):
+                way.append(([bare(run) for run in runs], s.times))
+                continue
+            straight = without(tuple(c for run in runs for c in run), extra, code)
+            end, rest = _turned(straight, code) if s.times >= _TURNS else ((), straight)
+            whole = scheduler.ordered(rest + end)
+            way += [([end], 1), (whole, s.times - bool(end)), ([rest], int(bool(end)))]
+        return [(way, 1.0)]
+
+    return rewritten(with_instructions(case.workload, roots), rewrite)
+
+
+def _turned(turn: Run, code: Sequence[Instruction]) -> tuple[Run, Run]:
+    """Return the end and the beginning of a turn that is written from its middle on: split behind the branch back."""
+    back = [k for k, c in enumerate(turn) if (t := code[c.origin].target) is not None and t < code[c.origin].offset]
+    return (turn[: back[-1] + 1], turn[back[-1] + 1 :]) if back and back[-1] + 1 < len(turn) else ((), turn)
+
+
+def _reciprocal_roots(code: Sequence[Instruction], extra: set[int]) -> set[int]:
+    """Return the reciprocals of square roots: what the special-function unit has made on the way to the root."""
+    root, found = set[str](), set[int]()
+    for i, x in enumerate(code):
+        if x.opcode == "MUFU" and "RSQ" in x.modifiers:
+            root |= set(x.writes)
+        elif x.opcode == "MUFU" and "RCP" in x.modifiers and set(x.reads) & root:
+            found.add(i)
+        elif root & set(x.reads) and x.kind == "fp32" and (i in extra or i - 1 in extra):
+            root |= set(x.writes)
+        else:
+            root -= set(x.writes)
+    return found
+
+
+def _product(x: Instruction) -> Instruction:
+    """Return a multiplication in place of an instruction: small arguments of the root are scaled."""
+    control = None if x.control is None else replace(x.control, write_scoreboard=None, stall=4)
+    return replace(x, opcode="FMUL", kind="fp32", modifiers=(), control=control, text=f"FMUL for {x.text}")
 
 
 def exact_instructions(code: Sequence[Instruction]) -> set[int]:
@@ -126,7 +191,7 @@ def fewer_instructions(case: Case) -> Answer:
             assumption="an upper bound: every address becomes an offset that the compiler knows",
             where=case.places(extra),
             changes={"dropped": sorted(extra)},
-            no_help="issuing instructions does not limit",
+            no_help="the instructions that would go cost little",
         )
     ]
 

@@ -6,10 +6,11 @@ import math
 
 from warplens.advise.case import Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import with_counts
-from warplens.advise.rewrite import Run, Way, as_written, dropped, rewritten
+from warplens.advise.rewrite import Copy, Run, Way, as_written, dropped, once_each, rewritten
 from warplens.kernel.profile import Path, Segment
 
 _FULL = 0.9  # of the threads of a warp, from which an execution counts as full
+_CHAIN_STALL = 5  # cycles between instructions that wait for one another
 _WORTH = 0.02  # of all executions
 _ONE_WARP = 6  # levels of a tree that one warp can do: 64 elements to one
 
@@ -28,15 +29,30 @@ def remove_divergence(case: Case) -> Answer:
     whole = [s for s in case.loops() if case.inside([s]) <= partly | _control(case)]
     loops = [[tuple(run) for run in s.runs] for s in whole]
 
-    new = {i: {c: getattr(s, c) * _full(s) for c in ("requests", "wavefronts")} for i, s in guarded.items()}
+    # Fewer requests, for the same words, as far apart as before: in shared memory they now meet in the same banks.
+    new = {i: {"requests": s.requests * _full(s)} for i, s in guarded.items()}
+    pointers = {r for s in guarded.values() for o in s.instruction.operands if o.kind == "memory" for r in o.registers}
 
+    @once_each
     def fewer(run: Run) -> Run:
         return tuple(c for c in run if c.origin not in partly)
+
+    @once_each
+    def numbered(run: Run) -> Run:
+        """Threads no longer take what has their own number: which one, and where it lies, must be computed."""
+        at = next((k for k, c in enumerate(run) if c.origin in guarded), None)
+        if at is None:
+            return run
+        return (
+            *run[:at],
+            *(Copy(run[at].origin, _CHAIN_STALL, False, becomes="IMAD") for _ in (0, *pointers)),
+            *run[at:],
+        )
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         full, empty = list[tuple[list[Run], int]](), list[tuple[list[Run], int]]()
         for s in path.segments:
-            runs = as_written(s)
+            runs = [numbered(run) for run in as_written(s)]
             if s.times >= 4 and [tuple(run) for run in s.runs] in loops:
                 full.append((runs, max(1, round(active * s.times))))
                 empty.append(full[-1])

@@ -19,6 +19,7 @@ _DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
 _WORTH = 1.25  # sectors over the least from which an access is not coalesced
 _WIDEST = 16  # bytes per thread
 _OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
+_RUNS = 64  # straight runs of a turn, from which it is no turn of one loop that could be joined with the next
 _LIVE = 16  # registers of a joined turn that are alive at a time
 
 
@@ -101,7 +102,7 @@ def _is_narrow(s: Site) -> bool:
 
 def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
     """Join turns of the loops that have the accesses, or else threads."""
-    factor = int(min(4, _WIDEST // max(s.bytes_per_thread for s in narrow)))
+    factor = int(_WIDEST // max(1.0, *(s.bytes_per_thread for s in narrow)))
     indices = {s.index for s in narrow}
     once = address_instructions(case.code)
 
@@ -109,7 +110,7 @@ def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
         return Repeat(1, float(factor)) if i in indices else Repeat(1 if i in once else factor)
 
     def has_access(segment: Segment) -> bool:
-        return any(first <= i < stop for first, stop in segment.runs for i in indices)
+        return len(segment.runs) <= _RUNS and any(first <= i < stop for first, stop in segment.runs for i in indices)
 
     loops = [s for s in case.loops() if has_access(s)]
     if loops:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from warplens.advise.case import Answer, Case, Proposal, refused
 from warplens.advise.overlay import with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import (
@@ -15,6 +17,7 @@ from warplens.advise.rewrite import (
     fewer_blocks,
     joined_threads,
     joined_turns,
+    once_each,
     rewritten,
     side_by_side,
 )  # fmt: skip
@@ -46,6 +49,7 @@ def more_loads_in_flight(case: Case) -> Answer:
         return refused("more-loads-in-flight", "it loads nothing from global memory")
     loops = [s for s in case.loops() if _global_loads(case, s)]
     made = _turns(case, "more-loads-in-flight", loops, "loads of as many turns under way at once")
+    made = [*made, *_prefetched(case, loops)]
     together = _together(case, loops)
     if not together:
         return made
@@ -61,6 +65,49 @@ def more_loads_in_flight(case: Case) -> Answer:
     )
     twice = _turns(Case(freed, case.machine, case.prediction), "more-loads-in-flight", loops, "and all loads of a turn")
     return [*made, within, *twice]
+
+
+def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
+    """Load what the next turn needs before the present one is done: the wait moves to the end of the turn."""
+    inside = case.inside(loops)
+    loads = {s.index for s in case.global_sites if s.instruction.kind == "load" and s.index in inside}
+    boards = {c.write_scoreboard for i in loads if (c := case.code[i].control) is not None}
+    mask = sum(1 << b for b in boards if b is not None)
+    if not loads or mask == 0:
+        return []
+
+    def turned(run: Run) -> Run:
+        """Loads first, nobody waits for them, and copies to where the next turn looks for them at the end."""
+        if not any(c.origin in loads for c in run):
+            return run
+        ahead = [Copy(c.origin, 1) for c in run if c.origin in loads]
+        rest = [_unwaiting(c, mask, case.code) for c in run if c.origin not in loads]
+        behind = [Copy(c.origin, 2, mask=mask, board=-1, becomes="IMAD") for c in ahead]
+        return (*ahead, *rest[:-1], *behind, *rest[-1:])
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        return [([([turned(r) for r in as_written(s)] if s.times > 1 else as_written(s), s.times)
+                  for s in path.segments], 1.0)]  # fmt: skip
+
+    registers = case.launch.registers_per_thread + registers_written(case.code, loads)
+    return [
+        Proposal(
+            name="more-loads-in-flight",
+            title="prefetch: load what the next turn needs before the present one is done",
+            workload=with_launch(rewritten(case.workload, rewrite), registers_per_thread=min(255, registers)),
+            assumption=f"addresses of the next turn are known a turn ahead; {registers} registers per thread",
+            where=case.places(loads),
+            changes={"prefetch": True, "registers_per_thread": registers},
+            no_help="warps hide the latency already",
+        )
+    ]
+
+
+def _unwaiting(copy: Copy, mask: int, code: Sequence[Instruction]) -> Copy:
+    control = code[copy.origin].control
+    if control is None or not control.wait_mask & mask:
+        return copy
+    return replace(copy, mask=control.wait_mask & ~mask)
 
 
 def _together(case: Case, loops: Sequence[Segment]) -> dict[int, Instruction]:
@@ -205,6 +252,7 @@ def unroll(case: Case) -> Answer:
         return refused(name, "it has no loop")
     if share < 0.02:
         return refused(name, f"turning its loops takes {share:.0%} of the instructions")
+    bared = once_each(lambda run: tuple(c for c in run if c.origin not in over))
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
@@ -213,7 +261,7 @@ def unroll(case: Case) -> Answer:
             if s.times < 2:
                 way.append((runs, s.times))
                 continue
-            bare = [tuple(c for c in run if c.origin not in over) for run in runs]
+            bare = [bared(run) for run in runs]
             factor = min(_UNROLLED, s.times)
             way.append((bare * (factor - 1) + (runs if s.times > _UNROLLED else bare), s.times // factor))
             way.append((runs, s.times % factor))
@@ -227,6 +275,6 @@ def unroll(case: Case) -> Answer:
             assumption="counters and conditions go: loops of 8 turns or fewer vanish, others turn an eighth as often",
             where=case.places(over),
             changes={"unroll": _UNROLLED},
-            no_help="issuing instructions does not limit",
+            no_help="the instructions that would go cost little",
         )
     ]

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import Answer, Case, Proposal, Site, refused
-from warplens.advise.overlay import with_counts, with_instructions, with_launch, without_waits
-from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, dropped, joined_threads, rewritten
-from warplens.advise.slices import address_instructions, from_data
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
+from warplens.advise.rewrite import (
+    Repeat,
+    Run,
+    Way,
+    as_written,
+    dropped,
+    fewer_blocks,
+    joined_threads,
+    rewritten,
+    side_by_side,
+)
+from warplens.advise.slices import address_instructions, carried, from_data, same_for_rows
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
@@ -19,72 +31,7 @@ _CONSTANT_BYTES = 1 << 16
 _WORD = 4  # bytes; and words of one access to shared memory
 _SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
-
-
-def keep_in_shared(case: Case) -> Answer:
-    """Loads that come again and again read from shared memory; each element is brought there once per block."""
-    name = "keep-in-shared"
-    inside = case.inside(case.loops())
-    sites = [s for s in case.global_sites if s.instruction.opcode == "LDG" and s.index in inside and _again(s) >= 2]
-    if not sites:
-        return refused(name, "no load in a loop comes back to what its block has read")
-    every = max(2, min(32, round(min(_again(s) for s in sites))))
-    made = _staged(case, {s.index for s in sites}, every)
-    return [
-        Proposal(
-            name=name,
-            title=f"keep in shared memory what is read again: {len(sites)} loads, each element {every} times or more",
-            workload=made,
-            assumption="a block brings each element once, coalesced; shared memory is read without conflicts",
-            where=case.places(s.index for s in sites),
-            changes={"shared": [s.index for s in sites], "read_again": every},
-            no_help="L1 serves these loads as fast",
-        )
-    ]
-
-
-def _again(s: Site) -> float:
-    """Return how often a byte is asked for that passes L1 once."""
-    return s.sectors / max(s.l2_sectors, s.sectors / 32)
-
-
-def _staged(case: Case, loads: set[int], every: int) -> Workload:
-    """Turn loads into shared ones; one turn in so many brings the data, with a store and a barrier."""
-    barrier = next((i for i, x in enumerate(case.code) if x.opcode == "BAR"), None)
-    synchronised = () if barrier is None else (Copy(barrier),)
-
-    spared = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier")}
-    if any(
-        case.executed[i] for i in spared & from_data(case.code, case.executed)
-    ):  # a search, not a walk: only upper halves go
-        spared = {i for i in spared if "X" in case.code[i].modifiers}
-    narrow = {s.index for s in case.sites if s.sectors <= 1.05 * s.lines and s.bytes_per_thread <= _WORD}  # broadcasts
-
-    def near(run: Run, turn: int) -> Run:
-        """A turn within the tile: its size is known, so that addresses are constants; four words come at once."""
-        made = [c for c in run if c.origin not in spared and (c.origin not in narrow or turn % _WORD == 0)]
-        return tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in made)
-
-    def brought(run: Run) -> Run:
-        made: list[Copy] = []
-        for c in run:
-            made += [c, Copy(c.origin, becomes="STS"), Copy(c.origin, becomes="LDS")] if c.origin in loads else [c]
-        return (*made, *synchronised) if any(c.origin in loads for c in run) else run
-
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        way: Way = []
-        for s in path.segments:
-            runs = as_written(s)
-            if not any(c.origin in loads for run in runs for c in run):
-                way.append((runs, s.times))
-                continue
-            turns = s.times // every
-            inner = [near(r, turn) for turn in range(1, every) for r in runs]
-            way.append(([brought(r) for r in runs] + inner, turns))
-            way.append(([near(r, 0) for r in runs], s.times - turns * every))
-        return [(way, 1.0)]
-
-    return rewritten(case.workload, rewrite)
+_TEMPORARY = 2  # registers that a further result needs beside its sum and what it is made of
 
 
 def keep_in_registers(case: Case) -> Answer:
@@ -101,7 +48,9 @@ def keep_in_registers(case: Case) -> Answer:
     if case.share(loads) < 0.05:
         return refused(name, f"loading operands takes {case.share(loads):.0%} of the instructions")
     once = address_instructions(case.code) - loads
-    made = []
+    made, only = _rows(case, {s.index: s for s in case.sites if s.index in loads})
+    if only:
+        return made
     for side in _BLOCKS:
         joined = _squares(case, side, loads, work, once)
         if joined is None:
@@ -113,7 +62,7 @@ def keep_in_registers(case: Case) -> Answer:
                 workload=joined,
                 assumption="results of neighbouring threads share operands along both sides, as in a matrix product",
                 where=case.places(loads),
-                changes={"results_per_thread": side * side},
+                changes={"results_per_thread": side * side, "sides": 2},
                 no_help="loading operands does not limit",
             )
         )
@@ -121,17 +70,18 @@ def keep_in_registers(case: Case) -> Answer:
 
 
 def _read_once(case: Case) -> list[Proposal]:
-    """Let a thread keep what it reads again in a later loop: loads that each bring a whole array."""
+    """Let a thread keep what it reads again in a later loop: the loads of a line that bring a whole array again."""
+    sizes = Counter(round(t.read_footprint_bytes) for t in case.profile.traffic if t.read_footprint_bytes)
+    lines: dict[int, list[Site]] = {}
+    for s in case.global_sites:
+        if s.instruction.opcode == "LDG":
+            lines.setdefault(-1 - s.index if s.instruction.line is None else s.instruction.line, []).append(s)
     later, words = set[int](), 0.0
-    for array in case.profile.traffic:
-        whole = [
-            s for s in case.global_sites
-            if s.instruction.opcode == "LDG" and array.read_footprint_bytes
-            and abs(s.useful_bytes / array.read_footprint_bytes - 1) < _SAME
-        ]  # fmt: skip
-        if len(whole) > 1:
-            later |= {s.index for s in whole[1:]}
-            words += whole[0].useful_bytes / (32 * case.warps) / _WORD
+    for size, arrays in sizes.items():
+        whole = [group for group in lines.values() if abs(sum(s.useful_bytes for s in group) / size - 1) < _SAME]
+        if len(whole) > arrays:  # more loads of so much than arrays of that size
+            later |= {s.index for group in whole[arrays:] for s in group}
+            words += arrays * size / (32 * case.warps) / _WORD
     if not later or words > _KEPT:
         return []
     registers = min(255, case.launch.registers_per_thread + round(words))
@@ -170,24 +120,91 @@ def _pointers(x: Instruction) -> set[str]:
 
 
 _MOST_CODE = 6000  # instructions of a rewritten kernel
+_BLOCK_WARPS = 8  # of a block with squares of results: larger ones have too many registers
+
+
+def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
+    """Let a thread make several results of an operand that it loads once; and whether all operands are of that kind.
+
+    Operands that are the same for the whole warp serve all results of a thread, if all of them are. Beside others, that
+    each thread has for itself, they are what the results differ by: theirs are loaded for each result.
+    """
+    same = same_for_rows(case.code)
+    shared = {i for i, s in loads.items() if (s.sectors <= 1.05 * s.requests if s.sectors else i in same)}
+    only = len(shared) == len(loads)
+    if not only and any(case.code[i].opcode == "LDS" for i in loads):
+        return [], False  # tiles in shared memory: squares of results
+    once = (address_instructions(case.code) - from_data(case.code, case.executed)) | loads.keys()
+    loop = {i for i in case.inside(case.loops()) if case.executed[i]}
+    work = (loop - once) | (set[int]() if only else shared)
+    live = carried(case.code, work, loop) + _TEMPORARY
+    made = []
+    for results in _BLOCKS:
+        if len(work) * results > _MOST_CODE or case.profile.grid_blocks < 2 * results:
+            continue
+        registers = min(255, case.launch.registers_per_thread + (results - 1) * live)
+        made.append(
+            Proposal(
+                name="keep-in-registers",
+                title=f"{results} results per thread: each operand loaded serves all of them",
+                workload=with_launch(_repeated(case, results, work), registers_per_thread=registers),
+                assumption=f"results do not depend on one another; {registers} registers per thread",
+                where=case.places(loads),
+                changes={"results_per_thread": results, "sides": 1, "registers_per_thread": registers},
+                no_help="loading operands does not limit, or too few threads are left to hide latency",
+            )
+        )
+    return made, only
+
+
+def _repeated(case: Case, results: int, work: set[int]) -> Workload:
+    """Repeat the work of loops: side by side, but for what branches by its data: that comes one behind the other."""
+    own = {s.index for s in case.global_sites} - case.inside(case.loops())
+
+    def repeats(i: int) -> Repeat:
+        return Repeat(results if i in work or i in own else 1)
+
+    def again(run: Run) -> Run:
+        return tuple(c for c in run if c.origin in work)
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        way: Way = []
+        for s in path.segments:
+            runs = as_written(s)
+            if any(code[c.origin].kind == "branch" and c.origin in work for run in runs for c in run):
+                way.append((runs + [again(run) for run in runs] * (results - 1), s.times))
+            else:
+                way.append(([side_by_side(run, repeats, code) for run in runs], s.times))
+        return [(way, 1.0)]
+
+    code = case.code
+    return fewer_blocks(rewritten(case.workload, rewrite), results)
 
 
 def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[int]) -> Workload | None:
     if case.warps / side**2 < 4 * case.machine.chip.sm_count or len(work) * side**2 > _MOST_CODE:
         return None
     wide = min(4, side)
+    smaller = max(1.0, case.profile.warps_per_block / _BLOCK_WARPS)  # a block's square shrinks with its threads
     shared = {s.index for s in case.shared_sites if s.instruction.opcode in ("LDS", "STS")} | loads
+    same = same_for_rows(case.code) & loads
+    brought = {s.index for s in case.global_sites} & loads | {i for i in shared if case.code[i].opcode == "STS"}
+    direct = brought & loads if not case.shared_sites else set[int]()
 
     def repeats(i: int) -> Repeat:
+        if i in direct:  # words from anywhere in global memory, one by one
+            return Repeat(side)
         if i in shared:  # a side of the square, by accesses of up to 16 bytes
-            return Repeat(max(1, side // wide), float(wide))
+            more = round(math.sqrt(smaller)) if i in brought else 1
+            return Repeat(more * max(1, side // wide), float(wide), wide / 2 if i in same else None)
         return Repeat(1 if i in once or i not in work else side * side)
 
     joined = joined_threads(case.workload, side * side, repeats)
+    if smaller > 1:
+        joined = regrouped(joined, _BLOCK_WARPS)
     registers = min(255, case.launch.registers_per_thread + side * side + 2 * side)
-    return with_launch(
-        joined, registers_per_thread=registers, shared_bytes_per_block=case.launch.shared_bytes_per_block * side
-    )
+    tile = case.launch.shared_bytes_per_block * side / math.sqrt(smaller)
+    return with_launch(joined, registers_per_thread=registers, shared_bytes_per_block=round(tile))
 
 
 def keep_in_constant(case: Case) -> Answer:
@@ -232,7 +249,10 @@ def asynchronous_copies(case: Case) -> Answer:
     controls = [c for i in loads if (c := case.code[i].control) is not None]
     boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
     relaxed = {i: without_waits(case.code[i], boards) for i in inside if case.code[i].control is not None}
-    made = dropped(with_instructions(case.workload, relaxed), stores)
+    sites = {s.index: s for s in case.sites}
+    copied = {a: _copied(sites[a], sites[b]) for a, b in pairs if a in sites and b in sites}
+    made = with_counts(with_instructions(case.workload, relaxed), copied)
+    made = dropped(made, stores)
     depth = case.launch.shared_bytes_per_block
     return [
         Proposal(
@@ -245,6 +265,20 @@ def asynchronous_copies(case: Case) -> Answer:
             no_help="warps wait little for these loads",
         )
     ]
+
+
+def _copied(load: Site, store: Site) -> dict[str, float]:
+    """Return what a load and its store count as one copy: whole lines to whole lines go at once, parts one by one.
+
+    Measured on an H200 (data/h200/copies.json); copies of 16 bytes pass by L1.
+    """
+    lines = load.useful_bytes / LINE_BYTES
+    whole = load.wavefronts <= 1.05 * lines and store.wavefronts <= 1.05 * lines
+    made = {"wavefronts": max(load.wavefronts, store.wavefronts) if whole else load.wavefronts + store.wavefronts}
+    if load.bytes_per_thread >= 4 * _WORD:
+        made |= {"l2_sectors": load.sectors, "l1_hit_sectors": 0.0,
+                 "l2_hit_sectors": load.l2_hit_sectors + load.sectors - load.l2_sectors}  # fmt: skip
+    return made
 
 
 def _copies(code: Sequence[Instruction], inside: Sequence[int]) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -24,16 +25,20 @@ PER_EXECUTION = ("executed", "threads", "requests")  # columns that count execut
 class Copy(Struct, frozen=True):
     """An instruction of the original code in a rewritten stretch.
 
-    `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data.
-    A load `becomes` one from shared memory (LDS), or the store there of what it has loaded (STS); an address of 64 bits
-    one of 32 (IMAD).
+    `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data, in
+    `passes` times the wavefronts (None: as many as the data). A load `becomes` one from shared memory (LDS), or the
+    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR).
+    `mask` and `board` replace the scoreboards that it waits for and the one it gives its result by (-1: none).
     """
 
     origin: int
     stall: int | None = None
     waits: bool = True
     carries: float = 1.0
-    becomes: Literal["", "LDS", "STS", "IMAD"] = ""
+    becomes: Literal["", "LDS", "STS", "IMAD", "BAR"] = ""
+    passes: float | None = None
+    mask: int | None = None
+    board: int | None = None
 
 
 Run = tuple[Copy, ...]
@@ -44,7 +49,25 @@ Rewrite = Callable[[Path], Sequence[tuple[Way, float]]]  # the ways that replace
 
 def as_written(segment: Segment) -> list[Run]:
     """Return the runs of a segment unchanged."""
-    return [tuple(Copy(i) for i in range(first, stop)) for first, stop in segment.runs]
+    return [_straight(first, stop) for first, stop in segment.runs]
+
+
+@lru_cache(maxsize=4096)
+def _straight(first: int, stop: int) -> Run:
+    """Return a run as it is written; the same object again, so that what is made of it can be found by that."""
+    return tuple(Copy(i) for i in range(first, stop))
+
+
+def once_each(change: Callable[[Run], Run]) -> Callable[[Run], Run]:
+    """Return a change of runs that is made once for each: ways come through the same run many times."""
+    done: dict[int, tuple[Run, Run]] = {}
+
+    def changed(run: Run) -> Run:
+        if id(run) not in done:
+            done[id(run)] = run, change(run)  # the run is kept, so that no other gets its number
+        return done[id(run)][1]
+
+    return changed
 
 
 def rewritten(workload: Workload, rewrite: Rewrite) -> Workload:
@@ -74,12 +97,18 @@ class _Layout:
         self.original = len(code)
         self.copies: list[Copy] = []
         self.laid: dict[Run, tuple[int, int]] = {}
+        self.seen: dict[int, tuple[Run, tuple[int, int]]] = {}
 
     def placed(self, runs: Sequence[Run]) -> list[tuple[int, int]]:
         """Return where the runs lie; neighbours that are unchanged stay where they are."""
         return [self._place(run) for run in runs if run]
 
     def _place(self, run: Run) -> tuple[int, int]:
+        if id(run) not in self.seen:
+            self.seen[id(run)] = run, self._laid(run)  # the run is kept, so that no other gets its number
+        return self.seen[id(run)][1]
+
+    def _laid(self, run: Run) -> tuple[int, int]:
         first = run[0].origin
         if all(copy == Copy(first + k) for k, copy in enumerate(run)):
             return first, first + len(run)
@@ -100,11 +129,26 @@ class _Layout:
             ]
             for k, copy in enumerate(self.copies, start=self.original):
                 share = after[k] / before[copy.origin] if before[copy.origin] else 0.0
-                near = copy.becomes in ("LDS", "STS")
-                value = _near(column, copy.origin, profile) if near else values[copy.origin]
-                new.append(value * share * (1.0 if column in PER_EXECUTION else copy.carries))
+                value = _count(column, copy, profile)
+                new.append(value * share * _times(column, copy))
             made[column] = new
         return made
+
+
+def _times(column: str, copy: Copy) -> float:
+    """Return how many times the original's data a copy moves, by the column that counts them."""
+    if column in PER_EXECUTION:
+        return 1.0
+    return copy.carries if copy.passes is None or column != "wavefronts" else copy.passes
+
+
+def _count(column: str, copy: Copy, profile: Profile) -> float:
+    """Return a count of the instruction that a copy is of, as what it has become."""
+    if copy.becomes in ("LDS", "STS"):
+        return _near(column, copy.origin, profile)
+    if copy.becomes in ("BAR", "IMAD") and column not in ("executed", "threads"):
+        return 0.0
+    return profile.counts[column][copy.origin]
 
 
 def _near(column: str, i: int, profile: Profile) -> float:
@@ -116,17 +160,22 @@ def _near(column: str, i: int, profile: Profile) -> float:
 
 def _edited(x: Instruction, copy: Copy) -> Instruction:
     control = x.control
+    if copy.becomes == "BAR":
+        plain = None if control is None else replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=0)
+        return Instruction("BAR.SYNC", "BAR", "barrier", control=plain, line=x.line)
     if copy.becomes:
         kind = "int" if copy.becomes == "IMAD" else "shared"
         x = replace(x, opcode=copy.becomes, kind=kind, text=f"{copy.becomes} for {x.text}")
     if copy.becomes == "STS" and control is not None:  # waits for the load, gives no result
-        board = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard
-        control = replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=board, stall=1)
+        loaded = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard
+        control = replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=loaded, stall=1)
         return replace(x, writes=(), control=control)
-    if control is None or (copy.stall is None and copy.waits):
+    if control is None or (copy.stall is None and copy.waits and copy.mask is None):
         return x
     stall = control.stall if copy.stall is None else copy.stall
-    return replace(x, control=replace(control, stall=stall, wait_mask=control.wait_mask if copy.waits else 0))
+    mask = (control.wait_mask if copy.waits else 0) if copy.mask is None else copy.mask
+    board = control.write_scoreboard if copy.board is None else None if copy.board < 0 else copy.board
+    return replace(x, control=replace(control, stall=stall, wait_mask=mask, write_scoreboard=board))
 
 
 def _executions(paths: Sequence[Path]) -> Counter[int]:
@@ -181,14 +230,35 @@ def _with_totals(new: Profile, old: Profile) -> Profile:
 
 def dropped(workload: Workload, indices: set[int]) -> Workload:
     """Return the workload without these instructions."""
+    return with_runs(workload, lambda run: without(run, indices, workload.code))
+
+
+def with_runs(workload: Workload, change: Callable[[Run], Run]) -> Workload:
+    """Return the workload with every run of every way changed."""
+    changed = once_each(change)
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
-        return [([([kept(run) for run in as_written(s)], s.times) for s in path.segments], 1.0)]
-
-    def kept(run: Run) -> Run:
-        return tuple(copy for copy in run if copy.origin not in indices)
+        return [([([changed(run) for run in as_written(s)], s.times) for s in path.segments], 1.0)]
 
     return rewritten(workload, rewrite)
+
+
+def without(run: Run, indices: set[int], code: Sequence[Instruction]) -> Run:
+    """Return a run without some instructions: who reads next what they waited for waits instead."""
+    made, awaited = list[Copy](), dict[str, int]()
+    for copy in run:
+        x = code[copy.origin]
+        mask = x.control.wait_mask if x.control is not None and copy.waits else 0
+        if copy.origin in indices:
+            awaited |= {r: awaited.get(r, 0) | mask for r in x.reads if mask}
+            continue
+        more = mask
+        for register in x.reads:
+            more |= awaited.pop(register, 0)
+        for register in x.writes:
+            awaited.pop(register, None)
+        made.append(copy if more == mask else replace(copy, mask=more))
+    return tuple(made)
 
 
 class Repeat(Struct, frozen=True):
@@ -196,6 +266,7 @@ class Repeat(Struct, frozen=True):
 
     copies: int
     carries: float = 1.0
+    passes: float | None = None  # times the wavefronts, where these are not as the data
 
 
 def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Instruction]) -> Run:
@@ -204,12 +275,12 @@ def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Inst
     for copy in run:
         repeat, control = repeats(copy.origin), code[copy.origin].control
         if repeat.copies == 1:
-            made.append(replace(copy, carries=repeat.carries))
+            made.append(replace(copy, carries=repeat.carries, passes=repeat.passes))
             continue
         left = (1 if control is None else control.stall) - repeat.copies + 1  # of the stall, behind the last copy
         for k in range(repeat.copies):
             stall = max(1, left) if k == repeat.copies - 1 else 1
-            made.append(Copy(copy.origin, stall, k == 0, repeat.carries))
+            made.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes))
     return tuple(made)
 
 
@@ -217,6 +288,7 @@ def joined_turns(
     workload: Workload, factor: int, repeats: Callable[[int], Repeat], loops: Callable[[Segment], bool]
 ) -> Workload:
     """Return the workload with `factor` turns of these loops done as one; turns that are left over stay as they are."""
+    joined = once_each(lambda run: side_by_side(run, repeats, workload.code))
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
@@ -225,7 +297,7 @@ def joined_turns(
             if segment.times < factor or not loops(segment):
                 way.append((runs, segment.times))
                 continue
-            way.append(([side_by_side(run, repeats, workload.code) for run in runs], segment.times // factor))
+            way.append(([joined(run) for run in runs], segment.times // factor))
             way.append((runs, segment.times % factor))
         return [(way, 1.0)]
 
@@ -234,13 +306,7 @@ def joined_turns(
 
 def joined_threads(workload: Workload, factor: int, repeats: Callable[[int], Repeat]) -> Workload:
     """Return the workload with the work of `factor` threads done by one: so many fewer blocks."""
-
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        return [
-            ([([side_by_side(r, repeats, workload.code) for r in as_written(s)], s.times) for s in path.segments], 1.0)
-        ]
-
-    return fewer_blocks(rewritten(workload, rewrite), factor)
+    return fewer_blocks(with_runs(workload, lambda run: side_by_side(run, repeats, workload.code)), factor)
 
 
 def fewer_blocks(workload: Workload, factor: float) -> Workload:

@@ -4,37 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Segment
 from warplens.machine import KINDS
 
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))
+_COUNTS = ("IADD3", "VIADD", "UIADD3", "IADD", "LEA")
 _CONTROL_KINDS = frozenset(("branch", "exit", "barrier"))
 
 
 def address_instructions(code: Sequence[Instruction]) -> set[int]:
     """Return the integer instructions whose results lead only to addresses, branches and guards.
 
-    One pass from the end to the beginning: what is wanted as an address makes its producers address instructions.
+    From the end to the beginning: what is wanted as an address makes its producers address instructions. At the end of
+    a loop is wanted what its beginning wants, such as a pointer that is counted up: again, until nothing is added.
     """
-    addresses, values, found = set[str](), set[str](), set[int]()
-    for i in range(len(code) - 1, -1, -1):
-        x = code[i]
-        for_address = bool(set(x.writes) & addresses) and not set(x.writes) & values
-        addresses -= set(x.writes)
-        values -= set(x.writes)
-        if x.kind in _CONTROL_KINDS or (for_address and x.kind in ADDRESS_KINDS):
-            found.add(i)
-            addresses |= set(x.reads)
-            continue
-        if x.guard:
-            addresses.add(x.guard.lstrip("@!"))
-        pointers = {r for o in x.operands if o.kind == "memory" for r in (*o.registers, *o.descriptor)}
-        pointers |= {f"R{int(r[1:]) + 1}" for r in pointers if r[:1] == "R" and r[1:].isdigit()}
-        if KINDS[x.kind] in ("memory system", "shared memory"):
-            addresses |= pointers
-        values |= set(x.reads) - pointers
+    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
+    wanted: dict[int, tuple[set[str], set[str]]] = {}  # in front of an instruction: as addresses, as values
+    found, before = set[int](), -1
+    while len(found) > before:
+        before = len(found)
+        addresses, values = set[str](), set[str]()
+        for i in range(len(code) - 1, -1, -1):
+            x = code[i]
+            head = at.get(x.target, i + 1) if x.target is not None else i + 1
+            if head <= i and head in wanted:
+                addresses, values = addresses | wanted[head][0], values | wanted[head][1]
+            if _leads_to_address(x, addresses, values):
+                found.add(i)
+            wanted[i] = set(addresses), set(values)
     return found
+
+
+def freed(code: Sequence[Instruction], gone: set[int]) -> set[int]:
+    """Return the address instructions that nobody needs once some accesses are gone."""
+    nothing = Instruction("NOP", "NOP", "int")
+    left = [replace(nothing, offset=x.offset) if i in gone else x for i, x in enumerate(code)]
+    return address_instructions(code) - address_instructions(left)
+
+
+def carried(code: Sequence[Instruction], work: set[int], loop: set[int]) -> int:
+    """Count the registers that the work of a turn finds: sums of turns before, and what a thread has for itself."""
+    written, found = set[str](), set[str]()
+    for i in sorted(loop):
+        found |= {r for r in code[i].reads if i in work and r[:1] == "R" and r[1:].isdigit()} - written
+        written |= set(code[i].writes)
+    return len(found)
+
+
+def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> bool:
+    """Whether an instruction computes addresses or conditions; what it wants is added to what is wanted behind it."""
+    for_address, for_value = bool(set(x.writes) & addresses), bool(set(x.writes) & values)
+    if x.kind in ADDRESS_KINDS and x.writes and not for_address and not for_value:
+        return False  # nobody has asked for it yet
+    addresses -= set(x.writes)
+    values -= set(x.writes)
+    if x.kind in _CONTROL_KINDS or (for_address and not for_value and x.kind in ADDRESS_KINDS):
+        addresses |= set(x.reads)
+        return True
+    if x.guard:
+        addresses.add(x.guard.lstrip("@!"))
+    pointers = {r for o in x.operands if o.kind == "memory" for r in (*o.registers, *o.descriptor)}
+    pointers |= {f"R{int(r[1:]) + 1}" for r in pointers if r[:1] == "R" and r[1:].isdigit()}
+    if KINDS[x.kind] in ("memory system", "shared memory"):
+        addresses |= pointers
+    values |= set(x.reads) - pointers
+    return False
 
 
 def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
@@ -71,24 +108,47 @@ def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int
     return found
 
 
-def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
-    """Return what a turn of a loop spends on turning: the branch, its condition, counters that count on themselves."""
+def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
+    """Return what decides on another turn of a loop: the branch, its condition, the counter that this asks."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]
     if not inside:
         return set()
-    back = {i for i in inside if code[i].opcode in ("BRA", "UBRA") and i == max(inside)}
-    guards = {code[i].guard.lstrip("@!") for i in back}
-    found = set(back)
+    found = {i for i in inside if code[i].opcode in ("BRA", "UBRA") and i == max(inside)}
+    asked = {code[i].guard.lstrip("@!") for i in found}
     for i in reversed(inside):
         x = code[i]
-        if set(x.writes) & guards and x.opcode in ("ISETP", "UISETP"):
+        if set(x.writes) & asked and x.opcode in ("ISETP", "UISETP"):
             found.add(i)
-            guards |= set(x.reads)
-        elif x.opcode in ("IADD3", "VIADD", "UIADD3", "IADD", "LEA") and set(x.writes) & set(x.reads):
+            asked |= set(x.reads)
+        elif set(x.writes) & asked and x.opcode in _COUNTS and set(x.writes) & set(x.reads):
             found.add(i)
     return found
+
+
+def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
+    """Return what a turn of a loop spends on turning: what decides on it, and all that counts on itself."""
+    inside = [i for first, stop in segment.runs for i in range(first, stop)]
+    counters = {i for i in inside if code[i].opcode in _COUNTS and set(code[i].writes) & set(code[i].reads)}
+    return loop_condition(code, segment) | counters
 
 
 def registers_written(code: Sequence[Instruction], indices: Iterable[int]) -> int:
     """Count the general registers that instructions write."""
     return len({r for i in indices for r in code[i].writes if r[:1] == "R" and r[1:].isdigit()})
+
+
+def same_for_rows(code: Sequence[Instruction]) -> set[int]:
+    """Return the accesses whose address does not depend on the thread's x: neighbouring threads ask for the same."""
+    along, found = set[str](), set[int]()
+    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+        x = code[i]
+        pointers = {r for o in x.operands if o.kind == "memory" for r in o.registers}
+        if pointers and not pointers & along:
+            found.add(i)
+        elif pointers:
+            found.discard(i)
+        if "SR_TID.X" in x.text or "SR_LANEID" in x.text or (set(x.reads) & along and x.kind in ADDRESS_KINDS):
+            along |= set(x.writes)
+        else:
+            along -= set(x.writes)
+    return found

@@ -1,0 +1,237 @@
+"""Remedy that keeps in shared memory what a block reads again: tiles within loops, tiles with a halo around them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+
+from msgspec import Struct
+
+from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.overlay import with_counts, with_launch
+from warplens.advise.rewrite import Copy, Run, Way, as_written, rewritten
+from warplens.advise.schedule import Scheduler
+from warplens.advise.slices import ADDRESS_KINDS, address_instructions, freed, from_data, loop_condition
+from warplens.kernel.profile import Path
+from warplens.kernel.workload import Workload
+
+_NAME = "keep-in-shared"
+_WORTH = 2.0  # times that a block reads what it brings, from which a tile is thought of
+_OFTEN = 0.1  # of the turns of the innermost loop: loads around it are few
+_MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
+_WORD, _WIDE = 4, 4  # bytes; words of one access to shared memory
+_UNROLLED = 32  # turns over a tile that nvcc unrolls in full, so that every address is a constant
+_BROADCAST_PASSES = 2.0  # of a 16-byte access to one address (emulate/transactions.py)
+_INDEX = 9  # instructions that make an element's row, column, and its two addresses of its number in a tile with a halo
+_TURN = 3  # counter, condition and branch for the next element
+_CHAIN_STALL = 5  # cycles between them: they wait for one another
+
+
+class _Stream(Struct, frozen=True):
+    """The accesses of a thread that walk through one array: the same address register, some offsets apart."""
+
+    sites: tuple[Site, ...]
+
+    @property
+    def again(self) -> float:
+        """How often threads of a block ask for a byte that passes L1 once."""
+        asked, brought = sum(s.useful_bytes for s in self.sites), sum(s.l2_sectors for s in self.sites)
+        return asked / max(SECTOR_BYTES * brought, asked / 1024)
+
+    @property
+    def wide(self) -> bool:
+        """Whether all threads of a warp ask for the same word, and a thread for the words behind it: four at once."""
+        same = all(s.sectors <= 1.05 * s.requests and s.bytes_per_thread <= _WORD for s in self.sites)
+        registers = {r for s in self.sites for o in s.instruction.operands if o.kind == "memory" for r in o.registers}
+        return same and len(registers) <= math.ceil(len(self.sites) / _WIDE)
+
+
+def keep_in_shared(case: Case) -> Answer:
+    """Loads that come again and again read from shared memory; each element is brought there once per block."""
+    inside = case.inside(case.loops())
+    loads = [s for s in case.global_sites if s.instruction.opcode == "LDG"]
+    most = max((s.executed for s in loads if s.index in inside), default=0.0)
+    often = [s for s in loads if s.index in inside and s.executed > _OFTEN * most]
+    streams = [t for t in _streams(case, often) if t.again >= _WORTH]
+    if streams:
+        return [_tile(case, streams)]
+    straight = _around([s for s in loads if s.index not in inside])
+    if len(straight.sites) > 2 and straight.again >= _WORTH and not case.shared_sites:
+        return [_halo(case, straight)]
+    return refused(_NAME, "no load comes back to what its block has read")
+
+
+def _around(sites: Sequence[Site]) -> _Stream:
+    """Return the loads of one neighbourhood: those that find in L1 what another one, or a neighbour, has brought."""
+    found = [s for s in sites if s.l2_sectors < _MISSED * s.sectors]
+    first = [s for s in sites if s not in found][:1]
+    return _Stream(tuple(first + found))
+
+
+def _streams(case: Case, sites: Sequence[Site]) -> list[_Stream]:
+    """Put loads together whose addresses come from one another: the same register, or one counted up from it."""
+    walked, found = dict[str, int](), dict[int, int]()  # what a register or a load walks: the first load of it
+    chosen = {s.index for s in sites}
+    for i in (*range(len(case.code)), *range(len(case.code))):  # twice: loops bring pointers back to their beginning
+        x = case.code[i]
+        if i in chosen:
+            pointer = next(r for o in x.operands if o.kind == "memory" for r in o.registers)
+            found[i] = walked.setdefault(pointer, i)
+        counted = next((walked[r] for r in reversed(x.reads) if r in walked), None) if x.kind in ADDRESS_KINDS else None
+        for register in x.writes:
+            walked.pop(register, None)
+            if counted is not None:
+                walked[register] = counted
+    groups: dict[int, list[Site]] = {}
+    for s in sites:
+        groups.setdefault(found[s.index], []).append(s)
+    return [_Stream(tuple(group)) for group in groups.values()]
+
+
+def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
+    """Bring a tile every so many turns; the turns in between read it."""
+    sites = [s for t in streams for s in t.sites]
+    threads = int(case.launch.threads_per_block)
+    again = min(_Stream(tuple(sites)).again, threads)  # how often a block reads a word that it brings
+    every = max(1, round(again / max(Counter(_pointer(s) for s in sites).values())))
+    loads = {s.index for s in sites}
+    bring = max(1, round(every * len(sites) / again))  # loads of a thread for a tile
+    made = _brought_as_before(_tiled(case, streams, every, bring), case, _Stream(tuple(sites)))
+    shared = bring * threads * max(s.bytes_per_thread for s in sites)
+    return Proposal(
+        name=_NAME,
+        title=f"keep in shared memory what is read again: {len(loads)} loads, each element {again:.0f} times",
+        workload=with_launch(made, shared_bytes_per_block=case.launch.shared_bytes_per_block + round(shared)),
+        assumption="a block brings each element once, coalesced; shared memory is read without conflicts",
+        where=case.places(loads),
+        changes={"shared": sorted(loads), "read_again": round(again)},
+        no_help="L1 serves these loads as fast",
+    )
+
+
+def _pointer(site: Site) -> str:
+    return next((r for o in site.instruction.operands if o.kind == "memory" for r in o.registers), "")
+
+
+def _tiled(case: Case, streams: Sequence[_Stream], every: int, bring: int) -> Workload:
+    place = {s.index: k for t in streams for k, s in enumerate(t.sites)}
+    words = {s.index: len(t.sites) for t in streams for s in t.sites}
+    same = {s.index for t in streams if t.wide for s in t.sites}
+    first = min(place)
+    spared = _spared(case, set(place), every * max(words.values()))
+    scheduler = Scheduler(case.code, case.machine)
+
+    @cache
+    def near(run: Run, turn: int) -> list[Run]:
+        """A turn within the tile: four words of a broadcast come at once."""
+        made: list[Copy] = []
+        for c in run:
+            if c.origin in same:
+                if (turn * words[c.origin] + place[c.origin]) % _WIDE == 0:
+                    made.append(Copy(c.origin, carries=_WIDE, passes=_BROADCAST_PASSES, becomes="LDS"))
+            elif c.origin in place:
+                made.append(Copy(c.origin, becomes="LDS"))
+            elif c.origin not in spared:
+                made.append(c)
+        return scheduler.ordered(tuple(made))
+
+    # Everybody is done with the last tile; its addresses, loads, stores; everybody has stored.
+    barrier, address = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
+    fetch = (barrier, *(address, address, Copy(first)) * bring, *(Copy(first, becomes="STS"),) * bring, barrier)
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        way: Way = []
+        owed = 0
+        for s in path.segments:
+            runs = as_written(s)
+            if not any(c.origin in place for run in runs for c in run):
+                way.append((runs, s.times))
+                continue
+            turns = [part for turn in range(every) for r in runs for part in near(r, turn % _WIDE)]
+            way.append(([fetch, *turns], s.times // every))
+            owed += s.times % every
+            rest = [part for turn in range(s.times % every) for r in runs for part in near(r, turn % _WIDE)]
+            way.append(([fetch, *rest] if owed >= every else rest, 1))
+            owed %= every
+        return [(way, 1.0)]
+
+    return rewritten(case.workload, rewrite)
+
+
+def _spared(case: Case, loads: set[int], turns: int) -> set[int]:
+    """Return the address instructions that go: the size of a tile is known to the compiler."""
+    conditions = {i for s in case.loops() for i in loop_condition(case.code, s)}
+    data = from_data(case.code, case.executed)
+    spared = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier", "branch")}
+    if any(case.executed[i] for i in conditions & data):
+        return {i for i in spared if "X" in case.code[i].modifiers}  # a search, not a walk: only upper halves go
+    spared = (spared - data - conditions) if turns > _UNROLLED else (spared - data) | conditions
+    return spared | freed(case.code, loads)
+
+
+def _brought_as_before(made: Workload, case: Case, stream: _Stream) -> Workload:
+    """Let what still comes from global memory bring all that came through L1 before, coalesced."""
+    assert made.profile is not None
+    counts, texts = made.profile.counts, {s.instruction.text for s in stream.sites}
+    mine = [i for i, x in enumerate(made.code) if x.text in texts and counts["requests"][i]]
+    requests, new = sum(counts["requests"][i] for i in mine), dict[int, dict[str, float]]()
+    for i in mine:
+        share = counts["requests"][i] / requests
+        l2, hit = (share * sum(getattr(s, n) for s in stream.sites) for n in ("l2_sectors", "l2_hit_sectors"))
+        lines = max(counts["requests"][i], l2 / 4)
+        new[i] = {
+            "sectors": l2, "l2_sectors": l2, "l2_hit_sectors": hit, "l1_hit_sectors": 0.0, "lines": lines,
+            "wavefronts": lines, "queue": 0.0, "useful_bytes": SECTOR_BYTES * l2,
+        }  # fmt: skip
+    return with_counts(made, new)
+
+
+def _halo(case: Case, stream: _Stream) -> Proposal:
+    """Bring a tile and its halo first, by a loop over its elements; then read it."""
+    loads = {s.index for s in stream.sites}
+    threads = int(case.launch.threads_per_block)
+    elements = sum(s.l2_sectors for s in stream.sites) * SECTOR_BYTES / _WORD / case.profile.grid_blocks
+    turns = max(1.0, elements / threads)
+    first, number = min(loads), max((i for i in address_instructions(case.code) if i < max(loads)), default=min(loads))
+    index = tuple(Copy(number, _CHAIN_STALL, False, becomes="IMAD") for _ in range(_INDEX))
+    again = tuple(Copy(number, _CHAIN_STALL, False, becomes="IMAD") for _ in range(_TURN))
+    fetch = (*index, Copy(first), Copy(first, becomes="STS"), *again)
+    seen = Copy(first, becomes="BAR")
+
+    def near(run: Run) -> list[Run]:
+        made = tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in run)
+        k = next((k for k, c in enumerate(run) if c.origin in loads), None)
+        return [made] if k is None else [made[:k], made[k:]]
+
+    def rewrite(path: Path) -> list[tuple[Way, float]]:
+        def way(times: int) -> Way:
+            found: Way = []
+            begun = False
+            for s in path.segments:
+                runs = [r for run in as_written(s) for r in near(run)]
+                at = next((k for k, r in enumerate(runs) if any(c.origin in loads for c in r)), None)
+                if begun or at is None:
+                    found.append((runs, s.times))
+                    continue
+                begun = True
+                found += [(runs[:at], 1), ([fetch], times), ([(seen,)], 1), (runs[at:], 1), (runs, s.times - 1)]
+            return found
+
+        more = turns - math.floor(turns)
+        return (
+            [(way(math.floor(turns)), 1 - more), (way(math.ceil(turns)), more)] if more else [(way(round(turns)), 1.0)]
+        )
+
+    made = _brought_as_before(rewritten(case.workload, rewrite), case, stream)
+    shared = _WORD * math.ceil(elements)
+    return Proposal(
+        name=_NAME,
+        title=f"keep in shared memory what neighbouring threads read too: {elements:.0f} elements per block",
+        workload=with_launch(made, shared_bytes_per_block=shared),
+        assumption="a block brings its elements and those around them in a loop; shared memory has no conflicts",
+        where=case.places(loads),
+        changes={"shared": sorted(loads), "read_again": round(stream.again)},
+        no_help="L1 serves these loads as fast, and bringing a tile costs instructions and a barrier",
+    )
