@@ -168,14 +168,15 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
         x = replace(x, opcode=copy.becomes, kind=kind, text=f"{copy.becomes} for {x.text}")
     if copy.becomes == "STS" and control is not None:  # waits for the load, gives no result
         loaded = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard
-        control = replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=loaded, stall=1)
+        control = replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=loaded, stall=1, yields=False)
         return replace(x, writes=(), control=control)
     if control is None or (copy.stall is None and copy.waits and copy.mask is None):
         return x
     stall = control.stall if copy.stall is None else copy.stall
     mask = (control.wait_mask if copy.waits else 0) if copy.mask is None else copy.mask
     board = control.write_scoreboard if copy.board is None else None if copy.board < 0 else copy.board
-    return replace(x, control=replace(control, stall=stall, wait_mask=mask, write_scoreboard=board))
+    yields = control.yields and stall > 1  # compilers hardly ask for another warp behind one cycle
+    return replace(x, control=replace(control, stall=stall, yields=yields, wait_mask=mask, write_scoreboard=board))
 
 
 def _executions(paths: Sequence[Path]) -> Counter[int]:

@@ -91,13 +91,13 @@ class Units(Struct, frozen=True):
         timing = machine.timing(kind)
         slots = timing.issue_slots or 1.0
         if program and resource == "issue" and kind in machine.instructions and timing.peak_ops_per_cycle_per_scheduler:
-            # no unit of its own: whole slots are its rate
-            slots = max(slots, float(round(32 / timing.peak_ops_per_cycle_per_scheduler)))
+            # no unit of its own: slots are its rate
+            slots = max(slots, _whole(32 / timing.peak_ops_per_cycle_per_scheduler))
         holds = machine.sm.issue_interval_cycles * slots
         passes = 1.0
         if where not in _SM_WIDE and pipe >= 0:
             try:
-                passes = machine.sm.schedulers / machine.peak_ipc(kind)
+                passes = _whole(machine.sm.schedulers / machine.peak_ipc(kind))
             except MissingField:
                 pipe = -1
         engine = at.LOAD if kind.startswith("load") else at.STORE if kind == "store" else at.BARRIER
@@ -111,6 +111,11 @@ class Units(Struct, frozen=True):
         curve = self.curves[0]
         x = min(bytes_per_cycle, 0.98 * curve.c)
         return float(max(curve.unloaded, curve.a + curve.b * x / (curve.c - x)))
+
+
+def _whole(cycles: float) -> float:
+    """Return the whole cycles that a unit takes, where a measured rate is within 2 % of them."""
+    return float(round(cycles)) if abs(cycles - round(cycles)) <= 0.02 * cycles else cycles
 
 
 def units(machine: Machine, active_sms: float | None = None) -> Units:
