@@ -175,7 +175,7 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
     stall = control.stall if copy.stall is None else copy.stall
     mask = (control.wait_mask if copy.waits else 0) if copy.mask is None else copy.mask
     board = control.write_scoreboard if copy.board is None else None if copy.board < 0 else copy.board
-    yields = control.yields and stall > 1  # compilers hardly ask for another warp behind one cycle
+    yields = control.yields and stall > 1  # no compiler asks for another warp behind one cycle
     return replace(x, control=replace(control, stall=stall, yields=yields, wait_mask=mask, write_scoreboard=board))
 
 
