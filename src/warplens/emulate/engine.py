@@ -60,7 +60,7 @@ from warplens.emulate.views import viewed
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
 TURN = 64
-ACCESS_EFFORT = 8  # an access to memory takes as long as so many instructions
+ACCESS_EFFORT = 8  # an access to memory, but shared memory, takes as long as so many instructions
 Table = npt.NDArray[np.int64]
 Functions = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # addresses: for each row of a program, services
 machine_at = viewed(MACHINE)
@@ -257,7 +257,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         stats[pc, THREADS] += count_bits(active)
         warp[WORK] += 1
         turn -= 1
-        flags[ACCESSES] += group == ops.MEMORY
+        flags[ACCESSES] += group == ops.MEMORY and ins[ops.Z] >> 8 != ops.SHARED
         if group != ops.CONTROL and status == FINE:
             pc += 1
             continue

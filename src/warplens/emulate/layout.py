@@ -31,8 +31,8 @@ WARP_COLUMNS = 160 + 16 * 32
 ALIVE, ARRIVED, EXPECTED, REDUCED, SAID_NO, ASKED_ANY = 0, 4, 20, 36, 52, 68
 BLOCK_COLUMNS = 84
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
-# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed; those
-# of all instructions that access memory.
+# memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed; all
+# accesses but those to shared memory.
 (SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,
  ASSUMED_ACCESSES, ACCESSES, FLAGS) = range(11)  # fmt: skip
 # The state of a group.
