@@ -34,7 +34,8 @@ def test_hopper_stands_beside_the_five(items: dict[str, Item]) -> None:
 
 def test_the_numbers_are_the_journals(items: dict[str, Item]) -> None:
     latencies = dict(zip(*_row(items["volkov-table-6.2-h200"], "Hopper"), strict=True))
-    assert (latencies["add"], latencies["SFU"], latencies["shared"]) == ("4", "17", "23")
+    assert (latencies["add"], latencies["SFU"]) == ("4", "17")
+    assert float(latencies["shared"]) == pytest.approx(23, rel=0.01)
     assert latencies["shared, 2-way conflicts"] == "25"  # 2 cycles per way
     peaks = dict(zip(*_row(items["volkov-table-6.1-h200"], "Hopper"), strict=True))
     assert float(peaks["add"]) == pytest.approx(32, rel=0.01)
