@@ -36,7 +36,8 @@ def test_the_numbers_are_the_journals(items: dict[str, Item]) -> None:
     latencies = dict(zip(*_row(items["volkov-table-6.2-h200"], "Hopper"), strict=True))
     assert (latencies["add"], latencies["SFU"]) == ("4", "17")
     assert float(latencies["shared"]) == pytest.approx(23, rel=0.01)
-    assert latencies["shared, 2-way conflicts"] == "25"  # 2 cycles per way
+    conflicts = float(latencies["shared, 2-way conflicts"]) - float(latencies["shared"])
+    assert conflicts == pytest.approx(2, abs=0.05)  # cycles per way
     peaks = dict(zip(*_row(items["volkov-table-6.1-h200"], "Hopper"), strict=True))
     assert float(peaks["add"]) == pytest.approx(32, rel=0.01)
     assert float(peaks["shared, 2-way conflicts"]) == pytest.approx(4, rel=0.02)
