@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+import warplens as wl
 from warplens import api
 from warplens.cli import main
 from warplens.errors import WarplensError
@@ -388,3 +389,20 @@ def test_what_if_by_name(change: dict[str, float], slower: bool | None) -> None:
 def test_a_steady_state_reports_its_error() -> None:
     made = steady(from_workload(mix(16.0), units(load_machine("h200")), 16), units(load_machine("h200")), Options())
     assert 0 < made.error_cycles < 0.02 * made.cycles
+
+
+def test_what_dram_cannot_do_is_said() -> None:
+    """Loads that nobody waits for: the time is too short, and the first note says so."""
+    done = wl.simulate(wl.load_workload("saxpy-naive-stride"), wl.load_machine("gtx980"))
+    assert "too short a time" in done.notes[0]
+    assert not any(
+        "too short" in note for note in wl.simulate(wl.load_workload("saxpy"), wl.load_machine("h200")).notes
+    )
+
+
+def test_modes_and_degrees_that_do_not_exist_are_refused() -> None:
+    mix, gpu = wl.mix(4.0, other="shared"), wl.load_machine("h200")
+    with pytest.raises(WarplensError, match="mode 'bogus' is not known: warplens or lemeire"):
+        wl.simulate(mix, gpu, warps_per_sm=4, mode="bogus")  # type: ignore[arg-type]
+    with pytest.raises(WarplensError, match="at least 1 is wanted, not -3"):
+        wl.simulate(mix, gpu, warps_per_sm=4, changes={"shared.conflict_degree": -3})

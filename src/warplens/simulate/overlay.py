@@ -111,6 +111,8 @@ def _changed(workload: Workload | None, kind: str, field: str, value: float) -> 
     rows = [] if workload is None else workload.accesses
     if workload is None or not any(a.instruction_class == kind for a in rows):
         raise WarplensError(f"{kind}.{field}: the workload has no access of class {kind}")
+    if field == "conflict_degree" and not value >= 1:
+        raise WarplensError(f"{kind}.{field}: at least 1 is wanted, not {value:g}")
     new = [msgspec.structs.replace(a, **{field: value}) if a.instruction_class == kind else a for a in rows]
     made = workload.with_values(accesses=new)
     if field != "conflict_degree" or made.profile is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -92,6 +92,8 @@ def simulate(
     machine, workload = overlay(machine, workload, changes or {})
     if warps_per_sm is not None and not 1 <= warps_per_sm <= 1024:
         raise WarplensError(f"warps per SM must be between 1 and 1024, not {warps_per_sm:g}")
+    if mode not in get_args(Mode):
+        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
     if mode == "lemeire":
         options = msgspec.structs.replace(options or Options(), policy="round-robin")
         if workload is None:
@@ -176,6 +178,13 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
     ]
     ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
     notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
+    moved = run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz
+    most = machine.memory.pin_bytes_per_second
+    if mode == "warplens" and most is not None and moved > most:
+        notes = [
+            f"too short a time: DRAM would move {moved:.3g} B/s and can {most:.3g}; nobody waits for some loads",
+            *notes,
+        ]
     return Simulation(
         workload=code.name,
         machine=machine.id,
@@ -187,7 +196,7 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
         error_cycles=measured.error_cycles,
         seconds=measured.cycles / machine.chip.clock_hz,
         ipc=run.issued / max(1.0, run.end_cycle),
-        dram_bytes_per_second=run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz,
+        dram_bytes_per_second=moved,
         simulated_instructions=measured.simulated_instructions,
         stalls={r: float(s) for r, s in zip(at.REASONS, shares, strict=True)},
         lines=lines,
