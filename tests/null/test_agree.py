@@ -64,7 +64,8 @@ def test_dram_of_the_other_kind_and_the_way_to_l2_are_all_that_differs(runs: dic
     """That run measured what one SM does on the first SM only, which is nearer to L2 on its GPU than on the others."""
     for name in ("measured", "measured_again"):
         apart = [pair for pair in agree(runs[name], runs["measured_other_dram"]) if not pair.agrees]
-        assert 3 < len(apart) < 20 and all(pair.why and pair.promised_percent == MEMORY for pair in apart)
+        assert 3 < sum("DRAM" in pair.why for pair in apart) < 10
+        assert all(pair.why and pair.promised_percent == MEMORY for pair in apart)
 
 
 def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,16 +33,21 @@ def disagreements(machine: Machine) -> list[str]:
     return [finding.key for finding in review(machine) if finding.kind == "disagrees"]
 
 
+_OWN_PEAK = pytest.mark.xfail(strict=True, reason="the file's own peak is 0.2 % above the end of its curve")
+
+
 @pytest.mark.parametrize(
     ("values", "key"),
     [
-        ({"memory__sustained_bytes_per_second": 4.9e12}, "memory.sustained_bytes_per_second"),  # pins: 4.8e12
+        pytest.param(  # pins: 4.8e12
+            {"memory__sustained_bytes_per_second": 4.9e12}, "memory.sustained_bytes_per_second", marks=_OWN_PEAK
+        ),
         ({"cache__l2_latency_cycles": 20.0}, "cache.l2_near_latency_cycles"),
         ({"cache__l1_latency_cycles": 900.0}, "cache.l1_latency_cycles"),
         ({"instructions__fp32__latency_cycles": 4.5}, "instructions.fp32.latency_cycles"),
         ({"sm__cuda_cores": 64.0}, "operations.fadd.peak_ops_per_cycle_per_scheduler"),
         ({"sm__warps_per_scheduler_max": 12.0}, "sm.warps_per_scheduler_max"),
-        ({"contention__c_bytes_per_second": 3e12}, "memory.sustained_bytes_per_second"),
+        pytest.param({"contention__c_bytes_per_second": 3e12}, "memory.sustained_bytes_per_second", marks=_OWN_PEAK),
         ({"cache__l2_hit_bytes": 1e9}, "cache.l2_hit_bytes"),
     ],
 )
@@ -98,13 +103,19 @@ def test_fixed_latencies_are_the_compilers_stall_counts(samples: Samples) -> Non
     stalls = json.loads((ROOT / "data/h200/chain_stalls.json").read_text())["cycles_per_link"]
     # two links in a row take 9 cycles, whatever the compiler thinks
     assert stalls.pop("imad_wide") == 6
-    # in these runs its loop was 384 instructions, more than are held near the scheduler: 14.5 instead of 14
-    assert stalls.pop("fadd2_iadd") == 14
-    assert len(stalls) > 23
+    assert stalls.pop("fadd2_iadd") == 14  # its own test
+    assert len(stalls) > 24
     for name, cycles in stalls.items():
         found = latency(samples, f"instruction.{name}") or latency(samples, f"pair.{name}")
         assert found is not None, name
         assert found.median == pytest.approx(cycles, rel=0.015), name
+
+
+@pytest.mark.xfail(strict=True, reason="14.5: in these runs its loop had 384 instructions, more than are held near")
+def test_two_adds_and_a_whole_one_take_the_compilers_stall_count(samples: Samples) -> None:
+    found = latency(samples, "pair.fadd2_iadd")
+    assert found is not None
+    assert found.median == pytest.approx(14, rel=0.015)
 
 
 def test_they_are_those_of_the_lone_warp(h200: Machine) -> None:
@@ -122,16 +133,23 @@ def test_the_drivers_copy_is_as_fast_as_ours(h200: Machine) -> None:
 
 
 def test_pytorchs_copy_is_as_fast_as_ours(h200: Machine) -> None:
-    """Of 1 and 2 GiB, as ours (of 4 GiB it is 3.1 % more); and what it reads alone is no more than what we read."""
+    """Of 1 and 2 GiB, as ours; and what it reads alone is no more than what we read."""
     rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
     ours, most = h200.bandwidth["dram_r1w1_8"].bytes_per_second, h200.memory.sustained_bytes_per_second
     assert ours is not None and most is not None
     for row in rows:
         rate = row["moved_bytes"] / (sorted(row["milliseconds"])[len(row["milliseconds"]) // 2] / 1e3)
         assert rate == pytest.approx(row["median_bytes_per_second"], rel=0.002)
-        if row["what"] == "copy_":
-            assert rate == pytest.approx(ours, rel=0.03 if row["moved_bytes"] <= 4 << 30 else 0.035)
+        if row["what"] == "copy_" and row["moved_bytes"] <= 4 << 30:
+            assert rate == pytest.approx(ours, rel=0.03)
         assert rate < most
+
+
+@pytest.mark.xfail(strict=True, reason="3.1 % more than ours of 1 GiB")
+def test_pytorchs_copy_of_4_gib_is_as_fast_as_ours(h200: Machine) -> None:
+    rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
+    (largest,) = (row for row in rows if row["what"] == "copy_" and row["moved_bytes"] > 4 << 30)
+    assert largest["median_bytes_per_second"] == pytest.approx(h200.bandwidth["dram_r1w1_8"].bytes_per_second, rel=0.03)
 
 
 def test_sizes_are_those_that_the_driver_reports(h200: Machine, samples: Samples) -> None:

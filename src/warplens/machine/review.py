@@ -19,7 +19,7 @@ from msgspec import Struct
 from warplens.machine.machine import Machine
 from warplens.units import number
 
-_CLOSE = 0.01  # arithmetic peaks against units, a peak against the end of its curve
+_CLOSE = 0.01  # arithmetic peaks against units
 _COPY = 0.03  # our copy against the driver's
 # What is needed most, and by whom.
 _WANTED = {
@@ -83,11 +83,11 @@ def _off(key: str, value: float, what: str, expected: float, tolerance: float) -
         yield Finding("disagrees", key, f"{number(value)} is {percent} off {what}, {number(expected)}")
 
 
-def _ordered(machine: Machine, keys: list[str], why: str, blur: float = 0.0) -> Iterator[Finding]:
-    """Say where a number is above the next one, of those that the file has, by more than both are blurred."""
+def _ordered(machine: Machine, keys: list[str], why: str) -> Iterator[Finding]:
+    """Say where a number is not below the next one, of those that the file has."""
     known = [(key, float(value)) for key in keys if (value := _at(machine, key)) is not None]
     for (low, x), (high, y) in pairwise(known):
-        if x > (1 + blur) * y:
+        if x > y:
             yield Finding("disagrees", low, f"{number(x)} is more than {high}, {number(y)}: {why}")
 
 
@@ -116,7 +116,7 @@ def _bandwidth(machine: Machine) -> Iterator[Finding]:
     pins = "memory.pin_bytes_per_second"
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", pins], "more than the pins give")
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", "contention.c_bytes_per_second"],
-                        "the curve would end before the peak", _CLOSE)  # fmt: skip
+                        "the curve would end before the peak")  # fmt: skip
     levels = ["memory.sustained_bytes_per_second", "cache.l2_bytes_per_second", "bandwidth.l1_load_16.bytes_per_second"]
     yield from _ordered(machine, levels, "a cache is faster than what is behind it")
     for name, found in machine.bandwidth.items():
