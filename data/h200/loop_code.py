@@ -1,4 +1,5 @@
-"""Write the machine code of measured loops, for the simulator: mix_code, register_ports_code and load_mix_code.json.gz.
+"""Write the machine code of measured loops, for the simulator: mix_code, register_ports_code, load_mix_code and
+wide_products_code.json.gz.
 
 Beside, chain_stalls.json: the compiler's stall counts of the laboratory's chains whose results take fixed times.
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import wide_products
 
 from warplens.frontend import load_program, nvrtc
 from warplens.kernel.flow import flow_graph
@@ -86,16 +88,23 @@ write(
     [(k.name, {"mix": "load", "alpha": k.facts["alpha"], "ilp": 1, "unroll": k.facts["unroll"]}) for k in kernels],
 )
 
-chains = {op.name: chain(op) for op in (*OPERATIONS, *PAIRS) if not op.width and not op.others}
-cubin, tools = compiled(list(chains.values()), "sm_90")
-programs, stalls = checked(list(chains.values()), cubin), {}
-for name, kernel in chains.items():
-    code = timed_loop(kernel, programs[kernel.name])
-    body = [x.control for x in code if any(re.fullmatch(pattern, x.name) for pattern in kernel.expect.inside)]
-    links = kernel.facts["links"]
-    of_links = body[: sum(kernel.expect.inside.values()) // links * (links - 1)]  # behind the last one the loop goes on
-    if all(x is not None and x.write_scoreboard is None for x in of_links):
-        stalls[name] = sum(x.stall for x in of_links if x) / (links - 1)
+write(
+    "wide_products_code.json.gz",
+    wide_products.HEAD + "".join(source for _, _, source in wide_products.loops()),
+    [(name, keys) for name, keys, _ in wide_products.loops()],
+)
+
+# What a link adds to the loop by the compiler's stall counts: those of 2N links less those of N, as it is measured.
+operations = [op for op in (*OPERATIONS, *PAIRS) if not op.width and not op.others]
+chains = {op.name: (chain(op), chain(op, doubled=True)) for op in operations}
+kernels = [kernel for pair in chains.values() for kernel in pair]
+cubin, tools = compiled(kernels, "sm_90")
+programs, stalls = checked(kernels, cubin), {}
+for name, pair in chains.items():
+    loops = [[x.control for x in timed_loop(kernel, programs[kernel.name])] for kernel in pair]
+    if all(x is not None and x.write_scoreboard is None for loop in loops for x in loop):
+        short, long = (sum(x.stall for x in loop if x) for loop in loops)
+        stalls[name] = (long - short) / pair[0].facts["links"]
 content = {"command": "python data/h200/loop_code.py", "compiler": tools[0], "arch": "sm_90", "cycles_per_link": stalls}
 (here / "chain_stalls.json").write_text(json.dumps(content, indent=1) + "\n")
 print("chain_stalls.json", len(stalls), "chains")

@@ -53,19 +53,18 @@ def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
 
 
 def test_two_gpus_agree(runs: dict[str, Samples]) -> None:
-    """Every fixed number within 1 %, every memory rate and latency within 3 %, but for one word of every SM."""
+    """Every fixed number within 1 %, every memory rate and latency within 3 %."""
     pairs = agree(runs["measured"], runs["measured_again"])
     assert sum(pair.promised_percent == FIXED for pair in pairs) > 200
     assert sum(pair.promised_percent == MEMORY for pair in pairs) > 130
-    assert [pair.key for pair in pairs if not pair.agrees] == ["atomics.global_reduce_per_sm.peak_ops_per_cycle_per_sm"]
+    assert not [pair.key for pair in pairs if not pair.agrees]
 
 
-def test_dram_of_the_other_kind_and_the_way_to_l2_are_all_that_differs(runs: dict[str, Samples]) -> None:
-    """That run measured what one SM does on the first SM only, which is nearer to L2 on its GPU than on the others."""
+def test_dram_of_the_other_kind_is_all_that_differs(runs: dict[str, Samples]) -> None:
     for name in ("measured", "measured_again"):
         apart = [pair for pair in agree(runs[name], runs["measured_other_dram"]) if not pair.agrees]
-        assert 3 < sum("DRAM" in pair.why for pair in apart) < 10
-        assert all(pair.why and pair.promised_percent == MEMORY for pair in apart)
+        assert 3 <= len(apart) < 10
+        assert all("DRAM" in pair.why and pair.promised_percent == MEMORY for pair in apart)
 
 
 def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

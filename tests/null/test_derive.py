@@ -58,7 +58,7 @@ def test_vendor_facts_stay_and_measured_numbers_say_where_from() -> None:
         assert str(JOURNAL) not in machine.sources[key].ref
     own = [s for s in machine.sources.values() if s.ref.startswith(f"{JOURNAL}: ")]
     assert len(own) > 400
-    assert all(s.source == "measured" and s.date == "2026-11-15" for s in own)
+    assert all(s.source == "measured" and s.date == "2026-11-16" for s in own)
     assert sum("spread" in s.ref for s in own) > 300 and sum("another run: " in s.ref for s in own) > 400
 
 

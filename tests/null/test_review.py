@@ -33,21 +33,16 @@ def disagreements(machine: Machine) -> list[str]:
     return [finding.key for finding in review(machine) if finding.kind == "disagrees"]
 
 
-_OWN_PEAK = pytest.mark.xfail(strict=True, reason="the file's own peak is 0.2 % above the end of its curve")
-
-
 @pytest.mark.parametrize(
     ("values", "key"),
     [
-        pytest.param(  # pins: 4.8e12
-            {"memory__sustained_bytes_per_second": 4.9e12}, "memory.sustained_bytes_per_second", marks=_OWN_PEAK
-        ),
+        ({"memory__sustained_bytes_per_second": 4.9e12}, "memory.sustained_bytes_per_second"),  # pins: 4.8e12
         ({"cache__l2_latency_cycles": 20.0}, "cache.l2_near_latency_cycles"),
         ({"cache__l1_latency_cycles": 900.0}, "cache.l1_latency_cycles"),
         ({"instructions__fp32__latency_cycles": 4.5}, "instructions.fp32.latency_cycles"),
         ({"sm__cuda_cores": 64.0}, "operations.fadd.peak_ops_per_cycle_per_scheduler"),
         ({"sm__warps_per_scheduler_max": 12.0}, "sm.warps_per_scheduler_max"),
-        pytest.param({"contention__c_bytes_per_second": 3e12}, "memory.sustained_bytes_per_second", marks=_OWN_PEAK),
+        ({"contention__c_bytes_per_second": 3e12}, "memory.sustained_bytes_per_second"),
         ({"cache__l2_hit_bytes": 1e9}, "cache.l2_hit_bytes"),
     ],
 )
@@ -98,24 +93,20 @@ def test_fixed_latencies_are_whole_and_do_not_vary(samples: Samples) -> None:
         assert found.spread < 1e-3, name
 
 
-def test_fixed_latencies_are_the_compilers_stall_counts(samples: Samples) -> None:
-    """Of every chain whose results take a fixed time: how long the compiler lets the next link wait."""
+def test_fixed_latencies_are_the_compilers_stall_counts(h200: Machine, samples: Samples) -> None:
+    """Of every chain whose results take a fixed time: how long the compiler lets the next link wait.
+
+    A wide product holds its warp for longer than that, whether the next instruction needs it or not.
+    """
     stalls = json.loads((ROOT / "data/h200/chain_stalls.json").read_text())["cycles_per_link"]
-    # two links in a row take 9 cycles, whatever the compiler thinks
-    assert stalls.pop("imad_wide") == 6
-    assert stalls.pop("fadd2_iadd") == 14  # its own test
-    assert len(stalls) > 24
+    assert (stalls["imad_wide"], stalls["imad_wide_lop3"]) == (6, 10)
+    stalls["imad_wide"] += 3
+    stalls["imad_wide_lop3"] += h200.timing("imul_wide").held_cycles
+    assert len(stalls) == 28
     for name, cycles in stalls.items():
         found = latency(samples, f"instruction.{name}") or latency(samples, f"pair.{name}")
         assert found is not None, name
         assert found.median == pytest.approx(cycles, rel=0.015), name
-
-
-@pytest.mark.xfail(strict=True, reason="14.5: in these runs its loop had 384 instructions, more than are held near")
-def test_two_adds_and_a_whole_one_take_the_compilers_stall_count(samples: Samples) -> None:
-    found = latency(samples, "pair.fadd2_iadd")
-    assert found is not None
-    assert found.median == pytest.approx(14, rel=0.015)
 
 
 def test_they_are_those_of_the_lone_warp(h200: Machine) -> None:
@@ -127,29 +118,24 @@ def test_they_are_those_of_the_lone_warp(h200: Machine) -> None:
 def test_the_drivers_copy_is_as_fast_as_ours(h200: Machine) -> None:
     """A copy by another program, against reads and writes in equal parts by ours."""
     copy = h200.bandwidth["dram_driver_copy"].bytes_per_second
-    ours = [h200.bandwidth[f"dram_r1w1_{width}"].bytes_per_second for width in (4, 8, 16)]
+    ours = [h200.bandwidth[f"dram_r1w1_{form}"].bytes_per_second for form in ("4", "8", "16", "16_once")]
     assert copy is not None
     assert max(rate for rate in ours if rate is not None) == pytest.approx(copy, rel=0.03)
 
 
-def test_pytorchs_copy_is_as_fast_as_ours(h200: Machine) -> None:
-    """Of 1 and 2 GiB, as ours; and what it reads alone is no more than what we read."""
+def test_pytorch_moves_as_much_as_we_do(h200: Machine) -> None:
+    """On the GPU of the first run: copies, and what it writes; its sum reads a little less than we do."""
     rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
-    ours, most = h200.bandwidth["dram_r1w1_8"].bytes_per_second, h200.memory.sustained_bytes_per_second
-    assert ours is not None and most is not None
+    ours = {what: h200.bandwidth[f"dram_{what}_16_once"].bytes_per_second for what in ("r1w1", "write")}
+    most = h200.memory.sustained_bytes_per_second
+    assert len(rows) == 9 and most is not None
     for row in rows:
         rate = row["moved_bytes"] / (sorted(row["milliseconds"])[len(row["milliseconds"]) // 2] / 1e3)
         assert rate == pytest.approx(row["median_bytes_per_second"], rel=0.002)
-        if row["what"] == "copy_" and row["moved_bytes"] <= 4 << 30:
-            assert rate == pytest.approx(ours, rel=0.03)
-        assert rate < most
-
-
-@pytest.mark.xfail(strict=True, reason="3.1 % more than ours of 1 GiB")
-def test_pytorchs_copy_of_4_gib_is_as_fast_as_ours(h200: Machine) -> None:
-    rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
-    (largest,) = (row for row in rows if row["what"] == "copy_" and row["moved_bytes"] > 4 << 30)
-    assert largest["median_bytes_per_second"] == pytest.approx(h200.bandwidth["dram_r1w1_8"].bytes_per_second, rel=0.03)
+        if row["what"] == "sum":
+            assert 0.9 * most < rate < most
+        else:
+            assert rate == pytest.approx(ours["r1w1" if row["what"] == "copy_" else "write"], rel=0.03)
 
 
 def test_sizes_are_those_that_the_driver_reports(h200: Machine, samples: Samples) -> None:

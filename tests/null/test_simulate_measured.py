@@ -79,6 +79,21 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
     assert float(np.mean(errors)) < 0.015 and max(errors) < 0.08
 
 
+def test_wide_products_hold_their_warp_and_the_others() -> None:
+    """IMAD.WIDE and IMAD.HI among adds or LOP3s, which need another unit (wide_products.py); IMAD beside them."""
+    loops = {(r["product"], r["filler"], r["count"]): r for r in read("h200/wide_products_code.json.gz")["loops"]}
+    errors: dict[str, list[float]] = {"alone": [], "many": []}
+    for s in json.loads(data_file("h200/wide_products.json").read_text())["samples"]:
+        row = loops[s["product"], s["filler"], s["count"]]
+        if s["warps"] in (4, 32) and s["count"] in (0, 2, 4, 8):
+            many = {**s, "active": 2 ** (s["warps"] // 4) - 1, "cycles": 4 * s["cycles"] / s["warps"]}
+            error = _loop_error({"unroll": 8}, msgspec.convert(row["code"], list[Instruction]), many)
+            errors["alone" if s["warps"] == 4 else "many"].append(abs(error))
+    assert len(errors["alone"]) == len(errors["many"]) == 24
+    assert float(np.mean(errors["alone"])) < 0.03 and max(errors["alone"]) < 0.08
+    assert float(np.mean(errors["many"])) < 0.045 and max(errors["many"]) < 0.14
+
+
 @pytest.mark.parametrize("change", ["compiled", "yield_all"])
 def test_from_warp_to_warp(change: str) -> None:
     """Adds, then an instruction that waits for the one before it; every instruction yields, or none (switches.py).

@@ -50,7 +50,7 @@ KINDS: dict[str, str] = {
     "fp32": "cuda cores",  # single-precision add, multiply, fused multiply-add
     "int": "cuda cores",  # integer add, logic, move, compare, select, special-register read
     "imul": "cuda cores",  # 32-bit integer multiply and multiply-add
-    "imul_wide": "cuda cores",  # the same with a 64-bit sum: addresses
+    "imul_wide": "cuda cores",  # products of 64 bits, or their upper half: addresses, divisions
     "fdiv": "cuda cores",  # single-precision division (a sequence of instructions)
     "idiv": "cuda cores",  # integer division (a sequence)
     "imod": "cuda cores",  # integer modulo (a sequence)
@@ -214,6 +214,7 @@ class InstructionTiming(Section, frozen=True):
     needed_warps_per_scheduler: Warps | None = None
     ilp_latency_cycles: Cycles | None = None
     read_cycles: Cycles | None = None
+    held_cycles: Cycles | None = None
     issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
     fitted_issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
 

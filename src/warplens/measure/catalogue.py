@@ -209,6 +209,11 @@ def bandwidths() -> list[Entry]:
         for r, w, b in shapes
     ]  # fmt: skip
     made += [
+        Entry(f"bandwidth.dram.r{r}w{w}.b16.once", (traffic.bandwidth(r, w, once=True),),
+              plans_bandwidth.dram_bandwidth, "DRAM bandwidth: one access of a thread to each array", weight=0.3)
+        for r, w in ((1, 0), (3, 1), (2, 1), (1, 1), (1, 2), (1, 3), (0, 1))
+    ]  # fmt: skip
+    made += [
         Entry(f"bandwidth.dram.s{s}", (traffic.bandwidth(1, 0, 4, s),), plans_bandwidth.dram_bandwidth,
               "DRAM bandwidth of 4-byte reads, every s-th word: every sector from 8 on fewer", weight=0.3)
         for s in (8, 16, 32, 64)

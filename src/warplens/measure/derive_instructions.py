@@ -136,6 +136,19 @@ def ways(samples: Samples) -> Iterator[Number]:
                 yield Number(key, float(round(both.median / 2)), f"pair.{pair}", how)
 
 
+def wide_products(samples: Samples) -> Iterator[Number]:
+    """Products of 64 bits: their rate, and how much longer than a plain one they hold their warp."""
+    top = best(samples, "instruction.imad_wide")
+    if top is not None:
+        key, how = "instructions.imul_wide.peak_ops_per_cycle_per_scheduler", f"best over chains: {top[1]} warps per SM"
+        yield from number(key, top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+    wide, plain = latency(samples, "pair.imad_wide_lop3"), latency(samples, "pair.imad_lop3")
+    if wide and plain:
+        how = f"a pair, less pair.imad_lop3, in whole cycles: the compiler's stall counts are the same; {wide}"
+        held = float(round(wide.median - plain.median))
+        yield Number("instructions.imul_wide.held_cycles", held, "pair.imad_wide_lop3", how)
+
+
 def shared_memory(samples: Samples) -> Iterator[Number]:
     """Cost of bank conflicts: latency and occupied cycles by ways, on the line through 1 to 32."""
     entry, ways_of = "instruction.lds", (1, 2, 4, 8, 16, 32)
@@ -216,4 +229,4 @@ def _behind_links(point: Point, values: dict[str, Any]) -> float:
     return trip - _GROUP_LOOP_CYCLES
 
 
-STEPS = (operations, classes, ways, shared_memory, shared_atomics, tables, matrices)
+STEPS = (operations, classes, ways, wide_products, shared_memory, shared_atomics, tables, matrices)

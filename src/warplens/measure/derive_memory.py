@@ -131,15 +131,16 @@ def dram_bandwidth(samples: Samples) -> Iterator[Number]:
         )
         if not reading.all:
             continue
-        _, _, mix, width = entry.split(".")
-        key = f"bandwidth.dram_{ {'r1w0': 'read', 'r0w1': 'write'}.get(mix, mix) }_{width[1:]}.bytes_per_second"
+        _, _, mix, width, *once = entry.split(".")
+        name = "_".join(["dram", {"r1w0": "read", "r0w1": "write"}.get(mix, mix), width[1:], *once])
+        key = f"bandwidth.{name}.bytes_per_second"
         yield from number(key, reading, entry, "2N bytes less N, without the first repetition")
         if mix == "r1w0" and (best is None or reading.median > best[0]):
             best = reading.median, entry, reading
     copy = samples.one("bandwidth.dram.copy", lambda p, v: p["bytes"] / v["seconds"])
     yield from number("bandwidth.dram_driver_copy.bytes_per_second", copy, "bandwidth.dram.copy", "read and written")
     if best:
-        how = "best of 4, 8 and 16 bytes per thread, 2N bytes less N"
+        how = "best of 4, 8 and 16 bytes per access, 2N bytes less N"
         yield from number("memory.sustained_bytes_per_second", best[2], best[1], how)
 
 
@@ -175,6 +176,8 @@ def cache_bandwidth(samples: Samples) -> Iterator[Number]:
 def contention(samples: Samples) -> Iterator[Number]:
     """Latency against throughput, a + b x / (c - x), for DRAM, L2 and L1 (§6.4)."""
     clock = samples.head["reference_ghz"] * 1e9
+    found = [n.value for n in dram_bandwidth(samples) if n.key == "memory.sustained_bytes_per_second"]
+    peak = next((value for value in found if isinstance(value, float)), 0.0)
     for section, where in (("contention", "dram"), ("contention_l2", "l2"), ("contention_l1", "l1")):
         curves = []
         for width in (4, 8, 16):
@@ -184,7 +187,7 @@ def contention(samples: Samples) -> Iterator[Number]:
             curves.append([(rate[n].median, latency[n].median) for n in sorted(latency)])
         if not all(len(curve) > 3 for curve in curves):
             continue
-        fit = loaded_latency(curves)
+        fit = loaded_latency(curves, peak if where == "dram" else 0.0)
         entry = f"mix.load.a0, stream.{where}.ilp1.b8 and .b16" if where == "dram" else f"stream.{where}.ilp1.*"
         how = (
             f"least squares over widths of 4, 8 and 16 bytes with one a each, one b and c; off by {fit.mean_off:.1f} "

@@ -21,36 +21,39 @@ def _access(width: int, address: str, store: bool, hint: str = "") -> str:
     return f'asm volatile("ld.global{hint}.{_KIND[width]} {registers}, [%{len(words)}];" : {values} : "l"({address}));'
 
 
-def bandwidth(reads: int, writes: int, width: int = 16, stride: int = 1) -> Kernel:
+def bandwidth(reads: int, writes: int, width: int = 16, stride: int = 1, once: bool = False) -> Kernel:
     """Stream once through arrays with many small blocks: so many arrays read, so many written, from DRAM to DRAM.
 
     Array j begins size bytes after the one before; a block does its piece of every array and leaves. With a stride a
-    thread's elements are so many elements from its neighbour's, and nobody reads what lies between.
+    thread's elements are so many elements from its neighbour's, and nobody reads what lies between. `once`: a thread
+    makes one access to each array, as most kernels do; the piece of a block is then 256 accesses, not 4096.
     """
     name, words = f"bandwidth_r{reads}_w{writes}_b{width}" + (f"_s{stride}" if stride > 1 else ""), width // 4
-    apart = width * stride
+    name += "_once" if once else ""
+    apart, slice_, group = width * stride, *((1, 1) if once else (SLICE, _GROUP))
+    each = "UNROLL" if once else '_Pragma("unroll 1")'
     at = f"at + (u64)i * blockDim.x * {apart}"
     fold = " ".join(f"sum ^= v[i][{n}];" for n in range(words))
     text = f"""\
 KERNEL({name}, 256) {{
-  u32 sum = 0, v[{_GROUP}][{words}];
-  UNROLL for (int i = 0; i < {_GROUP}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = trips + n;
-  char *at = data + ((u64)blockIdx.x * blockDim.x * {SLICE} + threadIdx.x) * {apart};
-  u64 next = (u64){_GROUP} * blockDim.x * {apart} - size * {reads + writes};
-  _Pragma("unroll 1") for (u32 half = 0; half < {SLICE // _GROUP}; half++, at += next) {{
-    _Pragma("unroll 1") for (u32 j = 0; j < {reads}; j++, at += size) {{
-      UNROLL for (int i = 0; i < {_GROUP}; i++) {_access(width, at, False)}
-      UNROLL for (int i = 0; i < {_GROUP}; i++) {{ {fold} }}
+  u32 sum = 0, v[{group}][{words}];
+  UNROLL for (int i = 0; i < {group}; i++) UNROLL for (int n = 0; n < {words}; n++) v[i][n] = trips + n;
+  char *at = data + ((u64)blockIdx.x * blockDim.x * {slice_} + threadIdx.x) * {apart};
+  u64 next = (u64){group} * blockDim.x * {apart} - size * {reads + writes};
+  _Pragma("unroll 1") for (u32 half = 0; half < {slice_ // group}; half++, at += next) {{
+    {each} for (u32 j = 0; j < {reads}; j++, at += size) {{
+      UNROLL for (int i = 0; i < {group}; i++) {_access(width, at, False)}
+      UNROLL for (int i = 0; i < {group}; i++) {{ {fold} }}
     }}
-    _Pragma("unroll 1") for (u32 j = 0; j < {writes}; j++, at += size)
-      UNROLL for (int i = 0; i < {_GROUP}; i++) {_access(width, at, True)}
+    {each} for (u32 j = 0; j < {writes}; j++, at += size)
+      UNROLL for (int i = 0; i < {group}; i++) {_access(width, at, True)}
   }}
   KEEP(sum == c)
 }}
 """
-    loads, stores = (_GROUP if reads else 0), (_GROUP if writes else 0)
+    loads, stores = (reads, writes) if once else (group if reads else 0, group if writes else 0)
     expect = {rf"LDG\.E{_SUFFIX[width]}{_SCOPE}": loads, rf"STG\.E{_SUFFIX[width]}{_SCOPE}": stores}
-    facts = {"reads": reads, "writes": writes, "width": width, "stride": stride}
+    facts = {"reads": reads, "writes": writes, "width": width, "stride": stride, "slice": slice_}
     return Kernel(name, text, Expectation(expect, 2000, True, loop=False), facts=facts)
 
 

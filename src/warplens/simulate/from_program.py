@@ -91,6 +91,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
     latency, holds, reason = unit.latency, unit.holds, unit.reason
+    held = machine.timing(x.kind).held_cycles or 0.0
     if x.opcode.endswith("GMMA"):
         # they queue for the tensor cores; whoever waits for them shows as at a barrier, as in ncu's samples
         latency, reason = passes + behind_passes(x, machine), at.AT_BARRIER
@@ -114,7 +115,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         kind=kind,
         reason=reason,
         holds=holds,
-        stall=float(max(2 if control.yields else 1, control.stall)),
+        stall=float(max(2 if control.yields else 1, control.stall)) + held,
         yields=control.yields,
         latency=latency,
         read=unit.read,

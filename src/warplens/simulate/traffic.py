@@ -109,12 +109,12 @@ def _partial_stores(code: Sequence[Instruction], profile: Profile) -> float:
 
 
 def dram_rate(machine: Machine, share: float) -> float:
-    """Return the DRAM rate in B/s at a share of writes, between the measured mixes, each at its best width."""
+    """Return the DRAM rate in B/s at a share of writes, between the measured mixes, each at its best."""
     mixes = {"read": 0.0, "r3w1": 0.25, "r2w1": 1 / 3, "r1w1": 0.5, "r1w2": 2 / 3, "r1w3": 0.75, "write": 1.0}
     points = []
     for name, writes in mixes.items():
-        found = [machine.bandwidth.get(f"dram_{name}_{width}") for width in (4, 8, 16)]
-        rates = [b.bytes_per_second for b in found if b is not None and b.bytes_per_second]
+        found = [b.bytes_per_second for key, b in machine.bandwidth.items() if key.startswith(f"dram_{name}_")]
+        rates = [rate for rate in found if rate]
         points += [(writes, max(rates))] if rates else []
     if not points:
         return machine.dram_bytes_per_second(model="warplens")
