@@ -30,12 +30,12 @@ _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"memory\.sustained_bytes_per_second|contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
     (r"constant_cache\.\w+_cycles|instruction_cache\.\w+_cycles", MEMORY),
 )
-# Why numbers that should agree may not, by pattern: found on twenty-one H200s, see docs/laboratory.md.
+# Why numbers that should agree may not, by pattern: found on twenty-two H200s, see docs/laboratory.md.
 WHY = {
     r"bandwidth\.l2.*|constant_cache.*": "how far an SM is from the parts of L2 differs from GPU to GPU",
     r"atomics\.global.*": "which parts of L2 few words fall into differs from GPU to GPU",
     r"instructions\.load.*|contention\..*|bandwidth\.dram.*|random_access.*": "DRAM is not of one kind: on nine of "
-    "twenty-one H200s it takes 704 cycles instead of 681 and moves 4.76 TB/s instead of 4.65",
+    "twenty-two H200s it takes 704 cycles instead of 681 and moves 4.76 TB/s instead of 4.65",
 }
 
 
