@@ -25,6 +25,6 @@ class MissingField(WarplensError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest known word, or an empty string."""
-    by_lower = {k.lower(): k for k in known}
+    by_lower = {k.lower(): k for k in known if k != word}  # which may be known elsewhere
     close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.5)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

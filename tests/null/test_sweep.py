@@ -125,6 +125,30 @@ def test_workers_that_die_cost_one_point_at_most(tmp_path: Path) -> None:
                       100: "its worker died twice"}  # fmt: skip
 
 
+def test_a_key_in_the_wrong_place_is_not_proposed_instead_of_itself(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text('format = 1\n[[kernel]]\nlaunch = "x.toml"\naxis.threads = [1]\n')
+    with pytest.raises(FileError, match=r"kernel\.0\.axis: unknown key(?!.*'axis')"):
+        load_sweep(file)
+
+
+def test_workers_end_with_a_process_that_is_killed() -> None:
+    script = (
+        "import os, signal\n"
+        "from warplens.sweep.engines import processes\n"
+        "if __name__ == '__main__':\n"
+        "    print(processes(1).start().submit(os.getpid).result(), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    gone = Path(f"/proc/{int(killed.stdout)}/cmdline")
+    ends = time.monotonic() + 10
+    while gone.exists() and gone.read_bytes() and time.monotonic() < ends:  # empty: ended, and nobody asked yet
+        time.sleep(0.05)
+    assert not (gone.exists() and gone.read_bytes())
+
+
 def test_killed_and_resumed_gives_the_same_file(tmp_path: Path) -> None:
     made = sweeping.make(tmp_path, ", ".join(map(str, range(1000, 1060))))
     sweeping.sweep(tmp_path, made, "whole")

@@ -11,6 +11,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
@@ -39,8 +40,17 @@ def processes(workers: int | None = None) -> Engine:
 
 
 def _begin() -> None:
-    """Leave Ctrl-C to the process that runs the sweep."""
+    """Leave Ctrl-C to the process that runs the sweep, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the process that runs the sweep: where it is killed it ends nobody, and a worker would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def dask(address: str) -> Engine:
