@@ -101,8 +101,9 @@ def serve(
         if setup.telling:
             tell(events, sm, start, at.SENT, w, warp.pc, floor(step.l2_bytes))
         done = access(step, start, setup, sm, curves, loads, spread, outstanding)
-        if step.kind == at.STORE and start + setup.drain > warp.stored:
-            warp.stored = start + setup.drain
+        away = done if step.kind == at.LOAD else start + setup.drain
+        if away > warp.stored:  # no warp ends before what it asked for has come, and its stores have left
+            warp.stored = away
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(floor(done + 0.5))
         if setup.telling:

@@ -82,8 +82,10 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
     if done.status == at.DEADLOCK:
         raise _deadlock(code, counts, int(done.ended), blocks)
-    end = float(kept[:, 1].max()) if done.status == at.FINISHED and len(kept) else float(limit)
-    warps = state[0]
+    warps, pipe_free = state[0], state[4]
+    end = float(limit)
+    if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
+        end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
     return Run(
         end, float(done.moved), int(done.issued), counts, stalls, kept, marks, events[: int(done.told)],
         int(done.status), np.stack([warps.turns, warps.ended]).T,
