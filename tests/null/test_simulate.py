@@ -105,6 +105,48 @@ def test_never_faster_than_any_bound_of_volkov(alpha: float, other: str, warps: 
     assert made.cycles >= float(bound.cycles or 0) * 0.99 - made.error_cycles
 
 
+@st.composite
+def anything(draw: st.DrawFn) -> Workload:
+    """Return counts of any kind: loads and stores that nobody waits for, conflicts, hits, a launch or none."""
+    few = st.sampled_from([1.0, 2.0, 5.0, 17.0])
+    made = {kind: draw(few) for kind in draw(st.sets(st.sampled_from(["fp32", "int", "sfu"])))}
+    accesses = []
+    for _ in range(draw(st.integers(0 if made else 1, 2))):
+        if draw(st.booleans()):
+            degree = draw(st.sampled_from([1.0, 4.0, 16.0]))
+            accesses.append(Access(count=draw(few), space="shared", conflict_degree=degree))
+        else:
+            wide = draw(st.sampled_from([1.0, 4.0, 32.0]))
+            accesses.append(
+                Access(count=draw(few), kind=draw(st.sampled_from(["load", "store"])), transactions=wide,
+                       coalesced=wide == 1, hit_fraction=draw(st.sampled_from([0.0, 0.5])))
+            )  # fmt: skip
+    grid, block = draw(st.sampled_from([1, 7, 64, 500])), draw(st.sampled_from([32, 64, 256]))
+    launch = draw(st.sampled_from([None, Launch(grid=grid, block=block, blocks_per_sm=draw(st.integers(1, 4)))]))
+    times = draw(st.sampled_from([1.0, 3.0, 40.0])) if launch else 1.0
+    side_by_side = st.sampled_from([1.0, 2.0, 4.0])
+    return Workload(name="any", instructions=made, accesses=accesses, launch=launch, iterations=times,
+                    ilp=draw(side_by_side), mlp=draw(side_by_side))  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(work=anything(), warps=st.integers(1, 24), gpu=st.sampled_from([*OLD, "gtx280", "h200"]))
+def test_what_nobody_waits_for_takes_its_time_too(work: Workload, warps: int, gpu: str) -> None:
+    """On machines with and without rates of L1 and L2; one latency for all, since the bound knows only their mean."""
+    machine = load_machine(gpu).with_values(latency_distribution=[])
+    made = api.simulate(work, machine, warps_per_sm=None if work.launch else warps)
+    bound = predict(work, machine, "volkov", warps_per_sm=float(made.warps_per_sm))
+    assert made.cycles >= float(bound.cycles or 0) * 0.99 - made.error_cycles
+
+
+def test_a_stride_that_nobody_waits_for_takes_what_dram_takes() -> None:
+    work = wl.load_workload("saxpy-naive-stride")
+    for gpu in (*OLD, "h200"):
+        made, bound = wl.simulate(work, gpu), predict(work, load_machine(gpu), "volkov")
+        assert made.cycles >= 0.999 * float(bound.cycles or 0)
+        assert made.dram_bytes_per_second <= 1.001 * load_machine(gpu).dram_bytes_per_second()
+
+
 @pytest.mark.parametrize("gpu", OLD)
 @pytest.mark.parametrize("other", ["load", "sfu", "shared"])
 def test_old_gpus_meet_volkov_far_from_the_knee_and_contention_near_it(gpu: str, other: str) -> None:
@@ -159,7 +201,7 @@ def run_chain(latencies: list[float], factor: float, warps: int, policy: str, ti
 def test_an_anomaly_of_greedy_orders_is_as_documented() -> None:
     """Found by hypothesis: with shorter latencies two of three warps run ahead, and the third ends alone."""
     ends = {p: [run_chain([2.0, 4.0, 4.0], f, 9, p, 60).end_cycle for f in (1.0, 0.5)] for p in POLICIES}
-    assert ends["greedy-oldest"] == [543.0, 600.0]
+    assert ends["greedy-oldest"] == [546.0, 601.0]
     assert ends["round-robin"][1] <= 1.01 * ends["round-robin"][0]
 
 
@@ -226,7 +268,7 @@ def test_block_replacement_takes_its_time() -> None:
     machine = load_machine("gtx680")
     with_it = api.simulate(work, machine).cycles
     without = api.simulate(work, machine.with_values(sm__block_replacement_cycles=0.0)).cycles
-    assert with_it - without == 3 * 201
+    assert with_it - without == 4 * 201  # behind each block, as in the closed forms
 
 
 def test_events_tell_the_same_as_the_counts() -> None:
@@ -389,15 +431,6 @@ def test_what_if_by_name(change: dict[str, float], slower: bool | None) -> None:
 def test_a_steady_state_reports_its_error() -> None:
     made = steady(from_workload(mix(16.0), units(load_machine("h200")), 16), units(load_machine("h200")), Options())
     assert 0 < made.error_cycles < 0.02 * made.cycles
-
-
-def test_what_dram_cannot_do_is_said() -> None:
-    """Loads that nobody waits for: the time is too short, and the first note says so."""
-    done = wl.simulate(wl.load_workload("saxpy-naive-stride"), wl.load_machine("gtx980"))
-    assert "too short a time" in done.notes[0]
-    assert not any(
-        "too short" in note for note in wl.simulate(wl.load_workload("saxpy"), wl.load_machine("h200")).notes
-    )
 
 
 def test_modes_and_degrees_that_do_not_exist_are_refused() -> None:

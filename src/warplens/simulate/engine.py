@@ -221,7 +221,7 @@ def wait_for(
 @called
 def meet(
     w: int, s: int, pc: int, now: float, start: float, finished: bool, setup: Any, sm: Any, step: Any, warps: Any,
-    schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
+    slots: Any, schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
 ) -> None:  # fmt: skip
     """Let a warp come to a barrier or to its end, and those go on that waited for it."""
     warp = warps[w]
@@ -237,6 +237,11 @@ def meet(
         elif warp.stored > end:
             stalls[pc, at.DRAIN] += warp.stored - end
             end = warp.stored
+        for slot in range(warp.slots, warp.slots + setup.results):  # counts: with the last result
+            value = slots[slot].value
+            if value > end:
+                stalls[pc, slots[slot].reason] += value - end
+                end = value
         end_warp(w, s, end, setup, sm, warps, schedulers, order, places, blocks, events)
     # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
     if place.arrived and place.arrived >= (setup.warps if setup.strict else place.live):
@@ -275,7 +280,10 @@ def issue(
     )  # fmt: skip
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
-        meet(w, s, pc, now, start, finished, setup, sm, step, warps, schedulers, order, places, blocks, stalls, events)
+        meet(
+            w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, places, blocks, stalls,
+            events,
+        )  # fmt: skip
     again = False
     if not finished:
         again = wait_for(

@@ -102,12 +102,15 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup.warps = code.warps_per_block * code.streams
     setup.strict, setup.width, setup.telling = options.strict_barriers, int(sm.issue_width), options.events > 0
     setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
+    if code.streams > 1:
+        setup.launch_every = setup.replace = 0.0
     if code.controlled:
         setup.barrier_wait = 0.0
     else:
         setup.branch_taken = 0.0
-    if code.streams > 1:
-        setup.launch_every = setup.replace = 0.0
+        # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
+        setup.first_start = 0.0 if code.steady else setup.replace
+        setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
     if not laid.steps.ports.any():
         setup.banks = 0
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
@@ -115,13 +118,19 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
     return setups
 
 
+def _slots(laid: StepArrays) -> int:
+    """Return how many slots a warp has."""
+    return 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
+
+
 def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
     """Make the engine's state: an SM without warps, places free for the first blocks, which come one by one."""
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
-    wide = 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
+    wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
     rows.next, rows.last = at.FOREVER, -1
     places = at.rows(at.PLACE, int(setup.resident))
+    places.start = setup.first_start
     places.start[int(setup.blocks) :] = at.FOREVER
     sm.load_at = -at.FOLLOW
     warps = at.rows(at.WARP, lanes)

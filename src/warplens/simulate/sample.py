@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
 from warplens.simulate.run import Options, Run, run
-from warplens.simulate.steady import BUDGET, Measured
+from warplens.simulate.steady import BUDGET, Measured, busiest
 from warplens.simulate.units import Units
 
 ROUND = BUDGET // 6  # instructions of a round of blocks with the shortest loops
@@ -42,12 +42,15 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     each = code.grid_mean or code.block_instructions
     if options.full or each * blocks <= BUDGET:
         return _whole(bench, code, blocks)
-    if each * bench.resident <= BUDGET / 3:
-        return _by_rounds(bench, code, blocks, each)
-    lengths = _lengths(code, bench.resident)
+    lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
     if lengths[0].block_instructions == code.block_instructions:
-        return _by_rounds(bench, code, blocks, each)
-    return _by_lengths(bench, code, lengths, blocks, each)
+        made = _by_rounds(bench, code, blocks, each)
+    else:
+        made = _by_lengths(bench, code, lengths, blocks, each)
+    served = busiest(bench.laid.steps, made.run.counts, units)
+    if served <= made.cycles:
+        return made
+    return replace(made, cycles=served, run=replace(made.run, end_cycle=served))
 
 
 def _whole(bench: _Bench, code: Code, blocks: int) -> Measured:

@@ -121,10 +121,11 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
         return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
     if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
         raise WarplensError("a simulation takes one configuration, not arrays")
-    made = units(machine, _busy_sms(machine, float(launch.blocks)))
     if workload.code and workload.profile is not None:
+        made = units(machine, _busy_sms(machine, float(launch.blocks)))
         code = from_program(workload.code, made, workload.profile, name=workload.name)
     else:
+        made = units(machine)  # as in the closed forms: every SM as busy as this one
         code = from_workload(workload, made)
         options = msgspec.structs.replace(options, strict_barriers=True)
     if warps is not None:
@@ -179,12 +180,6 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
     ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
     notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
     moved = run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz
-    most = machine.memory.pin_bytes_per_second
-    if mode == "warplens" and most is not None and moved > most:
-        notes = [
-            f"too short a time: DRAM would move {moved:.3g} B/s and can {most:.3g}; nobody waits for some loads",
-            *notes,
-        ]
     return Simulation(
         workload=code.name,
         machine=machine.id,
