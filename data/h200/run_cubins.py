@@ -1,7 +1,7 @@
 """Run committed cubins on the GPU at hand, through the driver API alone: lone-warp cycles and occupancy.
 
-python data/h200/run_cubins.py lone data/h200/lone_warp.cubin > lone_warp.json
-python data/h200/run_cubins.py occupancy data/h200/registers > occupancy.json
+    python data/h200/run_cubins.py lone data/h200/lone_warp.cubin > lone_warp.json
+    python data/h200/run_cubins.py occupancy data/h200/registers > occupancy.json
 """
 
 from __future__ import annotations
@@ -73,67 +73,16 @@ def lone(path: Path) -> dict[str, object]:
 def occupancy(folder: Path) -> dict[str, object]:
     result, rows = start(), []
     for path in sorted(folder.glob("*.cubin")):
-        kernel, registers, static, blocks = (
-            function(load(path), "pressure"),
-            ctypes.c_int(),
-            ctypes.c_int(),
-            ctypes.c_int(),
-        )
+        kernel, registers, static, blocks = function(load(path), "pressure"), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         check(cuda.cuFuncGetAttribute(ctypes.byref(registers), 4, kernel), "registers")
         check(cuda.cuFuncGetAttribute(ctypes.byref(static), 1, kernel), "shared")
         check(cuda.cuFuncSetAttribute(kernel, 8, 232448), "dynamic shared memory")
-        for threads in (
-            32,
-            64,
-            96,
-            128,
-            160,
-            192,
-            224,
-            256,
-            320,
-            384,
-            448,
-            512,
-            576,
-            640,
-            704,
-            768,
-            864,
-            896,
-            960,
-            992,
-            1024,
-        ):
-            for shared in (
-                0,
-                1,
-                1024,
-                3000,
-                4096,
-                7168,
-                10240,
-                16384,
-                23000,
-                33000,
-                49152,
-                65536,
-                77000,
-                115712,
-                120000,
-                232448,
-            ):
+        for threads in (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 704, 768, 864, 896, 960, 992, 1024):
+            for shared in (0, 1, 1024, 3000, 4096, 7168, 10240, 16384, 23000, 33000, 49152, 65536, 77000, 115712, 120000, 232448):
                 size = ctypes.c_size_t(shared)
-                check(
-                    cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(blocks), kernel, threads, size),
-                    "occupancy",
-                )
+                check(cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(blocks), kernel, threads, size), "occupancy")
                 rows.append([registers.value, threads, static.value + shared, blocks.value])
-    return {
-        **result,
-        "columns": ["registers_per_thread", "threads_per_block", "shared_bytes", "blocks_per_sm"],
-        "rows": rows,
-    }
+    return {**result, "columns": ["registers_per_thread", "threads_per_block", "shared_bytes", "blocks_per_sm"], "rows": rows}
 
 
 if __name__ == "__main__":

@@ -16,13 +16,14 @@ import warplens as wl
 from warplens import api
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.kernel import Access, Launch, Workload, mix
+from warplens.kernel import Access, Launch, Number, Workload, mix
 from warplens.kernel.instruction import Control, Instruction
 from warplens.kernel.lone_warp import issue_alone
 from warplens.kernel.profile import COLUMNS, Profile, Segment
 from warplens.kernel.profile import Path as WarpPath
 from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
+from warplens.machine.machine import InstructionClass
 from warplens.models import predict
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
@@ -109,7 +110,9 @@ def test_never_faster_than_any_bound_of_volkov(alpha: float, other: str, warps: 
 def anything(draw: st.DrawFn) -> Workload:
     """Return counts of any kind: loads and stores that nobody waits for, conflicts, hits, a launch or none."""
     few = st.sampled_from([1.0, 2.0, 5.0, 17.0])
-    made = {kind: draw(few) for kind in draw(st.sets(st.sampled_from(["fp32", "int", "sfu"])))}
+    made: dict[InstructionClass, Number] = {
+        kind: draw(few) for kind in draw(st.sets(st.sampled_from(["fp32", "int", "sfu"])))
+    }
     accesses = []
     for _ in range(draw(st.integers(0 if made else 1, 2))):
         if draw(st.booleans()):
@@ -233,12 +236,46 @@ def test_waves_and_loops_are_extrapolated_within_the_reported_error() -> None:
     short, whole = (api.simulate(work, "h200", options=Options(full=full)) for full in (False, True))
     assert short.simulated_instructions < whole.simulated_instructions / 2 or whole.simulated_instructions < 600_000
     assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
-    assert abs(short.cycles - whole.cycles) <= max(short.error_cycles, 0.01 * whole.cycles)
+    assert abs(short.cycles - whole.cycles) <= short.error_cycles
     loop = listing(text, iterations=30_000, launch=Launch(grid=132, block=256, blocks_per_sm=1))
     short, whole = (api.simulate(loop, "h200", options=Options(full=full)) for full in (False, True))
     assert short.simulated_instructions < whole.simulated_instructions / 3
     assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
     assert any("loops extrapolated" in note for note in short.notes)
+
+
+def random_graph(seed: int) -> tuple[Workload, str]:
+    """Return instructions that wait for one another in some way, in a long loop or in many rounds of blocks."""
+    chance = np.random.default_rng(seed)
+    opcodes = ("LD R{}, [R{}]", "FADD R{}, R{}, R5", "MUFU R{}, R{}", "LDS R{}, [R{}]")
+    lines = [
+        opcodes[chance.choice(4, p=(0.2, 0.4, 0.2, 0.2))].format(*chance.integers(1, 5, 2))
+        for _ in range(chance.integers(2, 14))
+    ]
+    gpu = str(chance.choice(["h200", "gtx980", "gtx480"]))
+    loop, sms = bool(chance.integers(2)), int(load_machine(gpu).chip.sm_count)
+    rounds = chance.choice([1, 2, 5] if loop else [150, 333, 700])
+    launch = Launch(grid=int(sms * rounds), block=int(chance.choice([64, 128, 256])), blocks_per_sm=4)
+    times = int(chance.choice([2000, 5000] if loop else [20, 60]))
+    return listing("\n".join(lines), iterations=times, launch=launch), gpu
+
+
+SUITE = ("hong-kim-svm-naive", "hong-kim-blackscholes", "hong-kim-mb4-coalesced", "sim-sfu-1")
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        *SUITE,
+        *range(4),
+        *(pytest.param(x, marks=pytest.mark.slow) for x in (*range(4, 60), "hong-kim-svm", "hong-kim-matmul-tiled")),
+    ],
+)
+def test_the_error_of_extrapolation_is_within_the_bound(which: str | int) -> None:
+    work, gpu = (wl.load_workload(which), "h200") if isinstance(which, str) else random_graph(which)
+    short, whole = (api.simulate(work, gpu, options=Options(full=full)) for full in (False, True))
+    assert abs(short.cycles - whole.cycles) <= short.error_cycles
+    assert short.error_cycles < 0.1 * short.cycles
 
 
 def test_a_million_warps_cost_no_more_than_the_budget() -> None:
