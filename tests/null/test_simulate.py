@@ -29,8 +29,10 @@ from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS, from_workload
+from warplens.simulate.overlay import overlay
 from warplens.simulate.run import Options, Run, run
 from warplens.simulate.sample import kernel
+from warplens.simulate.stall_counts import restalled
 from warplens.simulate.steady import BUDGET, steady
 from warplens.simulate.units import POLICIES, units
 from warplens.simulate.views import IssueRate, Occupancy, Stalls, listen
@@ -334,6 +336,10 @@ def instruction(
     return Instruction(text=opcode, opcode=opcode, kind=kind, control=control, **more)  # type: ignore[arg-type]
 
 
+def add(stall: int) -> Instruction:
+    return instruction("FADD", "fp32", stall, writes=("R1",), reads=("R1",))
+
+
 PROGRAM = [
     instruction("LDG", "load", 2, 0),
     instruction("FADD", "fp32", 4, None, 1),
@@ -410,8 +416,25 @@ def test_conflicts_in_shared_memory_cost_a_pass_each() -> None:
 def test_a_barrier_that_not_all_warps_reach_is_named() -> None:
     work = listing("", warps=[WarpListing("FADD R1, R1, R2\nBAR.SYNC\nEXIT"), WarpListing("FADD R1, R1, R2\nEXIT")],
                    launch=Launch(grid=8, block=64, blocks_per_sm=1))  # fmt: skip
-    with pytest.raises(WarplensError, match=r"deadlock at `BAR.SYNC` \(instruction 1\): warp 1 of 2 never comes to it"):
+    with pytest.raises(
+        WarplensError,
+        match=r"at `BAR.SYNC` \(instruction 1, line 2\): warp 0 of 2 wait there, warp 1 never come; 0 of 1",
+    ):
         api.simulate(work, "gtx480")
+
+
+def test_a_barrier_in_a_loop_that_one_warp_leaves_is_named_with_its_line() -> None:
+    code = from_program(PROGRAM, units(load_machine("h200")),
+                        profile([[([(0, 5)], 3), ([(5, 7)], 1)], [([(0, 7)], 1)]], [[0, 1]]))  # fmt: skip
+    steps = [replace(step, line=20 + i) for i, step in enumerate(code.steps)]
+    strict = Options(strict_barriers=True)
+    with pytest.raises(WarplensError, match=r"`BAR` \(instruction 4, line 24\): warp 0 of 2 wait there, warp 1 never"):
+        run(replace(code, steps=steps), units(load_machine("h200")), strict, resident=1, blocks=1)
+
+
+def test_an_override_of_the_machine_lets_more_warps_in() -> None:
+    work, more = mix(4.0, other="shared"), {"machine.sm.warps_max": 128.0}
+    assert api.simulate(work, "h200", warps_per_sm=100, changes=more).warps_per_sm == 100
 
 
 def test_warps_that_ended_do_not_hold_up_a_program() -> None:
@@ -422,8 +445,11 @@ def test_warps_that_ended_do_not_hold_up_a_program() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("saxpy", "--warps", "0"), "warps per SM must be between 1 and 1024, not 0"),
+        (("saxpy", "--warps", "0"), "warps per SM must be between 1 and 64 (machine.sm.warps_max of h200), not 0"),
+        (("saxpy", "--warps", "100"), "between 1 and 64 (machine.sm.warps_max of h200), not 100"),
         (("saxpy", "--policy", "oldst"), "unknown policy 'oldst'"),
+        (("lemeire-figure-1", "--gpu", "c2050", "--mode", "lemeire", "--policy", "oldest"), "takes warps in turn"),
+        (("saxpy", "--set", "store.latency=4"), "nobody waits for it; machine.cache.l1_latency_cycles"),
         (("saxpy", "--set", "shared.latncy=4"), "nothing to set under 'shared.latncy'; did you mean 'shared.latency'?"),
         (("saxpy", "--set", "shared.latency"), "--set takes KEY=NUMBER"),
         (("saxpy", "--set", "fp32.latency=0"), "latency_cycles"),
@@ -463,6 +489,32 @@ def test_what_if_by_name(change: dict[str, float], slower: bool | None) -> None:
     work = mix(4.0, other="shared")
     base, changed = (api.simulate(work, "h200", warps_per_sm=8, changes=c).cycles for c in ({}, change))
     assert changed == base if slower is None else (changed > base) is slower
+
+
+@pytest.mark.parametrize("latency", [2.0, 4.0, 9.0])
+def test_stall_counts_of_machine_code_follow_a_latency(latency: float) -> None:
+    """Three adds in a chain, each 4 cycles behind the one before; one that is 9 behind for another reason stays."""
+    code = [*(add(stall) for stall in (4, 4, 4, 9, 4)), instruction("EXIT", "exit", 5)]
+    before = load_machine("h200")
+    after, _ = overlay(before, None, {"fp32.latency": latency})
+    stalls = [x.control.stall for x in restalled(code, before, after) if x.control]
+    assert stalls == [latency, latency, latency, 9, 4, 5]
+
+
+def test_a_latency_that_changes_shows_in_machine_code_and_in_memory() -> None:
+    code = [add(4)] * 20 + [instruction("EXIT", "exit", 5)]
+    counts = {name: [0.0] * len(code) for name in COLUMNS}
+    counts["executed"] = [132.0] * len(code)
+    seen = replace(profile([[([(0, 21)], 1)]], [[0]]), counts=counts)
+    work = Workload(name="adds", launch=Launch(grid=132, block=32, blocks_per_sm=1), code=code, profile=seen)
+    four, eight = (api.simulate(work, "h200", changes={"fp32.latency": c}).cycles for c in (4.0, 8.0))
+    assert eight - four == 19 * 4
+    load = mix(0.0)
+    times = [api.simulate(load, "h200", warps_per_sm=1, changes=c).cycles for c in ({}, {"load.latency": 300.0})]
+    assert times[1] == pytest.approx(times[0] - (load_machine("h200").latency_cycles("load") - 300), abs=25)
+    barrier = listing("BAR\n" * 10)
+    slow, fast = (api.simulate(barrier, "h200", changes={"barrier.latency": c}).cycles for c in (100.0, 20.0))
+    assert slow > fast + 500
 
 
 def test_a_steady_state_reports_its_error() -> None:

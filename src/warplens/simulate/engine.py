@@ -229,6 +229,7 @@ def meet(
     if step.kind == at.BARRIER:
         place.arrived += 1
         warp.state = at.WAITING
+        warp.barrier = pc
         tell(events, sm, now, at.REACHED, w, pc, place.arrived)
     if finished:
         end = warp.ready

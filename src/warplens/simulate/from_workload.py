@@ -40,7 +40,7 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
         steps, spans = list[Step](), list[tuple[int, int]]()
         for code in codes:
             spans.append((len(steps), len(steps) + len(code)))
-            steps += _listed(code, units, len(steps))
+            steps += _listed(code, units, workload)
         bodies, times = 1.0, max(1, round(float(workload.iterations)))
     else:
         steps, bodies = _counted(workload, units)
@@ -58,8 +58,8 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
 # Listings: every register is a slot, and a consumer's latency is the pair's.
 
 
-def _listed(code: list[Instruction], units: Units, first: int) -> list[Step]:
-    machine = units.machine
+def _listed(code: list[Instruction], units: Units, workload: Workload) -> list[Step]:
+    machine, accesses = units.machine, by_class(workload)
     registers = sorted({r for x in code for r in (*x.reads, *x.writes)})
     slot = {r: i for i, r in enumerate(registers)}
     writer: dict[str, Instruction] = {}
@@ -74,9 +74,9 @@ def _listed(code: list[Instruction], units: Units, first: int) -> list[Step]:
                 waits.append((slot[r], _latency(made, x, machine) - _latency(made, None, machine)))
         writer.update((r, x) for r in x.writes)
         dual = i > 0 and not dual and _pairs(code[i - 1], x, machine)
-        base = step(x.kind, x.text, units)
+        base = step(x.kind, x.text, units, accesses.get(x.kind, ()))
         steps.append(
-            _with(base, waits=tuple(waits), values=tuple(slot[r] for r in x.writes), pairs=dual,
+            _with(base, line=x.line, waits=tuple(waits), values=tuple(slot[r] for r in x.writes), pairs=dual,
                   latency=_latency(x, None, machine) if x.writes else base.latency,
                   branch=_branch(x, machine))
         )  # fmt: skip
@@ -278,6 +278,14 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
         latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved,
         l2_cycles=moved / units.l2_rate, dram_cycles=moved / units.dram_rate,
     )  # fmt: skip
+
+
+def by_class(workload: Workload) -> dict[str, list[Access]]:
+    """Return the accesses of each instruction class."""
+    found: dict[str, list[Access]] = {}
+    for a in workload.accesses:
+        found.setdefault(a.instruction_class, []).append(a)
+    return found
 
 
 def _mean(accesses: Sequence[Access], value: Callable[[Access], float], otherwise: float) -> float:

@@ -76,7 +76,7 @@ SETUP = _record(
 )
 CURVE = _record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
 CODE_LINE = _record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
-WARP = _record("end segment turn run state second slots turns why pc place", "ready queued since stored ended")
+WARP = _record("end segment turn run state second slots turns why pc place barrier", "ready queued since stored ended")
 SCHEDULER = _record("listed last turn carry port_cycle taken", "free next soonest")
 PLACE = _record("block live arrived", "start ended leave")
 SM = _record(

@@ -26,7 +26,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "greedy-blocks"
+    policy: str | None = None  # the mode's own
     seed: int = 1
     full: bool = False
     events: int = 0
@@ -81,7 +81,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
         )  # fmt: skip
     done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
     if done.status == at.DEADLOCK:
-        raise _deadlock(code, counts, int(done.ended), blocks)
+        raise _deadlock(code, state[0], int(done.ended), blocks)
     warps, pipe_free = state[0], state[4]
     end = float(limit)
     if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
@@ -158,26 +158,28 @@ def plain_engine() -> Any:
     return names["simulate"]
 
 
-def _deadlock(code: Code, counts: Ints, ended: int, blocks: int) -> WarplensError:
-    """Name the barrier that holds warps, and the warps that never come to it."""
-    barriers = [i for i, x in enumerate(code.steps) if x.kind == at.BARRIER and counts[i]]
-    if not barriers:
-        return WarplensError(f"{code.name}: no warp can go on: the dependences form a circle")
-    comes = [sum(1 for _ in _visits(code, way, set(barriers))) for way in code.ways]
-    block = code.blocks[ended % len(code.blocks)]
-    most = max(comes[w] for w in block)
-    absent = [i for i, w in enumerate(block) if comes[w] < most]
-    where = code.steps[barriers[-1]].label
-    who = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
+def _deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
+    """Name the instruction and the line at which warps wait for ever, these warps, and those that never come."""
+    here = code.warps_per_block * code.streams
+    place = int(np.argmax(warps.state != at.IDLE)) // here
+    block = warps[place * here : (place + 1) * here]
+    waiting = np.flatnonzero(block.state == at.WAITING)
+    stuck = waiting if len(waiting) else np.flatnonzero(block.state == at.RUNNING)
+    number = int((block.barrier if len(waiting) else block.pc)[stuck[0]])
+    where = code.steps[number]
+    line = "" if where.line is None else f", line {where.line}"
+    at_it = f"at `{where.label}` (instruction {number}{line})"
+    done = f"{ended} of {blocks} blocks had ended"
+    if not len(waiting):
+        return WarplensError(
+            f"{code.name}: deadlock {at_it}: {_named(stuck // code.streams)} wait for a circle of dependences; {done}"
+        )
+    absent = np.setdiff1d(np.arange(here), waiting)
     return WarplensError(
-        f"{code.name}: deadlock at `{where}` (instruction {barriers[-1]}): warp {who} of {len(block)} "
-        f"never comes to it; {ended} of {blocks} blocks had ended"
+        f"{code.name}: deadlock {at_it}: {_named(waiting)} of {here} wait there, {_named(absent)} never come; {done}"
     )
 
 
-def _visits(code: Code, way: Any, which: set[int]) -> Any:
-    for runs, times in way.segments:
-        for first, stop in runs:
-            for i in which:
-                if first <= i < stop:
-                    yield from range(times)
+def _named(warps: Any) -> str:
+    shown = sorted({int(w) for w in warps})
+    return f"warp{'s' * (len(shown) > 1)} {', '.join(map(str, shown[:8]))}{', ...' if len(shown) > 8 else ''}"

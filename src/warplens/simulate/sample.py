@@ -4,8 +4,8 @@ Rounds of blocks are alike, and so are turns of a loop. Three numbers of rounds 
 three lengths of the loops, each for two numbers of rounds; whatever counts (cycles, bytes, stalls) goes on
 along the line through the first and the last. The error reported is a share of the time that was not simulated: by how
 much the line's two steps differ, and `LEAST` for what they do not show (warps that drift apart slowly, chance in both).
-What has neither rounds nor loops is cut off behind its first part; if other instructions come behind it, all of that time
-may be wrong.
+What has neither rounds nor loops is cut off behind its first part; if other instructions come behind it, all of that
+time may be wrong.
 """
 
 from __future__ import annotations

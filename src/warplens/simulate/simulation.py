@@ -24,8 +24,9 @@ from warplens.simulate.lemeire import from_listing
 from warplens.simulate.overlay import overlay
 from warplens.simulate.run import Options
 from warplens.simulate.sample import kernel
+from warplens.simulate.stall_counts import restalled
 from warplens.simulate.steady import Measured, steady
-from warplens.simulate.units import Units, units
+from warplens.simulate.units import DEFAULT_POLICY, Units, units
 
 Mode = Literal["warplens", "lemeire"]
 
@@ -88,18 +89,20 @@ def simulate(
     options: Options | None = None,
 ) -> Simulation:
     """Simulate a workload, or a program with the profile of its run, on one SM of a machine."""
-    workload = work if isinstance(work, Workload) else None
+    workload, before = work if isinstance(work, Workload) else None, machine
     machine, workload = overlay(machine, workload, changes or {})
-    if warps_per_sm is not None and not 1 <= warps_per_sm <= 1024:
-        raise WarplensError(f"warps per SM must be between 1 and 1024, not {warps_per_sm:g}")
-    if mode not in get_args(Mode):
-        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+    if isinstance(work, Program) and changes:
+        work = msgspec.structs.replace(work, instructions=restalled(work.instructions, before, machine))
+    most = machine.sm.warps_max
+    if warps_per_sm is not None and not 1 <= warps_per_sm <= most:
+        raise WarplensError(
+            f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
+        )
+    options = _in_mode(mode, options or Options())
     if mode == "lemeire":
-        options = msgspec.structs.replace(options or Options(), policy="round-robin")
         if workload is None:
             raise WarplensError("the paper's mode takes a workload with a listing")
         return _paper(workload, machine, warps_per_sm, options)
-    options = options or Options()
     if workload is not None:
         return _workload(workload, machine, warps_per_sm, options)
     assert isinstance(work, Program)
@@ -111,6 +114,16 @@ def simulate(
         machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
     )
     return _kernel(code, made, options, fits, profile.grid_blocks, mode)
+
+
+def _in_mode(mode: str, options: Options) -> Options:
+    """Return the options with the policy of the mode; the paper's takes warps in turn and nothing else."""
+    if mode not in get_args(Mode):
+        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+    own = "round-robin" if mode == "lemeire" else DEFAULT_POLICY
+    if mode == "lemeire" and options.policy not in (None, own):
+        raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
+    return msgspec.structs.replace(options, policy=options.policy or own)
 
 
 def _workload(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
@@ -184,7 +197,7 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
         workload=code.name,
         machine=machine.id,
         mode=mode,
-        policy=options.policy,
+        policy=options.policy or DEFAULT_POLICY,
         per="body and SM" if code.steady else "kernel",
         warps_per_sm=warps,
         cycles=measured.cycles,
