@@ -314,14 +314,16 @@ def test_events_tell_the_same_as_the_counts() -> None:
     text = "LD R1, [R2]\nFADD R1, R1, R3\nMUFU R1, R1\nBAR\nST [R2], R1\n"
     work = listing(text, launch=Launch(grid=132 * 4, block=128, blocks_per_sm=2))
     made = api.simulate(work, "h200", options=Options(events=20_000, full=True))
-    rate, warps, stalls = listen(made, [IssueRate(64), Occupancy(4), Stalls()])
+    rate, warps, stalls = listen(made, [IssueRate(64), Occupancy(4), Stalls(4)])
     assert sum(r * 64 for _, r in rate) == sum(x.executed for x in made.lines) == 4 * 4 * 5
     assert max(n for _, n in warps) == 8 and warps[-1][1] == 0
-    told = {reason: cycles for reason, cycles in stalls.items() if reason in ("long_sb", "short_sb")}
-    for reason, cycles in told.items():
-        kept = sum(line.stalls.get(reason, 0.0) for line in made.lines)
-        waits = sum(line.stalls.get("wait", 0.0) for line in made.lines)
-        assert kept <= cycles <= kept + waits
+    kept = {reason: sum(line.stalls.get(reason, 0.0) for line in made.lines) for reason in at.REASONS}
+    for reason in ("long_sb", "short_sb", "barrier"):
+        assert stalls[reason] == pytest.approx(kept[reason], abs=kept["wait"])
+    assert stalls["selected"] == kept["selected"] == 4 * 4 * 5
+    assert stalls["drain"] == pytest.approx(kept["drain"], abs=4 * 4) and stalls["drain"] > 0
+    assert not any("--events" in note for note in made.notes)
+    assert sum(stalls.values()) == pytest.approx(sum(kept.values()), rel=0.01)
     assert sum(made.stalls.values()) == pytest.approx(1)
     assert sum(made.cpi_stack.values()) == pytest.approx(sum(x.cycles for x in made.lines) / (4 * 4 * 5))
 
@@ -473,6 +475,7 @@ def test_the_command_answers_and_writes_a_trace(tmp_path: Path, capsys: pytest.C
     assert main(["simulate", "saxpy", "--trace", str(file), "--events", "5000"]) == 0
     out, _ = capsys.readouterr()
     assert "warps mostly wait for: long_sb" in out
+    assert "the first 5,000; --events N keeps more" in out
     trace = json.loads(file.read_text())["traceEvents"]
     assert {row["ph"] for row in trace} >= {"M", "X", "b", "e"}
     assert any(row["name"].startswith("FFMA") for row in trace)

@@ -22,8 +22,8 @@ from warplens.simulate.ports import arbitrate, book, settle_ports
 
 @folded
 def has_room(
-    w: int, s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, warps: Any, order: Any, stalls: Any,
+    w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
+    asked: Any, warps: Any, order: Any, stalls: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -40,8 +40,12 @@ def has_room(
             until = now + float(floor(behind))
             if now > warp.since:
                 stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
+                if setup.telling:
+                    tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
             why = at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG
             stalls[warp.pc, why] += until - now
+            if setup.telling:
+                tell(events, sm, until, at.STALLED, w, warp.pc, why)
             warp.ready = until
             warp.since = until
             if setup.by_block:
@@ -238,6 +242,7 @@ def meet(
         elif warp.stored > end:
             stalls[pc, at.DRAIN] += warp.stored - end
             end = warp.stored
+            tell(events, sm, end, at.STALLED, w, pc, at.DRAIN)
         for slot in range(warp.slots, warp.slots + setup.results):  # counts: with the last result
             value = slots[slot].value
             if value > end:
@@ -296,8 +301,8 @@ def issue(
 
 @inlined
 def select(
-    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
-    warps: Any, order: Any, ring: Any, stalls: Any,
+    s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
+    asked: Any, warps: Any, order: Any, ring: Any, stalls: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
 
@@ -320,7 +325,7 @@ def select(
                 scheduler.turn = row + 1
         again = False
         searching = w >= 0 and not has_room(
-            w, s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls
+            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls, events
         )
     uses = 0
     if w < 0:
@@ -371,7 +376,9 @@ def simulate(
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
-            w = select(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls)
+            w = select(
+                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls, events
+            )  # fmt: skip
             if w < 0:
                 continue
             again = True

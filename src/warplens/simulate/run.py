@@ -47,6 +47,7 @@ class Run(Struct, frozen=True):
     marks: Ints
     events: Ints
     status: int
+    more_events: bool  # than were kept
     warps: Floats  # turns and end of those that were on the SM last
 
 
@@ -88,7 +89,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
         end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
     return Run(
         end, float(done.moved), int(done.issued), counts, stalls, kept, marks, events[: int(done.told)],
-        int(done.status), np.stack([warps.turns, warps.ended]).T,
+        int(done.status), 0 < options.events < int(done.told), np.stack([warps.turns, warps.ended]).T,
     )  # fmt: skip
 
 

@@ -192,6 +192,9 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
     ]
     ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
     notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
+    if run.more_events:
+        last = int(run.events[:, 0].max())
+        notes = [f"events kept up to about cycle {last:,}: the first {options.events:,}; --events N keeps more", *notes]
     moved = run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz
     return Simulation(
         workload=code.name,
