@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
+from warplens.kernel.graph import Graph
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
@@ -18,6 +19,7 @@ from warplens.kernel.workload import Workload
 from warplens.machine import Machine, occupancy
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code
+from warplens.simulate.from_graph import from_graph, from_graph_as_lemeire
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import from_workload
 from warplens.simulate.lemeire import from_listing
@@ -78,7 +80,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def simulate(
-    work: Workload | Program,
+    work: Workload | Program | Graph,
     machine: Machine,
     *,
     profile: Profile | None = None,
@@ -88,7 +90,7 @@ def simulate(
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
 ) -> Simulation:
-    """Simulate a workload, or a program with the profile of its run, on one SM of a machine."""
+    """Simulate a workload, a hand-written graph, or a program with the profile of its run, on one SM of a machine."""
     workload, before = work if isinstance(work, Workload) else None, machine
     machine, workload = overlay(machine, workload, changes or {})
     if isinstance(work, Program) and changes:
@@ -99,6 +101,8 @@ def simulate(
             f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
         )
     options = _in_mode(mode, options or Options())
+    if isinstance(work, Graph):
+        return _graph(work, machine, warps_per_sm, mode, options)
     if mode == "lemeire":
         if workload is None:
             raise WarplensError("the paper's mode takes a workload with a listing")
@@ -168,6 +172,17 @@ def _paper(workload: Workload, machine: Machine, warps: float | None, options: O
     groups = 1 if launch is None else int(launch.blocks)
     fits = 1 if launch is None else max(1, int((warps or machine.sm.warps_max) // per_group))
     return _kernel(made, units(machine), options, fits, groups, "lemeire")
+
+
+def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, options: Options) -> Simulation:
+    made = units(machine)
+    code = from_graph_as_lemeire(graph, machine) if mode == "lemeire" else from_graph(graph, made)
+    most = int((warps or machine.sm.warps_max) // graph.warps_per_block)
+    if most < 1:
+        raise WarplensError(f"{graph.name}: a block of {graph.warps_per_block} warps does not fit on an SM")
+    fits = most if warps else graph.blocks_per_sm or min(most, int(machine.sm.blocks_max or most))
+    options = msgspec.structs.replace(options, strict_barriers=True)
+    return _kernel(code, made, options, fits, graph.grid, mode)
 
 
 def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
