@@ -94,9 +94,9 @@ def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], blocks: int,
     share = 100 * lengths[-1].block_instructions / code.block_instructions
     notes = [f"loops extrapolated: {share:.2g} % of the instructions of a block were simulated"]
     if few < blocks:
-        more = [bench.run(c, few + bench.resident) for c in lengths]
-        longer, apart_longer = _along(more, (few + bench.resident) * each)
-        made, apart = _line(made, longer, (blocks - few) / bench.resident), max(apart, apart_longer)
+        more = [bench.run(c, few + bench.resident) for c in (lengths[0], lengths[-1])]  # the middle one says the same
+        longer = _on_line(more[0], more[-1], (few + bench.resident) * each)
+        made = _line(made, longer, (blocks - few) / bench.resident)
         notes.append(f"blocks extrapolated: {few + bench.resident} of {blocks} were simulated")
         runs += more
     unseen = _reached(code) - _reached(lengths[-1])
@@ -118,9 +118,14 @@ def _measured(made: Run, runs: Sequence[Run], apart: float, notes: list[str]) ->
 def _along(runs: Sequence[Run], instructions: float) -> tuple[Run, float]:
     """Return what a run of so many instructions is on the line through three, and how far its steps are apart."""
     first, middle, last = runs
-    made = _line(first, last, (instructions - first.issued) / max(1, last.issued - first.issued))
+    made = _on_line(first, last, instructions)
     slopes = [(b.end_cycle - a.end_cycle) / max(1, b.issued - a.issued) for a, b in ((first, middle), (middle, last))]
     return made, abs(slopes[1] - slopes[0]) / (max(slopes) or 1.0)
+
+
+def _on_line(first: Run, last: Run, instructions: float) -> Run:
+    """Return what a run of so many instructions is on the line through two."""
+    return _line(first, last, (instructions - first.issued) / max(1, last.issued - first.issued))
 
 
 def _line(first: Run, last: Run, times: float) -> Run:
