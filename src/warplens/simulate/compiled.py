@@ -25,8 +25,8 @@ except ImportError:  # without the extra: the same results, more slowly
 _ALWAYS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
-# LLVM's first level makes the engine as fast as its third, in half of the time: none of its loops can be vectorised, and
-# nothing counts references.
+# LLVM's first level makes the engine as fast as its third, in half of the time: none of its loops can be vectorised,
+# and nothing counts references.
 _LIGHT: dict[str, Any] = {}
 if _jit is not None:
     _LIGHT = {"OPT": type(_config.OPT)(1), "LOOP_VECTORIZE": 0, "LLVM_REFPRUNE_PASS": 0}
