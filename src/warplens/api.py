@@ -18,7 +18,7 @@ from warplens.advise.whatif import what_if as _what_if
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_call, load_program, report
 from warplens.frontend.calls import OLDEST, architecture, source_of
-from warplens.kernel import Number, Workload, list_workloads, load_workload, mix
+from warplens.kernel import Graph, Number, Workload, list_workloads, load_graph, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
 from warplens.kernel.counted import workload_of
 from warplens.kernel.flow import flow_graph
@@ -40,14 +40,14 @@ from warplens.study.stalls import Stalls, compare_stalls
 from warplens.units import seconds
 
 __all__ = [
-    "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Item", "KernelCall",
-    "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options", "Prediction",
-    "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf", "Workload", "ablate",
-    "advise", "analyse", "analyze", "architecture", "climb", "compare", "diff", "list_kernels", "list_machines",
-    "list_models", "list_workloads", "load_launch", "load_machine", "load_program", "load_report", "load_workload",
-    "mix", "needed_warps", "occupancy", "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
-    "profile_program", "program_and_call", "program_of", "reproduce", "simulate", "validate", "validate_kernels",
-    "validate_ncu", "validate_stalls", "what_if",
+    "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Graph", "Item",
+    "KernelCall", "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options",
+    "Prediction", "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf",
+    "Workload", "ablate", "advise", "analyse", "analyze", "architecture", "climb", "compare", "diff",
+    "list_kernels", "list_machines", "list_models", "list_workloads", "load_graph", "load_launch", "load_machine",
+    "load_program", "load_report", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve",
+    "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_and_call", "program_of",
+    "reproduce", "simulate", "validate", "validate_kernels", "validate_ncu", "validate_stalls", "what_if",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
@@ -334,7 +334,7 @@ def occupancy_table(
 
 
 def simulate(
-    workload: Workload | Program | str | Path,
+    workload: Workload | Program | Graph | str | Path,
     gpu: Machine | str = DEFAULT_GPU,
     *,
     profile: Profile | None = None,
@@ -343,11 +343,13 @@ def simulate(
     changes: Mapping[str, float] | None = None,
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Simulate a workload (or a program with its profile) on one SM: time, and what its warps wait for.
+    """Simulate a workload, a graph, or a program with its profile on one SM: time, and what its warps wait for.
 
     `changes` replaces numbers by name (`{"shared.latency": 60}`), `mode="lemeire"` is the paper's own model.
     """
-    work = workload if isinstance(workload, Program) else _workload(workload)
+    if isinstance(workload, (str, Path)) and kernel.is_graph(workload):
+        workload = kernel.load_graph(workload)
+    work = workload if isinstance(workload, (Program, Graph)) else _workload(workload)
     return _simulate(
         work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, mode=mode, changes=changes, options=options
     )

@@ -365,7 +365,10 @@ def test_named_barriers(arch: str) -> None:
 
 @on("sm_80", "sm_90", "sm_120")
 def test_a_barrier_that_not_all_reach(arch: str) -> None:
-    with pytest.raises(EmulationError, match=r"line \d+, .* BAR.*: a barrier that not all threads of the block reach"):
+    with pytest.raises(
+        EmulationError,
+        match=r"line \d+, .* BAR.*: a barrier that not all .* reach: in block \(0, 0, 0\) warp \d of 2 waits",
+    ):
         call("control", "stuck", arch, 64, "out i32* 64").run([0])
 
 

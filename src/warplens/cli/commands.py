@@ -17,7 +17,7 @@ from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import read_text, write_whole
-from warplens.kernel import Workload
+from warplens.kernel import Graph, Workload, is_graph
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
@@ -284,21 +284,22 @@ def _simulate(args: argparse.Namespace) -> None:
         raise WarplensError("name a workload, or give --launch L.toml")
     if args.launch:
         with _watching("analysing") as say:
-            workload = api.analyze(None, api.load_launch(args.launch, args.variant), machines[0], progress=say)
+            work: Workload | Graph = api.analyze(
+                None, api.load_launch(args.launch, args.variant), machines[0], progress=say
+            )
     else:
-        workload = _loaded(args, machines[0])
+        work = api.load_graph(args.workload) if is_graph(args.workload or "") else _loaded(args, machines[0])
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0,
         **({"policy": args.policy} if args.policy else {}),
     )  # fmt: skip
     changes = dict(parse(text) for text in args.changes)
-    made = api.simulate(
-        workload, machines[0], warps_per_sm=args.warps, mode=args.mode, changes=changes, options=options
-    )
+    made = api.simulate(work, machines[0], warps_per_sm=args.warps, mode=args.mode, changes=changes, options=options)
+    code = work.code if isinstance(work, Workload) else []
     if args.trace:
         write_whole(Path(args.trace), simulation.trace(made))
     parts = simulation.answer(made, machines[0], args.top)
-    _show(args, simulation.data(made, workload.code), [*parts, *simulation.source_lines(made, workload.code)])
+    _show(args, simulation.data(made, code), [*parts, *simulation.source_lines(made, code)])
     if args.trace and not args.json:
         print(f"trace: {args.trace}")
 

@@ -138,7 +138,8 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _occupancy_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "what fits on an SM, what to change for more, and throughput against occupancy"
-    command = _workload_command(commands, "occupancy", text, optional=True)
+    which = "a workload's name or file (.toml, .json), or a kernel's .cu, .ptx or .cubin"
+    command = _workload_command(commands, "occupancy", text, optional=which)
     command.add_argument("--model", default="volkov", help="for a workload: the model for the curve (default: volkov)")
     kernel = command.add_argument_group("a kernel's .cu, .ptx or .cubin, or --registers alone")
     kernel.add_argument("--kernel", help="which kernel, by name or a part of it")
@@ -198,7 +199,8 @@ def _kernel_command(commands: argparse._SubParsersAction[_Parser], name: str, te
 
 def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     text = "simulate one SM: time, and what warps wait for, instruction by instruction"
-    command = _workload_command(commands, "simulate", text, optional=True)
+    which = "a workload's name or file (.toml, .json), or a graph's (docs/formats/graph.md)"
+    command = _workload_command(commands, "simulate", text, optional=which)
     command.add_argument("--launch", metavar="L.toml", help="emulate this call and simulate its machine code")
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     command.add_argument("--policy", metavar="NAME", help="order of warps: greedy-blocks (default), greedy-oldest, "
@@ -240,12 +242,12 @@ def _json(command: argparse.ArgumentParser) -> None:
 
 
 def _workload_command(
-    commands: argparse._SubParsersAction[_Parser], name: str, text: str, *, optional: bool = False
+    commands: argparse._SubParsersAction[_Parser], name: str, text: str, *, optional: str = ""
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
     which = "a workload's name (`warplens workload list`), or a .toml or .json file"
     if optional:
-        command.add_argument("workload", nargs="?", help=f"{which}, or a kernel's .cu, .ptx or .cubin")
+        command.add_argument("workload", nargs="?", help=optional)
     else:
         command.add_argument("workload", help=which)
     command.add_argument(

@@ -367,7 +367,7 @@ class Emulator:
             if status == engine.BUDGET:
                 done = int(state.flags[layout.EXECUTED_ALL])
                 return f"{place}: still running after {done:,} warp instructions: an endless loop?"
-            return f"{place}: a barrier that not all threads of the block reach"
+            return f"{place}: a barrier that not all threads of the block reach: {self._who_waits(state)}"
         what, lane, address, size, pc, warp = (int(x) for x in memory.scratch[layout.ERROR : layout.ERROR + 6])
         place = self._place(pc)
         block = ", ".join(str(int(x)) for x in state.warps[warp, :3])
@@ -393,6 +393,16 @@ class Emulator:
             )
         return f"{place}: a jump to a place outside the kernel"
 
+    @staticmethod
+    def _who_waits(state: engine.State) -> str:
+        """Name the warps of the first block that is held up: those that wait, and those that have ended."""
+        held = int(np.argmax(state.warps[:, layout.GROUPS] > 0))
+        block = state.warps[(state.warps[:, :3] == state.warps[held, :3]).all(axis=1)]
+        alive = block[:, layout.GROUPS] > 0
+        at = ", ".join(str(int(x)) for x in state.warps[held, :3])
+        ended = f", warp {_few(np.flatnonzero(~alive))} ended" if not alive.all() else ""
+        return f"in block ({at}) warp {_few(np.flatnonzero(alive))} of {len(block)} waits{ended}"
+
     def _place(self, pc: int) -> str:
         x = self.program.instructions[pc]
         line = f", line {x.line}" if x.line is not None else ""
@@ -411,3 +421,7 @@ class Emulator:
                     side = "behind the end" if address >= end else "before the start"
                     best = (gap, f"{gap:,} bytes {side} of {argument.name or 'an array'}")
         return best[1] if best else "where no array is"
+
+
+def _few(numbers: Any) -> str:
+    return ", ".join(str(int(n)) for n in numbers[:8]) + (", ..." if len(numbers) > 8 else "")

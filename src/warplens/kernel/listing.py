@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from warplens.errors import FileError, nearest
 from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Instruction
@@ -37,7 +39,7 @@ def parse_listing(text: str, file: str = "listing") -> list[Instruction]:
             if marks.strip():
                 raise FileError(f"{file}: line {number}: {marks.strip()!r} stands behind no instruction")
             continue
-        instructions.append(_instruction(code, marks, f"{file}: line {number}"))
+        instructions.append(replace(_instruction(code, marks, f"{file}: line {number}"), line=number))
     if not instructions:
         raise FileError(f"{file}: a listing without instructions")
     return instructions

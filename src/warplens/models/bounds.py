@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from warplens.errors import MissingField
 from warplens.kernel import Number, Workload, parse_listing, period, schedule
+from warplens.kernel.extra_latency import extra_latency
 from warplens.kernel.workload import Access
 from warplens.machine import KINDS, Machine
 
@@ -87,21 +88,6 @@ def memory_latency(machine: Machine, model: str) -> float:
     return machine.latency_cycles("load", model=model)
 
 
-def extra_latency(access: Access, machine: Machine) -> Number:
-    """Return the cycles that conflicts or further transactions add to an access's latency (§6.2, §6.7)."""
-    if access.space == "shared":
-        plain, conflict = machine.timing("shared"), machine.timing("shared_2way")
-        if plain.latency_cycles is None or conflict.latency_cycles is None:
-            return 0.0
-        return (access.conflict_degree - 1) * (conflict.latency_cycles - plain.latency_cycles)
-    memory = machine.memory
-    if memory.extra_transaction_cycles is None or access.kind != "load" or access.coalesced:
-        return 0.0  # measured on diverging accesses; a wide coalesced one is no such
-    base = memory.coalesced_transactions or 1.0
-    made = np.minimum(machine.sm.warp_size, access.transactions * base)
-    return np.maximum(0.0, made - base) * memory.extra_transaction_cycles
-
-
 def latency_bound(workload: Workload, machine: Machine, model: str, *, extra: bool = True) -> Number:
     """Return a lower bound on one warp's latency in cycles, with no other warp and no throughput limit.
 
@@ -120,7 +106,8 @@ def latency_bound(workload: Workload, machine: Machine, model: str, *, extra: bo
         if np.any(link.count):
             total = total + link.count * machine.latency_cycles(link.producer, link.consumer, model=model)
     for access in workload.accesses if extra else []:
-        total = total + access.count * workload.iterations * extra_latency(access, machine) / workload.mlp
+        parallel = workload.ilp if access.space == "shared" else workload.mlp
+        total = total + access.count * workload.iterations * extra_latency(access, machine) / parallel
     total = total + workload.barriers * workload.iterations * (machine.sm.barrier_cycles or 0.0)
     if machine.sm.ilp_latency_cycles is not None:
         total = np.maximum(total, workload.total() * machine.sm.ilp_latency_cycles)

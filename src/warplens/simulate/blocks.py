@@ -11,15 +11,15 @@ from warplens.simulate.compiled import called, inlined
 
 @called
 def tell(events: Any, sm: Any, time: float, kind: int, warp: int, instruction: int, detail: int) -> None:
-    """Keep an event while there is room."""
+    """Keep an event while there is room, and count it."""
     row = sm.told
+    sm.told = row + 1
     if row < events.shape[0]:
         events[row, 0] = floor(time)
         events[row, 1] = kind
         events[row, 2] = warp
         events[row, 3] = instruction
         events[row, 4] = detail
-        sm.told = row + 1
 
 
 @inlined

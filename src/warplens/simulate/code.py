@@ -31,6 +31,7 @@ class Step(Struct, frozen=True, kw_only=True):
     """One instruction. Latencies and intervals in cycles; `waits` are slots, each with cycles to add to its time."""
 
     label: str
+    line: int | None = None  # of the source or the listing
     pipe: int = -1
     kind: int = at.FIXED
     reason: int = at.WAIT  # what its consumers say they wait for

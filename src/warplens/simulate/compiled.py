@@ -15,22 +15,40 @@ from typing import Any
 
 try:
     import numba
+    from numba.core import registry
 
     _jit: Any = numba.njit  # its types describe less than it takes
+    _config: Any = numba.config
 except ImportError:  # without the extra: the same results, more slowly
     _jit = None
 
 _ALWAYS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
+# LLVM's first level makes the engine as fast as its third, in half of the time: none of its loops can be vectorised,
+# and nothing counts references.
+_LIGHT: dict[str, Any] = {}
+if _jit is not None:
+    _LIGHT = {"OPT": type(_config.OPT)(1), "LOOP_VECTORIZE": 0, "LLVM_REFPRUNE_PASS": 0}
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Do not look for garbage meanwhile: Numba makes millions of objects that live on, a tenth of its time."""
+    """Do not look for garbage meanwhile: Numba makes millions of objects that live on, a tenth of its time.
+
+    LLVM is asked for less than by default, for what is compiled here only.
+    """
     collecting = gc.isenabled()
     gc.disable()
+    before = {name: getattr(_config, name) for name in _LIGHT}
+    if _LIGHT:
+        registry.cpu_target.target_context.codegen()  # made once for all that Numba compiles: by its own settings
+        vars(_config).update(_LIGHT)
     try:
         yield
     finally:
+        if _LIGHT:
+            vars(_config).update(before)
         if collecting:
             if not gc.get_freeze_count():  # what is new counts as old, and is not looked through at once
                 gc.freeze()

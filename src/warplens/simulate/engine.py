@@ -22,8 +22,8 @@ from warplens.simulate.ports import arbitrate, book, settle_ports
 
 @folded
 def has_room(
-    w: int, s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, warps: Any, order: Any, stalls: Any,
+    w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
+    asked: Any, warps: Any, order: Any, stalls: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -40,8 +40,12 @@ def has_room(
             until = now + float(floor(behind))
             if now > warp.since:
                 stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
+                if setup.telling:
+                    tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
             why = at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG
             stalls[warp.pc, why] += until - now
+            if setup.telling:
+                tell(events, sm, until, at.STALLED, w, warp.pc, why)
             warp.ready = until
             warp.since = until
             if setup.by_block:
@@ -101,8 +105,9 @@ def serve(
         if setup.telling:
             tell(events, sm, start, at.SENT, w, warp.pc, floor(step.l2_bytes))
         done = access(step, start, setup, sm, curves, loads, spread, outstanding)
-        if step.kind == at.STORE and start + setup.drain > warp.stored:
-            warp.stored = start + setup.drain
+        away = done if step.kind == at.LOAD else start + setup.drain
+        if away > warp.stored:  # no warp ends before what it asked for has come, and its stores have left
+            warp.stored = away
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(floor(done + 0.5))
         if setup.telling:
@@ -220,7 +225,7 @@ def wait_for(
 @called
 def meet(
     w: int, s: int, pc: int, now: float, start: float, finished: bool, setup: Any, sm: Any, step: Any, warps: Any,
-    schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
+    slots: Any, schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
 ) -> None:  # fmt: skip
     """Let a warp come to a barrier or to its end, and those go on that waited for it."""
     warp = warps[w]
@@ -228,6 +233,7 @@ def meet(
     if step.kind == at.BARRIER:
         place.arrived += 1
         warp.state = at.WAITING
+        warp.barrier = pc
         tell(events, sm, now, at.REACHED, w, pc, place.arrived)
     if finished:
         end = warp.ready
@@ -236,6 +242,12 @@ def meet(
         elif warp.stored > end:
             stalls[pc, at.DRAIN] += warp.stored - end
             end = warp.stored
+            tell(events, sm, end, at.STALLED, w, pc, at.DRAIN)
+        for slot in range(warp.slots, warp.slots + setup.results):  # counts: with the last result
+            value = slots[slot].value
+            if value > end:
+                stalls[pc, slots[slot].reason] += value - end
+                end = value
         end_warp(w, s, end, setup, sm, warps, schedulers, order, places, blocks, events)
     # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
     if place.arrived and place.arrived >= (setup.warps if setup.strict else place.live):
@@ -274,7 +286,10 @@ def issue(
     )  # fmt: skip
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
-        meet(w, s, pc, now, start, finished, setup, sm, step, warps, schedulers, order, places, blocks, stalls, events)
+        meet(
+            w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, places, blocks, stalls,
+            events,
+        )  # fmt: skip
     again = False
     if not finished:
         again = wait_for(
@@ -286,8 +301,8 @@ def issue(
 
 @inlined
 def select(
-    s: int, now: float, setup: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
-    warps: Any, order: Any, ring: Any, stalls: Any,
+    s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
+    asked: Any, warps: Any, order: Any, ring: Any, stalls: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
 
@@ -310,7 +325,7 @@ def select(
                 scheduler.turn = row + 1
         again = False
         searching = w >= 0 and not has_room(
-            w, s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls
+            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls, events
         )
     uses = 0
     if w < 0:
@@ -361,7 +376,9 @@ def simulate(
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
-            w = select(s, now, setup, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls)
+            w = select(
+                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls, events
+            )  # fmt: skip
             if w < 0:
                 continue
             again = True

@@ -111,6 +111,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         passes = max(passes, float(-(-sum(reads) // 2)))
     made = Step(
         label=x.text,
+        line=x.line,
         pipe=pipe,
         kind=kind,
         reason=reason,

@@ -9,11 +9,13 @@ their own, and the branch is taken.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from warplens.errors import MissingField, WarplensError
+from warplens.kernel.extra_latency import extra_latency
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.workload import Access, Workload
@@ -38,7 +40,7 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
         steps, spans = list[Step](), list[tuple[int, int]]()
         for code in codes:
             spans.append((len(steps), len(steps) + len(code)))
-            steps += _listed(code, units, len(steps))
+            steps += _listed(code, units, workload)
         bodies, times = 1.0, max(1, round(float(workload.iterations)))
     else:
         steps, bodies = _counted(workload, units)
@@ -56,8 +58,8 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
 # Listings: every register is a slot, and a consumer's latency is the pair's.
 
 
-def _listed(code: list[Instruction], units: Units, first: int) -> list[Step]:
-    machine = units.machine
+def _listed(code: list[Instruction], units: Units, workload: Workload) -> list[Step]:
+    machine, accesses = units.machine, by_class(workload)
     registers = sorted({r for x in code for r in (*x.reads, *x.writes)})
     slot = {r: i for i, r in enumerate(registers)}
     writer: dict[str, Instruction] = {}
@@ -72,9 +74,9 @@ def _listed(code: list[Instruction], units: Units, first: int) -> list[Step]:
                 waits.append((slot[r], _latency(made, x, machine) - _latency(made, None, machine)))
         writer.update((r, x) for r in x.writes)
         dual = i > 0 and not dual and _pairs(code[i - 1], x, machine)
-        base = step(x.kind, x.text, units)
+        base = step(x.kind, x.text, units, accesses.get(x.kind, ()))
         steps.append(
-            _with(base, waits=tuple(waits), values=tuple(slot[r] for r in x.writes), pairs=dual,
+            _with(base, line=x.line, waits=tuple(waits), values=tuple(slot[r] for r in x.writes), pairs=dual,
                   latency=_latency(x, None, machine) if x.writes else base.latency,
                   branch=_branch(x, machine))
         )  # fmt: skip
@@ -195,7 +197,10 @@ class _Builder:
         self.workload, self.units = workload, units
         self.steps: list[Step] = []
         self.nodes: list[tuple[int, int, str]] = []  # first step, one behind the last, kind
-        self.accesses = {a.instruction_class: a for a in workload.accesses}
+        rows = [a for a in workload.accesses if float(a.count) > 0]
+        self.accesses = {
+            a.instruction_class: [x for x in rows if x.instruction_class == a.instruction_class] for a in rows
+        }
 
     def width(self, kind: str) -> int:
         """Instructions of a node: side by side as far as the workload's parallelism goes."""
@@ -216,8 +221,8 @@ class _Builder:
             first, stop, kind = node
             waits: tuple[tuple[int, float], ...] = ()
             if before is not None:
-                model = "the simulator"
-                pair = self.units.machine.latency_cycles(before[2], kind, model=model)
+                model, consumer = "the simulator", kind if self.workload.links else before[2]
+                pair = self.units.machine.latency_cycles(before[2], consumer, model=model)
                 waits = ((slot[before], pair - self.units.machine.latency_cycles(before[2], model=model)),)
             values = (slot[node],) if node in slot else ()
             for i in range(first, stop):
@@ -241,15 +246,15 @@ class _Builder:
                 self.steps.append(_with(base, waits=waits, values=values, branch=branch))
 
     def _step(self, kind: str) -> Step:
-        return step(kind, kind, self.units, self.accesses.get(kind))
+        return step(kind, kind, self.units, self.accesses.get(kind, ()))
 
 
 def _banks(x: Step, bank: tuple[int, int]) -> dict[str, tuple[int, int]]:
     return {"bank_reads": bank, "bank_writes": bank} if x.kind in (at.FIXED, at.QUEUED, at.LOAD) else {}
 
 
-def step(kind: str, label: str, units: Units, access: Access | None = None) -> Step:
-    """Return one instruction of a class, without what it waits for; an access gives its transactions and hits."""
+def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -> Step:
+    """Return one instruction of a class, without what it waits for; its accesses give transactions and hits in mean."""
     machine, unit = units.machine, units.unit(kind)
     try:
         latency = machine.latency_cycles(kind, model="the simulator")
@@ -257,21 +262,36 @@ def step(kind: str, label: str, units: Units, access: Access | None = None) -> S
         if KINDS[kind] != "issue" and kind not in _NO_RESULT:
             raise
         latency = machine.sm.issue_interval_cycles
-    passes, moved, l1_hit = unit.passes, 0.0, 0.0
+    passes, moved = unit.passes, 0.0
     if unit.kind in (at.LOAD, at.STORE):
-        moved = 128.0 if access is None else float(access.transactions * access.transaction_bytes)
-        passes = 1.0 if access is None else max(1.0, float(access.transactions))
-        if access is not None and access.hit_fraction:
-            moved *= 1 - access.hit_fraction
-    elif access is not None:
-        passes = float(access.conflict_degree)
+        passes = _mean(accesses, lambda a: max(1.0, float(a.transactions)), 1.0)
+        moved = _mean(accesses, lambda a: float(a.transactions * a.transaction_bytes * (1 - a.hit_fraction)), 128.0)
+    elif accesses:
+        passes = _mean(accesses, lambda a: float(a.conflict_degree), 1.0)
+    # What the passes through its pipe do not say already (Volkov §6.2, §6.7).
+    by_passes = float(units.pipes.interval[unit.pipe]) * (passes - 1) if accesses and unit.pipe >= 0 else 0.0
+    latency += max(0.0, _mean(accesses, lambda a: float(extra_latency(a, machine)), 0.0) - by_passes)
     timing = machine.timing(kind)
     between = timing.ilp_latency_cycles or machine.sm.ilp_latency_cycles or machine.sm.issue_interval_cycles
     return Step(
         label=label, pipe=unit.pipe, kind=unit.kind, reason=unit.reason, holds=unit.holds, stall=between,
-        latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved, l1_hit=l1_hit,
+        latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved,
         l2_cycles=moved / units.l2_rate, dram_cycles=moved / units.dram_rate,
     )  # fmt: skip
+
+
+def by_class(workload: Workload) -> dict[str, list[Access]]:
+    """Return the accesses of each instruction class."""
+    found: dict[str, list[Access]] = {}
+    for a in workload.accesses:
+        found.setdefault(a.instruction_class, []).append(a)
+    return found
+
+
+def _mean(accesses: Sequence[Access], value: Callable[[Access], float], otherwise: float) -> float:
+    """Return the mean of a value over all accesses of a class."""
+    count = sum(float(a.count) for a in accesses)
+    return sum(float(a.count) * value(a) for a in accesses) / count if count else otherwise
 
 
 def _with(x: Step, **values: Any) -> Step:

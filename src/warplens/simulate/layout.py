@@ -67,16 +67,16 @@ SLOT = _record("reason", "value")
 
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
-# `telling`: whether events are kept.
+# `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends.
 SETUP = _record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling",
-    "time_limit mark_every window stagger replace launch_every barrier_wait branch_taken drain l1_latency l2_latency "
-    "average second_interval memory_interval",
+    "first_lines second_lines telling results",
+    "time_limit mark_every window stagger replace first_start launch_every barrier_wait branch_taken drain l1_latency "
+    "l2_latency average second_interval memory_interval",
 )
 CURVE = _record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
 CODE_LINE = _record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
-WARP = _record("end segment turn run state second slots turns why pc place", "ready queued since stored ended")
+WARP = _record("end segment turn run state second slots turns why pc place barrier", "ready queued since stored ended")
 SCHEDULER = _record("listed last turn carry port_cycle taken", "free next soonest")
 PLACE = _record("block live arrived", "start ended leave")
 SM = _record(

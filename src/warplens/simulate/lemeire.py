@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from warplens.errors import WarplensError, nearest
+from warplens.kernel.graph import in_order
 from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine
 from warplens.machine.machine import LemeireOperation
@@ -22,42 +23,49 @@ from warplens.simulate.code import Code, Step, Way
 PIPELINES = ("alu", "sfu", "local memory", "global memory")
 _PIPELINE = {"cos": 1, "sfu": 1, "local_memory": 2, "local_memory_conflict": 2, "memory": 3}
 # Names in the latency tables, the first that a machine has.
-_OPERATION = {
+OPERATIONS = {
     "fp32": ("fmadd", "fadd"), "int": ("fadd",), "imul": ("fmadd", "fadd"), "sfu": ("cos", "sfu"),
     "shared": ("local_memory",), "load": ("memory",), "store": ("memory",), "barrier": ("barrier",),
     "branch": ("loop",),
 }  # fmt: skip
 
+# The same the other way: which class an operation of the paper is.
+CLASSES = {
+    "fadd": "fp32", "fmadd": "fp32", "cos": "sfu", "local_memory": "shared", "local_memory_conflict": "shared_2way",
+    "memory": "load", "loop": "branch",
+}  # fmt: skip
+
 
 class Node(Struct, frozen=True):
-    """One operation of a graph: its name in the latency tables, the nodes it needs, whether anyone waits for it."""
+    """One operation of a graph: its name in the latency tables, the nodes it needs, whether it is a store.
+
+    Cycles that are given replace those of the tables.
+    """
 
     operation: str
     needs: tuple[int, ...] = ()
     store: bool = False
+    issue_cycles: float | None = None
+    completion_cycles: float | None = None
 
 
 def from_graph(
     nodes: Sequence[Node], latencies: Mapping[str, LemeireOperation], warps_per_group: int, name: str = "graph"
 ) -> Code:
     """Return the code of a graph; every warp of a group runs the same one."""
-    order = _sorted(nodes, name)
+    order = in_order([x.operation for x in nodes], [x.needs for x in nodes], name)
     place = {node: i for i, node in enumerate(order)}
     steps, streams = [], [_stream(nodes[n].operation) for n in order]
     for n in order:
         x = nodes[n]
-        own = latencies.get(x.operation)
-        if own is None:
-            raise WarplensError(f"{name}: no latencies of {x.operation!r}{nearest(x.operation, latencies)}")
-        if own.issue_cycles <= 0 or own.completion_cycles <= 0:
-            raise WarplensError(f"{name}: {x.operation} has a latency of zero; a pipeline needs some time")
+        issue, completion = _cycles(x, latencies, name)
         steps.append(
             Step(
                 label=x.operation,
-                holds=own.issue_cycles,
-                stall=own.issue_cycles,
-                latency=own.completion_cycles,
-                read=own.issue_cycles if x.store else own.completion_cycles,
+                holds=issue,
+                stall=issue,
+                latency=completion,
+                read=issue if x.store else completion,
                 waits=tuple((place[m], 0.0) for m in x.needs),
                 values=(place[n],),
             )
@@ -77,9 +85,9 @@ def from_listing(code: Sequence[Instruction], machine: Machine, warps_per_group:
     writer: dict[str, int] = {}
     nodes = []
     for i, x in enumerate(code):
-        if x.kind not in _OPERATION:
+        if x.kind not in OPERATIONS:
             raise WarplensError(f"{name}: {x.text!r} is none of the paper's operations")
-        known = _OPERATION[x.kind]
+        known = OPERATIONS[x.kind]
         operation = next((o for o in known if o in machine.lemeire), known[0])
         needs = tuple(dict.fromkeys(writer[r] for r in x.reads if r in writer))
         nodes.append(Node(operation, needs, x.kind == "store"))
@@ -114,32 +122,17 @@ def matrix_multiplication(tile: int, size: int, *, conflict: bool = False) -> li
     return nodes
 
 
+def _cycles(x: Node, latencies: Mapping[str, LemeireOperation], name: str) -> tuple[float, float]:
+    """Return the issue and the completion latency of an operation."""
+    own = latencies.get(x.operation)
+    if own is None and (x.issue_cycles is None or x.completion_cycles is None):
+        raise WarplensError(f"{name}: no latencies of {x.operation!r}{nearest(x.operation, latencies)}")
+    issue = x.issue_cycles if x.issue_cycles is not None or own is None else own.issue_cycles
+    completion = x.completion_cycles if x.completion_cycles is not None or own is None else own.completion_cycles
+    if not issue or not completion or min(issue, completion) <= 0:
+        raise WarplensError(f"{name}: {x.operation} has a latency of zero; a pipeline needs some time")
+    return issue, completion
+
+
 def _stream(operation: str) -> int:
     return 3 if operation.startswith("matrix") else _PIPELINE.get(operation, 0)
-
-
-def _sorted(nodes: Sequence[Node], name: str) -> list[int]:
-    """Return the nodes so that each comes behind those it needs, otherwise in the given order."""
-    for i, x in enumerate(nodes):
-        if any(not 0 <= n < len(nodes) for n in x.needs):
-            raise WarplensError(f"{name}: node {i} ({x.operation}) needs a node that is not there")
-    placed: dict[int, None] = {}
-    doing: dict[int, None] = {}
-    for root in range(len(nodes)):
-        stack = [(root, iter(nodes[root].needs))] if root not in placed else []
-        if stack:
-            doing[root] = None
-        while stack:
-            node, rest = stack[-1]
-            needed = next((n for n in rest if n not in placed), None)
-            if needed is None:
-                stack.pop()
-                doing.pop(node)
-                placed[node] = None
-            elif needed in doing:
-                names = [f"{n} ({nodes[n].operation})" for n in (*list(doing)[list(doing).index(needed) :], needed)]
-                raise WarplensError(f"{name}: the graph is a circle: {' needs '.join(names)}")
-            else:
-                doing[needed] = None
-                stack.append((needed, iter(nodes[needed].needs)))
-    return list(placed)

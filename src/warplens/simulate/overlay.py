@@ -1,6 +1,7 @@
 """What if: one number of the machine or of the workload replaced, named as on the command line.
 
-shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class
+shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class. In machine code the
+                           stall counts follow; load.latency moves the curve of its latency under load
 shared.conflict_degree=4   of every access of that class in the workload
 machine.sms=144            a field of the machine; also machine.SECTION.FIELD, as in its file
 machine.dram=4e12          bytes per second: everything that DRAM is measured by, in proportion; likewise machine.l2
@@ -23,9 +24,11 @@ from warplens.errors import WarplensError, nearest
 from warplens.kernel.profile import Profile
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS, Machine
+from warplens.simulate.stall_counts import restalled
 
 _TIMING = {"latency": "latency_cycles", "rate": "peak_ops_per_cycle_per_scheduler", "slots": "issue_slots"}
 _SHORT = {"sms": "chip__sm_count", "clock": "chip__clock_hz", "schedulers": "sm__schedulers"}
+_ELSEWHERE = {"barrier": "sm__barrier_cycles", "branch": "sm__branch_taken_cycles"}
 _ALIASES = {"shared_load": "shared", "global_load": "load"}
 _LAUNCH = {"registers": "registers_per_thread", "shared": "shared_bytes_per_block", "blocks": "blocks_per_sm"}
 _OF_A_LINE = ("conflict", "sectors", "l1_hit", "l2_hit")
@@ -59,9 +62,10 @@ def overlay(
         elif head == "lemeire" and len(rest) == 2 and rest[1] in ("issue", "completion"):
             machine = machine.with_values(**{f"lemeire__{rest[0]}__{rest[1]}_cycles": value})
         elif head in KINDS and len(rest) == 1 and rest[0] in _TIMING:
-            if head not in machine.instructions:
-                raise WarplensError(f"{key}: machine {machine.id} has no [instructions.{head}] of its own")
-            machine = machine.with_values(**{f"instructions__{head}__{_TIMING[rest[0]]}": value})
+            changed = _timed(machine, key, head, rest[0], value)
+            if workload is not None and workload.code:
+                workload = workload.with_values(code=restalled(workload.code, machine, changed))
+            machine = changed
         elif head in KINDS and len(rest) == 1 and rest[0] in Access.__struct_fields__:
             workload = _changed(workload, head, rest[0], value)
         elif head == "launch" and len(rest) == 1 and rest[0] in _LAUNCH:
@@ -73,6 +77,30 @@ def overlay(
                      *(f"{k}.latency" for k in KINDS), "shared.conflict_degree"]  # fmt: skip
             raise WarplensError(f"nothing to set under {key!r}{nearest(key, known)}")
     return machine, workload
+
+
+def _timed(machine: Machine, key: str, kind: str, what: str, value: float) -> Machine:
+    """Set a latency, rate or issue slots of a class; what is measured from the latency on moves along with it."""
+    if what == "latency" and kind in ("store", "exit"):
+        raise WarplensError(
+            f"{key}: nobody waits for it; machine.cache.l1_latency_cycles is how long a warp that ends waits for stores"
+        )
+    if what == "latency" and kind in _ELSEWHERE:
+        return machine.with_values(**{_ELSEWHERE[kind]: value})
+    before = machine.timing(kind)
+    if kind not in machine.instructions:
+        machine = replace(machine, instructions={**machine.instructions, kind: before})
+    machine = machine.with_values(**{f"instructions__{kind}__{_TIMING[what]}": value})
+    if what == "rate" and kind == "fp32" and machine.sm.cuda_cores is not None:  # their number is the rate
+        machine = machine.with_values(sm__cuda_cores=value * machine.sm.schedulers)
+    longer = value - (before.latency_cycles or 0.0)
+    if what == "latency" and before.latency_to:
+        pairs = {consumer: max(1.0, cycles + longer) for consumer, cycles in before.latency_to.items()}
+        timing = replace(machine.instructions[kind], latency_to=pairs)
+        machine = replace(machine, instructions={**machine.instructions, kind: timing})
+    if what == "latency" and kind == "load" and machine.contention is not None:
+        machine = machine.with_values(contention__a_cycles=max(1.0, machine.contention.a_cycles + longer))
+    return machine
 
 
 def _faster(machine: Machine, level: str, value: float) -> Machine:

@@ -26,7 +26,7 @@ MARKS = 24  # how often a run up to a limit notes what it has issued
 class Options(Struct, frozen=True):
     """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
 
-    policy: str = "greedy-blocks"
+    policy: str | None = None  # the mode's own
     seed: int = 1
     full: bool = False
     events: int = 0
@@ -47,6 +47,7 @@ class Run(Struct, frozen=True):
     marks: Ints
     events: Ints
     status: int
+    more_events: bool  # than were kept
     warps: Floats  # turns and end of those that were on the SM last
 
 
@@ -81,12 +82,14 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
         )  # fmt: skip
     done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
     if done.status == at.DEADLOCK:
-        raise _deadlock(code, counts, int(done.ended), blocks)
-    end = float(kept[:, 1].max()) if done.status == at.FINISHED and len(kept) else float(limit)
-    warps = state[0]
+        raise _deadlock(code, state[0], int(done.ended), blocks)
+    warps, pipe_free = state[0], state[4]
+    end = float(limit)
+    if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
+        end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
     return Run(
         end, float(done.moved), int(done.issued), counts, stalls, kept, marks, events[: int(done.told)],
-        int(done.status), np.stack([warps.turns, warps.ended]).T,
+        int(done.status), 0 < options.events < int(done.told), np.stack([warps.turns, warps.ended]).T,
     )  # fmt: skip
 
 
@@ -100,12 +103,15 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup.warps = code.warps_per_block * code.streams
     setup.strict, setup.width, setup.telling = options.strict_barriers, int(sm.issue_width), options.events > 0
     setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
+    if code.streams > 1:
+        setup.launch_every = setup.replace = 0.0
     if code.controlled:
         setup.barrier_wait = 0.0
     else:
         setup.branch_taken = 0.0
-    if code.streams > 1:
-        setup.launch_every = setup.replace = 0.0
+        # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
+        setup.first_start = 0.0 if code.steady else setup.replace
+        setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
     if not laid.steps.ports.any():
         setup.banks = 0
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
@@ -113,13 +119,19 @@ def _setup(code: Code, units: Units, options: Options, laid: StepArrays, residen
     return setups
 
 
+def _slots(laid: StepArrays) -> int:
+    """Return how many slots a warp has."""
+    return 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
+
+
 def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
     """Make the engine's state: an SM without warps, places free for the first blocks, which come one by one."""
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
-    wide = 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
+    wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
     rows.next, rows.last = at.FOREVER, -1
     places = at.rows(at.PLACE, int(setup.resident))
+    places.start = setup.first_start
     places.start[int(setup.blocks) :] = at.FOREVER
     sm.load_at = -at.FOLLOW
     warps = at.rows(at.WARP, lanes)
@@ -147,26 +159,28 @@ def plain_engine() -> Any:
     return names["simulate"]
 
 
-def _deadlock(code: Code, counts: Ints, ended: int, blocks: int) -> WarplensError:
-    """Name the barrier that holds warps, and the warps that never come to it."""
-    barriers = [i for i, x in enumerate(code.steps) if x.kind == at.BARRIER and counts[i]]
-    if not barriers:
-        return WarplensError(f"{code.name}: no warp can go on: the dependences form a circle")
-    comes = [sum(1 for _ in _visits(code, way, set(barriers))) for way in code.ways]
-    block = code.blocks[ended % len(code.blocks)]
-    most = max(comes[w] for w in block)
-    absent = [i for i, w in enumerate(block) if comes[w] < most]
-    where = code.steps[barriers[-1]].label
-    who = ", ".join(map(str, absent[:8])) + (", ..." if len(absent) > 8 else "")
+def _deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
+    """Name the instruction and the line at which warps wait for ever, these warps, and those that never come."""
+    here = code.warps_per_block * code.streams
+    place = int(np.argmax(warps.state != at.IDLE)) // here
+    block = warps[place * here : (place + 1) * here]
+    waiting = np.flatnonzero(block.state == at.WAITING)
+    stuck = waiting if len(waiting) else np.flatnonzero(block.state == at.RUNNING)
+    number = int((block.barrier if len(waiting) else block.pc)[stuck[0]])
+    where = code.steps[number]
+    line = "" if where.line is None else f", line {where.line}"
+    at_it = f"at `{where.label}` (instruction {number}{line})"
+    done = f"{ended} of {blocks} blocks had ended"
+    if not len(waiting):
+        return WarplensError(
+            f"{code.name}: deadlock {at_it}: {_named(stuck // code.streams)} wait for a circle of dependences; {done}"
+        )
+    absent = np.setdiff1d(np.arange(here), waiting)
     return WarplensError(
-        f"{code.name}: deadlock at `{where}` (instruction {barriers[-1]}): warp {who} of {len(block)} "
-        f"never comes to it; {ended} of {blocks} blocks had ended"
+        f"{code.name}: deadlock {at_it}: {_named(waiting)} of {here} wait there, {_named(absent)} never come; {done}"
     )
 
 
-def _visits(code: Code, way: Any, which: set[int]) -> Any:
-    for runs, times in way.segments:
-        for first, stop in runs:
-            for i in which:
-                if first <= i < stop:
-                    yield from range(times)
+def _named(warps: Any) -> str:
+    shown = sorted({int(w) for w in warps})
+    return f"warp{'s' * (len(shown) > 1)} {', '.join(map(str, shown[:8]))}{', ...' if len(shown) > 8 else ''}"

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
+from warplens.kernel.graph import Graph
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
@@ -18,14 +19,16 @@ from warplens.kernel.workload import Workload
 from warplens.machine import Machine, occupancy
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code
+from warplens.simulate.from_graph import from_graph, from_graph_as_lemeire
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import from_workload
 from warplens.simulate.lemeire import from_listing
 from warplens.simulate.overlay import overlay
 from warplens.simulate.run import Options
 from warplens.simulate.sample import kernel
+from warplens.simulate.stall_counts import restalled
 from warplens.simulate.steady import Measured, steady
-from warplens.simulate.units import Units, units
+from warplens.simulate.units import DEFAULT_POLICY, Units, units
 
 Mode = Literal["warplens", "lemeire"]
 
@@ -77,7 +80,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def simulate(
-    work: Workload | Program,
+    work: Workload | Program | Graph,
     machine: Machine,
     *,
     profile: Profile | None = None,
@@ -87,19 +90,23 @@ def simulate(
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
 ) -> Simulation:
-    """Simulate a workload, or a program with the profile of its run, on one SM of a machine."""
-    workload = work if isinstance(work, Workload) else None
+    """Simulate a workload, a hand-written graph, or a program with the profile of its run, on one SM of a machine."""
+    workload, before = work if isinstance(work, Workload) else None, machine
     machine, workload = overlay(machine, workload, changes or {})
-    if warps_per_sm is not None and not 1 <= warps_per_sm <= 1024:
-        raise WarplensError(f"warps per SM must be between 1 and 1024, not {warps_per_sm:g}")
-    if mode not in get_args(Mode):
-        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+    if isinstance(work, Program) and changes:
+        work = msgspec.structs.replace(work, instructions=restalled(work.instructions, before, machine))
+    most = machine.sm.warps_max
+    if warps_per_sm is not None and not 1 <= warps_per_sm <= most:
+        raise WarplensError(
+            f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
+        )
+    options = _in_mode(mode, options or Options())
+    if isinstance(work, Graph):
+        return _graph(work, machine, warps_per_sm, mode, options)
     if mode == "lemeire":
-        options = msgspec.structs.replace(options or Options(), policy="round-robin")
         if workload is None:
             raise WarplensError("the paper's mode takes a workload with a listing")
         return _paper(workload, machine, warps_per_sm, options)
-    options = options or Options()
     if workload is not None:
         return _workload(workload, machine, warps_per_sm, options)
     assert isinstance(work, Program)
@@ -113,6 +120,16 @@ def simulate(
     return _kernel(code, made, options, fits, profile.grid_blocks, mode)
 
 
+def _in_mode(mode: str, options: Options) -> Options:
+    """Return the options with the policy of the mode; the paper's takes warps in turn and nothing else."""
+    if mode not in get_args(Mode):
+        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+    own = "round-robin" if mode == "lemeire" else DEFAULT_POLICY
+    if mode == "lemeire" and options.policy not in (None, own):
+        raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
+    return msgspec.structs.replace(options, policy=options.policy or own)
+
+
 def _workload(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
     launch = workload.launch
     if launch is None:
@@ -121,10 +138,11 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
         return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
     if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
         raise WarplensError("a simulation takes one configuration, not arrays")
-    made = units(machine, _busy_sms(machine, float(launch.blocks)))
     if workload.code and workload.profile is not None:
+        made = units(machine, _busy_sms(machine, float(launch.blocks)))
         code = from_program(workload.code, made, workload.profile, name=workload.name)
     else:
+        made = units(machine)  # as in the closed forms: every SM as busy as this one
         code = from_workload(workload, made)
         options = msgspec.structs.replace(options, strict_barriers=True)
     if warps is not None:
@@ -156,6 +174,17 @@ def _paper(workload: Workload, machine: Machine, warps: float | None, options: O
     return _kernel(made, units(machine), options, fits, groups, "lemeire")
 
 
+def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, options: Options) -> Simulation:
+    made = units(machine)
+    code = from_graph_as_lemeire(graph, machine) if mode == "lemeire" else from_graph(graph, made)
+    most = int((warps or machine.sm.warps_max) // graph.warps_per_block)
+    if most < 1:
+        raise WarplensError(f"{graph.name}: a block of {graph.warps_per_block} warps does not fit on an SM")
+    fits = most if warps else graph.blocks_per_sm or min(most, int(machine.sm.blocks_max or most))
+    options = msgspec.structs.replace(options, strict_barriers=True)
+    return _kernel(code, made, options, fits, graph.grid, mode)
+
+
 def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
     on_sm = math.ceil(grid / made.machine.chip.sm_count)
     resident = min(fits, on_sm)
@@ -178,18 +207,15 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
     ]
     ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
     notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
+    if run.more_events:
+        last = int(run.events[:, 0].max())
+        notes = [f"events kept up to about cycle {last:,}: the first {options.events:,}; --events N keeps more", *notes]
     moved = run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz
-    most = machine.memory.pin_bytes_per_second
-    if mode == "warplens" and most is not None and moved > most:
-        notes = [
-            f"too short a time: DRAM would move {moved:.3g} B/s and can {most:.3g}; nobody waits for some loads",
-            *notes,
-        ]
     return Simulation(
         workload=code.name,
         machine=machine.id,
         mode=mode,
-        policy=options.policy,
+        policy=options.policy or DEFAULT_POLICY,
         per="body and SM" if code.steady else "kernel",
         warps_per_sm=warps,
         cycles=measured.cycles,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
-from warplens.simulate.code import Code, lay_steps
+from warplens.simulate.code import Code, Ints, lay_steps
 from warplens.simulate.run import MARKS, Options, Run, run
 from warplens.simulate.units import Units
 
@@ -45,4 +48,18 @@ def steady(code: Code, units: Units, options: Options) -> Measured:
         raise WarplensError(f"{code.name}: nothing issues in a steady state")
     cycles = float(turn / code.bodies / parts.mean())
     error = 2 * float(parts.std() / np.sqrt(len(parts)) / parts.mean()) * cycles
+    served = turn / code.bodies * busiest(laid.steps, made.counts, units) / made.issued
+    if served > cycles:  # nobody waits for what the unit still has to serve
+        made, cycles = replace(made, end_cycle=made.end_cycle * served / cycles), served
     return Measured(cycles, error, first.issued + made.issued, made.dram_bytes / made.end_cycle, made, [])
+
+
+def busiest(steps: Any, counts: Ints, units: Units) -> float:
+    """Return the cycles that the busiest unit of an SM takes for so many of each instruction, awaited or not."""
+    beyond = counts * (1 - steps.l1_hit)
+    cycles = [float(beyond @ steps.l2_cycles), float((beyond * (1 - steps.l2_hit)) @ steps.dram_cycles)]
+    own = counts * steps.passes * units.pipes.interval[steps.pipe]
+    for unit in set(units.pipes.unit.tolist()):
+        taken = float(own[(steps.pipe >= 0) & (units.pipes.unit[steps.pipe] == unit)].sum())
+        cycles.append(taken / (1 if units.pipes.shared[unit] else units.machine.sm.schedulers))
+    return max(cycles)

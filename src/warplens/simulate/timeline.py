@@ -24,6 +24,7 @@ READY = "ready"
 _LONGEST = 4000  # cycles that are shown of a kernel whose blocks run longer
 _WHOLE = 8000  # a first block that ends by then is shown to its end
 _EVENTS = 120_000
+_TAKEN = (at.NOT_SELECTED, at.MATH, at.MIO, at.LG)
 
 
 class Slice(Struct, frozen=True, array_like=True):
@@ -95,8 +96,8 @@ def _slices(events: Any, limit: int, ends: set[int], starts: list[int]) -> list[
             until(cycle, READY)
             until(cycle + 1, at.REASONS[at.SELECTED])
             last = "" if instruction in ends else READY
-        elif kind == at.STALLED:
-            until(cycle, at.REASONS[detail])
+        elif kind == at.STALLED and detail != at.DRAIN:
+            until(cycle, READY if detail in _TAKEN else at.REASONS[detail])
         elif kind == at.REACHED:
             last = at.REASONS[at.AT_BARRIER]
         elif kind == at.LEFT:

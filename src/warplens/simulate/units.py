@@ -22,6 +22,7 @@ POLICIES = {
     "youngest": (at.YOUNGEST, 0, 0, 0),
     "round-robin": (at.OLDEST, 1, 0, 0),
 }
+DEFAULT_POLICY = "greedy-blocks"
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
 # In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
 # worksheet, which puts all on the CUDA cores.
@@ -242,8 +243,9 @@ def _known(value: float | None, name: str, notes: list[str]) -> float:
     return value or 0.0
 
 
-def policy(name: str) -> tuple[int, int, int, int]:
-    """Return the engine's numbers for a policy's name."""
+def policy(name: str | None) -> tuple[int, int, int, int]:
+    """Return the engine's numbers for a policy's name, or for the one that is taken where none is named."""
+    name = DEFAULT_POLICY if name is None else name
     if name not in POLICIES:
         raise WarplensError(f"unknown policy {name!r}; one of: {', '.join(POLICIES)}")
     return POLICIES[name]

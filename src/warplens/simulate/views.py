@@ -89,22 +89,37 @@ class Occupancy:
 
 
 class Stalls:
-    """Cycles that warps waited, by reason, as the events tell it."""
+    """Warp-cycles by Nsight's reasons, as the events tell it: what lies before an issue without a reason is another's.
 
-    def __init__(self) -> None:
-        self.since, self.cycles = dict[int, int](), dict[str, int]()
+    `not_selected` here holds a register port's `dispatch` too; the first cycles of a wait count to its last reason.
+    """
+
+    def __init__(self, warps_per_block: int) -> None:
+        self.warps, self.since, self.cycles = warps_per_block, dict[int, int](), dict[str, int]()
 
     def on(self, event: Event) -> None:
-        """Add up from an issue to the end of the stall that follows."""
-        if event.kind == "issued":
-            self.since[event.warp] = event.cycle
-        elif event.kind == "stalled" and event.warp in self.since:
-            reason = at.REASONS[event.detail]
-            self.cycles[reason] = self.cycles.get(reason, 0) + event.cycle - self.since[event.warp] - 1
+        """Add up from one event of a warp to the next."""
+        if event.kind == "block started":
+            for warp in range(event.warp, event.warp + self.warps):
+                self.since.pop(warp, None)
+        elif event.kind == "issued":
+            self._until(event.cycle, event.warp, at.NOT_SELECTED)
+            self._until(event.cycle + 1, event.warp, at.SELECTED)
+        elif event.kind == "stalled":
+            self._until(event.cycle, event.warp, event.detail)
+        elif event.kind == "barrier left":
+            self._until(event.cycle, event.warp, at.AT_BARRIER)
 
     def result(self) -> dict[str, int]:
         """Return cycles by reason."""
         return self.cycles
+
+    def _until(self, cycle: int, warp: int, reason: int) -> None:
+        """Give the time since the last event of a warp to a reason."""
+        since = self.since.get(warp, cycle - (reason == at.SELECTED))
+        if cycle > since:
+            self.cycles[at.REASONS[reason]] = self.cycles.get(at.REASONS[reason], 0) + cycle - since
+        self.since[warp] = max(since, cycle)
 
 
 class Trace:

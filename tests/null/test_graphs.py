@@ -1,0 +1,96 @@
+"""Hand-written graphs from files: both modes, and what users get wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import warplens as wl
+from warplens.cli import main
+from warplens.machine import load_machine
+from warplens.models.lemeire import equation_1
+
+ROW = Path(__file__).parents[2] / "examples/graphs/row.toml"
+
+
+def chain(folder: Path, length: int, warps: int, *, more: str = "") -> Path:
+    """Write a graph of so many nodes in a row, for one block of so many warps."""
+    nodes = [
+        f'[[node]]\nname = "n{i}"\noperation = "fp32"\n{more}' + (f'needs = ["n{i - 1}"]\n' if i else "")
+        for i in range(length)
+    ]
+    file = folder / "chain.toml"
+    file.write_text(f"grid = 1\nblock = {32 * warps}\n" + "\n".join(nodes))
+    return file
+
+
+@pytest.mark.parametrize(("length", "warps"), [(1, 1), (7, 3), (12, 20)])
+def test_a_chain_in_the_papers_mode_is_equation_1(tmp_path: Path, length: int, warps: int) -> None:
+    made = wl.simulate(chain(tmp_path, length, warps, more="issue = 2\nlatency = 18\n"), "c2050", mode="lemeire")
+    assert made.cycles == float(equation_1(2.0, 18.0, length, warps))
+
+
+def test_a_chain_alone_takes_its_latencies(tmp_path: Path) -> None:
+    machine = load_machine("gtx980")
+    made = wl.simulate(chain(tmp_path, 10, 1), machine)
+    assert made.cycles == 10 * machine.latency_cycles("fp32") + (machine.sm.block_replacement_cycles or 0)
+    assert wl.simulate(chain(tmp_path, 10, 1, more="latency = 50\n"), machine).cycles == made.cycles + 10 * (
+        50 - machine.latency_cycles("fp32")
+    )
+
+
+def test_the_example_runs_in_both_modes(capsys: pytest.CaptureFixture[str]) -> None:
+    paper, own = wl.simulate(wl.load_graph(ROW), "c2050", mode="lemeire"), wl.simulate(ROW, "c2050")
+    assert paper.lines[0].executed == own.lines[0].executed == 2
+    assert [x.text for x in own.lines][:3] == ["index: fadd", "a0: memory", "b0: memory"]
+    slower = wl.simulate(ROW, "c2050", mode="lemeire", changes={"lemeire.memory.completion": 2000.0})
+    assert slower.cycles > paper.cycles + 1000
+    assert main(["simulate", str(ROW), "--gpu", "c2050", "--mode", "lemeire", "--json"]) == 0
+    assert json.loads(capsys.readouterr()[0])["simulation"]["cycles"] == paper.cycles
+
+
+def test_nobody_waits_for_a_store() -> None:
+    assert wl.simulate(ROW, "gtx980", changes={"load.latency": 400.0}).lines[-1].stalls.keys() <= {"selected", "wait"}
+
+
+NODE = '[[node]]\nname = "a"\noperation = "fp32"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            NODE + 'needs = ["b"]\n[[node]]\nname = "b"\noperation = "sfu"\nneeds = ["a"]',
+            "the graph is a circle: 0 (a)",
+        ),
+        (NODE + 'needs = ["a"]', "the graph is a circle: 0 (a) needs 0 (a)"),
+        (NODE + "latency = 0", "node.0.latency: must be a number > 0, not 0"),
+        (NODE + 'needs = ["x"]', "'a' needs 'x', which no node is named"),
+        (NODE + NODE, "two nodes are named 'a'"),
+        ('[[node]]\noperation = "fp33"', "no operation 'fp33'; did you mean 'fp32'?"),
+        (NODE + "latencies = 3", "latencies: unknown key"),
+        ("node = []", "node: 1 to 20,000 of them, not 0"),
+        ("node = 3", "node: must be a list"),
+        ('[[node]]\nname = "a"', "operation: missing"),
+    ],
+)
+def test_a_wrong_graph_is_one_line(
+    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(f"grid = 1\nblock = 32\n{text}\n")
+    assert main(["simulate", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and expected in err
+
+
+@pytest.mark.parametrize(("grid", "block", "expected"), [(0, 32, "grid: must be"), (1, 0, "block: must be")])
+def test_no_blocks_and_no_threads_are_refused(
+    grid: int, block: int, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(f"grid = {grid}\nblock = {block}\n{NODE}")
+    assert main(["simulate", str(file)]) == 2
+    assert expected in capsys.readouterr()[1]
