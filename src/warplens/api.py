@@ -71,7 +71,8 @@ class Comparison(Struct, frozen=True):
     @property
     def headline(self) -> Prediction | None:
         """The answer to show first: the most complete model's that speaks and is physically possible."""
-        names = [name for name in ("warplens", "volkov-contention", "volkov", *self.possible) if name in self.possible]
+        first = ("warplens", "warplens-fast", "volkov-contention", "volkov")
+        names = [name for name in (*first, *self.possible) if name in self.possible]
         return self.predictions[names[0]] if names else None
 
 
@@ -270,11 +271,15 @@ def predict_all(
 
 
 def compare(
-    workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU, *, warps_per_sm: Number | None = None
+    workload: Workload | str | Path,
+    gpu: Machine | str = DEFAULT_GPU,
+    *,
+    warps_per_sm: Number | None = None,
+    simulated: bool = True,
 ) -> Comparison:
-    """Put all models side by side, the silent ones with their reason."""
+    """Put all models side by side, the silent ones with their reason; or all but those that simulate."""
     w, m = _workload(workload), _machine(gpu)
-    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm)
+    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm, simulated=simulated)
     return Comparison(
         w.name,
         m.id,

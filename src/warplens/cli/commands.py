@@ -114,7 +114,7 @@ def _analyze(args: argparse.Namespace) -> None:
     if len(works) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")
     for m, workload, call in works:
-        comparison = api.compare(workload, m)
+        comparison = api.compare(workload, m, simulated=not args.fast)
         answer = api.predict(workload, m, args.model) if args.model else comparison.headline
         if answer is None:
             why = next(iter(comparison.silent.values()), "no model speaks")

@@ -30,6 +30,8 @@ from warplens.machine import Machine
 _MOST_DRAWS = 4096  # blocks in all sequences
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
+_FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it would cost three times as much again
+_FEW_PAIRS = 2  # of sequences, to see whether blocks differ that cost much: as few as have an error
 _MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
@@ -46,7 +48,7 @@ class Effort(Struct, frozen=True):
     whole: float = 2_000_000
     resident: float = 6_000_000
     places: float = 3_000_000
-    more: float = 30_000_000
+    more: float = 20_000_000
     pairs: int = 4
     draws: int = 31
     row: int = 8
@@ -242,13 +244,16 @@ class _Profiler:
         _, paths, ways, work = self.runner.followed(sorted(set(drawn[: max(1, int(self.effort.resident / mean))])))
         return replace(resident, paths=paths, ways=ways, work=work)
 
-    def _draw(self, sample: Sample, count: int) -> float:
-        """Run so many more blocks of each sequence, or all if these are about as many; return what that cost."""
-        if 2 * self.effort.pairs * count >= sample.stratum.size:
+    def _draw(self, sample: Sample, count: int, pairs: int | None = None) -> float:
+        """Run so many more blocks of each sequence, or all if these are about as many; return what that cost.
+
+        `pairs`: of sequences that are drawn from, instead of all.
+        """
+        if 2 * (pairs or self.effort.pairs) * count >= sample.stratum.size:
             sample.whole = self.runner.batch([number(p, self.shape) for p in sample.stratum.places()])
             return _effort(sample.whole)
         sums, seen = [], set[int]()
-        for shift in self.shifts:
+        for shift in self.shifts[:pairs]:
             ks = range(sample.draws // 2, sample.draws // 2 + count)
             blocks = [number(sample.stratum.spread(k, shift, m), self.shape) for k in ks for m in (False, True)]
             if sample.draws == 0 and count == 1:
@@ -264,9 +269,11 @@ class _Profiler:
         inner = self.samples[0]
         if len(inner.chosen) < inner.stratum.size:
             self.progress("some blocks by chance")
-            spent = self._draw(inner, 1)
+            costly = 2 * self.effort.pairs * _effort(inner.mean()) > self.effort.places
+            pairs = _FEW_PAIRS if costly else self.effort.pairs
+            spent = self._draw(inner, 1, pairs)
             if inner.whole is None and spent < self.effort.places:
-                self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))))
+                self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))), pairs)
         drawn = inner.sums / max(1, inner.draws)
         seen = [c[:, layout.EXECUTED] for c in [inner.mean(), *inner.chosen.values(), *drawn]]
         return any((c != seen[0]).any() for c in seen)
@@ -287,7 +294,8 @@ class _Profiler:
             spent += self._draw(grid, count)
             total, error = (x[:, layout.EXECUTED] for x in estimate(self.samples))
             matter = total > _MATTERS * total.max()
-            enough = error.sum() <= _GOOD_ERROR * total.sum() and (error <= _GOOD_ERROR * total)[matter].all()
+            good = _GOOD_ERROR if spent < self.effort.more / 3 else _FAIR_ERROR
+            enough = error.sum() <= good * total.sum() and (error <= good * total)[matter].all()
             enough = enough and spent > self.effort.places  # few blocks do not show what few of them do
 
     def _whole(self) -> _Resident:

@@ -81,7 +81,7 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     and beyond these it goes on along straight lines.
     """
     machine = load.units.machine
-    chosen = sorted(((walk(path), path.warps) for path in profile.paths), key=lambda w: -w[1])[:4]
+    chosen = [(walk(path), path.warps) for path in sorted(profile.paths, key=lambda path: -path.warps)[:4]]
     ways = [_Way(way, warps, _Accesses.of(code, profile, way, machine)) for way, warps in chosen]
     between = machine.sm.block_replacement_cycles or 0.0
     between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block

@@ -26,8 +26,9 @@ from warplens.models.levels import Levels, Load, latency_bound
 from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
+from warplens.simulate.fluid_sample import kernel_fluid
 from warplens.simulate.from_program import from_program
-from warplens.simulate.simulation import Simulation, simulate
+from warplens.simulate.simulation import busy_sms, simulate
 from warplens.simulate.units import units
 
 NAME = "warplens"
@@ -47,9 +48,9 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
     if queues := atomic_cycles(code, profile, machine):
         chip["atomics"] = queues
-    made = units(machine, min(sms, blocks))
-    steps = from_program(code, made, profile, name=workload.name).steps
-    busy = {name: c / sms * uneven for name, c in unit_cycles(steps, profile, made).items()}
+    made = units(machine, busy_sms(machine, blocks))
+    laid = from_program(code, made, profile, name=workload.name)
+    busy = {name: c / sms * uneven for name, c in unit_cycles(laid.steps, profile, made).items()}
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}
     slowest = max([*busy.values(), *chip.values()])
@@ -62,21 +63,22 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         "l2 latency": Term(levels.l2, "cycles", "under load"),
     }
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
-    warps = min(float(residency.warps_per_sm), blocks * profile.warps_per_block / min(sms, blocks))
-    cycles = max(*chip.values(), together(latency, max(busy.values()), warps / machine.sm.schedulers))
-    notes, run = list[str](), None
+    notes, run, stalls = list[str](), None, dict[str, float]()
     start = start_cycles(machine, min(blocks, sms * resident))
-    most = max(limits, key=lambda name: float(limits[name]))
-    parts = {"launch": start, _PARTS.get(most, "issue"): cycles}
     if simulated:
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
-        terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in run.stalls.items() if share >= 0.01}
-        on_sm = slower * run.cycles
-        cycles, notes = max(slowest, on_sm * spread.longer), [*run.notes]
-        parts = {"launch": start, **_stack(run, profile, levels, on_sm), "tail": on_sm * (spread.longer - 1)}
-        part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
-        parts[part] = parts.get(part, 0.0) + cycles - on_sm * spread.longer
+        on_sm, stalls, notes = slower * run.cycles, run.stalls, [*run.notes]
+    else:
+        fits = max(1, int(float(residency.warps_per_sm) // profile.warps_per_block))
+        flowed = kernel_fluid(laid, made, resident=fits, blocks=math.ceil(blocks / sms))
+        terms["fluid"] = Term(flowed.cycles, "cycles")
+        on_sm, stalls = slower * flowed.cycles, flowed.run.shares
+    terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in stalls.items() if share >= 0.01}
+    cycles = max(slowest, on_sm * spread.longer)
+    parts = {"launch": start, **_stack(stalls, profile, levels, on_sm), "tail": on_sm * (spread.longer - 1)}
+    part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
+    parts[part] = parts.get(part, 0.0) + cycles - on_sm * spread.longer
     if slower > 1:
         notes.append(
             f"matrix instructions: the SMs' clock falls to {(machine.chip.tensor_clock_hz or 0) / 1e9:.2f} GHz"
@@ -104,25 +106,13 @@ _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispa
            "barrier": "barriers", "no_inst": "issue", "drain": "l1"}  # fmt: skip
 
 
-def _stack(run: Simulation, profile: Profile, levels: Levels, cycles: float) -> dict[str, float]:
+def _stack(stalls: Mapping[str, float], profile: Profile, levels: Levels, cycles: float) -> dict[str, float]:
     """Return what the simulated time is made of: a warp's cycles by what it waits for; memory by its levels."""
     made: dict[str, float] = {}
-    for reason, share in run.stalls.items():
+    for reason, share in stalls.items():
         for part, of_it in [(_STALLS[reason], 1.0)] if reason in _STALLS else levels.shares(profile):
             made[part] = made.get(part, 0.0) + share * of_it * cycles
     return made
-
-
-def together(latency: float, units: float, warps: float) -> float:
-    """Return the cycles of warps that both wait and take turns at a unit, so many of them per scheduler.
-
-    A warp alone never finds the unit busy: the longer time counts. Of many, some come to it at once and it idles at
-    other times: where both times are equal, the sum of their squares is what the simulator comes to.
-    """
-    power = 1 + 2 / (warps - 1) if warps > 1 else math.inf
-    power = max(2.0, power)
-    most = max(latency, units)
-    return most * ((latency / most) ** power + (units / most) ** power) ** (1 / power) if most else 0.0
 
 
 _MATRIX_SHARE = 0.1  # of the time: from here on the tensor cores draw the power that lowers the clock

@@ -41,7 +41,8 @@ COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
 _I, _F = np.int64, np.float64
 
 
-def _record(whole: str, real: str = "") -> np.dtype[Any]:
+def record(whole: str, real: str = "") -> np.dtype[Any]:
+    """Return a kind of record: the names of its whole numbers, and of its real ones."""
     return np.dtype([(name, _I) for name in whole.split()] + [(name, _F) for name in real.split()], align=True)
 
 
@@ -51,35 +52,35 @@ def _record(whole: str, real: str = "") -> np.dtype[Any]:
 # have been read (streams: when a warp that ends with it is done); `passes` through its pipe; bytes asked of L2 and
 # DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles until the instruction behind a
 # branch is there.
-STEP = _record(
+STEP = record(
     "pipe kind sources sources_end results results_end pairs reason ports yields",
     "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch",
 )
-SOURCE = _record("slot", "delta")
-RESULT = _record("slot kind")
+SOURCE = record("slot", "delta")
+RESULT = record("slot kind")
 # A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
 # before it (none: an instruction issues when the pipe takes it; -1: without end), the unit that it leads to. A place
 # is free `held` cycles after the pipe took what was in it.
-PIPE = _record("shared places unit", "interval held")
-SEGMENT = _record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
-RUN = _record("first stop")
-SLOT = _record("reason", "value")
+PIPE = record("shared places unit", "interval held")
+SEGMENT = record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
+RUN = record("first stop")
+SLOT = record("reason", "value")
 
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends.
-SETUP = _record(
+SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
     "first_lines second_lines telling results",
     "time_limit mark_every window stagger replace first_start launch_every barrier_wait branch_taken drain l1_latency "
     "l2_latency average second_interval memory_interval",
 )
-CURVE = _record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
-CODE_LINE = _record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
-WARP = _record("end segment turn run state second slots turns why pc place barrier", "ready queued since stored ended")
-SCHEDULER = _record("listed last turn carry port_cycle taken", "free next soonest")
-PLACE = _record("block live arrived", "start ended leave")
-SM = _record(
+CURVE = record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
+CODE_LINE = record("number", "there")  # eight instructions in the instruction cache: since which fetch, from when on
+WARP = record("end segment turn run state second slots turns why pc place barrier", "ready queued since stored ended")
+SCHEDULER = record("listed last turn carry port_cycle taken", "free next soonest")
+PLACE = record("block live arrived", "start ended leave")
+SM = record(
     "random issued ended begun requests told marks status fetched row",
     "next_start started l2_free dram_free moved load l2_load load_at waited l2_waited fetch_free",
 )

@@ -12,6 +12,7 @@ from warplens.errors import WarplensError
 from warplens.simulate import blocks as blocks_module
 from warplens.simulate import engine as engine_module
 from warplens.simulate import fetch as fetch_module
+from warplens.simulate import fluid as fluid_module
 from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
 from warplens.simulate import ports as ports_module
@@ -50,6 +51,12 @@ class Run(Struct, frozen=True):
     more_events: bool  # than were kept
     warps: Floats  # turns and end of those that were on the SM last
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of all warp-cycles by reason."""
+        total = self.stalls.sum() or 1.0
+        return dict(zip(at.REASONS, (self.stalls.sum(axis=0) / total).tolist(), strict=True))
+
 
 def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, limit: float = INFINITE,
         window: float = INFINITE, stagger: float = 0.0, mark_every: float = INFINITE,
@@ -60,7 +67,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     caller runs them more than once.
     """
     ways, laid = lay_ways(code), laid or lay_steps(code.steps)
-    setup = _setup(code, units, options, laid, resident, blocks)
+    setup = set_up(code, units, options, laid, resident, blocks)
     setup.time_limit, setup.window, setup.stagger, setup.mark_every = limit, window, stagger, mark_every
     steps = len(code.steps)
     stalls = np.zeros((steps, len(at.REASONS)))
@@ -72,7 +79,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     lines = at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
     lines.number = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
     sm.fetched = len(lines)
-    state = _state(laid, units, setup[0], sm[0])
+    state = empty_sm(laid, units, setup[0], sm[0])
     call: Any = engine if options.compiled else plain_engine()
     with compiling():
         call(
@@ -82,7 +89,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
         )  # fmt: skip
     done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
     if done.status == at.DEADLOCK:
-        raise _deadlock(code, state[0], int(done.ended), blocks)
+        raise deadlock(code, state[0], int(done.ended), blocks)
     warps, pipe_free = state[0], state[4]
     end = float(limit)
     if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
@@ -93,7 +100,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     )  # fmt: skip
 
 
-def _setup(code: Code, units: Units, options: Options, laid: StepArrays, resident: int, blocks: int) -> Any:
+def set_up(code: Code, units: Units, options: Options, laid: StepArrays, resident: int, blocks: int) -> Any:
     """Return how to run: the machine's numbers, and those of this code."""
     setups, sm = units.setup.copy(), units.machine.sm
     setup = setups[0]
@@ -124,7 +131,7 @@ def _slots(laid: StepArrays) -> int:
     return 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
 
 
-def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
+def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
     """Make the engine's state: an SM without warps, places free for the first blocks, which come one by one."""
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
     wide = _slots(laid)
@@ -146,20 +153,20 @@ def _state(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ..
     )  # fmt: skip
 
 
-def plain_engine() -> Any:
-    """Return the engine as plain Python: the same functions, none of them compiled."""
+def plain_engine(name: str = "simulate") -> Any:
+    """Return the engine, or the fluid one by its name, as plain Python: the same functions, none of them compiled."""
     names: dict[str, Any] = {}
-    for module in (blocks_module, ports_module, memory_module, fetch_module, engine_module):
-        for name, value in vars(module).items():
+    for module in (blocks_module, ports_module, memory_module, fetch_module, engine_module, fluid_module):
+        for key, value in vars(module).items():
             plain = getattr(value, "py_func", value)
             if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:
-                plain = types.FunctionType(plain.__code__, names, name)
-            if not isinstance(names.get(name), types.FunctionType):
-                names[name] = plain
-    return names["simulate"]
+                plain = types.FunctionType(plain.__code__, names, key)
+            if not isinstance(names.get(key), types.FunctionType):
+                names[key] = plain
+    return names[name]
 
 
-def _deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
+def deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
     """Name the instruction and the line at which warps wait for ever, these warps, and those that never come."""
     here = code.warps_per_block * code.streams
     place = int(np.argmax(warps.state != at.IDLE)) // here

@@ -112,7 +112,7 @@ def simulate(
     assert isinstance(work, Program)
     if profile is None:
         raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
-    made = units(machine, _busy_sms(machine, profile.grid_blocks))
+    made = units(machine, busy_sms(machine, profile.grid_blocks))
     code = from_program(work, made, profile)
     fits = blocks_per_sm or _fitting(
         machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
@@ -139,7 +139,7 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
     if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
         raise WarplensError("a simulation takes one configuration, not arrays")
     if workload.code and workload.profile is not None:
-        made = units(machine, _busy_sms(machine, float(launch.blocks)))
+        made = units(machine, busy_sms(machine, float(launch.blocks)))
         code = from_program(workload.code, made, workload.profile, name=workload.name)
     else:
         made = units(machine)  # as in the closed forms: every SM as busy as this one
@@ -157,7 +157,7 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
     return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
 
 
-def _busy_sms(machine: Machine, blocks: float) -> float:
+def busy_sms(machine: Machine, blocks: float) -> float:
     """Return how many SMs as busy as the busiest share L2 and DRAM: those with a block less ask for less."""
     return blocks / math.ceil(blocks / machine.chip.sm_count)
 
