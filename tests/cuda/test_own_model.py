@@ -34,14 +34,10 @@ def _times() -> dict[str, Any]:
     return dict(json.loads(gzip.decompress(file.read_bytes()))["launches"])
 
 
-_SLOW_BY_6 = pytest.mark.xfail(strict=True, reason="+5.9 %: DRAM alone takes 95.1 us, the launch 4")
-
-
 @pytest.mark.parametrize(
     ("name", "off"),
     [
-        pytest.param("saxpy", 0.05, marks=_SLOW_BY_6),
-        ("saxpy", 0.06),
+        ("saxpy", 0.05),
         ("vector_add", 0.1),
         ("divergence.path1", 0.05),
         ("loads.many", 0.06),
