@@ -36,7 +36,7 @@ def coalesce(case: Case) -> Answer:
     if not sites:
         return refused(name, "the addresses of its scattered accesses come from memory: only other data would help")
     sites.sort(key=lambda s: s.least_sectors - s.sectors)
-    new = {s.index: _dense(s) for s in sites}
+    new = _dense(sites)
     made = _as_asked(with_counts(case.workload, new), case)
     worst = sites[0]
     now, least = (f"{x / worst.requests:.3g}" for x in (worst.sectors, worst.least_sectors))
@@ -61,14 +61,22 @@ def _is_scattered(s: Site) -> bool:
     return s.sectors > _WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
 
 
-def _dense(s: Site) -> dict[str, float]:
-    sectors, lines = s.least_sectors, max(s.requests, s.useful_bytes / LINE_BYTES)
-    asked = min(s.l2_sectors, sectors)
-    missed = min(s.l2_sectors - s.l2_hit_sectors, asked)
-    return {
-        "sectors": sectors, "lines": lines, "wavefronts": min(s.wavefronts, lines), "l2_sectors": asked,
-        "l1_hit_sectors": max(0.0, sectors - asked), "l2_hit_sectors": asked - missed, "queue": s.queue,
-    }  # fmt: skip
+def _dense(sites: Sequence[Site]) -> dict[int, dict[str, float]]:
+    """Return the counts of accesses whose sectors are full: each brings its share of what all of them ask of L2."""
+    made: dict[int, dict[str, float]] = {}
+    for kind in {s.instruction.kind for s in sites}:
+        group = [s for s in sites if s.instruction.kind == kind]
+        sectors, l2, hits = (sum(getattr(s, n) for s in group) for n in ("least_sectors", "l2_sectors", "l2_hit_sectors"))
+        asked = min(1.0, l2 / sectors)  # per sector, of L2
+        missed = min(l2 - hits, asked * sectors) / sectors
+        for s in group:
+            lines = max(s.requests, s.useful_bytes / LINE_BYTES)
+            made[s.index] = {
+                "sectors": s.least_sectors, "lines": lines, "wavefronts": min(s.wavefronts, lines),
+                "l2_sectors": asked * s.least_sectors, "l1_hit_sectors": (1 - asked) * s.least_sectors,
+                "l2_hit_sectors": (asked - missed) * s.least_sectors, "queue": s.queue,
+            }  # fmt: skip
+    return made
 
 
 def _as_asked(workload: Workload, case: Case) -> Workload:

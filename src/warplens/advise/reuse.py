@@ -28,7 +28,7 @@ from warplens.kernel.workload import Workload
 from warplens.machine import KINDS
 
 _CONSTANT_BYTES = 1 << 16
-_WORD = 4  # bytes; and words of one access to shared memory
+_WORD, _WIDEST = 4, 16  # bytes; of one access of a thread
 _SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
 _TEMPORARY = 2  # registers that a further result needs beside its sum and what it is made of
@@ -162,7 +162,7 @@ def _repeated(case: Case, results: int, work: set[int]) -> Workload:
     own = {s.index for s in case.global_sites} - case.inside(case.loops())
 
     def repeats(i: int) -> Repeat:
-        return Repeat(results if i in work or i in own else 1)
+        return Repeat(results, shares=True) if i in work or i in own else Repeat(1)
 
     def again(run: Run) -> Run:
         return tuple(c for c in run if c.origin in work)
@@ -184,7 +184,7 @@ def _repeated(case: Case, results: int, work: set[int]) -> Workload:
 def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[int]) -> Workload | None:
     if case.warps / side**2 < 4 * case.machine.chip.sm_count or len(work) * side**2 > _MOST_CODE:
         return None
-    wide = min(4, side)
+    wide = {s.index: _WIDEST / max(_WORD, s.bytes_per_thread) for s in case.sites}  # of its elements in one access
     smaller = max(1.0, case.profile.warps_per_block / _BLOCK_WARPS)  # a block's square shrinks with its threads
     shared = {s.index for s in case.shared_sites if s.instruction.opcode in ("LDS", "STS")} | loads
     same = same_for_rows(case.code) & loads
@@ -196,8 +196,9 @@ def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[i
             return Repeat(side)
         if i in shared:  # a side of the square, by accesses of up to 16 bytes
             more = round(math.sqrt(smaller)) if i in brought else 1
-            return Repeat(more * max(1, side // wide), float(wide), wide / 2 if i in same else None)
-        return Repeat(1 if i in once or i not in work else side * side)
+            copies = max(1, math.ceil(side / wide.get(i, 1.0)))
+            return Repeat(more * copies, side / copies, side / copies / 2 if i in same else None)
+        return Repeat(1) if i in once or i not in work else Repeat(side * side, shares=True)
 
     joined = joined_threads(case.workload, side * side, repeats)
     if smaller > 1:
@@ -275,7 +276,7 @@ def _copied(load: Site, store: Site) -> dict[str, float]:
     lines = load.useful_bytes / LINE_BYTES
     whole = load.wavefronts <= 1.05 * lines and store.wavefronts <= 1.05 * lines
     made = {"wavefronts": max(load.wavefronts, store.wavefronts) if whole else load.wavefronts + store.wavefronts}
-    if load.bytes_per_thread >= 4 * _WORD:
+    if load.bytes_per_thread >= _WIDEST:
         made |= {"l2_sectors": load.sectors, "l1_hit_sectors": 0.0,
                  "l2_hit_sectors": load.l2_hit_sectors + load.sectors - load.l2_sectors}  # fmt: skip
     return made

@@ -7,6 +7,7 @@ counts. All functions return a new workload.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -29,6 +30,7 @@ class Copy(Struct, frozen=True):
     `passes` times the wavefronts (None: as many as the data). A load `becomes` one from shared memory (LDS), or the
     store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR).
     `mask` and `board` replace the scoreboards that it waits for and the one it gives its result by (-1: none).
+    `shares` an operand with the copies beside it: no register bank is asked for two words at once.
     """
 
     origin: int
@@ -39,6 +41,7 @@ class Copy(Struct, frozen=True):
     passes: float | None = None
     mask: int | None = None
     board: int | None = None
+    shares: bool = False
 
 
 Run = tuple[Copy, ...]
@@ -158,8 +161,24 @@ def _near(column: str, i: int, profile: Profile) -> float:
     return profile.counts[column][i] if column in (*PER_EXECUTION, "useful_bytes") else 0.0
 
 
+_SOURCE = re.compile(r"(?<=, )R(\d+)(?![\d.])")
+
+
+def _sharing(x: Instruction) -> Instruction:
+    """Return an instruction that keeps beside its unit what lies in the bank of its last operand, as compilers order it."""
+    found = list(_SOURCE.finditer(x.text))
+    if len(found) < 3:
+        return x
+    bank, text = int(found[-1][1]) % 2, x.text
+    for m in reversed(found[:-1]):
+        text = f"{text[: m.end()]}.reuse{text[m.end() :]}" if int(m[1]) % 2 == bank else text
+    return replace(x, text=text)
+
+
 def _edited(x: Instruction, copy: Copy) -> Instruction:
     control = x.control
+    if copy.shares:
+        x = _sharing(x)
     if copy.becomes == "BAR":
         plain = None if control is None else replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=0)
         return Instruction("BAR.SYNC", "BAR", "barrier", control=plain, line=x.line)
@@ -268,6 +287,7 @@ class Repeat(Struct, frozen=True):
     copies: int
     carries: float = 1.0
     passes: float | None = None  # times the wavefronts, where these are not as the data
+    shares: bool = False  # an operand serves all copies
 
 
 def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Instruction]) -> Run:
@@ -281,7 +301,7 @@ def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Inst
         left = (1 if control is None else control.stall) - repeat.copies + 1  # of the stall, behind the last copy
         for k in range(repeat.copies):
             stall = max(1, left) if k == repeat.copies - 1 else 1
-            made.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes))
+            made.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes, shares=repeat.shares))
     return tuple(made)
 
 

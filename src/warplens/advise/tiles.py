@@ -13,7 +13,7 @@ from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, ref
 from warplens.advise.overlay import with_counts, with_launch
 from warplens.advise.rewrite import Copy, Run, Way, as_written, rewritten
 from warplens.advise.schedule import Scheduler
-from warplens.advise.slices import ADDRESS_KINDS, address_instructions, freed, from_data, loop_condition
+from warplens.advise.slices import ADDRESS_KINDS, address_instructions, freed, from_data, loop_condition, same_for_rows
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 
@@ -21,9 +21,9 @@ _NAME = "keep-in-shared"
 _WORTH = 2.0  # times that a block reads what it brings, from which a tile is thought of
 _OFTEN = 0.1  # of the turns of the innermost loop: loads around it are few
 _MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
-_WORD, _WIDE = 4, 4  # bytes; words of one access to shared memory
+_WORD, _WIDEST = 4, 16  # bytes; of one access of a thread to shared memory
 _UNROLLED = 32  # turns over a tile that nvcc unrolls in full, so that every address is a constant
-_BROADCAST_PASSES = 2.0  # of a 16-byte access to one address (emulate/transactions.py)
+_BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulate/transactions.py)
 _INDEX = 9  # instructions that make an element's row, column, and its two addresses of its number in a tile with a halo
 _TURN = 3  # counter, condition and branch for the next element
 _CHAIN_STALL = 5  # cycles between them: they wait for one another
@@ -40,12 +40,12 @@ class _Stream(Struct, frozen=True):
         asked, brought = sum(s.useful_bytes for s in self.sites), sum(s.l2_sectors for s in self.sites)
         return asked / max(SECTOR_BYTES * brought, asked / 1024)
 
-    @property
-    def wide(self) -> bool:
-        """Whether all threads of a warp ask for the same word, and a thread for the words behind it: four at once."""
-        same = all(s.sectors <= 1.05 * s.requests and s.bytes_per_thread <= _WORD for s in self.sites)
+    def at_once(self, rows: set[int]) -> int:
+        """Return how many elements one access brings: neighbours, where threads of a row all ask for the same ones."""
+        same = all(s.index in rows or s.sectors <= 1.05 * s.requests for s in self.sites)
+        many = int(_WIDEST // max(_WORD, *(s.bytes_per_thread for s in self.sites)))
         registers = {r for s in self.sites for o in s.instruction.operands if o.kind == "memory" for r in o.registers}
-        return same and len(registers) <= math.ceil(len(self.sites) / _WIDE)
+        return max(1, many) if same and len(registers) <= math.ceil(len(self.sites) / many) else 1
 
 
 def keep_in_shared(case: Case) -> Answer:
@@ -118,20 +118,23 @@ def _pointer(site: Site) -> str:
 def _tiled(case: Case, streams: Sequence[_Stream], every: int, bring: int) -> Workload:
     place = {s.index: k for t in streams for k, s in enumerate(t.sites)}
     words = {s.index: len(t.sites) for t in streams for s in t.sites}
-    same = {s.index for t in streams if t.wide for s in t.sites}
+    rows = same_for_rows(case.code)
+    at_once = {s.index: t.at_once(rows) for t in streams for s in t.sites}
     first = min(place)
     spared = _spared(case, set(place), every * max(words.values()))
-    scheduler = Scheduler(case.code, case.machine)
+    scheduler, most = Scheduler(case.code, case.machine), _WIDEST // _WORD
 
     @cache
     def near(run: Run, turn: int) -> list[Run]:
-        """A turn within the tile: four words of a broadcast come at once."""
+        """A turn within the tile: up to 16 bytes of a broadcast come at once."""
         made: list[Copy] = []
         for c in run:
-            if c.origin in same:
-                if (turn * words[c.origin] + place[c.origin]) % _WIDE == 0:
-                    made.append(Copy(c.origin, carries=_WIDE, passes=_BROADCAST_PASSES, becomes="LDS"))
-            elif c.origin in place:
+            many = at_once.get(c.origin, 0)
+            if many > 1:
+                if (turn * words[c.origin] + place[c.origin]) % many == 0:
+                    passes = _BROADCAST_PASSES * many * _WORD / _WIDEST
+                    made.append(Copy(c.origin, carries=many, passes=passes, becomes="LDS"))
+            elif many:
                 made.append(Copy(c.origin, becomes="LDS"))
             elif c.origin not in spared:
                 made.append(c)
@@ -149,10 +152,10 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, bring: int) -> Wo
             if not any(c.origin in place for run in runs for c in run):
                 way.append((runs, s.times))
                 continue
-            turns = [part for turn in range(every) for r in runs for part in near(r, turn % _WIDE)]
+            turns = [part for turn in range(every) for r in runs for part in near(r, turn % most)]
             way.append(([fetch, *turns], s.times // every))
             owed += s.times % every
-            rest = [part for turn in range(s.times % every) for r in runs for part in near(r, turn % _WIDE)]
+            rest = [part for turn in range(s.times % every) for r in runs for part in near(r, turn % most)]
             way.append(([fetch, *rest] if owed >= every else rest, 1))
             owed %= every
         return [(way, 1.0)]

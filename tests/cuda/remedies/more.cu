@@ -90,7 +90,7 @@ extern "C" __global__ void ab_tiled(int n, const REAL *a, const REAL *b, REAL *c
 }
 // 2 x 2 results per thread
 extern "C" __global__ void ab_two(int n, const REAL *a, const REAL *b, REAL *c) {
-  __shared__ REAL sa[TILE][2 * TILE], sb[TILE][2 * TILE];
+  __shared__ REAL sa[TILE][2 * TILE + 1], sb[TILE][2 * TILE];
   int tx = threadIdx.x, ty = threadIdx.y, x = blockIdx.x * 2 * TILE, y = blockIdx.y * 2 * TILE;
   REAL sum[2][2] = {};
   for (int k0 = 0; k0 < n; k0 += TILE) {
@@ -383,7 +383,7 @@ extern "C" __global__ void wave_tiled(int w, int h, int d, const float *in, cons
   }
 }
 
-// Seven-point rows over channels (one dimension): a filter per thread and result; a tile and six filters at once.
+// Seven-point rows over channels (one dimension): a filter per thread and result; a tile and eight filters at once.
 extern "C" __global__ void row_one(int planes, int n, const float *in, const float *w, float *out) {
   int x = blockIdx.x * blockDim.x + threadIdx.x, f = blockIdx.y, m = n - 6;
   if (x >= m) return;
@@ -397,24 +397,24 @@ extern "C" __global__ void row_one(int planes, int n, const float *in, const flo
   }
   out[f * m + x] = sum;
 }
-extern "C" __global__ void row_six(int planes, int n, const float *in, const float *w, float *out) {
-  __shared__ float s[128 + 6], c[6][7];
-  int t = threadIdx.x, x0 = blockIdx.x * 128, f = blockIdx.y * 6, m = n - 6;
-  float sum[6] = {};
+extern "C" __global__ void row_eight(int planes, int n, const float *in, const float *w, float *out) {
+  __shared__ float s[128 + 6], c[8][7];
+  int t = threadIdx.x, x0 = blockIdx.x * 128, f = blockIdx.y * 8, m = n - 6;
+  float sum[8] = {};
   for (int k = 0; k < planes; ++k) {
     __syncthreads();
     for (int i = t; i < 134; i += 128) s[i] = in[k * n + min(x0 + i, n - 1)];
-    if (t < 42) c[t / 7][t % 7] = w[((f + t / 7) * planes + k) * 7 + t % 7];
+    if (t < 56) c[t / 7][t % 7] = w[((f + t / 7) * planes + k) * 7 + t % 7];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < 7; ++i) {
       float v = s[t + i];
 #pragma unroll
-      for (int j = 0; j < 6; ++j) sum[j] += v * c[j][i];
+      for (int j = 0; j < 8; ++j) sum[j] += v * c[j][i];
     }
   }
   if (x0 + t < m)
-    for (int j = 0; j < 6; ++j) out[(f + j) * m + x0 + t] = sum[j];
+    for (int j = 0; j < 8; ++j) out[(f + j) * m + x0 + t] = sum[j];
 }
 
 // y = a x + y in double and single precision; with shared memory that nobody needs.

@@ -158,8 +158,8 @@ def _largest(step: int, blocks: int = 0) -> Kernel:
     return _more(f"largest{step}", (grid,), (512,), ("n", "i32", _DOTS), _floats("x", _DOTS), _floats("out", _DOTS // 512, ""))
 
 
-def _product(kernel: str, tile: int, threads: int, defines: str = "", kind: str = "f32*") -> Kernel:
-    n, arrays = 1024, tuple((name, kind, 1024**2, "random") for name in ("a", "b", "c"))
+def _product(kernel: str, tile: int, threads: int, defines: str = "", kind: str = "f32*", n: int = 1024) -> Kernel:
+    arrays = tuple((name, kind, n**2, "random") for name in ("a", "b", "c"))
     block = (threads, threads) if kernel != "ab_eight" else (256,)
     return _more(kernel, (n // tile, n // tile), block, ("n", "i32", n), *arrays, defines=defines)
 
@@ -301,7 +301,7 @@ WRITTEN_LATER: tuple[Pair, ...] = (
     (_AB64, _AB64_TILED, ("keep-in-shared",), {}),
     (_AB_TILED, _product("ab_two", 32, 16), ("keep-in-registers",), {"results_per_thread": 4}),
     (_AB64_TILED, _product("ab_two", 32, 16, "REAL=double", "f64*"), ("keep-in-registers",), {"results_per_thread": 4}),
-    (_AB_TILED, _product("ab_eight", 128, 16), ("keep-in-registers",), {"results_per_thread": 64}),
+    (_product("ab_tiled", 16, 16, n=2048), _product("ab_eight", 128, 16, n=2048), ("keep-in-registers",), {"results_per_thread": 64}),
     (_product("ab_side", 8, 8, "TILE=8"), _product("ab_tiled", 8, 8, "TILE=8"), ("remove-conflicts",), {}),
     (_product("ab_side", 32, 32, "TILE=32"), _product("ab_tiled", 32, 32, "TILE=32"), ("remove-conflicts",), {}),
     (_turned("turn2_naive", 32, 8), _turned("turn2_tiled", 32, 32, 1), ("coalesce", "more-work-per-thread"), {"threads": 0.25}),
@@ -321,7 +321,7 @@ WRITTEN_LATER: tuple[Pair, ...] = (
     (_unit("unit_block", 768, 32768, 256), _unit("unit_warp", 32768, 8192, 128),
      ("keep-in-registers", "vector-loads", "fewer-barriers"), {}),
     (_wave("wave_naive", 1), _wave("wave_tiled", 8), ("keep-in-shared",), {}),
-    (_row("row_one", 1), _row("row_six", 6), ("keep-in-registers", "keep-in-shared"), {"results_per_thread": 4}),
+    (_row("row_one", 1), _row("row_eight", 8), ("keep-in-registers", "keep-in-shared"), {"results_per_thread": 8}),
     (_axpy("axpy64", "f64", 2), _axpy("axpy32", "f32", 4), ("lower-precision",), {}),
     (_axpy("axpy_one", "f32", 1), _axpy("axpy32", "f32", 4), ("vector-loads",), {}),
     (_axpy("axpy_hog", "f32", 4, 96 << 10), _axpy("axpy32", "f32", 4), ("raise-occupancy",), {}),
