@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
+from warplens.advise.rows import warp_per_row
 from warplens.advise.slices import address_instructions, indirect, registers_written
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
@@ -35,6 +36,9 @@ def coalesce(case: Case) -> Answer:
     sites = [s for s in scattered if s.index not in gathers]
     if not sites:
         return refused(name, "the addresses of its scattered accesses come from memory: only other data would help")
+    by_rows = warp_per_row(case, sites)
+    if by_rows is not None:
+        return [replace(by_rows, workload=_as_asked(by_rows.workload, case))]
     sites.sort(key=lambda s: s.least_sectors - s.sectors)
     new = _dense(sites)
     made = _as_asked(with_counts(case.workload, new), case)

@@ -28,7 +28,8 @@ class Copy(Struct, frozen=True):
 
     `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data, in
     `passes` times the wavefronts (None: as many as the data). A load `becomes` one from shared memory (LDS), or the
-    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR).
+    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR) or an exchange
+    between the lanes of a warp (SHFL).
     `mask` and `board` replace the scoreboards that it waits for and the one it gives its result by (-1: none).
     `shares` an operand with the copies beside it: no register bank is asked for two words at once.
     """
@@ -37,7 +38,7 @@ class Copy(Struct, frozen=True):
     stall: int | None = None
     waits: bool = True
     carries: float = 1.0
-    becomes: Literal["", "LDS", "STS", "IMAD", "BAR"] = ""
+    becomes: Literal["", "LDS", "STS", "IMAD", "BAR", "SHFL"] = ""
     passes: float | None = None
     mask: int | None = None
     board: int | None = None
@@ -149,7 +150,7 @@ def _count(column: str, copy: Copy, profile: Profile) -> float:
     """Return a count of the instruction that a copy is of, as what it has become."""
     if copy.becomes in ("LDS", "STS"):
         return _near(column, copy.origin, profile)
-    if copy.becomes in ("BAR", "IMAD") and column not in ("executed", "threads"):
+    if copy.becomes in ("BAR", "IMAD", "SHFL") and column not in ("executed", "threads"):
         return 0.0
     return profile.counts[column][copy.origin]
 
@@ -183,7 +184,7 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
         plain = None if control is None else replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=0)
         return Instruction("BAR.SYNC", "BAR", "barrier", control=plain, line=x.line)
     if copy.becomes:
-        kind = "int" if copy.becomes == "IMAD" else "shared"
+        kind = {"IMAD": "int", "SHFL": "shuffle"}.get(copy.becomes, "shared")
         x = replace(x, opcode=copy.becomes, kind=kind, text=f"{copy.becomes} for {x.text}")
     if copy.becomes == "STS" and control is not None:  # waits for the load, gives no result
         loaded = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard

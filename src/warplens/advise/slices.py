@@ -12,6 +12,7 @@ from warplens.machine import KINDS
 
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))
 _COUNTS = ("IADD3", "VIADD", "UIADD3", "IADD", "LEA")
+_WALK = 4  # accesses from one pointer, from which it is no record that is read there but a row
 _CONTROL_KINDS = frozenset(("branch", "exit", "barrier"))
 
 
@@ -77,7 +78,8 @@ def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> 
 def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
     """Return the accesses whose addresses are computed from values that are loaded as often: gathers and scatters.
 
-    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect.
+    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect, nor one
+    from which a thread reads on in a row.
     """
     loaded, found = dict[str, float](), set[int]()  # how often what a register depends on is loaded
     for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
@@ -91,7 +93,18 @@ def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]
         else:
             often = max((loaded.get(r, 0.0) for r in x.reads), default=0.0) if x.kind in ADDRESS_KINDS else 0.0
         loaded |= dict.fromkeys(x.writes, often)
-    return found
+    return found - _walks(code)
+
+
+def _walks(code: Sequence[Instruction]) -> set[int]:
+    """Return the accesses that share a pointer with others: a thread that reads on from there."""
+    written, groups = dict[str, int](), dict[tuple[str, int], set[int]]()
+    for i, x in enumerate(code):
+        if KINDS[x.kind] == "memory system":
+            for pointer in (r for o in x.operands if o.kind == "memory" for r in o.registers):
+                groups.setdefault((pointer, written.get(pointer, -1)), set()).add(i)
+        written |= dict.fromkeys(x.writes, i)
+    return {i for group in groups.values() if len(group) >= _WALK for i in group}
 
 
 def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
