@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
 from warplens.advise.rows import warp_per_row
@@ -19,7 +18,6 @@ from warplens.units import quantity
 _DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
 _WORTH = 1.25  # sectors over the least from which an access is not coalesced
 _WIDEST = 16  # bytes per thread
-_OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 _RUNS = 64  # straight runs of a turn, from which it is no turn of one loop that could be joined with the next
 _LIVE = 16  # registers of a joined turn that are alive at a time
 
@@ -88,10 +86,21 @@ def _as_asked(workload: Workload, case: Case) -> Workload:
     loads = sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "load")
     stores = sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store")
     read, written = case.profile.dram_read_bytes, case.profile.dram_written_bytes
-    less = scaled_traffic(
-        workload, min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
-    )
-    return with_traffic(less, lambda t: replace(t, read_alone=0.0, written_alone=0.0))
+    shares = min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
+    less = with_traffic(scaled_traffic(workload, *shares), lambda t: replace(t, read_alone=0.0, written_alone=0.0))
+    return _kept(less, case, *shares)
+
+
+def _kept(workload: Workload, case: Case, read: float, written: float) -> Workload:
+    """Let L2 keep what all arrays have left, from one launch to the next, where that is small enough."""
+    touched = (max(read * t.read_footprint_bytes, written * t.written_footprint_bytes) for t in case.profile.traffic)
+    size = case.machine.cache.l2_hit_bytes
+    if case.profile.l2 != "warm" or size is None or sum(touched) > size or min(read, written) == 1.0:
+        return workload
+    assert workload.profile is not None
+    asked = workload.profile.counts["l2_sectors"]
+    made = with_counts(workload, {i: {"l2_hit_sectors": n} for i, n in enumerate(asked) if n})
+    return with_traffic(made, lambda t: replace(t, l2_missed_bytes=0.0, dram_read_bytes=0.0, dram_written_bytes=0.0))
 
 
 def vector_accesses(case: Case) -> Answer:
@@ -156,8 +165,7 @@ def _neighbours(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
         memory = next((o for o in s.instruction.operands if o.kind == "memory"), None)
         if memory is None or s.bytes_per_thread < 1:
             continue
-        found = _OFFSET.search(memory.text)
-        offset, width = int(found[1], 16) if found else 0, round(s.bytes_per_thread)
+        offset, width = byte_offset(memory.text), round(s.bytes_per_thread)
         key = s.instruction.opcode, memory.text.partition("+")[0].rstrip("]"), width
         groups.setdefault(key, []).append((offset, s))
     leaders, followers = dict[int, float](), set[int]()
@@ -206,7 +214,7 @@ def lower_precision(case: Case) -> Answer:
         Proposal(
             name=name,
             title="half the bytes: 16-bit instead of 32-bit data in memory",
-            workload=scaled_traffic(with_counts(case.workload, new), 0.5, 0.5),
+            workload=_kept(scaled_traffic(with_counts(case.workload, new), 0.5, 0.5), case, 0.5, 0.5),
             assumption="all data may be stored at half the width; converting them costs nothing",
             where=case.places(s.index for s in sites),
             changes={"bytes": 0.5},

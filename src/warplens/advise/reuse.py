@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
 from warplens.advise.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import (
     Repeat,
@@ -21,7 +22,7 @@ from warplens.advise.rewrite import (
     rewritten,
     side_by_side,
 )
-from warplens.advise.slices import address_instructions, carried, from_data, same_for_rows
+from warplens.advise.slices import address_instructions, carried, freed, from_data, same_for_all, same_for_rows
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
@@ -220,12 +221,15 @@ def keep_in_constant(case: Case) -> Answer:
         return refused(name, "no load has the same address for all threads of a warp")
     if not small:
         return refused(name, "no array that it reads fits into 64 KB")
+    free = same_for_all(case.code)  # of the thread: the uniform datapath brings them, two words at once
     new = {
-        s.index: replace(without_waits(s.instruction), opcode="LDC", kind="constant", text=f"LDC {s.instruction.text}")
+        s.index: replace(without_waits(s.instruction), opcode=name, kind=kind, text=f"{name} {s.instruction.text}")
         for s in sites
+        for name, kind in [("ULDC", "uniform") if s.index in free else ("LDC", "constant")]
     }
     none = dict.fromkeys(set(case.profile.counts) - {"executed", "threads"}, 0.0)
     made = with_counts(with_instructions(case.workload, new), dict.fromkeys(new, none))
+    made = dropped(made, freed(case.code, set(new)) | _seconds([s for s in sites if s.index in free]))
     return [
         Proposal(
             name=name,
@@ -237,6 +241,21 @@ def keep_in_constant(case: Case) -> Answer:
             no_help="L1 serves these loads beside the others",
         )
     ]
+
+
+def _seconds(sites: Sequence[Site]) -> set[int]:
+    """Return every second load of neighbouring words of 4 bytes from one pointer."""
+    rows: dict[str, list[tuple[int, int]]] = {}
+    for s in sites:
+        memory = next((o for o in s.instruction.operands if o.kind == "memory"), None)
+        if memory is not None and s.bytes_per_thread <= _WORD:
+            rows.setdefault(memory.text.partition("+")[0].rstrip("]"), []).append((byte_offset(memory.text), s.index))
+    found = set[int]()
+    for row in rows.values():
+        for (low, first), (high, second) in itertools.pairwise(sorted(row)):
+            if high - low == _WORD and first not in found:
+                found.add(second)
+    return found
 
 
 def asynchronous_copies(case: Case) -> Answer:

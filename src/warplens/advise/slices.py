@@ -152,6 +152,15 @@ def registers_written(code: Sequence[Instruction], indices: Iterable[int]) -> in
 
 def same_for_rows(code: Sequence[Instruction]) -> set[int]:
     """Return the accesses whose address does not depend on the thread's x: neighbouring threads ask for the same."""
+    return _same(code, ("SR_TID.X", "SR_LANEID"))
+
+
+def same_for_all(code: Sequence[Instruction]) -> set[int]:
+    """Return the accesses whose address does not depend on the thread at all, by its number or by what it has loaded."""
+    return _same(code, ("SR_TID", "SR_LANEID", "LDG", "LDS"))
+
+
+def _same(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
     along, found = set[str](), set[int]()
     for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
         x = code[i]
@@ -160,7 +169,7 @@ def same_for_rows(code: Sequence[Instruction]) -> set[int]:
             found.add(i)
         elif pointers:
             found.discard(i)
-        if "SR_TID.X" in x.text or "SR_LANEID" in x.text or (set(x.reads) & along and x.kind in ADDRESS_KINDS):
+        if any(name in x.text for name in names) or (set(x.reads) & along and x.kind in ADDRESS_KINDS):
             along |= set(x.writes)
         else:
             along -= set(x.writes)

@@ -9,7 +9,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
 from warplens.advise.overlay import with_counts, with_launch
 from warplens.advise.rewrite import Copy, Run, Way, as_written, rewritten
 from warplens.advise.schedule import Scheduler
@@ -111,6 +111,14 @@ def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
     )
 
 
+def _needed(site: Site) -> float:
+    """Return how many elements of a sector that a load brings a block needs: of one beside the others only the first."""
+    memory = next((o for o in site.instruction.operands if o.kind == "memory"), None)
+    offset = abs(byte_offset(memory.text)) if memory is not None else 0
+    beside = 0 < offset < SECTOR_BYTES and site.sectors > 1.05 * site.least_sectors
+    return (offset if beside else SECTOR_BYTES) / max(_WORD, site.bytes_per_thread)
+
+
 def _pointer(site: Site) -> str:
     return next((r for o in site.instruction.operands if o.kind == "memory" for r in o.registers), "")
 
@@ -195,7 +203,7 @@ def _halo(case: Case, stream: _Stream) -> Proposal:
     """Bring a tile and its halo first, by a loop over its elements; then read it."""
     loads = {s.index for s in stream.sites}
     threads = int(case.launch.threads_per_block)
-    elements = sum(s.l2_sectors for s in stream.sites) * SECTOR_BYTES / _WORD / case.profile.grid_blocks
+    elements = sum(s.l2_sectors * _needed(s) for s in stream.sites) / case.profile.grid_blocks
     turns = max(1.0, elements / threads)
     first, number = min(loads), max((i for i in address_instructions(case.code) if i < max(loads)), default=min(loads))
     index = tuple(Copy(number, _CHAIN_STALL, False, becomes="IMAD") for _ in range(_INDEX))
