@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from warplens.advise.case import SECTOR_BYTES, Case, Proposal, Site
 from warplens.advise.overlay import with_counts
 from warplens.advise.rewrite import Copy, Rewrite, Run, Way, fewer_blocks, rewritten
-from warplens.advise.slices import ADDRESS_KINDS, indirect
+from warplens.advise.slices import ADDRESS_KINDS, indirect, loops_of
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 
@@ -24,7 +24,7 @@ def warp_per_row(case: Case, scattered: Sequence[Site]) -> Proposal | None:
     one over what an unrolled one leaves) is what a turn takes.
     """
     sites = {s.index: s for s in case.global_sites}
-    loops = [loop for loop in _loops(case.code) if any(s.index in loop and s.executed for s in scattered)]
+    loops = [loop for loop in loops_of(case.code) if any(s.index in loop and s.executed for s in scattered)]
     if not loops or not _ends_are_loaded(case.code, loops):
         return None
     turn = min(loops, key=len)
@@ -60,13 +60,6 @@ def warp_per_row(case: Case, scattered: Sequence[Site]) -> Proposal | None:
         changes={"rows": "warp"},
         no_help="what every warp does once per row costs as much as the sectors that are too many",
     )
-
-
-def _loops(code: Sequence[Instruction]) -> list[range]:
-    """Return the loops of the code: from where a branch goes back to, to the branch."""
-    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}
-    heads = ((at.get(x.target, i + 1), i) for i, x in enumerate(code) if x.target is not None and x.opcode == "BRA")
-    return [range(head, i + 1) for head, i in heads if head <= i]
 
 
 def _ends_are_loaded(code: Sequence[Instruction], loops: Iterable[range]) -> bool:

@@ -121,6 +121,13 @@ def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int
     return found
 
 
+def loops_of(code: Sequence[Instruction]) -> list[range]:
+    """Return the loops of the code: from where a branch goes back to, to the branch."""
+    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
+    heads = ((at.get(x.target, i + 1), i) for i, x in enumerate(code) if x.target is not None and x.opcode == "BRA")
+    return [range(head, i + 1) for head, i in heads if head <= i]
+
+
 def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
     """Return what decides on another turn of a loop: the branch, its condition, the counter that this asks."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]
