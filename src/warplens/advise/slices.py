@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from warplens.machine import KINDS
 
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))
 _COUNTS = ("IADD3", "VIADD", "UIADD3", "IADD", "LEA")
+_IMMEDIATE = re.compile(r"-?0x[0-9a-f]+")
 _WALK = 4  # accesses from one pointer, from which it is no record that is read there but a row
 _CONTROL_KINDS = frozenset(("branch", "exit", "barrier"))
 
@@ -143,6 +145,13 @@ def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
         elif set(x.writes) & asked and x.opcode in _COUNTS and set(x.writes) & set(x.reads):
             found.add(i)
     return found
+
+
+def turns_at_once(code: Sequence[Instruction], segment: Segment) -> int:
+    """Return how many turns of the source one of the code has, by what its counter adds."""
+    counted = (code[i].text for i in loop_condition(code, segment) if code[i].opcode in _COUNTS)
+    steps = [abs(int(n, 16)) for text in counted for n in _IMMEDIATE.findall(text)]
+    return max((n for n in steps if n in (2, 4, 8, 16)), default=1)
 
 
 def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:

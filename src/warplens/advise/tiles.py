@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, byt
 from warplens.advise.overlay import with_counts, with_launch
 from warplens.advise.rewrite import Copy, Run, Way, as_written, rewritten
 from warplens.advise.schedule import Scheduler
-from warplens.advise.slices import ADDRESS_KINDS, address_instructions, freed, from_data, loop_condition, same_for_rows
+from warplens.advise.slices import ADDRESS_KINDS, address_instructions, freed, from_data, loop_condition, same_for_rows, turns_at_once
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 
@@ -26,7 +26,11 @@ _UNROLLED = 32  # turns over a tile that nvcc unrolls in full, so that every add
 _BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulate/transactions.py)
 _INDEX = 9  # instructions that make an element's row, column, and its two addresses of its number in a tile with a halo
 _TURN = 3  # counter, condition and branch for the next element
+_TILES = 32  # one behind the other, of which fetches are told apart
 _CHAIN_STALL = 5  # cycles between them: they wait for one another
+
+
+Fetch = Callable[[int], Run]  # how the tile of that number comes to shared memory
 
 
 class _Stream(Struct, frozen=True):
@@ -92,13 +96,20 @@ def _streams(case: Case, sites: Sequence[Site]) -> list[_Stream]:
 
 def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
     """Bring a tile every so many turns; the turns in between read it."""
+    streams = [_Stream(tuple(t.sites) + _twins(case, t.sites)) for t in streams]
     sites = [s for t in streams for s in t.sites]
     threads = int(case.launch.threads_per_block)
     again = min(_Stream(tuple(sites)).again, threads)  # how often a block reads a word that it brings
-    every = max(1, round(again / max(Counter(_pointer(s) for s in sites).values())))
-    loads = {s.index for s in sites}
-    bring = max(1, round(every * len(sites) / again))  # loads of a thread for a tile
-    made = _brought_as_before(_tiled(case, streams, every, bring), case, _Stream(tuple(sites)))
+    loads, repeated = {s.index for s in sites}, [s for s in sites if s.index in case.inside(case.loops())]
+    windows = [t for t in streams if any(_needed(s) * s.bytes_per_thread < SECTOR_BYTES for s in t.sites)]
+    if windows:
+        every, bring = 1, max(1, round(len(repeated) / again))
+        made = _tiled(case, streams, every, _windows(case, windows, [t for t in streams if t not in windows]))
+    else:
+        every = max(1, round(again / max(Counter(_pointer(s) for s in repeated).values())))
+        bring = max(1, round(every * len(repeated) / again))  # loads of a thread for a tile
+        made = _tiled(case, streams, every, _squares(min(loads), bring))
+    made = _brought_as_before(made, case, _Stream(tuple(sites)))
     shared = bring * threads * max(s.bytes_per_thread for s in sites)
     return Proposal(
         name=_NAME,
@@ -123,12 +134,53 @@ def _pointer(site: Site) -> str:
     return next((r for o in site.instruction.operands if o.kind == "memory" for r in o.registers), "")
 
 
-def _tiled(case: Case, streams: Sequence[_Stream], every: int, bring: int) -> Workload:
+def _twins(case: Case, sites: Sequence[Site]) -> tuple[Site, ...]:
+    """Return the same loads in a first or last turn that a remedy before has laid elsewhere."""
+    offsets, chosen = {s.instruction.offset for s in sites}, {s.index for s in sites}
+    laid = len({x.offset for x in case.code}) < len(case.code)
+    others = case.global_sites if laid else []
+    return tuple(s for s in others if s.instruction.offset in offsets and s.index not in chosen)
+
+
+def _squares(first: int, bring: int) -> Fetch:
+    """Return how a tile comes that has as many elements as its block has threads, or a multiple of them.
+
+    Everybody is done with the last tile; its addresses, loads, stores; everybody has stored.
+    """
+    barrier, address = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
+    return lambda _: (barrier, *(address, address, Copy(first)) * bring, *(Copy(first, becomes="STS"),) * bring, barrier)
+
+
+def _windows(case: Case, windows: Sequence[_Stream], others: Sequence[_Stream]) -> Fetch:
+    """Return how tiles with a halo come, one for each turn of the source: by a loop over their elements.
+
+    What is the same for all threads comes beside, by as many threads as it has elements.
+    """
+    loop = max(case.loops(), key=lambda s: sum(x.index in case.inside([s]) for t in windows for x in t.sites))
+    at_once, threads = turns_at_once(case.code, loop), case.launch.threads_per_block
+    first = min(s.index for t in windows for s in t.sites)
+    barrier, number = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
+    element = (*(number,) * _INDEX, Copy(first), Copy(first, becomes="STS"), *(number,) * _TURN)
+    beside = (*(number,) * _TURN, Copy(first), Copy(first, becomes="STS")) if others else ()
+    inside = case.inside([loop])
+    per_warp = sum(s.l2_sectors * _needed(s) / s.executed for t in windows for s in t.sites if s.index in inside)
+    turns = max(1.0, per_warp * case.profile.warps_per_block / at_once / threads)
+
+    def fetch(tile: int) -> Run:
+        made: list[Copy] = []
+        for k in range(tile * at_once, (tile + 1) * at_once):
+            some = math.floor((k + 1) * turns) - math.floor(k * turns)
+            made += (barrier, *element * some, *beside, barrier)
+        return tuple(made)
+
+    return fetch
+
+
+def _tiled(case: Case, streams: Sequence[_Stream], every: int, fetch: Fetch) -> Workload:
     place = {s.index: k for t in streams for k, s in enumerate(t.sites)}
     words = {s.index: len(t.sites) for t in streams for s in t.sites}
     rows = same_for_rows(case.code)
     at_once = {s.index: t.at_once(rows) for t in streams for s in t.sites}
-    first = min(place)
     spared = _spared(case, set(place), every * max(words.values()))
     scheduler, most = Scheduler(case.code, case.machine), _WIDEST // _WORD
 
@@ -148,10 +200,6 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, bring: int) -> Wo
                 made.append(c)
         return scheduler.ordered(tuple(made))
 
-    # Everybody is done with the last tile; its addresses, loads, stores; everybody has stored.
-    barrier, address = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
-    fetch = (barrier, *(address, address, Copy(first)) * bring, *(Copy(first, becomes="STS"),) * bring, barrier)
-
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
         owed = 0
@@ -161,14 +209,22 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, bring: int) -> Wo
                 way.append((runs, s.times))
                 continue
             turns = [part for turn in range(every) for r in runs for part in near(r, turn % most)]
-            way.append(([fetch, *turns], s.times // every))
+            for tile, times in _in_turn(fetch, s.times // every):
+                way.append(([tile, *turns], times))
             owed += s.times % every
             rest = [part for turn in range(s.times % every) for r in runs for part in near(r, turn % most)]
-            way.append(([fetch, *rest] if owed >= every else rest, 1))
+            way.append(([fetch(0), *rest] if owed >= every else rest, 1))
             owed %= every
         return [(way, 1.0)]
 
     return rewritten(case.workload, rewrite)
+
+
+def _in_turn(fetch: Fetch, times: int) -> list[tuple[Run, int]]:
+    """Return the fetches of some tiles, those that are alike together."""
+    return list(Counter(fetch(k) for k in range(min(times, _TILES))).items()) if times <= _TILES else [
+        (run, round(n * times / _TILES)) for run, n in Counter(fetch(k) for k in range(_TILES)).items()
+    ]
 
 
 def _spared(case: Case, loads: set[int], turns: int) -> set[int]:
