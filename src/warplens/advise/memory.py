@@ -88,14 +88,16 @@ def _as_asked(workload: Workload, case: Case) -> Workload:
     read, written = case.profile.dram_read_bytes, case.profile.dram_written_bytes
     shares = min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
     less = with_traffic(scaled_traffic(workload, *shares), lambda t: replace(t, read_alone=0.0, written_alone=0.0))
-    return _kept(less, case, *shares)
+    touched = sum(t.read_footprint_bytes for t in case.profile.traffic), sum(
+        t.written_footprint_bytes for t in case.profile.traffic
+    )
+    return _kept(less, case, min(touched[0], loads) + min(touched[1], stores), sum(touched))
 
 
-def _kept(workload: Workload, case: Case, read: float, written: float) -> Workload:
-    """Let L2 keep what all arrays have left, from one launch to the next, where that is small enough."""
-    touched = (max(read * t.read_footprint_bytes, written * t.written_footprint_bytes) for t in case.profile.traffic)
+def _kept(workload: Workload, case: Case, touched: float, before: float) -> Workload:
+    """Let L2 keep what arrays have left, from one launch to the next, where that is small enough and was not before."""
     size = case.machine.cache.l2_hit_bytes
-    if case.profile.l2 != "warm" or size is None or sum(touched) > size or min(read, written) == 1.0:
+    if case.profile.l2 != "warm" or size is None or not touched < size < before:
         return workload
     assert workload.profile is not None
     asked = workload.profile.counts["l2_sectors"]
@@ -210,11 +212,12 @@ def lower_precision(case: Case) -> Answer:
     if not sites:
         return refused(name, "it moves no data of four bytes or more")
     new = {s.index: _halved(s) for s in sites}
+    touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in case.profile.traffic)
     return [
         Proposal(
             name=name,
             title="half the bytes: 16-bit instead of 32-bit data in memory",
-            workload=_kept(scaled_traffic(with_counts(case.workload, new), 0.5, 0.5), case, 0.5, 0.5),
+            workload=_kept(scaled_traffic(with_counts(case.workload, new), 0.5, 0.5), case, 0.5 * touched, touched),
             assumption="all data may be stored at half the width; converting them costs nothing",
             where=case.places(s.index for s in sites),
             changes={"bytes": 0.5},
