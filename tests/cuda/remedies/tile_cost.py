@@ -1,0 +1,67 @@
+"""What a tile with a halo costs beside its loads, stores and barriers: instructions counted in compiled code.
+
+    python -m tests.cuda.remedies.tile_cost
+
+Eight shapes of tile and block, three ways to treat the border, within a loop over planes and once: the difference of
+the same kernel with and without the tile. A straight line through them gives the two constants of advise/tiles.py:
+instructions of a warp for each tile, and for each element that its threads bring. Needs no GPU.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import warplens as wl
+
+SOURCE = Path(__file__).with_name("tiles.cu")
+SHAPES = ((134, 1, 128, 1), (264, 1, 256, 1), (18, 18, 16, 16), (34, 10, 32, 8), (36, 12, 32, 8), (20, 20, 16, 16),
+          (66, 6, 64, 4), (12, 12, 8, 8))  # fmt: skip  # of the tile, of the block
+_GRID, _PLANES = 8, 16
+
+
+def per_tile(shape: tuple[int, int, int, int], defines: list[str], folder: Path) -> tuple[float, float]:
+    """Return the instructions of a warp for one tile: all but loads, stores and barriers, and the loads."""
+    wide, high, x, y = shape
+    names = [*(f"{n}={v}" for n, v in zip("WHXY", shape, strict=True)), *defines]
+    width, height = _GRID * x + wide - x, _GRID * y + high - y
+    lines = [f'file = "{SOURCE.as_posix()}"', 'kernel = "tiles"', 'source = "ours"', f"grid = [{_GRID}, {_GRID}]",
+             f"block = [{x}, {y}]", f"defines = {names}".replace("'", '"')]  # fmt: skip
+    for name, value in (("planes", _PLANES), ("width", width), ("height", height)):
+        lines += ["[[arg]]", f'name = "{name}"', 'type = "i32"', f"value = {value}"]
+    for name in ("in", "out"):
+        lines += ["[[arg]]", f'name = "{name}"', 'type = "f32*"', f"count = {_PLANES * width * height}"]
+    file = folder / "tiles.toml"
+    file.write_text("\n".join(lines) + "\n")
+    workload = wl.analyze(launch=str(file))
+    assert workload.profile is not None
+    executed, warps = workload.profile.counts["executed"], _GRID**2 * workload.profile.warps_per_block
+    tiles = warps * (1 if "ONCE" in defines else _PLANES)
+    moved = {"LDG": 0.0, "STS": 0.0}
+    for i, instruction in enumerate(workload.code):
+        if instruction.opcode in moved:
+            moved[instruction.opcode] += executed[i] / tiles
+    return sum(executed) / tiles - sum(moved.values()), moved["LDG"]
+
+
+def costs(ways: tuple[tuple[str, ...], ...] = ((), ("ONCE",)), shapes: tuple[tuple[int, int, int, int], ...] = SHAPES
+          ) -> tuple[float, float]:  # fmt: skip
+    """Return the instructions for each tile, and for each element that a thread brings."""
+    elements, other = list[float](), list[float]()
+    with tempfile.TemporaryDirectory() as name:
+        for way in ways:
+            for shape in shapes:
+                without, _ = per_tile(shape, [*way], Path(name))
+                for border in (1, 2, 3):
+                    with_tile, loads = per_tile(shape, [*way, f"FETCH={border}"], Path(name))
+                    elements.append(loads)
+                    other.append(with_tile - without)
+    slope, start = np.polyfit(elements, other, 1)
+    return float(start), float(slope)
+
+
+if __name__ == "__main__":
+    for label, chosen in (("in a loop", ((),)), ("once", (("ONCE",),)), ("all", ((), ("ONCE",)))):
+        print(f"{label}: %.1f for each tile, %.1f for each element of a thread" % costs(chosen))
