@@ -22,7 +22,7 @@ from warplens.advise.rewrite import (
     rewritten,
     side_by_side,
 )
-from warplens.advise.slices import address_instructions, carried, freed, from_data, same_for_all, same_for_rows
+from warplens.advise.slices import address_instructions, carried, freed, from_data, same_for_all, same_for_rows, slowest
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
@@ -137,7 +137,7 @@ def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
         return [], False  # tiles in shared memory: squares of results
     once = (address_instructions(case.code) - from_data(case.code, case.executed)) | loads.keys()
     loop = {i for i in case.inside(case.loops()) if case.executed[i]}
-    work = (loop - once) | (set[int]() if only else shared)
+    work = ((loop - once) | (set[int]() if only else shared)) & slowest(case.code)  # the rest is the same for all
     live = carried(case.code, work, loop) + _TEMPORARY
     made = []
     for results in _BLOCKS:

@@ -166,6 +166,27 @@ def registers_written(code: Sequence[Instruction], indices: Iterable[int]) -> in
     return len({r for i in indices for r in code[i].writes if r[:1] == "R" and r[1:].isdigit()})
 
 
+def slowest(code: Sequence[Instruction]) -> set[int]:
+    """Return what depends on the thread's place along the slowest of the dimensions that a kernel asks for."""
+    text = "\n".join(x.text for x in code)
+    along = next(d for d in "ZYX" if d == "X" or f"SR_CTAID.{d}" in text)
+    return _from(code, (f"SR_CTAID.{along}", f"SR_TID.{along}"))
+
+
+def _from(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
+    """Return the instructions whose result, or whether they are done, depends on these registers."""
+    along, found = set[str](), set[int]()
+    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+        x = code[i]
+        if any(name in x.text for name in names) or {*x.reads, x.guard.lstrip("@!")} & along:
+            found.add(i)
+            along |= set(x.writes)
+        else:
+            found.discard(i)
+            along -= set(x.writes)
+    return found
+
+
 def same_for_rows(code: Sequence[Instruction]) -> set[int]:
     """Return the accesses whose address does not depend on the thread's x: neighbouring threads ask for the same."""
     return _same(code, ("SR_TID.X", "SR_LANEID"))
