@@ -24,8 +24,13 @@ _MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread to shared memory
 _UNROLLED = 32  # turns over a tile that nvcc unrolls in full, so that every address is a constant
 _BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulate/transactions.py)
-_INDEX = 9  # instructions that make an element's row, column, and its two addresses of its number in a tile with a halo
-_TURN = 3  # counter, condition and branch for the next element
+# Instructions of a warp beside loads, stores and barriers, counted in compiled code by tests/cuda/remedies/tile_cost.py:
+# for each tile with a halo and for each element of a thread, in a loop and where there is one tile only; and by how much
+# the loads of a warp are more than the elements of a thread, as some of its threads have one more than others.
+_TILE, _ELEMENT = 24, 6
+_TILE_ONCE, _ELEMENT_ONCE = 22, 17
+_SIDE = 9  # the same for each side of a tile, where a thread brings its own element and those at edges what lies beyond
+_PARTLY = 0.5
 _TILES = 32  # one behind the other, of which fetches are told apart
 _CHAIN_STALL = 5  # cycles between them: they wait for one another
 
@@ -63,7 +68,7 @@ def keep_in_shared(case: Case) -> Answer:
         return [_tile(case, streams)]
     straight = _around([s for s in loads if s.index not in inside])
     if len(straight.sites) > 2 and straight.again >= _WORTH and not case.shared_sites:
-        return [_halo(case, straight)]
+        return [_halo(case, straight), _halo(case, straight, by_edges=True)]
     return refused(_NAME, "no load comes back to what its block has read")
 
 
@@ -160,17 +165,17 @@ def _windows(case: Case, windows: Sequence[_Stream], others: Sequence[_Stream]) 
     at_once, threads = turns_at_once(case.code, loop), case.launch.threads_per_block
     first = min(s.index for t in windows for s in t.sites)
     barrier, number = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
-    element = (*(number,) * _INDEX, Copy(first), Copy(first, becomes="STS"), *(number,) * _TURN)
-    beside = (*(number,) * _TURN, Copy(first), Copy(first, becomes="STS")) if others else ()
+    element = (*(number,) * _ELEMENT, Copy(first), Copy(first, becomes="STS"))
+    start = (*(number,) * _TILE, *(element if others else ()))
     inside = case.inside([loop])
     per_warp = sum(s.l2_sectors * _needed(s) / s.executed for t in windows for s in t.sites if s.index in inside)
-    turns = max(1.0, per_warp * case.profile.warps_per_block / at_once / threads)
+    turns = max(1.0, per_warp * case.profile.warps_per_block / at_once / threads) + _PARTLY
 
     def fetch(tile: int) -> Run:
         made: list[Copy] = []
         for k in range(tile * at_once, (tile + 1) * at_once):
             some = math.floor((k + 1) * turns) - math.floor(k * turns)
-            made += (barrier, *element * some, *beside, barrier)
+            made += (barrier, *start, *element * some, barrier)
         return tuple(made)
 
     return fetch
@@ -255,21 +260,41 @@ def _brought_as_before(made: Workload, case: Case, stream: _Stream) -> Workload:
     return with_counts(made, new)
 
 
-def _halo(case: Case, stream: _Stream) -> Proposal:
-    """Bring a tile and its halo first, by a loop over its elements; then read it."""
+def _sides(stream: _Stream) -> list[float]:
+    """Return, for each side of a tile, which share of the warps brings something from beyond it."""
+    found: dict[tuple[str, int], float] = {}
+    for s in stream.sites:
+        offset = next((byte_offset(o.text) for o in s.instruction.operands if o.kind == "memory"), 0)
+        beside = 0 < abs(offset) < SECTOR_BYTES and s.sectors > 1.05 * s.least_sectors
+        share = s.l2_sectors / (s.requests if beside else s.sectors)
+        if share < _MISSED:
+            key = _pointer(s), offset if not beside else int(math.copysign(1, offset))
+            found[key] = max(found.get(key, 0.0), share)
+    return list(found.values())
+
+
+def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
+    """Bring a tile and its halo first, by a loop over its elements, or by the threads along its edges; then read it."""
     loads = {s.index for s in stream.sites}
     threads = int(case.launch.threads_per_block)
     elements = sum(s.l2_sectors * _needed(s) for s in stream.sites) / case.profile.grid_blocks
-    turns = max(1.0, elements / threads)
+    shares = _sides(stream)
+    turns = 1 + sum(shares) if by_edges else max(1.0, elements / threads) + _PARTLY
     first, number = min(loads), max((i for i in address_instructions(case.code) if i < max(loads)), default=min(loads))
-    index = tuple(Copy(number, _CHAIN_STALL, False, becomes="IMAD") for _ in range(_INDEX))
-    again = tuple(Copy(number, _CHAIN_STALL, False, becomes="IMAD") for _ in range(_TURN))
-    fetch = (*index, Copy(first), Copy(first, becomes="STS"), *again)
-    seen = Copy(first, becomes="BAR")
+    step = Copy(number, _CHAIN_STALL, False, becomes="IMAD")
+    fetch = (*(step,) * _ELEMENT_ONCE, Copy(first), Copy(first, becomes="STS"))
+    start, seen = (step,) * (_SIDE * len(shares) if by_edges else _TILE_ONCE), Copy(first, becomes="BAR")
+    spared = freed(case.code, loads)
+
+    def brought(times: int) -> Way:
+        """One element behind the other; or all loads of a thread, then its stores."""
+        at_once = (*(Copy(first),) * times, *(Copy(first, becomes="STS"),) * times)
+        return [([at_once], 1)] if by_edges else [([fetch], times)]
 
     def near(run: Run) -> list[Run]:
-        made = tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in run)
-        k = next((k for k, c in enumerate(run) if c.origin in loads), None)
+        kept = [c for c in run if c.origin not in spared]
+        made = tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in kept)
+        k = next((k for k, c in enumerate(kept) if c.origin in loads), None)
         return [made] if k is None else [made[:k], made[k:]]
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
@@ -283,7 +308,7 @@ def _halo(case: Case, stream: _Stream) -> Proposal:
                     found.append((runs, s.times))
                     continue
                 begun = True
-                found += [(runs[:at], 1), ([fetch], times), ([(seen,)], 1), (runs[at:], 1), (runs, s.times - 1)]
+                found += [([*runs[:at], start], 1), *brought(times), ([(seen,)], 1), (runs[at:], 1), (runs, s.times - 1)]
             return found
 
         more = turns - math.floor(turns)
@@ -292,13 +317,13 @@ def _halo(case: Case, stream: _Stream) -> Proposal:
         )
 
     made = _brought_as_before(rewritten(case.workload, rewrite), case, stream)
-    shared = _WORD * math.ceil(elements)
+    shared, how = _WORD * math.ceil(elements), "by the threads along its edges" if by_edges else "in a loop"
     return Proposal(
         name=_NAME,
         title=f"keep in shared memory what neighbouring threads read too: {elements:.0f} elements per block",
         workload=with_launch(made, shared_bytes_per_block=shared),
-        assumption="a block brings its elements and those around them in a loop; shared memory has no conflicts",
+        assumption=f"a block brings its elements and those around them {how}; shared memory has no conflicts",
         where=case.places(loads),
-        changes={"shared": sorted(loads), "read_again": round(stream.again)},
+        changes={"shared": sorted(loads), "read_again": round(stream.again), "halo": "edges" if by_edges else "loop"},
         no_help="L1 serves these loads as fast, and bringing a tile costs instructions and a barrier",
     )

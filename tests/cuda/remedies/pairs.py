@@ -249,7 +249,7 @@ QUICK: tuple[Pair, ...] = (
     (_plane("turn_tiled", 32), _plane("turn_tiled", 32, pad=1), ("remove-conflicts",), {}),
     (_triad("triad", 1), _triad("triad4", 4), ("vector-loads",), {}),
     (_bytes("bytes1", 1), _bytes("bytes16", 16), ("vector-loads",), {}),
-    (_box("box_naive"), _box("box_tiled"), ("keep-in-shared",), {}),
+    (_box("box_naive"), _box("box_tiled"), ("keep-in-shared",), {"halo": "loop"}),
 )
 SLOW: tuple[Pair, ...] = (
     (_dot("dot1", _DOTS // 256), _dot("dot2", _DOTS // 512), ("more-work-per-thread",), {"elements": 2}),

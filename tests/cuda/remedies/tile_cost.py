@@ -62,6 +62,19 @@ def costs(ways: tuple[tuple[str, ...], ...] = ((), ("ONCE",)), shapes: tuple[tup
     return float(start), float(slope)
 
 
+def side_cost(shapes: tuple[tuple[int, int, int, int], ...] = SHAPES) -> float:
+    """Return the same where a thread brings its own element and those at edges more: the instructions for each side."""
+    sides, other = list[int](), list[float]()
+    with tempfile.TemporaryDirectory() as name:
+        for shape in shapes:
+            without, _ = per_tile(shape, ["ONCE"], Path(name))
+            for border in (4, 5):
+                sides.append(2 if shape[1] == 1 else 4)
+                other.append(per_tile(shape, ["ONCE", f"FETCH={border}"], Path(name))[0] - without)
+    return float(np.dot(sides, other) / np.dot(sides, sides))
+
+
 if __name__ == "__main__":
+    print(f"by edges: {side_cost():.1f} for each side")
     for label, chosen in (("in a loop", ((),)), ("once", (("ONCE",),)), ("all", ((), ("ONCE",)))):
         print(f"{label}: %.1f for each tile, %.1f for each element of a thread" % costs(chosen))
