@@ -32,7 +32,8 @@ _CONSTANT_BYTES = 1 << 16
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread
 _SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
-_TEMPORARY = 2  # registers that a further result needs beside its sum and what it is made of
+# Registers that a further result needs beside its sum and what it is made of (tests/cuda/remedies/constants.py).
+_TEMPORARY = 2
 
 
 def keep_in_registers(case: Case) -> Answer:

@@ -127,7 +127,7 @@ def loops_of(code: Sequence[Instruction]) -> list[range]:
     """Return the loops of the code: from where a branch goes back to, to the branch."""
     at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
     heads = ((at.get(x.target, i + 1), i) for i, x in enumerate(code) if x.target is not None and x.opcode == "BRA")
-    return [range(head, i + 1) for head, i in heads if head <= i]
+    return [range(head, i + 1) for head, i in heads if head < i]  # what jumps to itself fills the end of a kernel
 
 
 def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
