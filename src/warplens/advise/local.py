@@ -46,8 +46,10 @@ def privatise_atomics(case: Case) -> Answer:
     sites = [s for s in case.global_sites if s.instruction.opcode in _GLOBAL_ATOMICS]
     if not sites:
         return refused(name, "it has no atomics on global memory")
-    addresses = max(t.written_footprint_bytes for t in case.profile.traffic if t.atomic_passes) / _WORD
+    addresses = max((t.written_footprint_bytes for t in case.profile.traffic if t.atomic_passes), default=0.0) / _WORD
     per_block = sum(s.threads for s in sites) / case.profile.grid_blocks
+    if not addresses:
+        return refused(name, "which addresses its atomics go to is not known")
     if per_block <= addresses:
         return refused(name, f"a block has {per_block:.0f} atomics for {addresses:.0f} addresses")
     made = _added_up(case, sites, addresses)
@@ -71,17 +73,15 @@ def privatise_atomics(case: Case) -> Answer:
 
 def _added_up(case: Case, sites: Sequence[Site], addresses: float) -> Workload:
     """Let a block clear its sums first and add them to those in global memory at its end."""
-    site, turns = sites[0].index, addresses / case.launch.threads_per_block
+    site, turns = sites[0].index, addresses / float(case.launch.threads_per_block)
     store, barrier, load = (Copy(site, becomes=name) for name in ("STS", "BAR", "LDS"))
     count = Copy(site, _CHAIN_STALL, False, becomes="IMAD")
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         def way(times: int) -> Way:
-            first = [((count, store),)] * times
-            last = [((count, load, Copy(site)),)] * times
+            clear, add = [(count, store)] * times, [(count, load, Copy(site))] * times
             parts: Way = [(as_written(s), s.times) for s in path.segments]
             ending, (runs, n) = parts[:-1], parts[-1]
-            clear, add = [run for group in first for run in group], [run for group in last for run in group]
             return [([*clear, (barrier,)], 1), *ending, (runs, n - 1), ([*runs[:-1], runs[-1][:-1]], 1),
                     ([(barrier,), *add, runs[-1][-1:]], 1)]  # fmt: skip
 
@@ -97,6 +97,8 @@ def _added_up(case: Case, sites: Sequence[Site], addresses: float) -> Workload:
         sectors = max(executed[index], total * _WORD / SECTOR_BYTES)
         flat = dict.fromkeys(("sectors", "l2_sectors", "l2_hit_sectors"), sectors)
         ask = dict.fromkeys(("requests", "lines", "wavefronts"), executed[index])
-        made = with_counts(made, {index: {**flat, **ask, "threads": total, "useful_bytes": _WORD * total, "queue": 0.0}})
+        made = with_counts(
+            made, {index: {**flat, **ask, "threads": total, "useful_bytes": _WORD * total, "queue": 0.0}}
+        )
     passes = total * _WORD / SECTOR_BYTES
     return with_traffic(made, lambda t: replace(t, atomic_passes=min(t.atomic_passes, passes)))

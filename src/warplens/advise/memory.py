@@ -68,7 +68,9 @@ def _dense(sites: Sequence[Site]) -> dict[int, dict[str, float]]:
     made: dict[int, dict[str, float]] = {}
     for kind in {s.instruction.kind for s in sites}:
         group = [s for s in sites if s.instruction.kind == kind]
-        sectors, l2, hits = (sum(getattr(s, n) for s in group) for n in ("least_sectors", "l2_sectors", "l2_hit_sectors"))
+        sectors, l2, hits = (
+            sum(getattr(s, n) for s in group) for n in ("least_sectors", "l2_sectors", "l2_hit_sectors")
+        )
         asked = min(1.0, l2 / sectors)  # per sector, of L2
         missed = min(l2 - hits, asked * sectors) / sectors
         for s in group:
@@ -88,8 +90,9 @@ def _as_asked(workload: Workload, case: Case) -> Workload:
     read, written = case.profile.dram_read_bytes, case.profile.dram_written_bytes
     shares = min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
     less = with_traffic(scaled_traffic(workload, *shares), lambda t: replace(t, read_alone=0.0, written_alone=0.0))
-    touched = sum(t.read_footprint_bytes for t in case.profile.traffic), sum(
-        t.written_footprint_bytes for t in case.profile.traffic
+    touched = (
+        sum(t.read_footprint_bytes for t in case.profile.traffic),
+        sum(t.written_footprint_bytes for t in case.profile.traffic),
     )
     return _kept(less, case, min(touched[0], loads) + min(touched[1], stores), sum(touched))
 

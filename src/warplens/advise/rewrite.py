@@ -28,8 +28,8 @@ class Copy(Struct, frozen=True):
 
     `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data, in
     `passes` times the wavefronts (None: as many as the data). A load `becomes` one from shared memory (LDS), or the
-    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR) or an exchange
-    between the lanes of a warp (SHFL).
+    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR) or an
+    exchange between the lanes of a warp (SHFL).
     `mask` and `board` replace the scoreboards that it waits for and the one it gives its result by (-1: none).
     `shares` an operand with the copies beside it: no register bank is asked for two words at once.
     """
@@ -166,7 +166,7 @@ _SOURCE = re.compile(r"(?<=, )R(\d+)(?![\d.])")
 
 
 def _sharing(x: Instruction) -> Instruction:
-    """Return an instruction that keeps beside its unit what lies in the bank of its last operand, as compilers order it."""
+    """Return an instruction that keeps beside its unit what lies in the bank of its last operand."""
     found = list(_SOURCE.finditer(x.text))
     if len(found) < 3:
         return x

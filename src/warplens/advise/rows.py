@@ -1,4 +1,4 @@
-"""A warp for each row in place of a thread: for rows whose ends are read from memory, which no other layout can turn."""
+"""A warp for each row in place of a thread: for rows whose ends are read from memory, which no layout can turn."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ALIKE = 0.95  # of the threads of a warp that take part in a loop, from which a
 def warp_per_row(case: Case, scattered: Sequence[Site]) -> Proposal | None:
     """Let the threads of a warp walk along a row together, and add up what they have; None where no loop is like that.
 
-    What a thread did before and behind its loop is now done for each row by a whole warp; the smallest of its loops (the
-    one over what an unrolled one leaves) is what a turn takes.
+    What a thread did before and behind its loop is now done for each row by a whole warp; the smallest of its loops
+    (the one over what an unrolled one leaves) is what a turn takes.
     """
     sites = {s.index: s for s in case.global_sites}
     loops = [loop for loop in loops_of(case.code) if any(s.index in loop and s.executed for s in scattered)]
@@ -121,7 +121,9 @@ def _ways(case: Case, turn: range, region: range, turns: float, unrolled: int, i
             return [([before], 1), ([tuple(body)], times), ([step], _STEPS), ([behind], 1)]
 
         more = turns - math.floor(turns)
-        return [(way(math.floor(turns)), 1 - more), (way(math.ceil(turns)), more)] if more else [(way(round(turns)), 1.0)]
+        return (
+            [(way(math.floor(turns)), 1 - more), (way(math.ceil(turns)), more)] if more else [(way(round(turns)), 1.0)]
+        )
 
     return rewrite
 

@@ -80,8 +80,8 @@ def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> 
 def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
     """Return the accesses whose addresses are computed from values that are loaded as often: gathers and scatters.
 
-    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect, nor one
-    from which a thread reads on in a row.
+    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect, nor
+    one from which a thread reads on in a row.
     """
     loaded, found = dict[str, float](), set[int]()  # how often what a register depends on is loaded
     for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
@@ -193,7 +193,7 @@ def same_for_rows(code: Sequence[Instruction]) -> set[int]:
 
 
 def same_for_all(code: Sequence[Instruction]) -> set[int]:
-    """Return the accesses whose address does not depend on the thread at all, by its number or by what it has loaded."""
+    """Return the accesses whose address does not depend on the thread, by its number or by what it has loaded."""
     return _same(code, ("SR_TID", "SR_LANEID", "LDG", "LDS"))
 
 

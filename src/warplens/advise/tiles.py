@@ -13,7 +13,15 @@ from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, byt
 from warplens.advise.overlay import with_counts, with_launch
 from warplens.advise.rewrite import Copy, Run, Way, as_written, rewritten
 from warplens.advise.schedule import Scheduler
-from warplens.advise.slices import ADDRESS_KINDS, address_instructions, freed, from_data, loop_condition, same_for_rows, turns_at_once
+from warplens.advise.slices import (
+    ADDRESS_KINDS,
+    address_instructions,
+    freed,
+    from_data,
+    loop_condition,
+    same_for_rows,
+    turns_at_once,
+)
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 
@@ -24,9 +32,9 @@ _MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread to shared memory
 _UNROLLED = 32  # turns over a tile that nvcc unrolls in full (constants.py): every address is a constant
 _BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulate/transactions.py)
-# Instructions of a warp beside loads, stores and barriers, counted in compiled code by tests/cuda/remedies/constants.py:
-# for each tile with a halo and for each element of a thread, in a loop and where there is one tile only; and by how much
-# the loads of a warp are more than the elements of a thread, as some of its threads have one more than others.
+# Instructions of a warp beside loads, stores and barriers, counted in compiled code (tests/cuda/remedies/constants.py):
+# for each tile with a halo and for each element of a thread, in a loop and where there is one tile only; and by how
+# much the loads of a warp are more than the elements of a thread, as some of its threads have one more than others.
 _TILE, _ELEMENT = 24, 6
 _TILE_ONCE, _ELEMENT_ONCE = 22, 17
 _SIDE = 9  # the same for each side of a tile, where a thread brings its own element and those at edges what lies beyond
@@ -153,7 +161,12 @@ def _squares(first: int, bring: int) -> Fetch:
     Everybody is done with the last tile; its addresses, loads, stores; everybody has stored.
     """
     barrier, address = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
-    return lambda _: (barrier, *(address, address, Copy(first)) * bring, *(Copy(first, becomes="STS"),) * bring, barrier)
+    return lambda _: (
+        barrier,
+        *(address, address, Copy(first)) * bring,
+        *(Copy(first, becomes="STS"),) * bring,
+        barrier,
+    )
 
 
 def _windows(case: Case, windows: Sequence[_Stream], others: Sequence[_Stream]) -> Fetch:
@@ -227,9 +240,11 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, fetch: Fetch) -> 
 
 def _in_turn(fetch: Fetch, times: int) -> list[tuple[Run, int]]:
     """Return the fetches of some tiles, those that are alike together."""
-    return list(Counter(fetch(k) for k in range(min(times, _TILES))).items()) if times <= _TILES else [
-        (run, round(n * times / _TILES)) for run, n in Counter(fetch(k) for k in range(_TILES)).items()
-    ]
+    return (
+        list(Counter(fetch(k) for k in range(min(times, _TILES))).items())
+        if times <= _TILES
+        else [(run, round(n * times / _TILES)) for run, n in Counter(fetch(k) for k in range(_TILES)).items()]
+    )
 
 
 def _spared(case: Case, loads: set[int], turns: int) -> set[int]:
@@ -308,7 +323,13 @@ def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
                     found.append((runs, s.times))
                     continue
                 begun = True
-                found += [([*runs[:at], start], 1), *brought(times), ([(seen,)], 1), (runs[at:], 1), (runs, s.times - 1)]
+                found += [
+                    ([*runs[:at], start], 1),
+                    *brought(times),
+                    ([(seen,)], 1),
+                    (runs[at:], 1),
+                    (runs, s.times - 1),
+                ]
             return found
 
         more = turns - math.floor(turns)

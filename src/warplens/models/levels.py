@@ -91,9 +91,15 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     known = [facts(x, machine) for x in code]
     alone = _warp_cycles(known, profile, ways, machine, replace(idle, spread=busy.spread))
     slopes = [
-        (_warp_cycles(known, profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more if found else 0.0
+        (_warp_cycles(known, profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more
+        if found
+        else 0.0
         for slower, more, found in (
-            (replace(idle, dram=_SLOWER * idle.dram), (_SLOWER - 1) * idle.dram, any(w.accesses.far.any() for w in ways)),
+            (
+                replace(idle, dram=_SLOWER * idle.dram),
+                (_SLOWER - 1) * idle.dram,
+                any(w.accesses.far.any() for w in ways),
+            ),
             (replace(idle, l2=_SLOWER * idle.l2), (_SLOWER - 1) * idle.l2, any(w.accesses.beyond.any() for w in ways)),
         )
     ]

@@ -2,10 +2,11 @@
 
     python -m tests.cuda.remedies.constants
 
-What a tile with a halo costs beside its loads, stores and barriers (tiles.cu): eight shapes of tile and block, three ways to treat the border, within a loop over planes and once: the difference of
-the same kernel with and without the tile. A straight line through them gives the two constants of advise/tiles.py:
-instructions of a warp for each tile, and for each element that its threads bring. What a further result of a thread
-takes in registers beside its sum and what it is made of, and how long a loop nvcc unrolls in full (results.cu).
+What a tile with a halo costs beside its loads, stores and barriers (tiles.cu): eight shapes of tile and block, three
+ways to treat the border, within a loop over planes and once: the difference of the same kernel with and without the
+tile. A straight line through them gives the instructions of a warp for each tile, and for each element that its threads
+bring. What a further result of a thread takes in registers beside its sum and what it is made of, and how long a loop
+nvcc unrolls in full (results.cu).
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ def costs(*, once: bool, shapes: tuple[tuple[int, int, int, int], ...] = SHAPES)
 
 
 def temporaries() -> float:
-    """Return the registers that a further result takes beside its sum and what it is made of: of two to four results."""
+    """Return the registers that a further result takes beside its sum and its terms' own: of two to four."""
     own = {"pull1": 2, "pull2": 3, "pull3": 4}  # the sum, and the coordinates that a term asks for
-    return float(np.mean([(_program(name, "RESULTS=4").resources.registers - _program(name, "RESULTS=1").resources.registers) / 3 - held
-                          for name, held in own.items()]))  # fmt: skip
+    taken = {n: [_program(n, f"RESULTS={r}").resources.registers for r in (1, 4)] for n in own}
+    return float(np.mean([(four - one) / 3 - own[name] for name, (one, four) in taken.items()]))
 
 
 def longest_unrolled(lengths: tuple[int, ...] = (16, 32, 64, 128)) -> int:
-    """Return the turns of the longest loops over a tile that vanish, short and long ones: the one around them is left."""
+    """Return the turns of the longest loops over a tile that vanish: only the one around them is left."""
     return min(
         max(n for n in lengths if len(loops_of(_program(name, f"TURNS={n}").instructions)) == 1)
         for name in ("along1", "along2", "along3")

@@ -155,7 +155,9 @@ def _more(kernel: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments
 
 def _largest(step: int, blocks: int = 0) -> Kernel:
     grid = blocks or _DOTS // 512 // (1 if step == 1 else 2)
-    return _more(f"largest{step}", (grid,), (512,), ("n", "i32", _DOTS), _floats("x", _DOTS), _floats("out", _DOTS // 512, ""))
+    return _more(
+        f"largest{step}", (grid,), (512,), ("n", "i32", _DOTS), _floats("x", _DOTS), _floats("out", _DOTS // 512, "")
+    )
 
 
 def _product(kernel: str, tile: int, threads: int, defines: str = "", kind: str = "f32*", n: int = 1024) -> Kernel:
@@ -301,10 +303,12 @@ WRITTEN_LATER: tuple[Pair, ...] = (
     (_AB64, _AB64_TILED, ("keep-in-shared",), {}),
     (_AB_TILED, _product("ab_two", 32, 16), ("keep-in-registers",), {"results_per_thread": 4}),
     (_AB64_TILED, _product("ab_two", 32, 16, "REAL=double", "f64*"), ("keep-in-registers",), {"results_per_thread": 4}),
-    (_product("ab_tiled", 16, 16, n=2048), _product("ab_eight", 128, 16, n=2048), ("keep-in-registers",), {"results_per_thread": 64}),
+    (_product("ab_tiled", 16, 16, n=2048), _product("ab_eight", 128, 16, n=2048),
+     ("keep-in-registers",), {"results_per_thread": 64}),
     (_product("ab_side", 8, 8, "TILE=8"), _product("ab_tiled", 8, 8, "TILE=8"), ("remove-conflicts",), {}),
     (_product("ab_side", 32, 32, "TILE=32"), _product("ab_tiled", 32, 32, "TILE=32"), ("remove-conflicts",), {}),
-    (_turned("turn2_naive", 32, 8), _turned("turn2_tiled", 32, 32, 1), ("coalesce", "more-work-per-thread"), {"threads": 0.25}),
+    (_turned("turn2_naive", 32, 8), _turned("turn2_tiled", 32, 32, 1),
+     ("coalesce", "more-work-per-thread"), {"threads": 0.25}),
     (_turned("turn2_tiled", 32, 32), _turned("turn2_tiled", 32, 32, 1), ("remove-conflicts",), {}),
     (_turned("turn2_tiled", 32, 32, 0, 1000), _turned("turn2_tiled", 32, 32, 1, 1000), ("remove-conflicts",), {}),
     (_GROUP, _group("group_shared"), ("keep-in-shared",), {}),
@@ -333,8 +337,10 @@ WRITTEN_LATER: tuple[Pair, ...] = (
      ("fast-math",), {}),
     (_each("shear", ("width", "i32", 2048)), _each("shear", ("width", "i32", 2048), defines="PLANE", grid=(8, 2048)),
      ("avoid-division",), {}),
-    (_alone("relay", ("n", "i32", 400), defines="BARRIER"), _alone("relay", ("n", "i32", 400)), ("fewer-barriers",), {}),
-    (_each("halves", ("n", "i32", 20)), _each("halves", ("n", "i32", 20), defines="TOGETHER"), ("remove-divergence",), {}),
+    (_alone("relay", ("n", "i32", 400), defines="BARRIER"), _alone("relay", ("n", "i32", 400)),
+     ("fewer-barriers",), {}),
+    (_each("halves", ("n", "i32", 20)), _each("halves", ("n", "i32", 20), defines="TOGETHER"),
+     ("remove-divergence",), {}),
     (_alone("chains", ("n", "i32", 1024), ("a", "f64", 0.5), ("b", "f64", 1.0), kind="f64"),
      _alone("chains", ("n", "i32", 1024), ("a", "f64", 0.5), ("b", "f64", 1.0), kind="f64", defines="CHAINS=4"),
      ("more-ilp",), {"turns": 4}),
