@@ -136,7 +136,7 @@ def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
 
 
 def _needed(site: Site) -> float:
-    """Return how many elements of a sector that a load brings a block needs: of one beside the others only the first."""
+    """Return how many elements of a sector that a load brings a block needs: of one beside others only the first."""
     memory = next((o for o in site.instruction.operands if o.kind == "memory"), None)
     offset = abs(byte_offset(memory.text)) if memory is not None else 0
     beside = 0 < offset < SECTOR_BYTES and site.sectors > 1.05 * site.least_sectors
@@ -276,16 +276,21 @@ def _brought_as_before(made: Workload, case: Case, stream: _Stream) -> Workload:
 
 
 def _sides(stream: _Stream) -> list[float]:
-    """Return, for each side of a tile, which share of the warps brings something from beyond it."""
-    found: dict[tuple[str, int], float] = {}
+    """Return, for each side of a tile, which share of the warps brings something from beyond it.
+
+    Loads a little beside the thread's own element lie in the rows of the tile; other pointers lead to rows beyond it.
+    """
+    beside, rows = dict[int, float](), dict[str, float]()
     for s in stream.sites:
         offset = next((byte_offset(o.text) for o in s.instruction.operands if o.kind == "memory"), 0)
-        beside = 0 < abs(offset) < SECTOR_BYTES and s.sectors > 1.05 * s.least_sectors
-        share = s.l2_sectors / (s.requests if beside else s.sectors)
-        if share < _MISSED:
-            key = _pointer(s), offset if not beside else int(math.copysign(1, offset))
-            found[key] = max(found.get(key, 0.0), share)
-    return list(found.values())
+        if 0 < abs(offset) < SECTOR_BYTES and s.sectors > 1.05 * s.least_sectors:
+            sign = int(math.copysign(1, offset))
+            beside[sign] = max(beside.get(sign, 0.0), min(1.0, s.l2_sectors / s.requests))
+        else:
+            rows[_pointer(s)] = max(rows.get(_pointer(s), 0.0), s.l2_sectors / s.sectors)
+    few = [share for share in rows.values() if 0 < share < _MISSED]
+    beyond = max(0, len(rows) - 1)  # one of the rows is the thread's own
+    return [*beside.values(), *(min(few, default=0.0),) * beyond]
 
 
 def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
