@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
+from warplens.advise.rows import warp_per_row
 from warplens.advise.slices import address_instructions, indirect, registers_written
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
@@ -18,7 +18,6 @@ from warplens.units import quantity
 _DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
 _WORTH = 1.25  # sectors over the least from which an access is not coalesced
 _WIDEST = 16  # bytes per thread
-_OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 _RUNS = 64  # straight runs of a turn, from which it is no turn of one loop that could be joined with the next
 _LIVE = 16  # registers of a joined turn that are alive at a time
 
@@ -35,8 +34,11 @@ def coalesce(case: Case) -> Answer:
     sites = [s for s in scattered if s.index not in gathers]
     if not sites:
         return refused(name, "the addresses of its scattered accesses come from memory: only other data would help")
+    by_rows = warp_per_row(case, sites)
+    if by_rows is not None:
+        return [replace(by_rows, workload=_as_asked(by_rows.workload, case))]
     sites.sort(key=lambda s: s.least_sectors - s.sectors)
-    new = {s.index: _dense(s) for s in sites}
+    new = _dense(sites)
     made = _as_asked(with_counts(case.workload, new), case)
     worst = sites[0]
     now, least = (f"{x / worst.requests:.3g}" for x in (worst.sectors, worst.least_sectors))
@@ -61,14 +63,24 @@ def _is_scattered(s: Site) -> bool:
     return s.sectors > _WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
 
 
-def _dense(s: Site) -> dict[str, float]:
-    sectors, lines = s.least_sectors, max(s.requests, s.useful_bytes / LINE_BYTES)
-    asked = min(s.l2_sectors, sectors)
-    missed = min(s.l2_sectors - s.l2_hit_sectors, asked)
-    return {
-        "sectors": sectors, "lines": lines, "wavefronts": min(s.wavefronts, lines), "l2_sectors": asked,
-        "l1_hit_sectors": max(0.0, sectors - asked), "l2_hit_sectors": asked - missed, "queue": s.queue,
-    }  # fmt: skip
+def _dense(sites: Sequence[Site]) -> dict[int, dict[str, float]]:
+    """Return the counts of accesses whose sectors are full: each brings its share of what all of them ask of L2."""
+    made: dict[int, dict[str, float]] = {}
+    for kind in {s.instruction.kind for s in sites}:
+        group = [s for s in sites if s.instruction.kind == kind]
+        sectors, l2, hits = (
+            sum(getattr(s, n) for s in group) for n in ("least_sectors", "l2_sectors", "l2_hit_sectors")
+        )
+        asked = min(1.0, l2 / sectors)  # per sector, of L2
+        missed = min(l2 - hits, asked * sectors) / sectors
+        for s in group:
+            lines = max(s.requests, s.useful_bytes / LINE_BYTES)
+            made[s.index] = {
+                "sectors": s.least_sectors, "lines": lines, "wavefronts": min(s.wavefronts, lines),
+                "l2_sectors": asked * s.least_sectors, "l1_hit_sectors": (1 - asked) * s.least_sectors,
+                "l2_hit_sectors": (asked - missed) * s.least_sectors, "queue": s.queue,
+            }  # fmt: skip
+    return made
 
 
 def _as_asked(workload: Workload, case: Case) -> Workload:
@@ -76,10 +88,24 @@ def _as_asked(workload: Workload, case: Case) -> Workload:
     loads = sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "load")
     stores = sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store")
     read, written = case.profile.dram_read_bytes, case.profile.dram_written_bytes
-    less = scaled_traffic(
-        workload, min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
+    shares = min(1.0, loads / read) if read else 1.0, min(1.0, stores / written) if written else 1.0
+    less = with_traffic(scaled_traffic(workload, *shares), lambda t: replace(t, read_alone=0.0, written_alone=0.0))
+    touched = (
+        sum(t.read_footprint_bytes for t in case.profile.traffic),
+        sum(t.written_footprint_bytes for t in case.profile.traffic),
     )
-    return with_traffic(less, lambda t: replace(t, read_alone=0.0, written_alone=0.0))
+    return _kept(less, case, min(touched[0], loads) + min(touched[1], stores), sum(touched))
+
+
+def _kept(workload: Workload, case: Case, touched: float, before: float) -> Workload:
+    """Let L2 keep what arrays have left, from one launch to the next, where that is small enough and was not before."""
+    size = case.machine.cache.l2_hit_bytes
+    if case.profile.l2 != "warm" or size is None or not touched < size < before:
+        return workload
+    assert workload.profile is not None
+    asked = workload.profile.counts["l2_sectors"]
+    made = with_counts(workload, {i: {"l2_hit_sectors": n} for i, n in enumerate(asked) if n})
+    return with_traffic(made, lambda t: replace(t, l2_missed_bytes=0.0, dram_read_bytes=0.0, dram_written_bytes=0.0))
 
 
 def vector_accesses(case: Case) -> Answer:
@@ -144,8 +170,7 @@ def _neighbours(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
         memory = next((o for o in s.instruction.operands if o.kind == "memory"), None)
         if memory is None or s.bytes_per_thread < 1:
             continue
-        found = _OFFSET.search(memory.text)
-        offset, width = int(found[1], 16) if found else 0, round(s.bytes_per_thread)
+        offset, width = byte_offset(memory.text), round(s.bytes_per_thread)
         key = s.instruction.opcode, memory.text.partition("+")[0].rstrip("]"), width
         groups.setdefault(key, []).append((offset, s))
     leaders, followers = dict[int, float](), set[int]()
@@ -190,11 +215,12 @@ def lower_precision(case: Case) -> Answer:
     if not sites:
         return refused(name, "it moves no data of four bytes or more")
     new = {s.index: _halved(s) for s in sites}
+    touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in case.profile.traffic)
     return [
         Proposal(
             name=name,
             title="half the bytes: 16-bit instead of 32-bit data in memory",
-            workload=scaled_traffic(with_counts(case.workload, new), 0.5, 0.5),
+            workload=_kept(scaled_traffic(with_counts(case.workload, new), 0.5, 0.5), case, 0.5 * touched, touched),
             assumption="all data may be stored at half the width; converting them costs nothing",
             where=case.places(s.index for s in sites),
             changes={"bytes": 0.5},

@@ -21,7 +21,7 @@ from warplens.advise.rewrite import (
     rewritten,
     side_by_side,
 )  # fmt: skip
-from warplens.advise.slices import address_instructions, loop_overhead, registers_written
+from warplens.advise.slices import address_instructions, loop_overhead, loops_of, registers_written
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
@@ -246,24 +246,31 @@ def unroll(case: Case) -> Answer:
     """Loops without the instructions that only turn them, in most turns."""
     name = "unroll"
     loops = case.loops()
-    over = {i for s in loops for i in loop_overhead(case.code, s)}
-    share = case.share(over & case.inside(loops))
-    if not loops:
+    static = [Segment([(loop.start, loop.stop)], 2) for loop in loops_of(case.code) if case.executed[loop.stop - 1]]
+    if not static:
         return refused(name, "it has no loop")
+    over = {i for s in (*loops, *static) for i in loop_overhead(case.code, s)}
+    share = case.share(over & case.inside((*loops, *static)))
     if share < 0.02:
         return refused(name, f"turning its loops takes {share:.0%} of the instructions")
+    inside = case.inside(static)
+    known = {i for i in address_instructions(case.code) & inside if case.code[i].kind in ("int", "imul", "imul_wide")}
+    known = over | {i for i in known if case.code[i].opcode != "ISETP"}  # of a loop that vanishes: constants
     bared = once_each(lambda run: tuple(c for c in run if c.origin not in over))
+    gone = once_each(lambda run: tuple(c for c in run if c.origin not in known))
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
         for s in path.segments:
             runs = as_written(s)
-            if s.times < 2:
-                way.append((runs, s.times))
+            if s.times < 2:  # turns that differ stand one behind the other: few of them, as of a tree
+                way.append(([gone(run) for run in runs], s.times))
                 continue
-            bare = [bared(run) for run in runs]
-            factor = min(_UNROLLED, s.times)
-            way.append((bare * (factor - 1) + (runs if s.times > _UNROLLED else bare), s.times // factor))
+            if s.times <= _UNROLLED:
+                way.append(([gone(run) for run in runs], s.times))
+                continue
+            bare, factor = [bared(run) for run in runs], _UNROLLED
+            way.append((bare * (factor - 1) + runs, s.times // factor))
             way.append((runs, s.times % factor))
         return [(way, 1.0)]
 

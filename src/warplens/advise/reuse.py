@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
 from warplens.advise.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import (
     Repeat,
@@ -21,17 +22,18 @@ from warplens.advise.rewrite import (
     rewritten,
     side_by_side,
 )
-from warplens.advise.slices import address_instructions, carried, from_data, same_for_rows
+from warplens.advise.slices import address_instructions, carried, freed, from_data, same_for_all, same_for_rows, slowest
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 from warplens.machine import KINDS
 
 _CONSTANT_BYTES = 1 << 16
-_WORD = 4  # bytes; and words of one access to shared memory
+_WORD, _WIDEST = 4, 16  # bytes; of one access of a thread
 _SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
-_TEMPORARY = 2  # registers that a further result needs beside its sum and what it is made of
+# Registers that a further result needs beside its sum and what it is made of (tests/cuda/remedies/constants.py).
+_TEMPORARY = 2
 
 
 def keep_in_registers(case: Case) -> Answer:
@@ -136,7 +138,7 @@ def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
         return [], False  # tiles in shared memory: squares of results
     once = (address_instructions(case.code) - from_data(case.code, case.executed)) | loads.keys()
     loop = {i for i in case.inside(case.loops()) if case.executed[i]}
-    work = (loop - once) | (set[int]() if only else shared)
+    work = ((loop - once) | (set[int]() if only else shared)) & slowest(case.code)  # the rest is the same for all
     live = carried(case.code, work, loop) + _TEMPORARY
     made = []
     for results in _BLOCKS:
@@ -162,7 +164,7 @@ def _repeated(case: Case, results: int, work: set[int]) -> Workload:
     own = {s.index for s in case.global_sites} - case.inside(case.loops())
 
     def repeats(i: int) -> Repeat:
-        return Repeat(results if i in work or i in own else 1)
+        return Repeat(results, shares=True) if i in work or i in own else Repeat(1)
 
     def again(run: Run) -> Run:
         return tuple(c for c in run if c.origin in work)
@@ -184,7 +186,7 @@ def _repeated(case: Case, results: int, work: set[int]) -> Workload:
 def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[int]) -> Workload | None:
     if case.warps / side**2 < 4 * case.machine.chip.sm_count or len(work) * side**2 > _MOST_CODE:
         return None
-    wide = min(4, side)
+    wide = {s.index: _WIDEST / max(_WORD, s.bytes_per_thread) for s in case.sites}  # of its elements in one access
     smaller = max(1.0, case.profile.warps_per_block / _BLOCK_WARPS)  # a block's square shrinks with its threads
     shared = {s.index for s in case.shared_sites if s.instruction.opcode in ("LDS", "STS")} | loads
     same = same_for_rows(case.code) & loads
@@ -196,8 +198,9 @@ def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[i
             return Repeat(side)
         if i in shared:  # a side of the square, by accesses of up to 16 bytes
             more = round(math.sqrt(smaller)) if i in brought else 1
-            return Repeat(more * max(1, side // wide), float(wide), wide / 2 if i in same else None)
-        return Repeat(1 if i in once or i not in work else side * side)
+            copies = max(1, math.ceil(side / wide.get(i, 1.0)))
+            return Repeat(more * copies, side / copies, side / copies / 2 if i in same else None)
+        return Repeat(1) if i in once or i not in work else Repeat(side * side, shares=True)
 
     joined = joined_threads(case.workload, side * side, repeats)
     if smaller > 1:
@@ -219,12 +222,15 @@ def keep_in_constant(case: Case) -> Answer:
         return refused(name, "no load has the same address for all threads of a warp")
     if not small:
         return refused(name, "no array that it reads fits into 64 KB")
+    free = same_for_all(case.code)  # of the thread: the uniform datapath brings them, two words at once
     new = {
-        s.index: replace(without_waits(s.instruction), opcode="LDC", kind="constant", text=f"LDC {s.instruction.text}")
+        s.index: replace(without_waits(s.instruction), opcode=name, kind=kind, text=f"{name} {s.instruction.text}")
         for s in sites
+        for name, kind in [("ULDC", "uniform") if s.index in free else ("LDC", "constant")]
     }
     none = dict.fromkeys(set(case.profile.counts) - {"executed", "threads"}, 0.0)
     made = with_counts(with_instructions(case.workload, new), dict.fromkeys(new, none))
+    made = dropped(made, freed(case.code, set(new)) | _seconds([s for s in sites if s.index in free]))
     return [
         Proposal(
             name=name,
@@ -236,6 +242,21 @@ def keep_in_constant(case: Case) -> Answer:
             no_help="L1 serves these loads beside the others",
         )
     ]
+
+
+def _seconds(sites: Sequence[Site]) -> set[int]:
+    """Return every second load of neighbouring words of 4 bytes from one pointer."""
+    rows: dict[str, list[tuple[int, int]]] = {}
+    for s in sites:
+        memory = next((o for o in s.instruction.operands if o.kind == "memory"), None)
+        if memory is not None and s.bytes_per_thread <= _WORD:
+            rows.setdefault(memory.text.partition("+")[0].rstrip("]"), []).append((byte_offset(memory.text), s.index))
+    found = set[int]()
+    for row in rows.values():
+        for (low, first), (high, second) in itertools.pairwise(sorted(row)):
+            if high - low == _WORD and first not in found:
+                found.add(second)
+    return found
 
 
 def asynchronous_copies(case: Case) -> Answer:
@@ -275,7 +296,7 @@ def _copied(load: Site, store: Site) -> dict[str, float]:
     lines = load.useful_bytes / LINE_BYTES
     whole = load.wavefronts <= 1.05 * lines and store.wavefronts <= 1.05 * lines
     made = {"wavefronts": max(load.wavefronts, store.wavefronts) if whole else load.wavefronts + store.wavefronts}
-    if load.bytes_per_thread >= 4 * _WORD:
+    if load.bytes_per_thread >= _WIDEST:
         made |= {"l2_sectors": load.sectors, "l1_hit_sectors": 0.0,
                  "l2_hit_sectors": load.l2_hit_sectors + load.sectors - load.l2_sectors}  # fmt: skip
     return made

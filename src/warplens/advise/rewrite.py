@@ -7,6 +7,7 @@ counts. All functions return a new workload.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -27,18 +28,21 @@ class Copy(Struct, frozen=True):
 
     `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data, in
     `passes` times the wavefronts (None: as many as the data). A load `becomes` one from shared memory (LDS), or the
-    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR).
+    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR) or an
+    exchange between the lanes of a warp (SHFL).
     `mask` and `board` replace the scoreboards that it waits for and the one it gives its result by (-1: none).
+    `shares` an operand with the copies beside it: no register bank is asked for two words at once.
     """
 
     origin: int
     stall: int | None = None
     waits: bool = True
     carries: float = 1.0
-    becomes: Literal["", "LDS", "STS", "IMAD", "BAR"] = ""
+    becomes: Literal["", "LDS", "STS", "IMAD", "BAR", "SHFL"] = ""
     passes: float | None = None
     mask: int | None = None
     board: int | None = None
+    shares: bool = False
 
 
 Run = tuple[Copy, ...]
@@ -146,7 +150,7 @@ def _count(column: str, copy: Copy, profile: Profile) -> float:
     """Return a count of the instruction that a copy is of, as what it has become."""
     if copy.becomes in ("LDS", "STS"):
         return _near(column, copy.origin, profile)
-    if copy.becomes in ("BAR", "IMAD") and column not in ("executed", "threads"):
+    if copy.becomes in ("BAR", "IMAD", "SHFL") and column not in ("executed", "threads"):
         return 0.0
     return profile.counts[column][copy.origin]
 
@@ -158,13 +162,29 @@ def _near(column: str, i: int, profile: Profile) -> float:
     return profile.counts[column][i] if column in (*PER_EXECUTION, "useful_bytes") else 0.0
 
 
+_SOURCE = re.compile(r"(?<=, )R(\d+)(?![\d.])")
+
+
+def _sharing(x: Instruction) -> Instruction:
+    """Return an instruction that keeps beside its unit what lies in the bank of its last operand."""
+    found = list(_SOURCE.finditer(x.text))
+    if len(found) < 3:
+        return x
+    bank, text = int(found[-1][1]) % 2, x.text
+    for m in reversed(found[:-1]):
+        text = f"{text[: m.end()]}.reuse{text[m.end() :]}" if int(m[1]) % 2 == bank else text
+    return replace(x, text=text)
+
+
 def _edited(x: Instruction, copy: Copy) -> Instruction:
     control = x.control
+    if copy.shares:
+        x = _sharing(x)
     if copy.becomes == "BAR":
         plain = None if control is None else replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=0)
         return Instruction("BAR.SYNC", "BAR", "barrier", control=plain, line=x.line)
     if copy.becomes:
-        kind = "int" if copy.becomes == "IMAD" else "shared"
+        kind = {"IMAD": "int", "SHFL": "shuffle"}.get(copy.becomes, "shared")
         x = replace(x, opcode=copy.becomes, kind=kind, text=f"{copy.becomes} for {x.text}")
     if copy.becomes == "STS" and control is not None:  # waits for the load, gives no result
         loaded = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard
@@ -268,6 +288,7 @@ class Repeat(Struct, frozen=True):
     copies: int
     carries: float = 1.0
     passes: float | None = None  # times the wavefronts, where these are not as the data
+    shares: bool = False  # an operand serves all copies
 
 
 def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Instruction]) -> Run:
@@ -281,7 +302,7 @@ def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Inst
         left = (1 if control is None else control.stall) - repeat.copies + 1  # of the stall, behind the last copy
         for k in range(repeat.copies):
             stall = max(1, left) if k == repeat.copies - 1 else 1
-            made.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes))
+            made.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes, shares=repeat.shares))
     return tuple(made)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -12,6 +13,8 @@ from warplens.machine import KINDS
 
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))
 _COUNTS = ("IADD3", "VIADD", "UIADD3", "IADD", "LEA")
+_IMMEDIATE = re.compile(r"-?0x[0-9a-f]+")
+_WALK = 4  # accesses from one pointer, from which it is no record that is read there but a row
 _CONTROL_KINDS = frozenset(("branch", "exit", "barrier"))
 
 
@@ -77,7 +80,8 @@ def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> 
 def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
     """Return the accesses whose addresses are computed from values that are loaded as often: gathers and scatters.
 
-    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect.
+    A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect, nor
+    one from which a thread reads on in a row.
     """
     loaded, found = dict[str, float](), set[int]()  # how often what a register depends on is loaded
     for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
@@ -91,7 +95,18 @@ def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]
         else:
             often = max((loaded.get(r, 0.0) for r in x.reads), default=0.0) if x.kind in ADDRESS_KINDS else 0.0
         loaded |= dict.fromkeys(x.writes, often)
-    return found
+    return found - _walks(code)
+
+
+def _walks(code: Sequence[Instruction]) -> set[int]:
+    """Return the accesses that share a pointer with others: a thread that reads on from there."""
+    written, groups = dict[str, int](), dict[tuple[str, int], set[int]]()
+    for i, x in enumerate(code):
+        if KINDS[x.kind] == "memory system":
+            for pointer in (r for o in x.operands if o.kind == "memory" for r in o.registers):
+                groups.setdefault((pointer, written.get(pointer, -1)), set()).add(i)
+        written |= dict.fromkeys(x.writes, i)
+    return {i for group in groups.values() if len(group) >= _WALK for i in group}
 
 
 def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
@@ -106,6 +121,13 @@ def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int
             found.add(i)
         loaded |= dict.fromkeys(x.writes, often)
     return found
+
+
+def loops_of(code: Sequence[Instruction]) -> list[range]:
+    """Return the loops of the code: from where a branch goes back to, to the branch."""
+    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
+    heads = ((at.get(x.target, i + 1), i) for i, x in enumerate(code) if x.target is not None and x.opcode == "BRA")
+    return [range(head, i + 1) for head, i in heads if head < i]  # what jumps to itself fills the end of a kernel
 
 
 def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
@@ -125,6 +147,13 @@ def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
     return found
 
 
+def turns_at_once(code: Sequence[Instruction], segment: Segment) -> int:
+    """Return how many turns of the source one of the code has, by what its counter adds."""
+    counted = (code[i].text for i in loop_condition(code, segment) if code[i].opcode in _COUNTS)
+    steps = [abs(int(n, 16)) for text in counted for n in _IMMEDIATE.findall(text)]
+    return max((n for n in steps if n in (2, 4, 8, 16)), default=1)
+
+
 def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
     """Return what a turn of a loop spends on turning: what decides on it, and all that counts on itself."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]
@@ -137,8 +166,38 @@ def registers_written(code: Sequence[Instruction], indices: Iterable[int]) -> in
     return len({r for i in indices for r in code[i].writes if r[:1] == "R" and r[1:].isdigit()})
 
 
+def slowest(code: Sequence[Instruction]) -> set[int]:
+    """Return what depends on the thread's place along the slowest of the dimensions that a kernel asks for."""
+    text = "\n".join(x.text for x in code)
+    along = next(d for d in "ZYX" if d == "X" or f"SR_CTAID.{d}" in text)
+    return _from(code, (f"SR_CTAID.{along}", f"SR_TID.{along}"))
+
+
+def _from(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
+    """Return the instructions whose result, or whether they are done, depends on these registers."""
+    along, found = set[str](), set[int]()
+    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+        x = code[i]
+        if any(name in x.text for name in names) or {*x.reads, x.guard.lstrip("@!")} & along:
+            found.add(i)
+            along |= set(x.writes)
+        else:
+            found.discard(i)
+            along -= set(x.writes)
+    return found
+
+
 def same_for_rows(code: Sequence[Instruction]) -> set[int]:
     """Return the accesses whose address does not depend on the thread's x: neighbouring threads ask for the same."""
+    return _same(code, ("SR_TID.X", "SR_LANEID"))
+
+
+def same_for_all(code: Sequence[Instruction]) -> set[int]:
+    """Return the accesses whose address does not depend on the thread, by its number or by what it has loaded."""
+    return _same(code, ("SR_TID", "SR_LANEID", "LDG", "LDS"))
+
+
+def _same(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
     along, found = set[str](), set[int]()
     for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
         x = code[i]
@@ -147,7 +206,7 @@ def same_for_rows(code: Sequence[Instruction]) -> set[int]:
             found.add(i)
         elif pointers:
             found.discard(i)
-        if "SR_TID.X" in x.text or "SR_LANEID" in x.text or (set(x.reads) & along and x.kind in ADDRESS_KINDS):
+        if any(name in x.text for name in names) or (set(x.reads) & along and x.kind in ADDRESS_KINDS):
             along |= set(x.writes)
         else:
             along -= set(x.writes)

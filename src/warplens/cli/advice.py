@@ -63,7 +63,10 @@ def diff(args: argparse.Namespace, machine: Machine) -> None:
     """Compare two kernels: each a launch file with `:variant`, or a saved workload."""
     a, b = (_side(text, machine) for text in (args.before, args.after))
     found = api.diff(a, b, machine)
-    names = tuple(Path(text).name.removesuffix(".toml").removesuffix(".json") for text in (args.before, args.after))
+    names = tuple(
+        Path(text).name.replace(".toml:", ".").removesuffix(".toml").removesuffix(".json")
+        for text in (args.before, args.after)
+    )
     show(args, report.data(found), report.difference(found, (names[0], names[1]), machine))
 
 

@@ -81,8 +81,9 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     and beyond these it goes on along straight lines.
     """
     machine = load.units.machine
-    chosen = [(walk(path), path.warps) for path in sorted(profile.paths, key=lambda path: -path.warps)[:4]]
-    ways = [_Way(way, warps, _Accesses.of(code, profile, way, machine)) for way, warps in chosen]
+    chosen = sorted(profile.paths, key=lambda path: -path.warps)[:4]
+    table = np.array([_access(x, i, profile, machine) for i, x in enumerate(code)])
+    ways = [_Way(way, path.warps, _Accesses.of(table, way)) for path in chosen for way in [walk(path)]]
     between = machine.sm.block_replacement_cycles or 0.0
     between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
     idle = Levels.under_load(load, math.inf)
@@ -91,9 +92,15 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     alone = _warp_cycles(known, profile, ways, machine, replace(idle, spread=busy.spread))
     slopes = [
         (_warp_cycles(known, profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more
-        for slower, more in (
-            (replace(idle, dram=_SLOWER * idle.dram), (_SLOWER - 1) * idle.dram),
-            (replace(idle, l2=_SLOWER * idle.l2), (_SLOWER - 1) * idle.l2),
+        if found
+        else 0.0
+        for slower, more, found in (
+            (
+                replace(idle, dram=_SLOWER * idle.dram),
+                (_SLOWER - 1) * idle.dram,
+                any(w.accesses.far.any() for w in ways),
+            ),
+            (replace(idle, l2=_SLOWER * idle.l2), (_SLOWER - 1) * idle.l2, any(w.accesses.beyond.any() for w in ways)),
         )
     ]
 
@@ -127,11 +134,11 @@ class _Accesses(Struct, frozen=True):
     draw: Floats
 
     @staticmethod
-    def of(code: list[Instruction], profile: Profile, way: Walk, machine: Machine) -> _Accesses:
-        """Return what the accesses along a way do, from the profile's counts."""
-        table = np.array([_access(x, i, profile, machine) for i, x in enumerate(code)])[way.code]
+    def of(table: Floats, way: Walk) -> _Accesses:
+        """Return what the accesses along a way do, from what those of each instruction do (`_access`)."""
+        along = table[way.code]
         draw = np.random.default_rng(0).random(len(way.code))
-        return _Accesses(table[:, 0], table[:, 1], table[:, 2], table[:, 3], draw)
+        return _Accesses(along[:, 0], along[:, 1], along[:, 2], along[:, 3], draw)
 
     def latencies(self, levels: Levels) -> list[float]:
         """Return the latency of each position: an access's by where its draw says that it is found."""

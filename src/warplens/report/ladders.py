@@ -15,7 +15,8 @@ from rich.text import Text
 
 from warplens.report import advice
 from warplens.report.terminal import table
-from warplens.study.ladders import Climbed, Order, Outcome
+from warplens.study.kernels import PARTS
+from warplens.study.ladders import CLOSE, Climbed, Order, Outcome
 
 _GOALS = {"close": 80.0, "named": 85.0, "bad": 5.0, "correlation": 0.95, "chosen": 3.0}
 
@@ -42,24 +43,42 @@ def answer(climbed: Climbed, *, unblind: bool) -> list[RenderableType]:
     return [*parts, "", *advice.benefit_chart(climbed.chart)] if climbed.chart else parts
 
 
+def counted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
+    """Count what came true, of all steps and of each set; `theirs` and `ours` where Nsight's rules speak (`spoken`)."""
+    made: dict[str, dict[str, int]] = {}
+    for name, group in (("all", outcomes), *((p, [o for o in outcomes if o.part == p]) for p in PARTS)):
+        best, spoken = [o for o in group if o.best], [o for o in group if o.estimated is not None]
+        made[name] = {
+            "steps": len(group), "close": sum(o.close for o in group), "best": len(best),
+            "named": sum(o.named for o in best), "bad": sum(o.bad for o in group), "spoken": len(spoken),
+            "theirs": sum(abs((o.estimated or 0.0) / o.measured - 1) <= CLOSE for o in spoken),
+            "ours": sum(o.close for o in spoken),
+        }  # fmt: skip
+    return made
+
+
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """Say how often advice came true."""
-    steps = len(outcomes)
-    best = [o for o in outcomes if o.best]
-    close, named, bad = (sum(o.close for o in outcomes), sum(o.named for o in best), sum(o.bad for o in outcomes))
-    ours = [o for o in outcomes if o.estimated is not None]
+    """Say how often advice came true: all steps, those of the train set, those of the test set."""
+    sets = list(counted(outcomes).values())
+
+    def shares(what: str, of: str) -> str:
+        return ", ".join(_share(s[what], s[of]) for s in sets if s[of])
+
+    all_, *parts = sets
     lines = [
-        f"  {steps} steps: {_share(close, steps)} of the predicted speedups within 20 % of the measured ones (goal "
+        f"  {all_['steps']} steps, {' and '.join(str(s['steps']) for s in parts)} of the train and test sets",
+        f"  predicted speedups within 20 % of the measured ones: {shares('close', 'steps')} (goal "
         f"{_GOALS['close']:.0f} %)",
-        f"  the remedy that helped most is among our first three for {_share(named, len(best))} of {len(best)} kernels "
+        f"  the remedy that helped most is among our first three: {shares('named', 'best')} of {all_['best']} kernels "
         f"(goal {_GOALS['named']:.0f} %)",
-        f"  bad advice (10 % promised, time lost): {_share(bad, steps)} of steps (goal below {_GOALS['bad']:.0f} %)",
+        f"  bad advice (10 % promised, time lost): {shares('bad', 'steps')} of steps (goal below "
+        f"{_GOALS['bad']:.0f} %)",
     ]
-    if ours:
-        theirs = sum(abs((o.estimated or 0.0) / o.measured - 1) <= 0.2 for o in ours)
+    if all_["spoken"]:
         lines.append(
-            f"  Nsight's rules speak to {len(ours)} steps: {_share(theirs, len(ours))} of their estimates within 20 %, "
-            f"ours there {_share(sum(o.close for o in ours), len(ours))}"
+            f"  Nsight's rules speak to {', '.join(str(s['spoken']) for s in sets)} steps: their estimates within "
+            "20 %: "
+            f"{shares('theirs', 'spoken')}; ours there: {shares('ours', 'spoken')}"
         )
     return lines
 
@@ -84,13 +103,10 @@ def _verdict(o: Outcome) -> str:
 
 def data(climbed: Climbed, *, unblind: bool) -> dict[str, Any]:
     """Return the same for machines."""
-    best = [o for o in climbed.outcomes if o.best]
+    sets = counted(climbed.outcomes)
     return {
-        "steps": len(climbed.outcomes),
-        "close": sum(o.close for o in climbed.outcomes),
-        "best": len(best),
-        "named": sum(o.named for o in best),
-        "bad": sum(o.bad for o in climbed.outcomes),
+        **{name: sets["all"][name] for name in ("steps", "close", "best", "named", "bad")},
+        "sets": sets,
         "orders": climbed.orders,
         "benefits": climbed.chart,
         "outcomes": [o for o in climbed.outcomes if unblind or o.part == "train"],

@@ -50,7 +50,8 @@ def _limits(a: Prediction, b: Prediction) -> list[list[str]]:
     for name in [*a.limits, *(name for name in b.limits if name not in a.limits)]:
         x, y = (_seconds(p, name) for p in (a, b))
         if max(x, y) >= _LEAST * max(float(a.seconds or 0), float(b.seconds or 0)):
-            rows.append([name, seconds(x), seconds(y), f"{x / y:.2f}x" if y else ""])
+            known = [seconds(n) if n else "-" for n in (x, y)]  # none, or the machine file does not say
+            rows.append([name, *known, f"{x / y:.2f}x" if x and y else ""])
     return rows
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-SOURCE = Path(__file__).with_name("pairs.cu")
+SOURCE, MORE = (Path(__file__).with_name(name) for name in ("pairs.cu", "more.cu"))
 Argument = tuple[str, str, float] | tuple[str, str, int, str]  # name, type, value or count and contents
 _SIDE, _PLANE, _STREAM, _DOTS, _POINTS, _WIDE, _BOX, _BYTES = (
     1536,
@@ -30,19 +31,23 @@ class Kernel(Struct, frozen=True):
     block: tuple[int, ...]
     arguments: tuple[Argument, ...]
     defines: tuple[str, ...] = ()
+    source: Path = SOURCE
+    dynamic_shared_bytes: int = 0
 
     def launch_file(self, folder: Path) -> Path:
         """Write its launch file."""
         lines = [
-            f'file = "{SOURCE.as_posix()}"', f'kernel = "{self.name}"', 'source = "ours"',
+            f'file = "{self.source.as_posix()}"', f'kernel = "{self.name}"', 'source = "ours"',
             f"grid = {list(self.grid)}", f"block = {list(self.block)}",
-            f"defines = {[*self.defines]}".replace("'", '"'),
+            f"defines = {[*self.defines]}".replace("'", '"'), f"dynamic_shared_bytes = {self.dynamic_shared_bytes}",
         ]  # fmt: skip
         for name, kind, value, *contents in self.arguments:
             lines += ["", "[[arg]]", f'name = "{name}"', f'type = "{kind}"']
             lines.append(f"{'count' if kind.endswith('*') else 'value'} = {value}")
             lines += [f'fill = "{c}"' for c in contents if c]
-        file = folder / f"{self.name}_{'_'.join(self.defines).replace('=', '')}.toml"
+        scalars = (str(a[2]) for a in self.arguments if not a[1].endswith("*"))
+        parts = (self.name, *self.defines, *map(str, self.grid), *scalars)
+        file = folder / f"{re.sub('[^A-Za-z0-9]+', '_', '-'.join(parts))}.toml"
         file.write_text("\n".join(lines) + "\n")
         return file
 
@@ -143,7 +148,97 @@ def _rounds(barrier: int) -> Kernel:
     return Kernel("rounds", (1056,), (256,), arguments, (f"BARRIER={barrier}",))
 
 
+def _more(kernel: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Argument, defines: str = "",
+          dynamic: int = 0) -> Kernel:  # fmt: skip
+    return Kernel(kernel, grid, block, arguments, tuple(defines.split()), MORE, dynamic)
+
+
+def _largest(step: int, blocks: int = 0) -> Kernel:
+    grid = blocks or _DOTS // 512 // (1 if step == 1 else 2)
+    return _more(
+        f"largest{step}", (grid,), (512,), ("n", "i32", _DOTS), _floats("x", _DOTS), _floats("out", _DOTS // 512, "")
+    )
+
+
+def _product(kernel: str, tile: int, threads: int, defines: str = "", kind: str = "f32*", n: int = 1024) -> Kernel:
+    arrays = tuple((name, kind, n**2, "random") for name in ("a", "b", "c"))
+    block = (threads, threads) if kernel != "ab_eight" else (256,)
+    return _more(kernel, (n // tile, n // tile), block, ("n", "i32", n), *arrays, defines=defines)
+
+
+def _turned(kernel: str, down: int, across: int, pad: int = 0, size: int = 4000) -> Kernel:
+    arrays = (_floats("in", 2 * size**2), _floats("out", 2 * size**2, ""))
+    grid = (-(-size // down), -(-size // across))
+    return _more(kernel, grid, (32, 8), ("w", "i32", size), ("h", "i32", size), *arrays, defines=f"PAD={pad}")
+
+
+def _group(kernel: str, defines: str = "", packed: bool = False) -> Kernel:
+    groups = 3000
+    points = 2 * 96 * groups
+    arrays = (("list", "i32*", 24 * groups, f"random_int(0, {2 * groups})"),
+              _floats("p", (4 if packed else 3) * points), _floats("out", points, ""))  # fmt: skip
+    return _more(kernel, (groups,), (96,), ("n", "i32", points), ("around", "i32", 24), *arrays, defines=defines)
+
+
+def _sums(kernel: str) -> Kernel:
+    arrays = (("kind", "u8*", _DOTS, "random_int(0, 256)"), _floats("x", _DOTS), _floats("sum", 256, ""))
+    return _more(kernel, (_DOTS // 512,), (512,), ("n", "i32", _DOTS), *arrays)
+
+
+def _words(kernel: str) -> Kernel:
+    arrays = (("x", "u32*", _DOTS, "random_int(0, 2147483647)"), ("count", "u32*", 1024, ""))
+    return _more(kernel, (1056,), (256,), ("n", "i32", _DOTS), *arrays)
+
+
+def _bags(kernel: str, rows_per_block: int, mean: int) -> Kernel:
+    rows = 1 << 18
+    arrays = (("shift", "i32*", rows + 1, f"random_int(0, {mean // 2})"),
+              ("at", "i16*", mean * rows + mean, "random_int(0, 30000)"), _floats("w", mean * rows + mean),
+              _floats("x", 32768), _floats("y", rows, ""))  # fmt: skip
+    return _more(kernel, (rows // rows_per_block,), (256,), ("rows", "i32", rows), ("mean", "i32", mean), *arrays)
+
+
+def _unit(kernel: str, first: int, blocks: int, threads: int) -> Kernel:
+    arrays = (_floats("in", 32768 * 768), _floats("out", 32768 * 768, ""))
+    return _more(kernel, (blocks,), (threads,), ("n", "i32", first), *arrays)
+
+
+def _wave(kernel: str, planes: int) -> Kernel:
+    sizes = tuple((name, "i32", 320) for name in "whd")
+    arrays = tuple(_floats(name, 320**3, "random" if name != "out" else "") for name in ("in", "old", "out"))
+    return _more(kernel, (10, 40, 320 // planes), (32, 8), *sizes, *arrays)
+
+
+def _row(kernel: str, filters: int) -> Kernel:
+    arrays = (_floats("in", 64 * 16390), _floats("w", 96 * 64 * 7), _floats("out", 96 * 16384, ""))
+    return _more(kernel, (128, 96 // filters), (128,), ("planes", "i32", 64), ("n", "i32", 16390), *arrays)
+
+
+def _axpy(kernel: str, kind: str, per_thread: int, dynamic: int = 0) -> Kernel:
+    arrays = ((name, f"{kind}*", _STREAM, "random") for name in "xy")
+    return _more(kernel, (_STREAM // 256 // per_thread,), (256,), ("a", kind, 1.5), *arrays, dynamic=dynamic)
+
+
+def _each(kernel: str, *scalars: Argument, reads: str = "x", defines: str = "", grid: tuple[int, ...] = (),
+          per_thread: int = 1) -> Kernel:  # fmt: skip
+    arrays = (_floats(name, per_thread * (1 << 22)) for name in reads)
+    return _more(kernel, grid or (1 << 14,), (256,), *scalars, *arrays, _floats("y", 1 << 22, ""), defines=defines)
+
+
+def _alone(kernel: str, *scalars: Argument, kind: str = "f32", defines: str = "") -> Kernel:
+    return _more(kernel, (1056,), (256,), *scalars, ("out", f"{kind}*", 1056 * 256, ""), defines=defines)
+
+
+def _gemv(kernel: str, *scalars: Argument) -> Kernel:
+    arrays = (_floats("a", 2048 << 15), _floats("x", 2048), _floats("y", 1 << 15, ""))
+    return _more(kernel, (256,), (128,), *scalars, *arrays)
+
+
 _FAST = "ROOT=rsqrtf"
+_QUICK_POWER = "POWER(q)=(rsqrtf(q)*rsqrtf(q)*rsqrtf(q))"
+_GROUP, _GROUP_FAST = _group("group_plain"), _group("group_plain", _QUICK_POWER)
+_AB, _AB64 = _product("ab_naive", 16, 16), _product("ab_naive", 16, 16, "REAL=double", "f64*")
+_AB_TILED, _AB64_TILED = _product("ab_tiled", 16, 16), _product("ab_tiled", 16, 16, "REAL=double", "f64*")
 _NAIVE, _TILED, _BLOCKED = (
     _matrices("atb_naive", 32, (32, 8), high=8), _matrices("atb_tiled", 16, (16, 16), "TILE=16"),
     _matrices("atb_blocked", 64, (16, 16)),
@@ -156,7 +251,7 @@ QUICK: tuple[Pair, ...] = (
     (_plane("turn_tiled", 32), _plane("turn_tiled", 32, pad=1), ("remove-conflicts",), {}),
     (_triad("triad", 1), _triad("triad4", 4), ("vector-loads",), {}),
     (_bytes("bytes1", 1), _bytes("bytes16", 16), ("vector-loads",), {}),
-    (_box("box_naive"), _box("box_tiled"), ("keep-in-shared",), {}),
+    (_box("box_naive"), _box("box_tiled"), ("keep-in-shared",), {"halo": "loop"}),
 )
 SLOW: tuple[Pair, ...] = (
     (_dot("dot1", _DOTS // 256), _dot("dot2", _DOTS // 512), ("more-work-per-thread",), {"elements": 2}),
@@ -197,4 +292,60 @@ SLOW: tuple[Pair, ...] = (
     (_counts("cells_global"), _counts("cells_private"), ("privatise-atomics",), {}),
     (_sparse("csr_thread", 128), _sparse("csr_warp", 4), ("coalesce",), {}),
     (_rounds(1), _rounds(0), ("fewer-barriers",), {}),
+)  # fmt: skip
+WRITTEN_LATER: tuple[Pair, ...] = (
+    (_largest(1), _largest(2), ("more-work-per-thread",), {"elements": 2}),
+    (_largest(2), _largest(3), ("fewer-barriers",), {}),
+    (_largest(3), _largest(4), ("unroll",), {}),
+    (_largest(4), _largest(5, 528), ("more-work-per-thread",), {}),
+    (_AB, _AB_TILED, ("keep-in-shared",), {}),
+    (_AB, _product("ab_tiled", 32, 32, "TILE=32"), ("keep-in-shared",), {}),
+    (_AB64, _AB64_TILED, ("keep-in-shared",), {}),
+    (_AB_TILED, _product("ab_two", 32, 16), ("keep-in-registers",), {"results_per_thread": 4}),
+    (_AB64_TILED, _product("ab_two", 32, 16, "REAL=double", "f64*"), ("keep-in-registers",), {"results_per_thread": 4}),
+    (_product("ab_tiled", 16, 16, n=2048), _product("ab_eight", 128, 16, n=2048),
+     ("keep-in-registers",), {"results_per_thread": 64}),
+    (_product("ab_side", 8, 8, "TILE=8"), _product("ab_tiled", 8, 8, "TILE=8"), ("remove-conflicts",), {}),
+    (_product("ab_side", 32, 32, "TILE=32"), _product("ab_tiled", 32, 32, "TILE=32"), ("remove-conflicts",), {}),
+    (_turned("turn2_naive", 32, 8), _turned("turn2_tiled", 32, 32, 1),
+     ("coalesce", "more-work-per-thread"), {"threads": 0.25}),
+    (_turned("turn2_tiled", 32, 32), _turned("turn2_tiled", 32, 32, 1), ("remove-conflicts",), {}),
+    (_turned("turn2_tiled", 32, 32, 0, 1000), _turned("turn2_tiled", 32, 32, 1, 1000), ("remove-conflicts",), {}),
+    (_GROUP, _group("group_shared"), ("keep-in-shared",), {}),
+    (_GROUP, _group("group_ahead"), ("more-loads-in-flight",), {"prefetch": True}),
+    (_GROUP, _group("group_two"), ("keep-in-registers",), {"results_per_thread": 2}),
+    (_GROUP, _GROUP_FAST, ("fast-math",), {}),
+    (_GROUP, _group("group_packed", packed=True), ("vector-loads",), {}),
+    (_GROUP_FAST, _group("group_two", _QUICK_POWER), ("keep-in-registers",), {"results_per_thread": 2}),
+    (_GROUP_FAST, _group("group_shared", _QUICK_POWER), ("keep-in-shared",), {}),
+    (_sums("sums_global"), _sums("sums_private"), ("privatise-atomics",), {}),
+    (_words("words_global"), _words("words_private"), ("privatise-atomics",), {}),
+    (_bags("bags_thread", 256, 32), _bags("bags_warp", 8, 32), ("coalesce",), {}),
+    (_bags("bags_thread", 256, 120), _bags("bags_warp", 8, 120), ("coalesce",), {}),
+    (_unit("unit_block", 768, 32768, 256), _unit("unit_warp", 32768, 8192, 128),
+     ("keep-in-registers", "vector-loads", "fewer-barriers"), {}),
+    (_wave("wave_naive", 1), _wave("wave_tiled", 8), ("keep-in-shared",), {}),
+    (_row("row_one", 1), _row("row_eight", 8), ("keep-in-registers", "keep-in-shared"), {"results_per_thread": 8}),
+    (_axpy("axpy64", "f64", 2), _axpy("axpy32", "f32", 4), ("lower-precision",), {}),
+    (_axpy("axpy_one", "f32", 1), _axpy("axpy32", "f32", 4), ("vector-loads",), {}),
+    (_axpy("axpy_hog", "f32", 4, 96 << 10), _axpy("axpy32", "f32", 4), ("raise-occupancy",), {}),
+    (_each("logistic", ("n", "i32", 256), ("r", "f32", 3.7)),
+     _each("logistic", ("n", "i32", 256), ("r", "f32", 3.7), defines="STEPS=8"), ("unroll",), {}),
+    (_each("horner", ("n", "i32", 48), reads="cx"), _each("horner", ("n", "i32", 48), reads="cx", defines="CONSTANT"),
+     ("keep-in-constant",), {}),
+    (_each("decay", ("rate", "f32", 0.3), reads="ta"), _each("decay", ("rate", "f32", 0.3), reads="ta", defines="FAST"),
+     ("fast-math",), {}),
+    (_each("shear", ("width", "i32", 2048)), _each("shear", ("width", "i32", 2048), defines="PLANE", grid=(8, 2048)),
+     ("avoid-division",), {}),
+    (_alone("relay", ("n", "i32", 400), defines="BARRIER"), _alone("relay", ("n", "i32", 400)),
+     ("fewer-barriers",), {}),
+    (_each("halves", ("n", "i32", 20)), _each("halves", ("n", "i32", 20), defines="TOGETHER"),
+     ("remove-divergence",), {}),
+    (_alone("chains", ("n", "i32", 1024), ("a", "f64", 0.5), ("b", "f64", 1.0), kind="f64"),
+     _alone("chains", ("n", "i32", 1024), ("a", "f64", 0.5), ("b", "f64", 1.0), kind="f64", defines="CHAINS=4"),
+     ("more-ilp",), {"turns": 4}),
+    (_gemv("gemv_rows", ("n", "i32", 2048)), _gemv("gemv_columns", ("rows", "i32", 1 << 15), ("n", "i32", 2048)),
+     ("coalesce",), {}),
+    (_each("field", ("n", "i32", 0), per_thread=4), _each("field", ("n", "i32", 0), per_thread=4, defines="APART"),
+     ("coalesce",), {}),
 )  # fmt: skip
