@@ -233,7 +233,7 @@ def test_a_loop_that_goes_to_new_places_stops_sooner_still(tmp_path: Path) -> No
     (tmp_path / "wander.cu").write_text(WANDER)
     arguments = [{"name": "x", "type": "i32*", "count": 1 << 24}, {"type": "u32", "value": 1 << 24}]
     call = parse_launch({"grid": 1, "block": 64, "arg": arguments}, "wander.toml")
-    with pytest.raises(EmulationError, match="line 5.* still running after") as caught:
+    with pytest.raises(EmulationError, match=r"line 5.* still running after") as caught:
         Emulator(load_program(tmp_path / "wander.cu"), call).run([0], budget=1_000_000)
     done = int(str(caught.value).split("still running after ")[1].split()[0].replace(",", ""))
     assert 15_000 < done < 50_000

@@ -302,14 +302,15 @@ extern "C" __global__ void heavy(int* out) {
 
 
 def test_of_blocks_that_cost_much_few_are_run(tmp_path: Path) -> None:
-    """Blocks have 8 warps of 100,000 to 1,100,000 turns, more the later they come: two mirror images are their mean."""
+    """Blocks have 8 warps of 100,000 to 1,100,000 turns, more the later they come: two mirror images are their mean,
+    and so is the one in the middle, but for its half turn."""
     (tmp_path / "heavy.cu").write_text(HEAVY)
     call = parse_launch({"grid": 5000, "block": 256, "arg": [{"name": "out", "type": "i32*", "count": 256}]}, "h.toml")
     made = profile(load_program(tmp_path / "heavy.cu"), call, GPU)
     turns = 5000 * 8 * (100_000 + 200 * 2499.5)
-    assert made.emulated_blocks == 2
+    assert made.emulated_blocks == 3
     assert max(made.counts["executed"]) == pytest.approx(turns, rel=1e-3)
-    assert made.error > 0
+    assert 0 < made.error < 1e-3
 
 
 def _footprint(*sectors: int) -> Footprint:

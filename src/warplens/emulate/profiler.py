@@ -144,7 +144,8 @@ class _Profiler:
         """Look at as few blocks as tell something, where one costs more than those of an SM may together.
 
         One that stands for the SM, one neighbour along each other axis, and one from anywhere; if it differs, also its
-        mirror image: where blocks do more the later they come, the mean of these two is that of the grid.
+        mirror image: where blocks do more the later they come, the mean of these two is that of the grid, and so is the
+        block in the middle. By how much these differ is the error.
         """
         self.row = 1
         neighbours = [axis[0] for axis in self._neighbours(first) if axis]
@@ -159,9 +160,9 @@ class _Profiler:
         blocks = [number(whole_grid(self.shape).spread(0, self.shifts[0], m), self.shape) for m in (False, True)]
         self.progress("a block by chance")
         if any((c != self._alone(blocks[0])[:, layout.EXECUTED]).any() for c in seen):
-            rows = [self._alone(block) for block in blocks]
+            mirrored, middle = sum(self._alone(block) for block in blocks), 2 * self._alone(first)
             self.samples = [Sample(whole_grid(self.shape))]
-            self.samples[0].add(np.array(rows), set(blocks), 1)
+            self.samples[0].add(np.array([mirrored, middle]), {*blocks, first}, 2)
         return self._made(resident, exact=False, first=first)
 
     def _first(self) -> int:
