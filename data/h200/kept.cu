@@ -55,5 +55,5 @@ __device__ void kept(const char *data, const char *old, const unsigned short *ta
   __syncthreads();
   for (int p = threadIdx.x; p < probes; p += blockDim.x) out[p] = times[p];
 }
-#define KEPT(N) extern "C" __global__ void kept##N(const char *data, const char *old, const unsigned short *table, int before, int turns, int width, int unit, int mode, int probes, unsigned short *out) { kept<N>(data, old, table, before, turns, width, unit, mode, probes, out); }
+#define KEPT(N) extern "C" __global__ void __launch_bounds__(1024) kept##N(const char *data, const char *old, const unsigned short *table, int before, int turns, int width, int unit, int mode, int probes, unsigned short *out) { kept<N>(data, old, table, before, turns, width, unit, mode, probes, out); }
 KEPT(1) KEPT(2) KEPT(4) KEPT(8) KEPT(16)
