@@ -20,7 +20,7 @@ from warplens.emulate.engine import ACCESS_EFFORT
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
-from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
+from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, spread_far, strata, whole_grid
 from warplens.emulate.slicing import not_seen
 from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
@@ -31,8 +31,6 @@ from warplens.machine import Machine
 _MOST_DRAWS = 4096  # blocks in all sequences
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
-_SURE = 0.02  # of the executions of an instruction that is known well, in nineteen of twenty cases:
-_STUDENT = 3.18  # standard errors, as these are from four means
 _MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
@@ -348,7 +346,7 @@ class _Profiler:
             exact=exact,
             error=float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum())),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
-            unsure=[] if exact else self._unsure(executed, error[:, layout.EXECUTED]),
+            unsure=[] if exact else sorted({*not_seen(self.emulator.code, executed), *spread_far(total, error)}),
             known_instructions=known,
             known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.runner.accesses)),
             counts=self._columns(total),
@@ -361,11 +359,6 @@ class _Profiler:
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
         )
-
-    def _unsure(self, executed: Counts, error: Counts) -> list[int]:
-        """The instructions whose executions in the whole grid may be more than 2 % off."""
-        spread = np.flatnonzero(_STUDENT * error > _SURE * executed).tolist()
-        return sorted({*spread, *not_seen(self.emulator.code, executed)})
 
     def _sampled(self) -> list[tuple[int, float]]:
         """The instructions of the blocks that were seen, by their number; nothing where all are alike."""
