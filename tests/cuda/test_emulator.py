@@ -218,6 +218,27 @@ def test_a_loop_that_loads_stops_sooner(tmp_path: Path) -> None:
     assert 30_000 < done < 150_000
 
 
+WANDER = """
+extern "C" __global__ void wander(int* x, unsigned n) {
+  unsigned at = threadIdx.x * 2654435761u;
+#pragma unroll 1
+  while (x[at % n] != -1) at = at * 1664525u + 1013904223u;
+  x[0] = at;
+}
+"""
+
+
+def test_a_loop_that_goes_to_new_places_stops_sooner_still(tmp_path: Path) -> None:
+    """Each of its loads goes to 32 lines: 63 times the 8 instructions of one that goes to a line, with 14 others."""
+    (tmp_path / "wander.cu").write_text(WANDER)
+    arguments = [{"name": "x", "type": "i32*", "count": 1 << 24}, {"type": "u32", "value": 1 << 24}]
+    call = parse_launch({"grid": 1, "block": 64, "arg": arguments}, "wander.toml")
+    with pytest.raises(EmulationError, match=r"line 5.* still running after") as caught:
+        Emulator(load_program(tmp_path / "wander.cu"), call).run([0], budget=1_000_000)
+    done = int(str(caught.value).split("still running after ")[1].split()[0].replace(",", ""))
+    assert 15_000 < done < 50_000
+
+
 def test_an_element_behind_the_end_is_seen_though_its_sector_is_there(tmp_path: Path) -> None:
     """Array x has 250 floats: the next six are in its last sector. Lane 25 of warp 3 of block 1 is the first there."""
     arguments = [

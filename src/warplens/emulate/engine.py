@@ -61,6 +61,7 @@ _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
 TURN = 64
 ACCESS_EFFORT = 8  # an access to memory, but shared memory, takes as long as so many instructions
+LINE_EFFORT = 2  # a further line takes as long as so many accesses, at worst: its page has yet to be made
 Table = npt.NDArray[np.int64]
 Functions = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # addresses: for each row of a program, services
 machine_at = viewed(MACHINE)
@@ -241,7 +242,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
                 active = _assumed(m, w, pc, mask, active)
             else:
                 status = _follow_unknown(m, w, pc, mask, active)
-        groups = warp[GROUPS]
+        groups, lines = warp[GROUPS], stats[pc, LINES]
         if group == ops.CONTROL:
             warp[PC + g] = pc
         if status == UNKNOWN_ADDRESS and m.assumed[pc, 0] == ASSUMED_STRIDE:
@@ -257,7 +258,8 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         stats[pc, THREADS] += count_bits(active)
         warp[WORK] += 1
         turn -= 1
-        flags[ACCESSES] += group == ops.MEMORY and ins[ops.Z] >> 8 != ops.SHARED
+        if group == ops.MEMORY and ins[ops.Z] >> 8 != ops.SHARED:
+            flags[ACCESSES] += 1 + LINE_EFFORT * max(0, stats[pc, LINES] - lines - 1)
         if group != ops.CONTROL and status == FINE:
             pc += 1
             continue

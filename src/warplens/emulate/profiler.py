@@ -20,7 +20,8 @@ from warplens.emulate.engine import ACCESS_EFFORT
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
-from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, strata, whole_grid
+from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, spread_far, strata, whole_grid
+from warplens.emulate.slicing import not_seen
 from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
@@ -146,7 +147,8 @@ class _Profiler:
         """Look at as few blocks as tell something, where one costs more than those of an SM may together.
 
         One that stands for the SM, one neighbour along each other axis, and one from anywhere; if it differs, also its
-        mirror image: where blocks do more the later they come, the mean of these two is that of the grid.
+        mirror image: where blocks do more the later they come, the mean of these two is that of the grid, and so is the
+        block in the middle. By how much these differ is the error.
         """
         self.row = 1
         neighbours = [axis[0] for axis in self._neighbours(first) if axis]
@@ -161,9 +163,9 @@ class _Profiler:
         blocks = [number(whole_grid(self.shape).spread(0, self.shifts[0], m), self.shape) for m in (False, True)]
         self.progress("a block by chance")
         if any((c != self._alone(blocks[0])[:, layout.EXECUTED]).any() for c in seen):
-            rows = [self._alone(block) for block in blocks]
+            mirrored, middle = sum(self._alone(block) for block in blocks), 2 * self._alone(first)
             self.samples = [Sample(whole_grid(self.shape))]
-            self.samples[0].add(np.array(rows), set(blocks), 1)
+            self.samples[0].add(np.array([mirrored, middle]), {*blocks, first}, 2)
         return self._made(resident, exact=False, first=first)
 
     def _first(self) -> int:
@@ -352,6 +354,7 @@ class _Profiler:
             exact=exact,
             error=float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum())),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
+            unsure=[] if exact else sorted({*not_seen(self.emulator.code, executed), *spread_far(total, error)}),
             known_instructions=known,
             known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.runner.accesses)),
             counts=self._columns(total),

@@ -9,6 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from warplens.emulate.layout import EXECUTED
+
+_SURE = 0.02  # of the executions of an instruction that is known well, in nineteen of twenty cases:
+_STUDENT = 3.18  # standard errors, as these are from four means
 Shape = tuple[int, int, int]
 Counts = npt.NDArray[np.float64]
 # Steps of a sequence that fills a box evenly: powers of the root of x^4 = x + 1 (Roberts 2018).
@@ -156,3 +160,9 @@ def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
         if spreads:
             variance = variance + sample.stratum.size**2 * spreads[0]
     return total, np.sqrt(variance)
+
+
+def spread_far(total: Counts, error: Counts) -> list[int]:
+    """Return the instructions whose executions may be more than 2 % off, by the spread of the samples."""
+    found: list[int] = np.flatnonzero(_STUDENT * error[:, EXECUTED] > _SURE * total[:, EXECUTED]).tolist()
+    return found

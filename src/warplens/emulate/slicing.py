@@ -47,6 +47,43 @@ def needed_only(code: Code) -> npt.NDArray[np.int64]:
     return table
 
 
+def not_seen(code: Code, executed: npt.NDArray[np.float64]) -> list[int]:
+    """Return the instructions that were not executed and would be if data had said otherwise.
+
+    Data are what is loaded from memory, what atomics return, and floating-point numbers. What depends only on places
+    of threads and blocks and on the call's arguments is none: blocks of every place are looked at. `code` is that of
+    `needed_only`: what no branch depends on decides nothing.
+    """
+    rows: list[Row] = code.table.tolist()
+    reads = [{*read, -1 - row[ops.GUARD]} for row, read in zip(rows, code.reads, strict=True)]
+    data, before = set[int](), -1
+    while len(data) != before:
+        before = len(data)
+        for row, read, writes in zip(rows, reads, code.writes, strict=True):
+            if not _is_idle(row) and (_is_data(row) or not data.isdisjoint(read)):
+                data.update(writes)
+    branches = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and not data.isdisjoint(reads[i])]
+    todo = [k for i in branches if executed[i] for k in _followers(i, rows[i]) or ()]
+    found: set[int] = set()
+    while todo:
+        k = todo.pop()
+        if 0 <= k < len(rows) and not executed[k] and k not in found:
+            found.add(k)
+            todo += _followers(k, rows[k]) or ()
+    return sorted(found)
+
+
+def _is_idle(row: Row) -> bool:
+    """Whether nobody needs what an instruction computes or loads."""
+    return bool(row[ops.GROUP] == ops.NOTHING or (row[ops.GROUP] == ops.MEMORY and row[ops.MODE] & ops.NO_VALUES))
+
+
+def _is_data(row: Row) -> bool:
+    """Whether what an instruction writes is data, whatever it reads."""
+    loads = row[ops.GROUP] == ops.MEMORY and row[ops.OP] in (ops.LOAD, ops.ATOMIC, ops.LOAD_MATRIX)
+    return loads or row[ops.GROUP] in (ops.SINGLE, ops.DOUBLE, ops.HALF, ops.TENSOR)
+
+
 def _moves_nothing(step: _Step, loaded: set[int]) -> bool:
     """Whether an access moves only what nobody needs: it is enough to see where it goes."""
     if step.row[ops.GROUP] != ops.MEMORY:

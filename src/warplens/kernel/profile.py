@@ -95,7 +95,8 @@ class Profile(_Part, frozen=True, kw_only=True):
     the SM with the most work (`heaviest`) where all blocks run at once and differ. `sampled` has the number and the
     instructions of every block that was emulated, where they differ. `error` is the relative standard error of the
     instructions executed, from the spread between the sampled blocks; `largest_error` that of the worst instruction
-    that matters (a tenth of the commonest one's executions or more).
+    that matters (a tenth of the commonest one's executions or more). `unsure` has the instructions whose executions may
+    be off by more than 2 %: with the spread of the samples, or as no sampled block came to them and data decide.
     """
 
     grid_blocks: int
@@ -104,6 +105,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     exact: bool
     error: float = 0
     largest_error: float = 0
+    unsure: list[int] = []
     known_instructions: Share = 1
     known_addresses: Share = 1
     counts: dict[str, list[float]]

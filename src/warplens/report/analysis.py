@@ -96,6 +96,12 @@ def counted(profile: Profile) -> list[str]:
     else:
         alike = "all alike" if not profile.error else f"error of the counts {profile.error:.1%}"
         lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {alike}")
+    if profile.unsure:
+        few = ", ".join(f"{i:,}" for i in profile.unsure[:4]) + (", ..." if len(profile.unsure) > 4 else "")
+        lines.append(
+            f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions (numbers {few}) may be off by "
+            "more than 2 %, as few of these blocks come to them or none: --exact counts them"
+        )
     if profile.known_instructions < 1:
         lines.append(f"{1 - profile.known_instructions:.2%} of the instructions are unknown to the emulator")
     return [*lines, *profile.notes]
@@ -123,7 +129,7 @@ def data(
         "traffic": [] if profile is None else profile.traffic,
         "sampling": None if profile is None else {
             "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
-            "error": profile.error, "largest_error": profile.largest_error,
+            "error": profile.error, "largest_error": profile.largest_error, "unsure": profile.unsure,
         },
         "unknown": None if profile is None else {
             "instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses,
