@@ -19,9 +19,7 @@ def dram_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
         piece = 256 * kernel.facts["slice"] * width * kernel.facts["stride"]
         size = min(GIB, (lab.data_bytes - GIB) // (reads + writes) // 2) // piece * piece
         lab.launch(kernel.name, 1, 256, size=2 * size, trips=1, c=0x7FC12345)  # loads the kernel
-        for repetition in range(
-            4 * effort.repetitions
-        ):  # each is known to a percent, and the best counts
+        for repetition in range(4 * effort.repetitions):  # each is known to a percent, and the best counts
             seconds = []
             for bytes_each in (size, 2 * size):
                 lab.flush()
