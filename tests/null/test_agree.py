@@ -92,6 +92,21 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.Captu
         (tmp_path / "x.jsonl").write_text(json.dumps(changed) + "\n")
         assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl")]) == 2
         assert text in capsys.readouterr().err
+    assert main(["machine", "derive", str(quick), "--also", str(tmp_path / "x.jsonl")]) == 2
+    assert "is of another kind of GPU, NVIDIA A100, than" in capsys.readouterr().err
+
+
+def test_what_a_journal_does_not_give_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = journal.read(DATA / "measured_quick.jsonl.gz")
+    file, out = tmp_path / "x.jsonl", tmp_path / "x.toml"
+    file.write_text(json.dumps(events[0]) + "\n")
+    assert main(["machine", "derive", str(file), "--out", str(out)]) == 2
+    assert "no measurement that a number follows from came to its end" in capsys.readouterr().err
+    assert not out.exists()
+    part = [e for e in events if e["is"] == "head" or e.get("entry", "").startswith("instruction.fadd")]
+    file.write_text("".join(json.dumps(event) + "\n" for event in part))
+    assert main(["machine", "derive", str(file), "--out", str(out)]) == 0
+    assert f"numbers are not from {file}, which does not give them, but from data/h200" in capsys.readouterr().err
 
 
 def test_reasons_are_told() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from warplens.cli import main
 from warplens.errors import WarplensError
+from warplens.measure.journal import read
 from warplens.study import Item, item_ids, reproduce
 
 
@@ -76,3 +78,22 @@ def test_it_can_be_written(items: dict[str, Item], capsys: pytest.CaptureFixture
 def test_other_gpus_have_no_journal() -> None:
     with pytest.raises(WarplensError, match="no journal of GeForce GTX 980"):
         list(reproduce("volkov", "gtx980"))
+
+
+QUICK = Path(__file__).parents[2] / "data/h200/measured_quick.jsonl.gz"
+
+
+def test_the_quick_form_makes_all_of_them() -> None:
+    made = list(reproduce("volkov", str(QUICK)))
+    assert len(made) == len(item_ids("h200"))
+    assert not [note for item in made for note in item.notes if "not made" in note or "are not from" in note]
+
+
+def test_a_part_of_a_journal_makes_what_it_can(tmp_path: Path) -> None:
+    part = tmp_path / "part.jsonl"
+    events = [e for e in read(QUICK) if e["is"] == "head" or e.get("entry", "").startswith("instruction.fadd")]
+    part.write_text("".join(json.dumps(event) + "\n" for event in events))
+    made = {item.id: item for item in reproduce("volkov", str(part))}
+    assert len(made) == len(item_ids("h200"))
+    assert any("not made: the journal lacks" in note for note in made["volkov-since-maxwell-h200"].notes)
+    assert any(f"are not from {part}" in note for note in made["volkov-table-6.5-h200"].notes)

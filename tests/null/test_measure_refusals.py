@@ -18,6 +18,7 @@ from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.driver import Driver, DriverError, Facts, Gpu
 from warplens.measure.journal import read
 from warplens.measure.laboratory import Laboratory
+from warplens.measure.nvml import State
 
 from .fake_gpu import ATTRIBUTES, FakeGpu, FakeWatch, facts
 
@@ -178,6 +179,19 @@ def test_a_clock_that_does_not_hold_is_told(machine: Machine, capsys: pytest.Cap
     assert measure() == 0
     told = r"\d+ of \d+ samples were at another clock and are not used: let the GPU cool down"
     assert re.search(told, last_line(capsys))
+
+
+def test_a_gpu_that_is_held_back_all_the_time_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(FakeWatch, "state", lambda _: State(throttled=("power cap",)))
+    assert measure() == 0
+    assert "the GPU was throttled (power cap), though every sample was at the clock that it held" in last_line(capsys)
+
+
+def test_an_architecture_too_old_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure("--check", "--arch", "sm_70", "--only", "launch.empty") == 2
+    assert "sm_70: compilers make code from sm_75 on; name a newer architecture" in last_line(capsys)
 
 
 @pytest.mark.parametrize(("capability", "good"), [((7, 0), False), ((6, 1), False), ((7, 5), True)])

@@ -183,7 +183,7 @@ def test_the_quick_form_gives_every_field(samples: Samples) -> None:
 
 
 def test_the_quick_form_agrees(samples: Samples) -> None:
-    """With the full form on another H200, as two full runs do: 1 % on what is fixed, 3 % on memory."""
+    """With the full form on the same H200: 1 % on what is fixed, 3 % on memory but for atomics."""
     quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.gz"))
     pairs = agree(samples, quick)
     assert sum(pair.promised_percent is not None for pair in pairs) > 300

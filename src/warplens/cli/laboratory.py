@@ -74,7 +74,7 @@ def _derive(args: argparse.Namespace) -> int:
     from warplens.files import write_whole
     from warplens.machine import load_machine
     from warplens.machine.writer import toml_of
-    from warplens.measure.derive import derive
+    from warplens.measure.derive import borrowed, derive
 
     also = Path(args.also) if args.also else None
     machine = derive(Path(args.journal), load_machine(args.base) if args.base else None, also)
@@ -84,6 +84,8 @@ def _derive(args: argparse.Namespace) -> int:
     text = toml_of(machine, comment)
     own = f"{args.journal}: "
     measured = {key: source.ref for key, source in machine.sources.items() if source.ref.startswith(own)}
+    if kept := borrowed(machine, args.journal):
+        print(f"warplens: {kept}", file=sys.stderr)
     if args.out:
         write_whole(Path(args.out), text)
     if args.json:
@@ -136,6 +138,12 @@ def _measure(args: argparse.Namespace) -> int:
             print(
                 f"{outcome.off_clock} of {outcome.samples} samples were at another clock{why} and are not used: let "
                 "the GPU cool down, or raise its power limit, and measure these again in another folder",
+                file=sys.stderr,
+            )
+        elif outcome.throttled:
+            print(
+                f"the GPU was throttled ({', '.join(outcome.throttled)}), though every sample was at the clock that it "
+                "held: let it cool down, or raise its power limit, and measure in another folder",
                 file=sys.stderr,
             )
     return 1 if outcome.errors else 0

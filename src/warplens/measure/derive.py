@@ -55,6 +55,8 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
         asked = Source(unit="", source="measured", ref="driver", date=samples.head["date"])
         sources = {key: _KNOWN.get(key, asked) for key in _leaves(tree)}
     made = list(numbers(samples))
+    if not made:
+        raise WarplensError(f"{path}: no measurement that a number follows from came to its end in this journal")
     if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
         tree.pop("latency_distribution", None)
         sources = {key: s for key, s in sources.items() if not key.startswith("latency_distribution.")}
@@ -62,7 +64,11 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
     for key in stale:
         _drop(tree, key.split("."))
     sources = {key: source for key, source in sources.items() if key not in stale}
-    other = {n.key: n.value for n in numbers(load(also))} if also else {}
+    second = load(also) if also else None
+    if second and second.head["gpu"] != samples.head["gpu"]:
+        kinds = second.head["gpu"], samples.head["gpu"]
+        raise WarplensError(f"{also} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
+    other = {n.key: n.value for n in numbers(second)} if second else {}
     for one in made:
         old = sources.get(one.key)
         if old is not None and old.source in ("vendor", "paper"):
@@ -75,6 +81,15 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
                 ref=f"{path}: {one.entry}: {one.how}{_beside(one, other)}",
             )  # fmt: skip
     return parsed(tree, sources, str(path))
+
+
+def borrowed(machine: Machine, journal: str) -> str:
+    """Say which numbers of a derived machine are those of another journal, which its base came from; else nothing."""
+    refs = (source.ref.partition(": ")[0] for source in machine.sources.values())
+    others = [ref for ref in refs if ref != journal and ref.endswith((".jsonl", ".jsonl.gz"))]
+    if not others:
+        return ""
+    return f"{len(others)} numbers are not from {journal}, which does not give them, but from {others[0]}"
 
 
 def _beside(one: Number, other: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from warplens.errors import FileError, WarplensError
 from warplens.measure.build import Built, build
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.checks import fingerprint
-from warplens.measure.driver import Driver, DriverError, Facts, Gpu
+from warplens.measure.driver import OLDEST, Driver, DriverError, Facts, Gpu
 from warplens.measure.entry import Effort, Entry
 from warplens.measure.journal import Journal
 from warplens.measure.laboratory import Laboratory
@@ -71,6 +71,8 @@ def check_all(only: tuple[str, ...], arch: str, folder: Path | None) -> Built:
     """Compile and check the kernels of the chosen entries, without a GPU."""
     if not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise WarplensError(f"--arch takes an architecture such as sm_90, not {arch!r}")
+    if int(arch.strip("sm_af")) < 10 * OLDEST[0] + OLDEST[1]:
+        raise WarplensError(f"{arch}: compilers make code from sm_75 on; name a newer architecture")
     return _built(chosen(only, False), arch, folder)
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError, nearest
 from warplens.study.item import Item
+
+if TYPE_CHECKING:
+    from warplens.study.laboratory import Laboratory
 
 _MODULES = (
     "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
@@ -47,9 +53,22 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
     from warplens.study.measured_tables import TABLES
 
     lab = laboratory(gpu)
+
+    def make(function: Callable[[Laboratory], Item], name: str) -> Item:
+        try:
+            made = function(lab)
+        except (LookupError, TypeError, ValueError, ZeroDivisionError, WarplensError):
+            if lab.complete:
+                raise
+            text = "not made: the journal lacks measurements that it needs (`warplens machine measure` goes on with it)"
+            return Item(f"{name}-{lab.machine.id}", name, f"{lab.name} by the laboratory", notes=[text])
+        return replace(made, notes=[*made.notes, lab.borrowed]) if lab.borrowed else made
+
     named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (*TABLES, *FIGURES)}
     return {
-        name: partial(function, lab) for name, function in named.items() if lab.machine.tensor or "tensor" not in name
+        name: partial(make, function, name)
+        for name, function in named.items()
+        if lab.machine.tensor or "tensor" not in name
     }
 
 

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.machine import Machine, load_machine
-from warplens.measure.derive import derive
+from warplens.measure.catalogue import entries
+from warplens.measure.derive import borrowed, derive
 from warplens.measure.derive_instructions import best, curve, needed_warps
 from warplens.measure.samples import Reading, Samples, load
 
@@ -21,6 +22,8 @@ class Laboratory(Struct, frozen=True):
 
     machine: Machine
     samples: Samples
+    complete: bool = True  # the full form: every entry is there
+    borrowed: str = ""  # what is not this journal's, if anything
 
     @property
     def name(self) -> str:
@@ -60,7 +63,9 @@ class Laboratory(Struct, frozen=True):
 def laboratory(gpu: str) -> Laboratory:
     """Return the laboratory of a GPU whose journal ships, or of a journal of one's own."""
     if gpu.endswith((".jsonl", ".jsonl.gz")):
-        return Laboratory(derive(Path(gpu)), load(Path(gpu)))
+        machine, samples = derive(Path(gpu)), load(Path(gpu))
+        complete = {entry.name for entry in entries()} <= set(samples.entries)
+        return Laboratory(machine, samples, complete, borrowed(machine, gpu))
     machine = load_machine(gpu)
     if machine.id not in JOURNALS:
         raise WarplensError(

@@ -60,7 +60,7 @@ def table_6_1(lab: Laboratory) -> Item:
         if kind == "load":
             return _cell(lab.machine.dram_bytes_per_cycle() / 128 * per)
         random = lab.samples.take("stream.random", lambda p, v: v["rate"] / lab.sms, "bytes", "warps")
-        return _cell(max(r.median for (size, _), r in random.items() if size >= 1 << 30) * per) if random else lab.name
+        return _cell(max(r.median for (size, _), r in random.items() if size >= 1 << 30) * per) if random else "-"
 
     def old(m: Machine, kind: str) -> str:
         return _cell(m.timing(kind).peak_ops_per_cycle_per_scheduler)
