@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
-    files = [f for f in sorted((ROOT / "examples").rglob("*.toml")) if f.parent.name != "triton"]  # build_triton.py
+    files = [f for f in sorted((ROOT / "examples").rglob("*.toml")) if f.parent.name not in ("triton", "graphs")]  # build_triton.py
     launches = [(name, file, call) for file in files for name, call in calls(file)]
     sources = list(dict.fromkeys(source_of(call) for _, _, call in launches))
     given.out.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,9 @@ from warplens.kernel.launch import KernelCall, check_parameters, list_variants, 
 pytestmark = pytest.mark.cuda
 EMULATOR = pytest.mark.xdist_group("emulator")  # its worker has most of these kernels compiled
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FILES = [f for f in sorted(EXAMPLES.rglob("*.toml")) if f.parent.name != "triton"]  # test_triton.py has those
+FILES = [
+    f for f in sorted(EXAMPLES.rglob("*.toml")) if f.parent.name not in ("triton", "graphs")
+]  # test_triton.py, test_graphs.py
 SOURCES = sorted(EXAMPLES.rglob("*.cu"))
 
 

@@ -52,7 +52,8 @@ def test_a_bad_surprise_moves_on_and_a_good_one_stays() -> None:
     assert all(_at(c)[0] < SIDE // 2 for c, _ in fast_left)
 
 
-def test_an_estimate_that_may_be_far_off_is_tried_before_a_sure_prediction() -> None:
+def test_an_estimate_that_may_be_far_off_is_tried_before_a_sure_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.sweep.choose.OWN_ESTIMATED", 0.087)
     sure, unsure = (
         Candidate(n, {}, (1, 1, 1), (32, 1, 1), 1.03e-6, n == 1, place=(1.0, float(n))) for n in (1, 2)
     )  # fmt: skip

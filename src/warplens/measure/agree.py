@@ -54,8 +54,11 @@ class Pair(Struct, frozen=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether what was promised holds."""
-        return self.promised_percent is None or abs(self.percent) <= self.promised_percent
+        """Whether what was promised holds, of the smaller of the two: in either order."""
+        if self.promised_percent is None:
+            return True
+        other = Pair(self.key, self.second, self.first)
+        return max(abs(self.percent), abs(other.percent)) <= self.promised_percent
 
     @property
     def why(self) -> str:

@@ -25,7 +25,7 @@ from warplens.sweep.expression import Value
 # Standard deviations of log(predicted / measured) over the train set (study/files/confidence.json): of the means of
 # its functions by `warplens`; of a function's launches about their mean, by `warplens`, and by `warplens-fast`, which
 # makes the estimates.
-COMMON, OWN, OWN_ESTIMATED = 0.088, 0.071, 0.087
+COMMON, OWN, OWN_ESTIMATED = 0.091, 0.068, 0.064
 _NOISE = 0.005  # of a measured median: how far two runs are apart (data/h200/tuning/README.md)
 
 Floats = npt.NDArray[np.float64]
