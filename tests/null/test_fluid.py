@@ -97,7 +97,7 @@ def test_no_unit_does_more_than_it_can() -> None:
         (WHOLE, 16, 4, 4, 0.1),  # a pipe that takes one in two cycles
         ([*ADDS, load(), *ADDS, USE], 8, 4, 16, 0.05),  # waits for DRAM
         ([load(dram_cycles=40.0), USE], 8, 8, 32, 0.05),  # DRAM never stands idle
-        ([load(), USE, BARRIER, *ADDS], 8, 4, 16, 0.08),  # a block is as slow as its slowest warp
+        ([load(), USE, BARRIER, *ADDS], 8, 4, 16, 0.05),  # a block is as slow as its slowest warp
         ([load(l1_hit=1.0, passes=4.0), USE], 16, 4, 8, 0.05),  # L1's data path
         ([*ADDS, READ, *ADDS, USE], 16, 2, 4, 0.05),
     ],

@@ -80,9 +80,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
     parts[part] = parts.get(part, 0.0) + cycles - on_sm * spread.longer
     if slower > 1:
-        notes.append(
-            f"matrix instructions: the SMs' clock falls to {(machine.chip.tensor_clock_hz or 0) / 1e9:.2f} GHz"
-        )
+        held = (machine.chip.tensor_clock_hz or 0) / 1e9
+        notes.append(f"matrix instructions: the SMs' clock falls to {held:.2f} GHz")
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,
