@@ -270,7 +270,15 @@ def test_a_null_pointer_is_named_by_a_block_far_from_the_first(tmp_path: Path) -
 
 def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     program, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "f32*", "count": 256}])
-    with pytest.raises(Exception, match="takes 16 bytes of arguments, the launch file gives 8"):
+    said = "takes 16 bytes of arguments, the launch file gives 8 .*; number 2, of 4 bytes, is missing"
+    with pytest.raises(WarplensError, match=said):
+        Emulator(program, call)
+    numbers = [{"type": "i32", "value": 0}, {"type": "i32", "value": 0}]
+    _, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "i32", "value": 3}, *numbers])
+    with pytest.raises(WarplensError, match=r"; number 1 \(x\) has 4 bytes, the kernel's has 8"):
+        Emulator(program, call)
+    _, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "f32*", "count": 256}, *numbers, *numbers])
+    with pytest.raises(WarplensError, match="; number 4 is one too many"):
         Emulator(program, call)
 
 

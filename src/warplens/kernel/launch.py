@@ -266,6 +266,7 @@ def check_parameters(
         raise WarplensError(
             f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
             f"({len(call.arguments)} arguments: {', '.join(a.type for a in call.arguments) or 'none'})"
+            + _first_unlike(call.arguments, places)
         )
     for i, (argument, first) in enumerate(zip(call.arguments, offsets, strict=True)):
         inside = [o <= first and first + argument.size_bytes <= o + size for o, size in places]
@@ -276,6 +277,17 @@ def check_parameters(
                 f"parameter at its place{wanted}"
             )
     return offsets
+
+
+def _first_unlike(arguments: list[Argument], places: tuple[tuple[int, int], ...]) -> str:
+    """Say which argument is the first that is missing, too many, or of another size than the parameter at its place."""
+    for i, (_, size) in enumerate(places):
+        if i == len(arguments):
+            return f"; number {i + 1}, of {size} bytes, is missing"
+        if arguments[i].size_bytes != size:
+            named = f" ({arguments[i].name})" if arguments[i].name else ""
+            return f"; number {i + 1}{named} has {arguments[i].size_bytes} bytes, the kernel's has {size}"
+    return f"; number {len(places) + 1} is one too many" if places else ""
 
 
 def _three(shape: int | list[int]) -> tuple[int, int, int]:
