@@ -16,6 +16,7 @@ from warplens.emulate import handlers, integer
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.emulate.layout import EXECUTED, LINES, SECTORS, WAVEFRONTS
+from warplens.errors import WarplensError
 from warplens.frontend import Options, load_program
 from warplens.kernel.contents import contents
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch

@@ -121,6 +121,13 @@ def is_of_papers(name: str) -> bool:
     return path.parts[0] not in ("today", "saxpy.toml")
 
 
+def test_what_is_off_of_the_papers_kernels_is_explained() -> None:
+    """Each of the nine by its name."""
+    text = (ROOT / "docs" / "mispredictions.md").read_text()
+    off = [name for name, kinds in OFF.items() if is_of_papers(name) and FIGURES & set(kinds.split())]
+    assert len(off) == 9 and not [name for name in off if name not in text]
+
+
 def test_how_many_launches_are_right() -> None:
     """Each of L1, L2 and DRAM in nine of ten launches, and more; all of them in seven of eight."""
     all_of_them = len(counters())
@@ -179,6 +186,16 @@ def test_exact_and_sampled_agree(name: str) -> None:
     assert not part.exact and part.emulated_blocks < call.blocks / 10
     for column in ("executed", "threads", "sectors"):
         assert part.total(column) == pytest.approx(whole.total(column), rel=0.002 + 3 * part.error), column
+
+
+@pytest.mark.parametrize(
+    "name", ["reduction_k6", *(pytest.param(n, marks=pytest.mark.slow) for n in ("list_ranking", "cutoff_binned"))]
+)
+def test_all_blocks_execute_what_ncu_counts(name: str) -> None:
+    """To the instruction, where a sample of the blocks does not; of longer launches data/h200/exact_counts.py does it."""
+    call = load_launch(FILES[name])
+    made = profile(program_of(call), call, GPU, exact=True)
+    assert made.counts["executed"] == counters()[name]["executed"][: len(made.counts["executed"])]
 
 
 def test_paths_have_the_instructions_that_were_counted() -> None:

@@ -34,6 +34,7 @@ _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more bl
 _FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it would cost three times as much again
 _FEW_PAIRS = 2  # of sequences, to see whether blocks differ that cost much: as few as have an error
 _MATTERS = 0.1  # of the executions of the commonest instruction
+_MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
@@ -226,8 +227,7 @@ class _Profiler:
         self.runner.fresh_l1(len(blocks) / self.runner.resident)
         self.emulator.forget()
         before = [b - self.runner.sms * self.runner.resident for b in blocks]
-        dear = float(self.lone[:, layout.EXECUTED].sum()) > self.effort.resident  # what is left of them is little
-        if min(before) >= 0 and not dear:
+        if min(before) >= 0 and float(self.lone[:, layout.EXECUTED].sum()) * len(blocks) <= _MOST_BEFORE:
             self.runner.counted(before)
             self.runner.footprint()
         self.runner.part_of_l2(self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight)

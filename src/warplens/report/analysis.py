@@ -102,8 +102,10 @@ def counted(profile: Profile) -> list[str]:
             f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions (numbers {few}) may be off by "
             "more than 2 %, as few of these blocks come to them or none: --exact counts them"
         )
-    if profile.known_instructions < 1:
-        lines.append(f"{1 - profile.known_instructions:.2%} of the instructions are unknown to the emulator")
+    shares = {"instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses}
+    unknown = [f"{share:.2%} of the {what}" for what, share in shares.items() if share > 0]
+    if unknown:
+        lines.append(f"{' and '.join(unknown)} are unknown to the emulator")
     return [*lines, *profile.notes]
 
 
