@@ -192,7 +192,7 @@ def test_exact_and_sampled_agree(name: str) -> None:
     "name", ["reduction_k6", *(pytest.param(n, marks=pytest.mark.slow) for n in ("list_ranking", "cutoff_binned"))]
 )
 def test_all_blocks_execute_what_ncu_counts(name: str) -> None:
-    """To the instruction, where a sample of the blocks does not; of longer launches data/h200/exact_counts.py does it."""
+    """To the instruction, where a sample of the blocks does not; data/h200/exact_counts.py has the longer launches."""
     call = load_launch(FILES[name])
     made = profile(program_of(call), call, GPU, exact=True)
     assert made.counts["executed"] == counters()[name]["executed"][: len(made.counts["executed"])]

@@ -95,6 +95,4 @@ def test_instructions_of_the_papers_kernels_are_executed_as_often_as_ncu_says() 
     by_sample = {x.name: x.workload.profile.counts["executed"] for x in papers if x.workload.profile}
     differ = [name for name, ours in by_sample.items() if ours != by_ncu[name]["executed"][: len(ours)]]
     assert len(by_sample) == 139 and len(differ) == 28
-    assert {name: [row for row in by_all[name]["rows"] if row[2] != row[3]] for name in differ} == dict.fromkeys(
-        differ, []
-    )
+    assert not [(name, row) for name in differ for row in by_all[name]["rows"] if row[2] != row[3]]
