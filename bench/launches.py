@@ -42,20 +42,26 @@ GOAL_SECONDS, GOAL_MEGABYTES, MOST_BYTES = 5.0, 1000.0, 1 << 37
 
 
 class Growth(NamedTuple):
-    """How a launch grows: along which axis, which arrays (none: all) and numbers (neither: those that are lengths),
-    and how many times at most."""
+    """How a launch grows: along which axis, and with it which arrays and numbers; by default all arrays, and numbers
+    that are lengths."""
 
     axis: int = 0
-    arrays: tuple[str, ...] = ()
+    arrays: tuple[str, ...] | None = None
     numbers: tuple[str, ...] = ()
-    most: int = TIMES
 
 
+AGAIN = Growth(2, ())  # the same data once more in every plane, as a larger index does not fit 32 bits
 GROWN = {
     "attention": Growth(1),  # more heads of the same sequence
+    "barrier": AGAIN,
     "cutoff_baseline": Growth(2, ("out",)),  # more planes of the lattice around the same atoms
-    "cutoff_binned": Growth(0, (), ("bins_x",)),
-    "stride": Growth(most=64),  # its index has 31 bits
+    "cutoff_binned": Growth(0, None, ("bins_x",)),
+    "histogram": AGAIN,
+    "linear": AGAIN,
+    "list_ranking": AGAIN,  # and a cycle has a power of two elements
+    "nbody": Growth(0, ("bodies", "out")),  # more bodies that feel as many as before
+    "sepia": AGAIN,
+    "stride": AGAIN,
 }
 
 
@@ -115,13 +121,13 @@ def larger(call: KernelCall) -> KernelCall:
     """Return the call with more blocks that each do what they did."""
     growth = GROWN.get(str(call.kernel), Growth())
     most = 2**31 - 1 if growth.axis == 0 else 65535
-    grid = [min(n * growth.most, most) if a == growth.axis else n for a, n in enumerate(call.grid_shape)]
+    grid = [min(n * TIMES, most) if a == growth.axis else n for a, n in enumerate(call.grid_shape)]
     size = sum((a.count or 0) * SCALAR_BYTES[a.element] for a in call.arguments if a.is_pointer)
-    times = max(1, min(growth.most, MOST_BYTES // max(1, size)))
+    times = max(1, min(TIMES, MOST_BYTES // max(1, size)))
     lengths = {a.count // k for a in call.arguments if a.count for k in (1, 2, 4, 8, 16) if a.count % k == 0}
-    arguments, by_name = [], bool(growth.arrays or growth.numbers)
+    arguments, by_name = [], growth.arrays is not None or bool(growth.numbers)
     for a in call.arguments:
-        if a.count and (not growth.arrays or a.name in growth.arrays):
+        if a.count and (growth.arrays is None or a.name in growth.arrays):
             a = msgspec.structs.replace(a, count=a.count * times)
         elif a.value is not None and (a.name in growth.numbers if by_name else a.value in lengths):
             a = msgspec.structs.replace(a, value=min(a.value * times, 2**31 - 1))
