@@ -5,9 +5,11 @@
 Every launch is a process of its own, forked once all is loaded: its processor time (compiling the kernel, emulating,
 predicting) and the most memory that it had. In the larger grid one axis is a hundred times longer, x but where `GROWN`
 has another, and so are arrays, as far as an H200's memory goes, and numbers that are the length of an array, in
-elements or vectors. A launch misses a goal where either takes more than 5 s or 1 GB, or the larger grid a quarter and
-half a second more than the launch as it is: many of these do not fill the GPU, and then there is one wave of a few
-blocks per SM to run. What misses a goal is tried twice more, as the processor's time depends on what else runs.
+elements or vectors. Where the index of an element would not fit 32 bits, z grows, and all planes have the same data.
+A launch misses a goal where either takes more than 5 s or 1 GB, or the larger grid a quarter more time. A launch that
+does not fill the GPU three times over is quicker, as there are fewer blocks on an SM, and none before them: if need be
+its larger grid is compared with one that does. What misses a goal is tried twice more, as the processor's time depends
+on what else runs.
 
 Whether a block of the larger grid does what it did is told too. Where its loops are as long as the problem it does
 more, and where the kernel asks whether its index is inside a width that stays as it is, less: what that takes says
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import statistics
 import sys
@@ -37,7 +40,7 @@ FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
 GPU = wl.load_machine("h200")
 TIMES = 100
 ALIKE = 0.1  # by which the instructions of a block may differ that does what it did
-SLOWER, SLACK_SECONDS = 1.25, 0.5  # times as long; what it takes to look at full SMs, and at more than one wave
+SLOWER, WAVES = 1.25, 3  # times as long; waves of blocks from which on nothing is new
 GOAL_SECONDS, GOAL_MEGABYTES, MOST_BYTES = 5.0, 1000.0, 1 << 37
 
 
@@ -50,41 +53,39 @@ class Growth(NamedTuple):
     numbers: tuple[str, ...] = ()
 
 
-AGAIN = Growth(2, ())  # the same data once more in every plane, as a larger index does not fit 32 bits
+AGAIN = Growth(2, ())  # the same data once more in every plane
 GROWN = {
     "attention": Growth(1),  # more heads of the same sequence
-    "barrier": AGAIN,
     "cutoff_baseline": Growth(2, ("out",)),  # more planes of the lattice around the same atoms
     "cutoff_binned": Growth(0, None, ("bins_x",)),
-    "histogram": AGAIN,
-    "linear": AGAIN,
-    "list_ranking": AGAIN,  # and a cycle has a power of two elements
+    "list_ranking": AGAIN,  # a cycle has a power of two elements
     "nbody": Growth(0, ("bodies", "out")),  # more bodies that feel as many as before
-    "sepia": AGAIN,
-    "stride": AGAIN,
 }
 
 
 class Taken(NamedTuple):
-    """What a process took: its processor's seconds and megabytes, the instructions of a block, and what went wrong."""
+    """What a process took: its processor's seconds and megabytes, the instructions of a block, waves, and what went
+    wrong."""
 
     seconds: float
     megabytes: float
     work: float
+    waves: float
     wrong: str
 
 
 class Judged(NamedTuple):
-    """A launch analyzed, and with the larger grid."""
+    """A launch analyzed, with the larger grid, and with as many waves as tell all, if need be."""
 
     name: str
     same: Taken
     larger: Taken
+    full: Taken | None = None
 
     @property
     def longer(self) -> float:
         """How many times as long the larger grid takes."""
-        return self.larger.seconds / self.same.seconds
+        return self.larger.seconds / (self.full or self.same).seconds
 
     @property
     def heavier(self) -> float:
@@ -104,7 +105,7 @@ class Judged(NamedTuple):
             self.same.wrong: bool(self.same.wrong),
             f"over {GOAL_SECONDS:.0f} s": max(t.seconds for t in both) > GOAL_SECONDS,
             f"over {GOAL_MEGABYTES:.0f} MB": max(t.megabytes for t in both) > GOAL_MEGABYTES,
-            "slower": self.alike and self.longer > SLOWER and self.larger.seconds > self.same.seconds + SLACK_SECONDS,
+            "slower": self.alike and self.longer > SLOWER,
         }
         return ", ".join(goal for goal, is_missed in goals.items() if is_missed)
 
@@ -114,16 +115,19 @@ class Judged(NamedTuple):
         larger = f"{self.larger.seconds:5.2f} s {self.larger.megabytes:4.0f} MB, {self.longer:4.2f} times as long"
         work = self.larger.wrong or ("" if self.alike else f"a block does {self.heavier:.2f} times as much")
         work = work and f", not grown: {work}"
+        if self.full:
+            work = f" as {self.full.waves:.0f} waves ({self.full.seconds:.2f} s)"
         return f"{self.name:<32} {took}; larger {larger}{work}: {f'MISSED {self.missed}' if self.missed else 'met'}"
 
 
-def larger(call: KernelCall) -> KernelCall:
-    """Return the call with more blocks that each do what they did."""
-    growth = GROWN.get(str(call.kernel), Growth())
+def larger(call: KernelCall, by: int) -> KernelCall:
+    """Return the call with so many times the blocks, that each do what they did."""
+    too_far = max((a.count or 0 for a in call.arguments), default=0) * TIMES >= 2**31
+    growth = GROWN.get(str(call.kernel), AGAIN if too_far and call.grid_shape[2] == 1 else Growth())
     most = 2**31 - 1 if growth.axis == 0 else 65535
-    grid = [min(n * TIMES, most) if a == growth.axis else n for a, n in enumerate(call.grid_shape)]
+    grid = [min(n * by, most) if a == growth.axis else n for a, n in enumerate(call.grid_shape)]
     size = sum((a.count or 0) * SCALAR_BYTES[a.element] for a in call.arguments if a.is_pointer)
-    times = max(1, min(TIMES, MOST_BYTES // max(1, size)))
+    times = max(1, min(by, MOST_BYTES // max(1, size)))
     lengths = {a.count // k for a in call.arguments if a.count for k in (1, 2, 4, 8, 16) if a.count % k == 0}
     arguments, by_name = [], growth.arrays is not None or bool(growth.numbers)
     for a in call.arguments:
@@ -135,40 +139,46 @@ def larger(call: KernelCall) -> KernelCall:
     return msgspec.structs.replace(call, grid=grid, arguments=arguments)
 
 
-def analyzed(name: str, grown: bool) -> float:
-    """Analyze and predict a launch; return the instructions of a block."""
+def analyzed(name: str, by: int) -> tuple[float, float]:
+    """Analyze and predict a launch with so many times the blocks; return the instructions of a block, and waves."""
     stem, _, variant = name.partition(".")
-    call = load_launch(FILES[stem], variant)
-    workload = wl.analyze(None, larger(call) if grown else call, GPU)
+    workload = wl.analyze(None, larger(load_launch(FILES[stem], variant), by), GPU)
     wl.predict(workload, GPU, "warplens")
-    assert workload.profile is not None
-    return workload.profile.total("executed") / workload.profile.grid_blocks
+    fits, profile = wl.occupancy(workload, GPU), workload.profile
+    assert fits is not None and profile is not None
+    waves = profile.grid_blocks / (fits.blocks_per_sm * GPU.chip.sm_count)
+    return profile.total("executed") / profile.grid_blocks, waves
 
 
-def measured(name: str, grown: bool) -> Taken:
+def measured(name: str, by: int) -> Taken:
     """Return what analyzing a launch takes, in a process of its own."""
     with tempfile.TemporaryFile("w+") as said:
         child = os.fork()
         if not child:
             try:
-                said.write(f"{analyzed(name, grown)}\n")
+                said.write("{} {}\n".format(*analyzed(name, by)))
             except WarplensError as error:
-                said.write("0\n" + str(error).splitlines()[0])
+                said.write("0 0\n" + str(error).splitlines()[0])
             said.flush()
             os._exit(0)
         _, status, used = os.wait4(child, 0)
         said.seek(0)
-        work, _, wrong = said.read().partition("\n")
+        figures, _, wrong = said.read().partition("\n")
+        work, waves = (float(x) for x in (figures or "0 0").split())
         wrong = wrong or (f"ended with status {status}" if status else "")
-    return Taken(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, float(work or 0), wrong)
+    return Taken(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, work, waves, wrong)
 
 
 def judged(name: str) -> Judged:
     """Analyze a launch as it is and with the larger grid; what misses a goal twice more, the fastest counts."""
-    made = Judged(name, measured(name, False), measured(name, True))
+    made = Judged(name, measured(name, 1), measured(name, TIMES))
     for _ in range(2):
-        if made.missed:
-            made = Judged(name, min(made.same, measured(name, False)), min(made.larger, measured(name, True)))
+        if not made.missed:
+            break
+        enough = math.ceil(WAVES / max(1e-9, made.same.waves))
+        full = measured(name, enough) if 1 < enough < TIMES else None
+        full = min(full, made.full or full) if full else None
+        made = Judged(name, min(made.same, measured(name, 1)), min(made.larger, measured(name, TIMES)), full)
     return made
 
 
@@ -205,7 +215,7 @@ def main(arguments: list[str]) -> int:
     counters = json.loads(gzip.decompress((ROOT / "data/h200/kernels/ncu.json.gz").read_bytes()))["launches"]
     chosen = [name for name in counters if "--papers" not in arguments or of_papers(name)]
     names = [a for a in arguments if a in counters] or chosen
-    analyzed(names[0], grown=False)  # loads and compiles what all of them need
+    analyzed(names[0], 1)  # loads and compiles what all of them need
     rows = []
     for name in names:
         rows.append(judged(name))
