@@ -35,7 +35,8 @@ test-all: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup -m "slow or not slow"
 
 bench: $(READY)
-	$(BIN)/python bench/speed.py; first=$$?; $(BIN)/python bench/launches.py && $(BIN)/python bench/sweeping.py && exit $$first
+	$(BIN)/python bench/speed.py; first=$$?; $(BIN)/python bench/command.py; second=$$?; \
+	$(BIN)/python bench/launches.py && $(BIN)/python bench/sweeping.py && exit $$((first + second))
 
 # The same sweep on Dask clusters, with workers killed; needs the extra dask and what `make bench` left in build/sweep.
 cluster: $(READY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -90,15 +91,22 @@ def analyze(
     kernel: str | None = None,
     options: Options | None = None,
     exact: bool = False,
+    load: Callable[[], Program | None] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Workload:
     """Compile a kernel, emulate its call on a part of the grid (`exact`: on all of it), and count it as a workload.
 
-    The file, the kernel and what it is compiled with may be left to the launch file.
+    The file, the kernel and what it is compiled with may be left to the launch file. `load` waits for the kernel where
+    someone loads it already, while the emulator is made ready here; if it returns nothing, it is loaded as usual.
     """
     gpu = _machine(machine)
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
-    program, call = program_and_call(call, gpu, file, kernel, options)
+    program = None
+    if load is not None:
+        _profiler().prepare()
+        program = load()
+    if program is None:
+        program, call = program_and_call(call, gpu, file, kernel, options)
     made = profile(program, call, gpu, exact=exact, progress=progress)
     workload = workload_of(program, call, made, gpu)
     if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
@@ -167,11 +175,16 @@ def profile(
     progress: Callable[[str], None] | None = None,
 ) -> Profile:
     """Emulate a call as the machine would run it: how often each instruction runs, and what it touches."""
+    made: Profile = _profiler().profile(program, call, _machine(machine), exact=exact, progress=progress)
+    return made
+
+
+def _profiler() -> Any:
     try:
         from warplens.emulate import profiler
     except ImportError:
         raise WarplensError("the emulator needs Numba: pip install 'warplens[emulate]'") from None
-    return profiler.profile(program, call, _machine(machine), exact=exact, progress=progress)
+    return profiler
 
 
 def profile_program(
@@ -221,10 +234,12 @@ def advise(
     *,
     base: Prediction | None = None,
     simulated: int = 2,
+    most_code: float = math.inf,
 ) -> Advised:
     """Return what would make a counted kernel faster, best first, each remedy predicted by our model.
 
-    `base` spares the prediction of the kernel itself; `simulated` says how many of the best are simulated.
+    `base` spares the prediction of the kernel itself; `simulated` says how many of the best are simulated; once
+    `most_code` instructions were predicted, no more remedies are tried.
     """
 
     def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
@@ -232,7 +247,7 @@ def advise(
         return None if isinstance(found, str) else (found.low, found.high)
 
     w, m = _workload(workload), _machine(gpu)
-    made = _advise(w, m, base=base, simulated=simulated, interval=interval)
+    made = _advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
     return replace(made, base=_with_interval(made.base, w, m))
 
 

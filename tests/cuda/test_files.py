@@ -282,18 +282,25 @@ def test_a_macro_that_grows_without_end_costs_one_line(tmp_path: Path, monkeypat
         load_program(tmp_path / "bomb.cu")
 
 
-def test_an_interrupt_ends_a_compilation_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "depth"), [("show bomb.cu", 1), ("analyze --launch bomb.toml", 2)])
+def test_an_interrupt_ends_a_compilation_at_once(tmp_path: Path, command: str, depth: int) -> None:
     (tmp_path / "bomb.cu").write_text(BOMB)
+    (tmp_path / "bomb.toml").write_text(
+        'file = "bomb.cu"\nkernel = "k"\ngrid = [1]\nblock = [32]\n[[arg]]\ntype = "i32*"\ncount = 1\nfill = "ones"\n'
+    )
     program = (
         "import signal, sys; from warplens.cli import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started us may ignore it
         "sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", program, "show", str(tmp_path / "bomb.cu")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while not (child := children.read_text().split()):
-            time.sleep(0.05)
+    started = [sys.executable, "-c", program, *command.split()]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(started, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path) as process:
+        child = [str(process.pid)]
+        for _ in range(depth):  # with a launch, a process of our own is between us and the compiler
+            children = Path(f"/proc/{child[0]}/task/{child[0]}/children")
+            while not (child := children.read_text().split()):
+                time.sleep(0.05)
         time.sleep(0.5)
         start = time.monotonic()
         process.send_signal(signal.SIGINT)

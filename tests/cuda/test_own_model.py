@@ -74,12 +74,23 @@ def test_the_test_set_is_a_third_by_name() -> None:
     assert rank_correlation(np.array([1.0, 2, 3]), np.array([10.0, 30, 20])) == pytest.approx(0.5)
 
 
-def test_the_report_of_a_kernel_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_comes_first_then_remedies_and_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from warplens import api
     from warplens.cli import main
 
-    report = tmp_path / "r.html"
+    report, before, advise = tmp_path / "r.html", list[str](), api.advise
+
+    def asked(*given: Any, **how: Any) -> Any:
+        before.append(capsys.readouterr().out)
+        return advise(*given, **how)
+
+    monkeypatch.setattr(api, "advise", asked)
     assert main(["analyze", "--launch", str(FILES["saxpy"]), "--html", str(report)]) == 0
-    assert "limited by: dram bandwidth" in capsys.readouterr().out
+    assert "limited by: dram bandwidth" in before[0] and "what would help" not in before[0]
+    after = capsys.readouterr().out
+    assert "what would help" in after and "limited by" not in after
     text = report.read_text()
     assert "warplens-fast" in text and 'id="data"' in text  # all models, and what --json prints
     assert 'id="L5"' in text and "LDG.E" in text  # the source's lines, and the machine code

@@ -183,6 +183,16 @@ def test_the_best_together_are_at_least_as_good_as_the_best_alone() -> None:
         assert both.speedup >= 0.99 * made.advice[0].speedup
 
 
+def test_remedies_for_which_the_code_is_too_long_are_said_not_to_be_tried() -> None:
+    made = wl.advise(measured("saxpy").workload, GPU, simulated=0, most_code=1)
+    left = [a for a in made.advice if a.reason == "not tried, as the code is long"]
+    assert 0 < len(left) < len(REMEDIES) == len(made.advice)
+    assert made.notes == (
+        f"the code is long: {len(left)} of {len(REMEDIES)} remedies were not tried; `warplens advise` does",
+    )
+    assert not made.combinations and not wl.advise(measured("saxpy").workload, GPU, simulated=0).notes
+
+
 def test_a_workload_that_was_not_counted_gets_no_advice() -> None:
     with pytest.raises(WarplensError, match="profile"):
         wl.advise("saxpy", GPU)

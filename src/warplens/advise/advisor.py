@@ -2,11 +2,13 @@
 
 All overlays are predicted by the closed form of our model, which takes milliseconds; the best few again by the
 simulator, as the kernel itself. A speedup always compares two predictions of the same form. Gains do not add: the best
-ones are predicted together too, the second found anew on the workload that the first has changed.
+ones are predicted together too, the second found anew on the workload that the first has changed. The time that this
+takes grows with the code: who cannot wait says how much code all predictions together may have.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +68,7 @@ REMEDIES: dict[str, Remedy] = {
 }
 HELPS = 1.02  # a speedup from which a remedy is said to help
 _SIMULATED = 2  # remedies that are simulated
+_NOT_TRIED = "not tried, as the code is long"
 Interval = Callable[[Prediction, Workload, Machine], tuple[float, float] | None]
 
 
@@ -75,14 +78,17 @@ def advise(
     *,
     base: Prediction | None = None,
     simulated: int = _SIMULATED,
+    most_code: float = math.inf,
     interval: Interval | None = None,
 ) -> Advised:
     """Return what would make a counted kernel faster on a machine, best first.
 
     `base` is our model's prediction where it has been made; `simulated` remedies are asked of the simulator (0: none,
-    and the kernel itself neither); `interval` says how sure a prediction is.
+    and the kernel itself neither); once code of `most_code` instructions was predicted (`_size`), no more remedies are
+    tried; `interval` says how sure a prediction is.
     """
-    advisor = _Advisor(workload, machine, base if base is not None and base.model == own.NAME else None, simulated)
+    own_base = base if base is not None and base.model == own.NAME else None
+    advisor = _Advisor(workload, machine, own_base, simulated, most_code)
     found = advisor.ranked()
     helping = [a for a in found if a.helps]
     together = advisor.together([a.name for a in helping[:3]])
@@ -145,8 +151,10 @@ def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Pre
 class _Advisor:
     """One kernel's advice in the making: predictions of both forms, kept by the workload they are of."""
 
-    def __init__(self, workload: Workload, machine: Machine, base: Prediction | None, simulated: int) -> None:
-        self.workload, self.machine, self.most = workload, machine, simulated
+    def __init__(
+        self, workload: Workload, machine: Machine, base: Prediction | None, simulated: int, most_code: float
+    ) -> None:
+        self.workload, self.machine, self.most, self.code_left = workload, machine, simulated, most_code
         Case(workload, machine, base)  # type: ignore[arg-type]  # refuses a workload that was not counted
         self.fast = _predicted(workload, machine, simulated=False)
         self.base = base or (_predicted(workload, machine, simulated=True) if simulated else self.fast)
@@ -158,15 +166,27 @@ class _Advisor:
         """Return the advice of all remedies: those that help by gain, then those that do not."""
         made, refusals = list[tuple[Proposal, Prediction]](), list[Advice]()
         for name, remedy in REMEDIES.items():
-            found = _answered(name, remedy, self.case)
+            found = self._tried(name, remedy, self.case)
             if isinstance(found, Refusal):
                 refusals.append(self._refusal(found))
             else:
                 made.append(min(found, key=lambda pair: float(pair[1].cycles or 0.0)))
+        if left := sum(a.reason == _NOT_TRIED for a in refusals):
+            self.notes.append(
+                f"the code is long: {left} of {len(REMEDIES)} remedies were not tried; `warplens advise` does"
+            )
         made.sort(key=lambda pair: float(pair[1].cycles or 0.0))
         advice = [self._advice(*pair, simulated=k < self.most) for k, pair in enumerate(made)]
         advice.sort(key=lambda a: -a.speedup)
         return [a for a in advice if a.helps] + [a for a in advice if not a.helps] + refusals
+
+    def _tried(self, name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
+        """Ask a remedy, as long as there may be more code."""
+        if self.code_left <= 0:
+            return Refusal(name, _NOT_TRIED)
+        found = _answered(name, remedy, case)
+        self.code_left -= 0 if isinstance(found, Refusal) else sum(_size(p.workload) for p, _ in found)
+        return found
 
     def _advice(self, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
         before, after = self.fast, fast
@@ -202,7 +222,7 @@ class _Advisor:
         """Return the best two remedies together, and the best three: each on what those before it have made."""
         case, changes, made = self.case, dict[str, Any](), list[Advice]()
         for name in names:
-            found = _answered(name, REMEDIES[name], case)
+            found = self._tried(name, REMEDIES[name], case)
             if isinstance(found, Refusal):
                 continue
             proposal, prediction = min(found, key=lambda pair: float(pair[1].cycles or 0.0))
@@ -234,6 +254,12 @@ class _Advisor:
             return replace(a, interval_seconds=interval(scaled, workload, self.machine))
 
         return added
+
+
+def _size(workload: Workload) -> float:
+    """Return what predicting a workload takes, in instructions of its code; three straight runs take as long as one."""
+    runs = 0 if workload.profile is None else sum(len(s.runs) for path in workload.profile.paths for s in path.segments)
+    return len(workload.code) + runs / 3
 
 
 def _predicted(workload: Workload, machine: Machine, *, simulated: bool) -> Prediction:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from warplens import api
 from warplens.cli.output import show, watching
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
+from warplens.kernel.program import Program
 from warplens.machine import Machine
 from warplens.report import advice
 from warplens.report import whatif as report
@@ -17,11 +19,17 @@ from warplens.simulate.overlay import parse
 
 def counted(args: argparse.Namespace, machine: Machine, options: api.Options) -> Workload:
     """Return the workload of a saved file, or count the kernel of a launch file."""
-    return _workload(args.file, args.launch, args.variant, args.kernel, machine, options)
+    return _workload(args.file, args.launch, args.variant, args.kernel, machine, options, args.load)
 
 
 def _workload(
-    file: str | None, launch: str | None, variant: str, kernel: str | None, machine: Machine, options: api.Options
+    file: str | None,
+    launch: str | None,
+    variant: str,
+    kernel: str | None,
+    machine: Machine,
+    options: api.Options,
+    load: Callable[[], Program | None] | None = None,
 ) -> Workload:
     if launch is None:
         if file is None or (Path(file).suffix not in (".json", ".toml") and file not in api.list_workloads()):
@@ -29,7 +37,7 @@ def _workload(
         return api.load_workload(file)
     with watching("analysing") as say:
         call = api.load_launch(launch, variant)
-        return api.analyze(file, call, machine, kernel=kernel, options=options, progress=say)
+        return api.analyze(file, call, machine, kernel=kernel, options=options, load=load, progress=say)
 
 
 def advise(args: argparse.Namespace, machine: Machine, options: api.Options) -> None:
@@ -48,7 +56,7 @@ def whatif(args: argparse.Namespace, machine: Machine, options: api.Options) -> 
     for text in args.changes:
         key, _, value = text.partition("=")
         if key.strip() == "gpu":
-            gpu = api.load_machine(value.strip())
+            gpu, args.load = api.load_machine(value.strip()), None
             other = (counted(args, gpu, options) if args.launch else workload), gpu
         else:
             name, number = parse(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from warplens import api, study
 from warplens.cli import advice, validation
+from warplens.cli.ahead import options as _options
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
@@ -30,6 +32,7 @@ from warplens.simulate.overlay import parse
 from warplens.units import printable
 
 _MOST_WARPS = 1e6
+_MOST_CODE = 40_000  # instructions of all remedies that `analyze` tries: twenty of a kernel of a thousand
 
 
 def run(args: argparse.Namespace) -> int:
@@ -119,12 +122,17 @@ def _analyze(args: argparse.Namespace) -> None:
         if answer is None:
             why = next(iter(comparison.silent.values()), "no model speaks")
             raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
+        top = analysis.headline(answer, call, m)
+        if len(works) == 1 and not args.json:  # the time is there: remedies of long code take seconds more
+            _show(args, None, top)
+            sys.stdout.flush()
+            top = []
         advised = _advised(workload, m, comparison)
         shown = gather(answer, comparison, workload, m, advised) if args.json or args.html else None
         data.append(analysis.data(answer, comparison, workload, m, advised, shown))
         several.append((m, answer, advised))
         silent |= {m.name: why} if (why := _why_not_ours(comparison)) else {}
-        parts += analysis.answer(answer, comparison, workload, call, m, advised)
+        parts += [*top, *analysis.rest(answer, comparison, workload, advised)]
     if len(machines) > 1:
         parts = whatif.gpus(workload.name, several, silent)
     if args.save:
@@ -147,15 +155,16 @@ def _counted(args: argparse.Namespace, machine: Machine) -> list[tuple[Workload,
     with _watching("analysing") as say:
         call = api.load_launch(args.launch, args.variant)
         workload = api.analyze(
-            args.file, call, machine, kernel=args.kernel, options=_options(args, ""), exact=args.exact, progress=say
-        )
+            args.file, call, machine, kernel=args.kernel, options=_options(args, ""), exact=args.exact,
+            load=args.load, progress=say,
+        )  # fmt: skip
     return [(workload, call)]
 
 
 def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -> api.Advised | None:
     """Return the advice where our own model speaks."""
     base = comparison.predictions.get("warplens")
-    return None if base is None else api.advise(workload, machine, base=base)
+    return None if base is None else api.advise(workload, machine, base=base, most_code=_MOST_CODE)
 
 
 def _advise(args: argparse.Namespace) -> None:
@@ -200,16 +209,6 @@ def _is_code(name: str) -> bool:
     if path.suffix in (".toml", ".json") or name in api.list_workloads():
         return False
     return path.suffix in (".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".so", ".o", ".sass") or path.is_file()
-
-
-def _options(args: argparse.Namespace, arch: str) -> api.Options:
-    """How to compile, from the command line."""
-    limit, missing = args.maxrregcount, [f for f in args.includes if not Path(f).is_dir()]
-    if limit is not None and not 16 <= limit <= 255:
-        raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
-    if missing:
-        raise WarplensError(f"-I {missing[0]}: no such folder")
-    return api.Options(arch, args.defines, args.includes, args.use_fast_math, limit)
 
 
 def _occupancy_of_file(args: argparse.Namespace) -> None:

@@ -285,10 +285,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = laboratory.run(args)
         elif args.command in ("sweep", "tune", "check"):
             code = sweeps.run(args)
-        else:
-            from warplens.cli import commands
+        elif args.command in ("analyze", "advise", "whatif"):
+            from warplens.cli import ahead
 
-            code = commands.run(args)
+            with ahead.loading(args) as args.load:
+                code = _run(args)
+        else:
+            code = _run(args)
         sys.stdout.flush()
         return code
     except WarplensError as error:
@@ -305,6 +308,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         print(f"warplens: cannot write the output: {error.strerror or error}", file=sys.stderr)
         return 2
+
+
+def _run(args: argparse.Namespace) -> int:
+    from warplens.cli import commands
+
+    return commands.run(args)
 
 
 def _discard_output() -> None:

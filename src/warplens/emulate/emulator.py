@@ -32,6 +32,7 @@ _SHARED_RESERVED = 1024
 # What a run may take, in instructions (an access is eight): some, and some more for each of its warps. A loop without
 # end stops there in a few seconds; a warp that really executes more is not known among kernels.
 _MOST_PAGES = 1 << 24  # of which a kernel may say where it reads and writes: 16 GiB
+_COPIED_PAGES = 1 << 14
 _BUDGET, _BUDGET_PER_WARP = 100_000_000, 5_000_000
 _PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
 _STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler knows it needs more: CUDA's default
@@ -160,7 +161,9 @@ class Emulator:
         if 2 * len(filled) * pages.PAGE_BYTES > 1 << 31 or 2 * count > _MOST_PAGES:
             raise WarplensError("the kernel touches more than 2 GiB of memory in the emulated blocks: emulate fewer")
         words = np.zeros((2 * count, pages.PAGE_WORDS), np.uint32)
-        words[filled] = self.pages.words[filled]
+        for start in range(0, len(filled), _COPIED_PAGES):  # not all at once, which would be a third copy
+            part = filled[start : start + _COPIED_PAGES]
+            words[part] = self.pages.words[part]
         larger = {name: pages.doubled(getattr(self.pages, name)) for name in ("filled", "slots")}
         self.pages = self.pages._replace(words=words, **larger)
         self.touched, self._marks = pages.doubled(self.touched), pages.doubled(self._marks)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from warplens.emulate import layout
 from warplens.emulate.coalescing import transactions_per_access
-from warplens.emulate.engine import ACCESS_EFFORT
+from warplens.emulate.engine import ACCESS_EFFORT, prepare
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
@@ -37,6 +37,8 @@ _MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
+
+__all__ = ["FULL", "QUICK", "Effort", "prepare", "profile"]
 
 Progress = Callable[[str], None]
 

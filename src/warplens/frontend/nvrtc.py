@@ -1,12 +1,10 @@
 """CUDA source to a cubin by NVRTC, without compiler, driver or GPU.
 
-NVRTC runs in a process of its own, so that a source that crashes or hangs it costs one clear line. The process
-reads a request in JSON on standard input and answers in JSON; the cubin goes to the file that the request names.
+NVRTC runs in a process of its own (`nvrtc_compile.py`), so that a source that crashes or hangs it costs one clear line.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 from pathlib import Path
@@ -14,20 +12,6 @@ from pathlib import Path
 from warplens.errors import WarplensError
 from warplens.frontend import toolchain
 from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, MissingTool, ToolError, one_line, wheel_folders
-
-# Headers that device code likes to include and NVRTC does not have: what it needs of them is built in.
-_STUBS = {
-    "cstdint": "#pragma once\n#include <stdint.h>\n",
-    "stdint.h": (
-        "#pragma once\ntypedef signed char int8_t; typedef short int16_t; typedef int int32_t;\n"
-        "typedef long long int64_t;\n"
-        "typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;\n"
-        "typedef unsigned long long uint64_t; typedef unsigned long long uintptr_t; typedef long long intptr_t;\n"
-    ),
-    **dict.fromkeys(("cstdio", "stdio.h", "cstdlib", "stdlib.h", "math.h", "cmath", "assert.h", "cassert", "cstring",
-                     "string.h", "cstddef", "stddef.h", "climits", "limits.h", "cfloat", "float.h",
-                     "cuda_runtime.h", "cuda.h", "device_launch_parameters.h"), "#pragma once\n"),
-}  # fmt: skip
 
 
 def library() -> Path:
@@ -49,7 +33,8 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
         "options": options,
         "out": str(output),
     }
-    code, out = toolchain.serve("nvrtc", json.dumps(request).encode(), COMPILER_SECONDS)
+    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("nvrtc_compile.py"))]
+    code, out, _ = toolchain.execute(command, COMPILER_SECONDS, given=json.dumps(request).encode())
     if code == TOO_LONG:
         raise ToolError(
             f"{name}: NVRTC did not finish within {COMPILER_SECONDS:.0f} s of processor time; look for macros or "
@@ -64,45 +49,3 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
     if "error" in answer:
         raise WarplensError(one_line(str(answer["error"])) or f"{name}: NVRTC failed without a message")
     return str(answer["version"])
-
-
-def serve() -> None:
-    """Answer one request on standard input (runs in the child process)."""
-    request = json.loads(sys.stdin.buffer.read())
-    try:
-        answer = _compile(request)
-    except OSError as error:
-        answer = {"error": f"NVRTC could not be loaded: {error}"}
-    sys.stdout.write(json.dumps(answer))
-
-
-def _compile(request: dict[str, object]) -> dict[str, str]:
-    nvrtc = ctypes.CDLL(str(request["library"]))
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-    program = ctypes.c_void_p()
-    headers = [text.encode() for text in _STUBS.values()]
-    names = [name.encode() for name in _STUBS]
-    array = ctypes.c_char_p * len(names)
-    source = str(request["source"]).encode("utf-8", "replace").replace(b"\0", b" ")
-    nvrtc.nvrtcCreateProgram(
-        ctypes.byref(program), source, str(request["name"]).encode("utf-8", "surrogateescape"),
-        len(names), array(*headers), array(*names),
-    )  # fmt: skip
-    given = request["options"]
-    assert isinstance(given, list)
-    options = [f"--gpu-architecture={request['arch']}", *map(str, given)]
-    pointers = (ctypes.c_char_p * len(options))(*[o.encode("utf-8", "surrogateescape") for o in options])
-    failed = nvrtc.nvrtcCompileProgram(program, len(options), pointers)
-    size = ctypes.c_size_t()
-    if failed:
-        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(max(1, size.value))
-        nvrtc.nvrtcGetProgramLog(program, log)
-        return {"error": log.value.decode("utf-8", "replace")}
-    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
-    cubin = ctypes.create_string_buffer(max(1, size.value))
-    if nvrtc.nvrtcGetCUBIN(program, cubin) or not size.value:
-        return {"error": f"NVRTC made no machine code for {request['arch']}: name a real architecture such as sm_90"}
-    Path(str(request["out"])).write_bytes(cubin.raw[: size.value])
-    return {"version": f"NVRTC {major.value}.{minor.value}"}

@@ -8,7 +8,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.lone_warp import Facts, issue_alone, issue_in_order
+from warplens.kernel.lone_warp import Facts, issue_alone
 from warplens.kernel.profile import Path
 from warplens.machine import Machine
 
@@ -53,11 +53,34 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tupl
         yield run[at], run[to], way.weights[at] * (alone.issue_cycles[to] - alone.issue_cycles[at])
 
 
-def lone_warp_cycles(known: Sequence[Facts], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
+def lone_warp_cycles(run: Sequence[Facts], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
     """Return the cycles of a lone warp along a way; each position's result has a latency of its own.
 
-    `known`: what issuing each instruction of the program depends on.
+    `run`: what issuing each position depends on. This is `issue_in_order` without what decided when: it is asked often.
     """
-    alone = issue_in_order([known[i] for i in way.code], machine, way.taken, latencies)
-    ends = [*alone.issue_cycles[1:], alone.end_cycle]
-    return sum(w * (end - start) for w, start, end in zip(way.weights, alone.issue_cycles, ends, strict=True))
+    now = next_barrier = total = last = 0.0
+    weight = 0.0  # of the position before
+    released = [0.0] * 8
+    branch_taken, taken = machine.sm.branch_taken_cycles or 0.0, way.taken
+    for i, (waits, write, read, stall, _, read_cycles, barrier, held) in enumerate(run):
+        issue = now
+        if barrier is not None:
+            issue = max(now, next_barrier)
+        for board in waits:
+            if released[board] > issue:
+                issue = released[board]
+        if write is not None:
+            done = issue + latencies[i]
+            if done > released[write]:
+                released[write] = done
+        if read is not None and issue + read_cycles > released[read]:
+            released[read] = issue + read_cycles
+        total += weight * (issue - last)
+        weight, last, now = way.weights[i], issue, issue + stall
+        if barrier is not None:
+            next_barrier = issue + barrier
+        if held:
+            now = max(now, issue + held)
+        if i in taken:
+            now = max(now, issue + branch_taken)
+    return total + weight * (now - last)

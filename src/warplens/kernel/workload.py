@@ -222,8 +222,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     def with_values(self, **values: Any) -> Self:
         """Return the same workload with some fields replaced."""
-        known = {f.name for f in msgspec.structs.fields(self)}
-        for name in values.keys() - known:
+        for name in values.keys() - set(self.__struct_fields__):
             raise WarplensError(f"a workload has no field {name!r}")
         return msgspec.structs.replace(self, **values)
 

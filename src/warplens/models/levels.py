@@ -83,17 +83,19 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     machine = load.units.machine
     chosen = sorted(profile.paths, key=lambda path: -path.warps)[:4]
     table = np.array([_access(x, i, profile, machine) for i, x in enumerate(code)])
-    ways = [_Way(way, path.warps, _Accesses.of(table, way)) for path in chosen for way in [walk(path)]]
+    known = [facts(x, machine) for x in code]
+    ways = [
+        _Way(way, path.warps, _Accesses.of(table, way), [known[i] for i in way.code])
+        for path in chosen
+        for way in [walk(path)]
+    ]
     between = machine.sm.block_replacement_cycles or 0.0
     between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
     idle = Levels.under_load(load, math.inf)
     busy = Levels.under_load(load, load.slowest or 1.0)
-    known = [facts(x, machine) for x in code]
-    alone = _warp_cycles(known, profile, ways, machine, replace(idle, spread=busy.spread))
+    alone = _warp_cycles(profile, ways, machine, replace(idle, spread=busy.spread))
     slopes = [
-        (_warp_cycles(known, profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more
-        if found
-        else 0.0
+        (_warp_cycles(profile, ways, machine, replace(slower, spread=busy.spread)) - alone) / more if found else 0.0
         for slower, more, found in (
             (
                 replace(idle, dram=_SLOWER * idle.dram),
@@ -117,11 +119,12 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
 
 
 class _Way(Struct, frozen=True):
-    """The way of some warps, and what its accesses do."""
+    """The way of some warps, what its accesses do, and what issuing each position depends on."""
 
     way: Walk
     warps: int
     accesses: _Accesses
+    run: list[Facts]
 
 
 class _Accesses(Struct, frozen=True):
@@ -165,11 +168,9 @@ def _access(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple
     return timing, 0.0, 0.0, 1.0
 
 
-def _warp_cycles(
-    known: Sequence[Facts], profile: Profile, ways: Sequence[_Way], machine: Machine, levels: Levels
-) -> float:
+def _warp_cycles(profile: Profile, ways: Sequence[_Way], machine: Machine, levels: Levels) -> float:
     """Return what a warp alone takes: the mean over the ways of warps, scaled to the mean warp's instructions."""
-    alone = [lone_warp_cycles(known, w.way, machine, w.accesses.latencies(levels)) for w in ways]
+    alone = [lone_warp_cycles(w.run, w.way, machine, w.accesses.latencies(levels)) for w in ways]
     if profile.heaviest:
         return max(alone)
     total = sum(w.warps for w in ways)

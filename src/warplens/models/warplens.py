@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
@@ -66,7 +67,8 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     notes, run, stalls = list[str](), None, dict[str, float]()
     start = start_cycles(machine, min(blocks, sms * resident))
     if simulated:
-        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm))
+        known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
+        run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
         terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
         on_sm, stalls, notes = slower * run.cycles, run.stalls, [*run.notes]
     else:
@@ -157,8 +159,16 @@ def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
         return Schedule(1.0, alike.uneven * max(1.0, heavy), 1.0)
     if not profile.sampled or blocks <= sms:
         return alike
-    count = min(blocks, _SCHEDULED)
-    work = np.random.default_rng(0).choice([w for _, w in profile.sampled], count)
+    tail, busiest = _handed_out(tuple(w for _, w in profile.sampled), min(blocks, _SCHEDULED), sms, resident)
+    rounds = blocks / (sms * resident) + tail
+    uneven = 1 + (busiest - 1) * min(blocks, _SCHEDULED) / blocks
+    return Schedule(rounds, uneven, rounds / alike.rounds)
+
+
+@lru_cache(64)
+def _handed_out(sampled: tuple[float, ...], count: int, sms: int, resident: int) -> tuple[float, float]:
+    """Return how much later the last place is done than the mean, in mean blocks, and the busiest SM over the mean."""
+    work = np.random.default_rng(0).choice(sampled, count)
     work = work / work.mean()
     places = [(0.0, i) for i in range(min(count, sms * resident))]
     per_sm = [0.0] * sms
@@ -166,7 +176,4 @@ def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
         free, place = places[0]
         per_sm[place % sms] += each
         heapq.heapreplace(places, (free + each, place))
-    tail = max(places)[0] - count / len(places)
-    rounds = blocks / (sms * resident) + tail
-    uneven = 1 + (max(per_sm) / (count / sms) - 1) * count / blocks
-    return Schedule(rounds, uneven, rounds / alike.rounds)
+    return max(places)[0] - count / len(places), max(per_sm) / (count / sms)

@@ -35,7 +35,7 @@ def first_screen(advised: Advised) -> list[RenderableType]:
     parts += [_no(i, a) for i, a in enumerate(asked[: FIRST - len(helpful)], start=len(helpful) + 1)]
     if helpful:
         parts.append(Text(f"  next limit after 1: {helpful[0].bound_after}", "dim"))
-    return [*parts, ""]
+    return [*parts, *(Text(f"  {note}", "dim") for note in advised.notes), ""]
 
 
 def _line(i: int, a: Advice) -> Text:

@@ -43,10 +43,8 @@ from warplens.report.terminal import bars, span, sure
 from warplens.units import number, printable, quantity, seconds
 
 
-def answer(
-    p: Prediction, c: Comparison, workload: Workload, call: KernelCall, machine: Machine, advised: Advised | None = None
-) -> list[RenderableType]:
-    """Render the first screen."""
+def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
+    """Render the top of the first screen: the time, and what limits it."""
     grid, block = ("x".join(str(n) for n in shape if n > 1) or "1" for shape in (call.grid_shape, call.block_shape))
     share = float(p.warps_per_sm) / machine.sm.warps_max
     head = f"{printable(p.workload)} on {machine.name}, grid {grid}, block {block}: "
@@ -64,9 +62,12 @@ def answer(
         rests = "by the errors of " if p.interval_seconds is not None else ""
         parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
     parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
-    parts += ["", Text("  alone, each limit would take"), *bars(p), ""]
-    if advised is not None:
-        parts += advice.first_screen(advised)
+    return [*parts, "", Text("  alone, each limit would take"), *bars(p), ""]
+
+
+def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
+    """Render the rest of the first screen: what would help, what the time is made of, what was counted."""
+    parts = [] if advised is None else advice.first_screen(advised)
     if p.parts:
         parts += [Text(f"  {made_of(p)}"), ""]
     if workload.profile is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,12 @@ class Step(Struct, frozen=True, kw_only=True):
     bank_writes: tuple[int, int] = (0, 0)
 
 
-class Way(Struct, frozen=True):
+class Way(Struct, frozen=True, dict=True):
     """The way of a warp: sequences of straight runs (first, one behind the last), each so often in a row."""
 
     segments: list[tuple[list[tuple[int, int]], int]]
 
-    @property
+    @cached_property
     def instructions(self) -> int:
         """Instructions from start to end."""
         return sum(times * sum(stop - first for first, stop in runs) for runs, times in self.segments)
@@ -108,7 +109,7 @@ class Way(Struct, frozen=True):
         return Way(segments)
 
 
-class Code(Struct, frozen=True, kw_only=True):
+class Code(Struct, frozen=True, kw_only=True, dict=True):
     """Instructions and ways. `blocks` has for each kind of block the way of each of its warps.
 
     With `streams` above one every warp has so many ways, one per pipeline, that only their dependences join.
@@ -130,7 +131,7 @@ class Code(Struct, frozen=True, kw_only=True):
         """Warps of a block."""
         return len(self.blocks[0])
 
-    @property
+    @cached_property
     def block_instructions(self) -> float:
         """Instructions of a block, mean over the kinds of blocks."""
         length = [sum(w.instructions for w in self.ways[k * self.streams : (k + 1) * self.streams])

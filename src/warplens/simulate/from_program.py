@@ -127,11 +127,17 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         bank_reads=reads,
         bank_writes=_banks(x.writes),
-        beside=operand_wavefronts(x) * float(units.pipes[PIPES.index("shared memory")].interval),
+        beside=_operand_cycles(x, units),
     )
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
     return made
+
+
+def _operand_cycles(x: Instruction, units: Units) -> float:
+    """Return the cycles of shared memory in which a product of a group of warps reads its factors."""
+    wavefronts = operand_wavefronts(x)
+    return wavefronts * float(units.pipes[PIPES.index("shared memory")].interval) if wavefronts else 0.0
 
 
 def _beside(step: Step, x: Asynchronous) -> Step:

@@ -89,8 +89,12 @@ def simulate(
     mode: Mode = "warplens",
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
+    laid: Code | None = None,
 ) -> Simulation:
-    """Simulate a workload, a hand-written graph, or a program with the profile of its run, on one SM of a machine."""
+    """Simulate a workload, a hand-written graph, or a program with the profile of its run, on one SM of a machine.
+
+    `laid` is the code of a counted workload for this machine, where it is known (`from_program`).
+    """
     workload, before = work if isinstance(work, Workload) else None, machine
     machine, workload = overlay(machine, workload, changes or {})
     if isinstance(work, Program) and changes:
@@ -108,7 +112,7 @@ def simulate(
             raise WarplensError("the paper's mode takes a workload with a listing")
         return _paper(workload, machine, warps_per_sm, options)
     if workload is not None:
-        return _workload(workload, machine, warps_per_sm, options)
+        return _workload(workload, machine, warps_per_sm, options, None if changes else laid)
     assert isinstance(work, Program)
     if profile is None:
         raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
@@ -130,7 +134,9 @@ def _in_mode(mode: str, options: Options) -> Options:
     return msgspec.structs.replace(options, policy=options.policy or own)
 
 
-def _workload(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
+def _workload(
+    workload: Workload, machine: Machine, warps: float | None, options: Options, laid: Code | None
+) -> Simulation:
     launch = workload.launch
     if launch is None:
         made = units(machine)
@@ -140,7 +146,7 @@ def _workload(workload: Workload, machine: Machine, warps: float | None, options
         raise WarplensError("a simulation takes one configuration, not arrays")
     if workload.code and workload.profile is not None:
         made = units(machine, busy_sms(machine, float(launch.blocks)))
-        code = from_program(workload.code, made, workload.profile, name=workload.name)
+        code = laid or from_program(workload.code, made, workload.profile, name=workload.name)
     else:
         made = units(machine)  # as in the closed forms: every SM as busy as this one
         code = from_workload(workload, made)

@@ -1,0 +1,124 @@
+"""From a .cu file to a prediction: what `warplens analyze` takes for the measured launches, `make bench`.
+
+Each launch is a new process, as the user starts one, by default and with `--fast`, and the compiler runs in it: nothing
+of the kernel is known from before. What an installation does once is done: Python's bytecode, and the machine code of
+the emulator and the simulator, which the first process of all compiles and keeps on the disk; a launch that had to
+compile some of it is run again. Seconds by the clock, which others' work on the machine lengthens: until the prediction
+is printed, and until all is, the remedies too; seconds of the processors in all processes, and the memory of the
+largest process. The goals are those of the prediction.
+
+    python bench/command.py                  every sixteenth launch and those that take longest
+    python bench/command.py --all            every launch
+    python bench/command.py saxpy --repeat 5 --against FOLDER
+                                             these, the best of five, in turn with the same of another checkout
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+ROOT = Path(__file__).parents[1]
+FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
+GOALS = {"": 3.0, "--fast": 1.0}  # seconds
+GOAL_MEGABYTES = 1000.0
+COMPILES = 10.0  # seconds: a process that takes longer has compiled the engine
+LONGEST = ("long_code.steps16384", "attention.causal", "cutoff_binned", "list_ranking", "tlb_walk.touches128")
+
+
+class Run(Struct, order=True, frozen=True):
+    """What one process took: seconds until the prediction and in all, of the processors, megabytes of the largest."""
+
+    seconds: float
+    whole_seconds: float
+    busy_seconds: float
+    megabytes: float
+
+
+def run(name: str, mode: str, source: Path) -> Run:
+    """Analyze a launch in a new process, with warplens from a folder of sources."""
+    stem, _, variant = name.partition(".")
+    options = [*(["--variant", variant] if variant else []), *([mode] if mode else [])]
+    command = [sys.executable, "-m", "warplens", "analyze", "--launch", str(FILES[stem]), *options]
+    surroundings = {**os.environ, "PYTHONPATH": str(source)}
+    surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
+    start = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=surroundings) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        seconds = time.perf_counter() - start
+        process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    whole = time.perf_counter() - start
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}")
+    return Run(seconds, whole, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def best(name: str, mode: str, sources: list[Path], repeat: int) -> list[Run]:
+    """Return the best of some runs from each folder of sources, in turn."""
+    runs: list[list[Run]] = [[] for _ in sources]
+    for kept, source in list(zip(runs, sources, strict=True)) * repeat:
+        kept.append(run(name, mode, source))
+        if kept[-1].busy_seconds > COMPILES:
+            kept[-1] = run(name, mode, source)
+    return [min(kept) for kept in runs]
+
+
+def summary(mode: str, made: dict[str, Run]) -> bool:
+    """Print what a mode took, the longest first; return whether every launch meets its goals."""
+    goal, all_runs = GOALS[mode], sorted(((r, name) for name, r in made.items()), reverse=True)
+    missed = [name for r, name in all_runs if r.seconds > goal or r.megabytes > GOAL_MEGABYTES]
+    middle = statistics.median(r.seconds for r, _ in all_runs)
+    most, name = max((r.megabytes, name) for r, name in all_runs)
+    print(f"  analyze {mode:<6} {len(made)} launches   {middle:.2f} s (median), {most:.0f} MB at most ({name})")
+    for r, name in all_runs[: max(5, min(15, len(missed)))]:
+        rest = f"{r.whole_seconds:5.2f} s in all, {r.busy_seconds:5.2f} s of processors, {r.megabytes:4.0f} MB"
+        print(f"    {name:<28} {r.seconds:5.2f} s, {rest}")
+    print(f"  goals {goal:.0f} s and 1 GB: {f'{len(missed)} of {len(made)} MISSED' if missed else 'met'}", flush=True)
+    return not missed
+
+
+def compared(mode: str, pairs: Iterable[list[Run]]) -> None:
+    """Print how many times as long the other checkout takes."""
+    by_clock, busy = zip(*((b.seconds / a.seconds, b.busy_seconds / a.busy_seconds) for a, b in pairs), strict=True)
+    clock, processors = (statistics.geometric_mean(x) for x in (by_clock, busy))
+    print(f"  the other checkout {mode}: {clock:.2f} times as long by the clock, {processors:.2f} of processors (mean)")
+
+
+def main() -> int:
+    """Print the figures of both modes; the exit code is 1 where a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("launches", nargs="*", metavar="NAME[.VARIANT]")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--mode", choices=["default", "fast"], help="one of the two only")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, to be compared with")
+    args = parser.parse_args()
+    suite = list(json.loads(gzip.decompress((ROOT / "data/h200/kernels/ncu.json.gz").read_bytes()))["launches"])
+    if unknown := set(args.launches).difference(suite):
+        parser.error(f"not among the measured launches: {', '.join(sorted(unknown))}")
+    names = args.launches or (suite if args.all else list(dict.fromkeys([*suite[::16], *LONGEST])))
+    sources = [ROOT / "src", *([args.against / "src"] if args.against else [])]
+    met = True
+    for mode in GOALS if args.mode is None else [{"default": "", "fast": "--fast"}[args.mode]]:
+        made = {name: best(name, mode, sources, args.repeat) for name in names}
+        met = summary(mode, {name: runs[0] for name, runs in made.items()}) and met
+        if args.against:
+            compared(mode, made.values())
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""The kernel of a launch, loaded by a process of its own while this one gets ready for it.
+
+Compiling and disassembling take 0.6 s, and so do importing Numba and reading the machine code that it keeps: on two
+cores neither waits for the other. The process is a fork, made as long as there is little more here than the arguments.
+Until it has answered, nobody here looks for garbage: what is imported stays, and looking takes a tenth of that time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from msgspec import DecodeError, msgpack
+
+from warplens.errors import WarplensError
+from warplens.frontend import Options, load_program
+from warplens.frontend.calls import source_of
+from warplens.frontend.triton import split_name
+from warplens.kernel.launch import load_launch
+from warplens.kernel.program import Program
+from warplens.machine import load_machine
+
+Wait = Callable[[], Program | None]
+
+
+def options(args: argparse.Namespace, arch: str) -> Options:
+    """How to compile, from the command line."""
+    limit, missing = args.maxrregcount, [f for f in args.includes if not Path(f).is_dir()]
+    if limit is not None and not 16 <= limit <= 255:
+        raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
+    if missing:
+        raise WarplensError(f"-I {missing[0]}: no such folder")
+    return Options(arch, args.defines, args.includes, args.use_fast_math, limit)
+
+
+@contextmanager
+def loading(args: argparse.Namespace) -> Iterator[Wait]:
+    """Begin to load the kernel that the arguments name, and yield what waits for it.
+
+    That returns nothing where the kernel has to be loaded as usual: without fork, for several GPUs, in a process that
+    has imported the rest before or has threads, for Triton, for what is no plain file, and if the process broke off.
+    """
+    ready = "numpy" in sys.modules or threading.active_count() > 1 or not hasattr(os, "fork")
+    if ready or "," in args.gpu or not Path(args.launch or "").is_file():
+        yield lambda: None
+    else:
+        with forked(lambda: _loaded(args)) as wait:
+            yield wait
+
+
+def _loaded(args: argparse.Namespace) -> Program | None:
+    call = load_launch(args.launch, args.variant)
+    path, how = source_of(call, load_machine(args.gpu), args.file, options(args, ""))
+    if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
+        return None
+    return load_program(path, args.kernel or call.kernel, how)
+
+
+@contextmanager
+def forked(load: Wait) -> Iterator[Wait]:
+    """Load a program in a forked process, and yield what waits for it; the process ends here at the latest."""
+    answer, answers = os.pipe()
+    gc.disable()
+    process = os.fork()
+    if not process:
+        _serve(load, answers)
+    os.close(answers)
+    with os.fdopen(answer, "rb") as stream:
+        try:
+            yield lambda: _received(stream)
+        finally:
+            _collect()
+            os.kill(process, signal.SIGTERM)  # one that has answered is not there any more, and does not mind
+            os.waitpid(process, 0)
+
+
+def _serve(load: Wait, answers: int) -> NoReturn:
+    """Load, answer and end, in the forked process: a program, a message, or nothing."""
+    try:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that tools and temporary folders go
+        try:
+            made: Program | str | None = load()
+        except WarplensError as error:
+            made = str(error)
+        with os.fdopen(answers, "wb") as stream:
+            stream.write(msgpack.encode(made))
+    finally:
+        os._exit(0)
+
+
+def _received(stream: BinaryIO) -> Program | None:
+    """Wait for a program; what the user can mend is raised here as it was there."""
+    answer = stream.read()
+    _collect()
+    try:
+        made = msgpack.decode(answer, type=Program | str | None)
+    except DecodeError:
+        return None
+    if isinstance(made, str):
+        raise WarplensError(made)
+    return made
+
+
+def _collect() -> None:
+    """Look for garbage again, but not among what is there by now."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
