@@ -131,6 +131,34 @@ def simulating() -> tuple[float, float, float]:
     return min(speeds), starts[0], starts[1]
 
 
+def growing() -> list[tuple[str, float, float, float]]:
+    """Return what a million warps of a kernel cost over ten thousand: the ratio, and both in ms.
+
+    Blocks of 8 warps, 8 on each SM. Processor time, the best of five.
+    """
+    import warplens as wl
+    from warplens.kernel import Launch, Workload
+    from warplens.kernel.workload import WarpListing
+
+    gpu, made, stream = load_machine("h200"), [], "LD R1, [R2]\n" + 20 * "FADD R1, R1, R3\n"
+    tile = 16 * "FADD R1, R1, R3\n" + "MUFU R1, R1\nLDS R4, [R5]\nBAR\n"
+    kernels = (("a load and 20 adds", stream, 1), ("100 times these", stream, 100), ("1000 times", stream, 1000),
+               ("adds, SFU, barrier, 110 times", tile, 110))  # fmt: skip
+    for name, text, turns in kernels:
+        seconds = []
+        for warps in (10_000, 1_000_000):
+            launch = Launch(grid=warps // 8, block=256, blocks_per_sm=8)
+            work = Workload(name=name, warps=[WarpListing(text)], iterations=turns, launch=launch)
+            times = []
+            for _ in range(5):
+                start = time.process_time()
+                wl.simulate(work, gpu)
+                times.append(time.process_time() - start)
+            seconds.append(min(times))
+        made.append((name, seconds[1] / seconds[0], 1e3 * seconds[0], 1e3 * seconds[1]))
+    return made
+
+
 _LARGE = """
 extern "C" __global__ void large(float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -201,6 +229,11 @@ def main() -> int:
     ):
         missed += not met
         print(f"  {what:<20} {value:8.2f} {unit}   goal {limit}: {'met' if met else 'MISSED'}")
+    for name, ratio, few, many in growing():
+        missed += ratio > 1
+        mark = "met" if ratio <= 1 else "MISSED"
+        both = f"({many:.0f} and {few:.0f} ms), {name}"
+        print(f"  a million warps      {ratio:8.1f} times ten thousand {both}   goal 1: {mark}")
     shown = showing()
     if shown is not None:
         count, seconds = shown

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
 from warplens.simulate import layout as at
-from warplens.simulate.code import Way
+from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
 from warplens.simulate.steady import steady
-from warplens.simulate.units import Units, units
+from warplens.simulate.units import PIPES, Units, units
 from warplens.study.simulated import error, mix_code, simulate_mixes
 from warplens.study.validation import data_file, read
 
@@ -145,6 +145,36 @@ def test_stalls_add_up_to_all_warp_cycles() -> None:
     # Every warp is somewhere in every cycle; the last wait of each may reach beyond the end.
     assert done.stalls.sum() == pytest.approx(8 * 50_000, rel=0.03)
     assert [k for k, _ in groupby(at.REASONS)] == list(at.REASONS)
+
+
+@pytest.mark.parametrize(
+    ("links", "active", "later", "within"),
+    [(8192, 0x1, False, 0.03), (8192, 0xF, True, 0.03), (8192, 0x11, True, 0.04), (8192, 0xFF, False, 0.05),
+     (12288, 0x1, False, 0.08), (12288, 0xFFFF, False, 0.03), (4096, 0x1, False, 0.04), (4096, 0xF, True, 0.08),
+     (8192, 0xFFFF, False, 0.03), (8192, 0x1111, False, 0.12)],
+)  # fmt: skip
+def test_warps_at_different_places_share_the_fetch_of_long_code(
+    links: int, active: int, later: bool, within: float
+) -> None:
+    """Loops that outgrow the first instruction cache, on all SMs; warps together, or a third of a pass apart.
+
+    Four warps of a scheduler that begin together drift apart, and fetch one by one: 6 cycles for each instruction.
+    """
+    wanted = (links, 132, active, later)
+    samples = [s for s in read("h200/fetch.json.gz")["samples"]
+               if (s["links"], s["grid"], s["active"], s["later_cycles"] > 0) == wanted]  # fmt: skip
+    measured = np.mean([max(warp[-1] for warp in s["passes"]) for s in samples])
+    add = Step(label="FFMA", pipe=PIPES.index("cuda cores"), yields=False)
+    steps = [Step(label="wait", stall=float(samples[0]["later_cycles"])), *[add] * links, Step(label="BRA", stall=5.0)]
+    loop = ([(1, len(steps))], 4)
+    ways = (
+        [Way([loop]), *(Way([([(0, 1)], k), loop]) for k in range(1, active.bit_count()))] if later else [Way([loop])]
+    )
+    ways.append(Way([([(len(steps) - 1, len(steps))], 1)]))  # of warps that are not active
+    order = [w for w in range(16) if active >> w & 1]
+    block = [(order.index(w) if later else 0) if w in order else len(ways) - 1 for w in range(16)]
+    code = Code(name="fetch", steps=steps, ways=ways, blocks=[block], controlled=True)
+    assert run(code, _h200(), Options(), resident=1, blocks=1).end_cycle == pytest.approx(measured, rel=within)
 
 
 def test_a_fence_holds_its_warp() -> None:

@@ -103,12 +103,17 @@ class LaunchCost(Section, frozen=True):
 
 
 class InstructionCache(Section, frozen=True):
-    """Loops up to `first_bytes` run at full speed; beyond, and beyond `second_bytes`, an instruction takes so long."""
+    """Loops up to `first_bytes` run at full speed; beyond, and beyond `second_bytes`, an instruction takes so long.
+
+    Where all SMs fetch, warps that are at different places of the code have one instruction in `fetch_interval_cycles`
+    together, from either level.
+    """
 
     first_bytes: Bytes | None = None
     second_interval_cycles: Interval | None = None
     second_bytes: Bytes | None = None
     memory_interval_cycles: Interval | None = None
+    fetch_interval_cycles: Interval | None = None
 
 
 class ConstantCache(Section, frozen=True):

@@ -151,11 +151,8 @@ def end_warp(
         blocks[place.block, 1] = place.ended
     sm.ended += 1
     tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, at.NOTHING, place.block)
-    coming = sm.begun
-    for other in range(places.shape[0]):
-        if places[other].start < at.FOREVER:
-            coming += 1
-    if coming < setup.blocks:
+    if sm.coming < setup.blocks:
+        sm.coming += 1
         # The chip hands out blocks one by one: this SM gets its next no sooner than this.
         place.start = max(place.ended + setup.replace, sm.started + setup.launch_every)
         sm.started = place.start

@@ -331,7 +331,9 @@ def select(
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
     else:
-        scheduler.last = w
+        last = scheduler.last
+        if not setup.first_lines or last < 0 or warps[last].why != at.NO_INST or warps[last].ready <= now:
+            scheduler.last = w
         step = steps[warps[w].pc]
         if step.kind == at.FIXED:
             uses = step.ports
@@ -350,9 +352,9 @@ def simulate(
     order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any, stalls: Any,
     blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
-    """Run all blocks through one SM, or up to the time limit; fill stalls, blocks, marks, events and the SM."""
+    """Run all blocks through one SM, or up to a limit or a pause; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
-    while sm.ended < setup.blocks:
+    while sm.ended < setup.blocks and sm.coming < setup.pause:
         now = sm.next_start  # or the next cycle in which a scheduler looks again
         for s in range(setup.schedulers):
             if schedulers[s].next < now:

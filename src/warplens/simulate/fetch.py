@@ -1,28 +1,33 @@
-"""The instruction cache of an SM, for code that outgrows it: lines of eight instructions, the first to come goes first.
+"""The instruction caches of an SM, for code that outgrows the first: lines of eight instructions, first in, first out.
 
-What the second level holds comes at its rate, all else at the memory's. With a line the next one is asked for too.
+With a line the next one is asked for too, so that a lone warp has its lines at the rate of the level's latency. What is
+behind the first cache serves all SMs: it takes its time for each line, of whichever warp (data/h200/fetch.json.gz).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from warplens.simulate import layout as at
 from warplens.simulate.compiled import called
 
 
 @called
 def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
     """Return when a warp that comes to a line finds its instructions; it and the next are asked for, unless there."""
+    begin = now
     for number in range(line, line + 2):
         if number < lines.shape[0]:
             row = lines[number]
-            age = sm.fetched - row.number
-            if age >= setup.first_lines:
-                each = setup.second_interval if age < setup.second_lines else setup.memory_interval
-                sm.fetch_free = max(sm.fetch_free, now) + at.LINE_INSTRUCTIONS * each
+            if sm.fetched - row.number >= setup.first_lines:
+                wait = setup.second_wait
+                if sm.deep - row.deep >= setup.second_lines:
+                    wait = setup.memory_wait
+                    sm.deep += 1
+                    row.deep = sm.deep
+                sm.fetch_free = max(sm.fetch_free, now) + setup.fetch_interval
                 sm.fetched += 1
                 row.number = sm.fetched
-                row.there = sm.fetch_free
+                row.there = max(sm.fetch_free, begin + wait)
+            begin = row.there
     there: float = lines[line].there
     return there

@@ -37,7 +37,7 @@ def share(
     past, followed[s] = now - followed[s], now
     rest[:] = 1.0
     before = 0.0
-    greedy, scheduler.turn = scheduler.turn, -1
+    greedy, scheduler.turn, kept = scheduler.turn, -1, -1
     for row in range(0 if greedy < 0 else -1, scheduler.listed):
         w = greedy if row < 0 else order[s, row]
         if w == greedy and row >= 0:
@@ -47,6 +47,8 @@ def share(
         if flow.left < 0.0:
             if warps[w].ready > now:
                 ready = min(ready, warps[w].ready)
+                if w == greedy and warps[w].why == at.NO_INST:
+                    kept = w  # it waits for its code alone, and goes on before the others
                 continue
             left = bursts[b].cycles
             flow.begun = now
@@ -72,6 +74,8 @@ def share(
             soonest = now + left / rate
             scheduler.last = w
         before += 1.0
+    if kept >= 0:
+        scheduler.turn = kept
     scheduler.soonest = soonest
     scheduler.next = min(soonest, ready)
 

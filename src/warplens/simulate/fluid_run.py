@@ -28,8 +28,8 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     sm = at.rows(at.SM, 1)
     sm.random = options.seed
     lines = at.rows(at.CODE_LINE, len(code.steps) // at.LINE_INSTRUCTIONS + 1)
-    lines.number = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
-    sm.fetched = len(lines)
+    lines.number = lines.deep = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
+    sm.fetched = sm.deep = len(lines)
     warps, slots, schedulers, order, pipe_free, taken, asked, places, _, outstanding = empty_sm(
         laid, units, setup[0], sm[0]
     )

@@ -29,10 +29,16 @@ from warplens.simulate.stall_counts import restalled
 _TIMING = {"latency": "latency_cycles", "rate": "peak_ops_per_cycle_per_scheduler", "slots": "issue_slots"}
 _SHORT = {"sms": "chip__sm_count", "clock": "chip__clock_hz", "schedulers": "sm__schedulers"}
 _ELSEWHERE = {"barrier": "sm__barrier_cycles", "branch": "sm__branch_taken_cycles"}
+_L1 = "machine.cache.l1_request_interval_cycles is what L1 takes for a request; machine.dram and machine.l2 are rates"
+_RATES = {
+    **dict.fromkeys(("load", "load_random", "store"), _L1),
+    "barrier": "machine.sm.barrier_per_warp_cycles is what the barrier unit takes for a warp",
+    "shuffle": "shared memory serves it, shared.rate",
+}  # what there is instead of a rate of these
 _ALIASES = {"shared_load": "shared", "global_load": "load"}
 _LAUNCH = {"registers": "registers_per_thread", "shared": "shared_bytes_per_block", "blocks": "blocks_per_sm"}
 _OF_A_LINE = ("conflict", "sectors", "l1_hit", "l2_hit")
-_LINE_BYTES = 128
+_LINE_BYTES, _WARP = 128, 32
 _MOST_PER_REQUEST = 32  # sectors or passes: one for each thread of a warp
 
 
@@ -87,12 +93,16 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float) -> Ma
         )
     if what == "latency" and kind in _ELSEWHERE:
         return machine.with_values(**{_ELSEWHERE[kind]: value})
+    if what == "rate" and kind in _RATES:
+        raise WarplensError(f"{key}: it has no unit of its own; {_RATES[kind]}")
     before = machine.timing(kind)
     if kind not in machine.instructions:
         machine = replace(machine, instructions={**machine.instructions, kind: before})
     machine = machine.with_values(**{f"instructions__{kind}__{_TIMING[what]}": value})
     if what == "rate" and kind == "fp32" and machine.sm.cuda_cores is not None:  # their number is the rate
         machine = machine.with_values(sm__cuda_cores=value * machine.sm.schedulers)
+    if what == "rate" and KINDS[kind] == "issue":  # no unit of its own: slots are its rate
+        machine = machine.with_values(**{f"instructions__{kind}__issue_slots": _WARP / value})
     longer = value - (before.latency_cycles or 0.0)
     if what == "latency" and before.latency_to:
         pairs = {consumer: max(1.0, cycles + longer) for consumer, cycles in before.latency_to.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from warplens.simulate.engine import simulate as engine
 from warplens.simulate.units import INFINITE, Units, policy
 
 MARKS = 24  # how often a run up to a limit notes what it has issued
+NEVER = 1 << 60  # blocks after which a run is held
 
 
 class Options(Struct, frozen=True):
@@ -58,6 +60,74 @@ class Run(Struct, frozen=True):
         return dict(zip(at.REASONS, (self.stalls.sum(axis=0) / total).tolist(), strict=True))
 
 
+class Course:
+    """So many blocks on their way through one SM, at most `resident` at a time; it can be held and gone on with."""
+
+    def __init__(self, code: Code, units: Units, options: Options, *, resident: int, blocks: int, laid: StepArrays,
+                 marks: int = 0) -> None:  # fmt: skip
+        ways, steps = lay_ways(code), len(code.steps)
+        self.code, self.options, self.simulated = code, options, 0
+        setup = set_up(code, units, options, laid, resident, blocks)
+        sm, lines = at.rows(at.SM, 1), at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
+        sm.random, sm.fetched, sm.deep = options.seed, len(lines), len(lines)
+        lines.number = lines.deep = 1 + np.arange(
+            len(lines)
+        )  # warm: a launch before this one has walked through the code
+        self.given = (
+            laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs, ways.warp_paths
+        )  # fmt: skip
+        self.curves = units.curves, units.loads, units.spread
+        state = empty_sm(laid, units, setup[0], sm[0])
+        stalls, kept = np.zeros((steps, len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
+        events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
+        self.state = (setup, lines, *state, stalls, kept, np.zeros(marks, np.int64), events, sm)
+
+    def go(self) -> None:
+        """Run up to the end, the limit or the pause."""
+        call: Any = engine if self.options.compiled else plain_engine()
+        setup, *state = self.state
+        before = int(state[-1].issued[0])
+        with compiling():
+            call(*self.given, setup, *self.curves, *state)
+        self.simulated += int(state[-1].issued[0]) - before
+
+    def up_to(self, blocks: int) -> Run:
+        """Return the run of the first so many blocks, more than the last time: what came before is not run again.
+
+        Runs of more and of fewer blocks are the same until there is no next block for a place.
+        """
+        setups, places, sm = self.state[0], self.state[9], self.state[-1][0]
+        setup = setups[0]
+        setup.blocks = setup.pause = blocks
+        for place in places:
+            if sm.coming < blocks and not place.live and place.start >= at.FOREVER:
+                sm.coming += 1
+                sm.started = place.start = max(place.ended + setup.replace, sm.started + setup.launch_every)
+                sm.next_start = min(sm.next_start, place.start)
+        self.go()
+        end = copy(self)
+        end.simulated, end.state = 0, tuple(array.copy() for array in self.state)
+        end.state[0].pause = NEVER
+        end.go()
+        self.simulated += end.simulated
+        return end.done()
+
+    def done(self) -> Run:
+        """Return what has come out."""
+        setup, _, warps, _, _, _, pipe_free, _, _, _, _, _, stalls, kept, marks, events, sm = self.state
+        done, end = sm[0], float(setup.time_limit[0])
+        if done.status == at.DEADLOCK:
+            raise deadlock(self.code, warps, int(done.ended), int(setup.blocks[0]))
+        kept = kept[: int(setup.blocks[0])]
+        if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
+            end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
+        return Run(
+            end, float(done.moved), int(done.issued), stalls[:, at.SELECTED].astype(np.int64), stalls, kept, marks,
+            events[: int(done.told)], int(done.status), 0 < self.options.events < int(done.told),
+            np.stack([warps.turns, warps.ended]).T,
+        )  # fmt: skip
+
+
 def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, limit: float = INFINITE,
         window: float = INFINITE, stagger: float = 0.0, mark_every: float = INFINITE,
         laid: StepArrays | None = None) -> Run:  # fmt: skip
@@ -66,38 +136,13 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     With a `window` warps leave at the end of their turn from then on. `laid` are the code's steps as arrays, where the
     caller runs them more than once.
     """
-    ways, laid = lay_ways(code), laid or lay_steps(code.steps)
-    setup = set_up(code, units, options, laid, resident, blocks)
+    marks = MARKS if mark_every < INFINITE else 0
+    laid = laid or lay_steps(code.steps)
+    course = Course(code, units, options, resident=resident, blocks=blocks, laid=laid, marks=marks)
+    setup = course.state[0]
     setup.time_limit, setup.window, setup.stagger, setup.mark_every = limit, window, stagger, mark_every
-    steps = len(code.steps)
-    stalls = np.zeros((steps, len(at.REASONS)))
-    kept = np.zeros((min(blocks, 100_000), 3))
-    marks = np.zeros(MARKS if mark_every < INFINITE else 0, np.int64)
-    events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
-    sm = at.rows(at.SM, 1)
-    sm.random = options.seed
-    lines = at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
-    lines.number = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
-    sm.fetched = len(lines)
-    state = empty_sm(laid, units, setup[0], sm[0])
-    call: Any = engine if options.compiled else plain_engine()
-    with compiling():
-        call(
-            laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs,
-            ways.warp_paths, setup, units.curves, units.loads, units.spread, lines, *state, stalls, kept, marks, events,
-            sm,
-        )  # fmt: skip
-    done, counts = sm[0], stalls[:, at.SELECTED].astype(np.int64)
-    if done.status == at.DEADLOCK:
-        raise deadlock(code, state[0], int(done.ended), blocks)
-    warps, pipe_free = state[0], state[4]
-    end = float(limit)
-    if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
-        end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
-    return Run(
-        end, float(done.moved), int(done.issued), counts, stalls, kept, marks, events[: int(done.told)],
-        int(done.status), 0 < options.events < int(done.told), np.stack([warps.turns, warps.ended]).T,
-    )  # fmt: skip
+    course.go()
+    return course.done()
 
 
 def set_up(code: Code, units: Units, options: Options, laid: StepArrays, resident: int, blocks: int) -> Any:
@@ -106,7 +151,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup = setups[0]
     setup.direction, setup.in_turn, setup.greedy, setup.by_block = policy(options.policy)
     setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
-    setup.resident, setup.blocks, setup.streams = resident, blocks, code.streams
+    setup.resident, setup.blocks, setup.streams, setup.pause = resident, blocks, code.streams, NEVER
     setup.warps = code.warps_per_block * code.streams
     setup.strict, setup.width, setup.telling = options.strict_barriers, int(sm.issue_width), options.events > 0
     setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
@@ -140,7 +185,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start
     places.start[int(setup.blocks) :] = at.FOREVER
-    sm.load_at = -at.FOLLOW
+    sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))
     warps = at.rows(at.WARP, lanes)
     warps.ready = at.FOREVER
     return (

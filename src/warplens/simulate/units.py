@@ -188,8 +188,10 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     if code.first_bytes and code.second_interval_cycles:
         setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES
         setup.second_lines = int(_HELD * (code.second_bytes or 1 << 40)) // at.LINE_BYTES
-        setup.second_interval = code.second_interval_cycles
-        setup.memory_interval = code.memory_interval_cycles or code.second_interval_cycles
+        setup.second_wait = at.LINE_INSTRUCTIONS * code.second_interval_cycles
+        setup.memory_wait = at.LINE_INSTRUCTIONS * (code.memory_interval_cycles or code.second_interval_cycles)
+        each = code.fetch_interval_cycles or code.second_interval_cycles  # with all SMs at work
+        setup.fetch_interval = at.LINE_INSTRUCTIONS * each * sms / machine.chip.sm_count
     return setups
 
 

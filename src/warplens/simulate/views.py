@@ -126,22 +126,26 @@ class Trace:
     """A trace for Perfetto and Chrome: warps as rows, instructions and stalls as slices, one microsecond per cycle."""
 
     def __init__(self, labels: Sequence[str]) -> None:
-        self.labels, self.rows, self.issued = labels, list[dict[str, Any]](), dict[int, int]()
+        self.labels, self.rows, self.requests = labels, list[dict[str, Any]](), 0
+        self.since, self.started = dict[int, int](), dict[int, int]()  # a row is told up to here; a place's last block
 
     def on(self, event: Event) -> None:
         """Turn an event into slices."""
         if event.kind == "issued":
-            self.issued[event.warp] = event.cycle
-            self._slice(self.labels[event.instruction], "issue", event.warp, event.cycle, 1)
-        elif event.kind == "stalled" and event.cycle - self.issued.get(event.warp, event.cycle) > 1:
-            begin = self.issued[event.warp] + 1
-            self._slice(at.REASONS[event.detail], "stall", event.warp, begin, event.cycle - begin)
+            self._slice(self.labels[event.instruction], "issue", event.warp, event.cycle, event.cycle + 1)
+        elif event.kind in ("stalled", "barrier left"):
+            begin = self.started[max(first for first in self.started if first <= event.warp)]
+            reason = at.AT_BARRIER if event.kind == "barrier left" else event.detail
+            self._slice(at.REASONS[reason], "stall", event.warp, max(begin, self.since.get(event.warp, 0)), event.cycle)
         elif event.kind == "served":
             name = f"{self.labels[event.instruction]} in flight"
             for phase, cycle in (("b", event.cycle - event.detail), ("e", event.cycle)):
-                row = {"name": name, "cat": "memory", "ph": phase, "id": len(self.rows) // 2, "pid": 1, "ts": cycle}
+                row = {"name": name, "cat": "memory", "ph": phase, "id": self.requests, "pid": 1, "ts": cycle}
                 self.rows.append({**row, "tid": event.warp})
+            self.requests += 1
         elif event.kind in ("block started", "block ended", "barrier reached"):
+            if event.kind == "block started":
+                self.started[event.warp] = event.cycle
             row = {"name": f"{event.kind} {event.detail}", "ph": "i", "s": "t", "pid": 1, "ts": event.cycle}
             self.rows.append({**row, "tid": event.warp})
 
@@ -151,6 +155,9 @@ class Trace:
         named = [{"name": "thread_name", "ph": "M", "pid": 1, "tid": w, "args": {"name": f"warp {w}"}} for w in names]
         return {"traceEvents": [*named, *self.rows], "displayTimeUnit": "ms", "otherData": {"unit": "1 us is 1 cycle"}}
 
-    def _slice(self, name: str, category: str, warp: int, cycle: int, cycles: int) -> None:
-        row = {"name": name, "cat": category, "ph": "X", "pid": 1, "tid": warp, "ts": cycle, "dur": cycles}
-        self.rows.append(row)
+    def _slice(self, name: str, category: str, warp: int, begin: int, end: int) -> None:
+        """Fill a row up to a cycle; slices of a row do not overlap."""
+        if end > begin:
+            row = {"name": name, "cat": category, "ph": "X", "pid": 1, "tid": warp, "ts": begin, "dur": end - begin}
+            self.rows.append(row)
+            self.since[warp] = end
