@@ -48,14 +48,25 @@ class Footprint(Struct, frozen=True):
 
     def halves(self) -> tuple[int, int]:
         """Return how many halves of lines are touched, and how many of them without the other half."""
-        pairs = self.bits | self.bits >> np.uint32(1)
-        low, high = pairs & np.uint32(0x11111111), pairs >> np.uint32(2) & np.uint32(0x11111111)
+        low, high = _halves(self.bits)
         return int(np.bitwise_count(low).sum() + np.bitwise_count(high).sum()), int(np.bitwise_count(low ^ high).sum())
+
+    def completed_by(self, other: Footprint) -> int:
+        """Return how many halves that are touched without the other half the other footprint completes."""
+        _, mine, theirs = np.intersect1d(self.pages, other.pages, assume_unique=True, return_indices=True)
+        (low, high), (others_low, others_high) = _halves(self.bits[mine]), _halves(other.bits[theirs])
+        return int(np.bitwise_count((low & ~high & others_high) | (high & ~low & others_low)).sum())
 
     def shared_with(self, other: Footprint) -> int:
         """Return how many sectors are in both."""
         _, mine, theirs = np.intersect1d(self.pages, other.pages, assume_unique=True, return_indices=True)
         return int(np.bitwise_count(self.bits[mine] & other.bits[theirs]).sum())
+
+
+def _halves(bits: Map) -> tuple[Map, Map]:
+    """Return which lines' first and second halves are touched, a bit for each line."""
+    pairs = bits | bits >> np.uint32(1)
+    return pairs & np.uint32(0x11111111), pairs >> np.uint32(2) & np.uint32(0x11111111)
 
 
 def footprints(memory: pages.Pages, touched: Map, which: int) -> list[Footprint]:
@@ -213,11 +224,23 @@ _NEARLY_ONCE = 1.3
 _SCATTERED_KEPT = 0.8
 
 
-def alone(blocks: list[Weighted], array: int, how: How) -> float:
-    """Return the share of the halves of lines that blocks touch in one array without the other half."""
+def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: Grid, array: int, how: How) -> float:
+    """Return the share of the halves of lines that are touched in one array without the other half.
+
+    A half that a block in flight at the same time completes is not alone (data/h200/halves.json): the next one along
+    an axis, and as many the one before. The first block has the neighbours, and stands for the others.
+    """
     found = [(b.weight, *b.block.of(array, how).halves()) for b in blocks]
     halves = sum(weight * all_of for weight, all_of, _ in found)
-    return sum(weight * single for weight, _, single in found) / halves if halves else 0.0
+    if not halves:
+        return 0.0
+    first, between, completed = blocks[0].block.of(array, how), 1, 0
+    for row, extent in zip(neighbours, grid.shape, strict=True):
+        if row and between < grid.in_flight:
+            completed += 2 * first.completed_by(row[0].of(array, how))
+        between *= extent
+    left = max(0.0, 1 - completed / max(1, found[0][2]))
+    return left * sum(weight * single for weight, _, single in found) / halves
 
 
 def reuse_of(

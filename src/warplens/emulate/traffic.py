@@ -133,11 +133,15 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
         of_pair=_asked_together(resident[here & ~stores]),
         translated=translated,
     )
+
+    def lone(how: How) -> float:
+        return alone(seen.alone, seen.neighbours, seen.grid, k, how)
+
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
         by_kind, float(total[here & stores, layout.USEFUL_BYTES].sum()),
-        refetched, alone(seen.alone, k, How(False)), alone(seen.alone, k, How(True)),
+        refetched, lone(How(False)), lone(How(True)),
         by_kind.atomic_passes,
     )  # fmt: skip
 

@@ -132,6 +132,7 @@ class Memory(Section, frozen=True):
     departure_coalesced_cycles: Cycles | None = None
     departure_uncoalesced_cycles: Cycles | None = None
     queued_loads_per_sm: Count | None = None
+    alike_warps: Warps | None = None
 
 
 class Cache(Section, frozen=True):
@@ -183,6 +184,7 @@ class Sm(Section, frozen=True):
     ilp_latency_cycles: Cycles | None = None
     block_replacement_cycles: Cycles | None = None
     block_replacement_per_warp_cycles: Cycles | None = None
+    block_exchange_cycles: Cycles | None = None
     branch_taken_cycles: Cycles | None = None
     branch_not_taken_cycles: Cycles | None = None
     divergence_cycles: Cycles | None = None
@@ -227,11 +229,15 @@ class ThroughputTable(Section, frozen=True):
 
 
 class Contention(Section, frozen=True):
-    """Mean memory latency against throughput x: a + b x / (c - x) [+ b2 x / (c2 - x)]."""
+    """Mean memory latency against throughput x: a + b x / (c - x) [+ b2 x / (c2 - x)].
+
+    `written_cycles`: what a read waits in addition, times the share of c that is written.
+    """
 
     a_cycles: Cycles
     b_cycles: Cycles
     c_bytes_per_second: BytesPerSecond
+    written_cycles: Cycles | None = None
     b2_cycles: Cycles | None = None
     c2_bytes_per_second: BytesPerSecond | None = None
 

@@ -30,6 +30,7 @@ from warplens.models.residency import Residency
 from warplens.simulate.fluid_sample import kernel_fluid
 from warplens.simulate.from_program import from_program
 from warplens.simulate.simulation import busy_sms, simulate
+from warplens.simulate.steady import BUDGET
 from warplens.simulate.units import units
 
 NAME = "warplens"
@@ -159,15 +160,16 @@ def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
         return Schedule(1.0, alike.uneven * max(1.0, heavy), 1.0)
     if not profile.sampled or blocks <= sms:
         return alike
-    tail, busiest = _handed_out(tuple(w for _, w in profile.sampled), min(blocks, _SCHEDULED), sms, resident)
-    rounds = blocks / (sms * resident) + tail
-    uneven = 1 + (busiest - 1) * min(blocks, _SCHEDULED) / blocks
-    return Schedule(rounds, uneven, rounds / alike.rounds)
+    count = min(blocks, _SCHEDULED)
+    last, busiest = _handed_out(tuple(w for _, w in profile.sampled), count, sms, resident)
+    rounds = last + (blocks - count) / min(count, sms * resident)
+    uneven = 1 + (busiest - 1) * count / blocks
+    return Schedule(rounds, uneven, rounds / _rounds_of_sm(profile, on_busiest, resident))
 
 
 @lru_cache(64)
 def _handed_out(sampled: tuple[float, ...], count: int, sms: int, resident: int) -> tuple[float, float]:
-    """Return how much later the last place is done than the mean, in mean blocks, and the busiest SM over the mean."""
+    """Return when the last place is done, in mean blocks, and the work of the busiest SM over the mean."""
     work = np.random.default_rng(0).choice(sampled, count)
     work = work / work.mean()
     places = [(0.0, i) for i in range(min(count, sms * resident))]
@@ -176,4 +178,18 @@ def _handed_out(sampled: tuple[float, ...], count: int, sms: int, resident: int)
         free, place = places[0]
         per_sm[place % sms] += each
         heapq.heapreplace(places, (free + each, place))
-    return max(places)[0] - count / len(places), max(per_sm) / (count / sms)
+    return max(places)[0], max(per_sm) / (count / sms)
+
+
+def _rounds_of_sm(profile: Profile, blocks: int, resident: int) -> float:
+    """Return the time of the blocks that stand for those of one SM, as they are simulated, in units of a mean one's.
+
+    Where not all of them are simulated, the others are taken as mean ones of the grid.
+    """
+    work, mean = profile.block_instructions or [1.0], profile.total("executed") / profile.grid_blocks
+    if mean * blocks > BUDGET:
+        mean = sum(work) / len(work)
+    places, count = [0.0] * min(blocks, resident), min(blocks, _SCHEDULED)
+    for k in range(count):
+        heapq.heapreplace(places, places[0] + work[k % len(work)] / mean)
+    return max(places) + (blocks - count) / len(places)

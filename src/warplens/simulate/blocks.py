@@ -103,6 +103,7 @@ def begin_blocks(
             warp.pc = runs[warp.run].first
             warp.state = at.RUNNING
             warp.place = number
+            warp.block = place.block
             warp.second = 0
             warp.stored = 0.0
             warp.since = now + float(floor(setup.stagger * draw(sm)))

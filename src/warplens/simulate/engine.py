@@ -104,7 +104,9 @@ def serve(
     if step.kind == at.LOAD or step.kind == at.STORE:
         if setup.telling:
             tell(events, sm, start, at.SENT, w, warp.pc, floor(step.l2_bytes))
-        done = access(step, start, setup, sm, curves, loads, spread, outstanding)
+        done = access(
+            step, start, w, warp.pc, warp, setup, sm, curves, loads, spread, outstanding
+        )  # fmt: skip
         away = done if step.kind == at.LOAD else start + setup.drain
         if away > warp.stored:  # no warp ends before what it asked for has come, and its stores have left
             warp.stored = away

@@ -82,8 +82,9 @@ def share(
 
 @called
 def send(
-    w: int, s: int, when: float, later: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, slots: Any, warps: Any, results: Any,
+    w: int, s: int, pc: int, when: float, later: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any,
+    taken: Any, asked: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, slots: Any, warps: Any,
+    results: Any,
 ) -> float:  # fmt: skip
     """Send an instruction to its unit and note when its result is there; return by how much its warp is held.
 
@@ -110,7 +111,9 @@ def send(
             start += pipe.interval * (step.passes - 1.0)  # the last pass counts
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
-        done = access(step, start, setup, sm, curves, loads, spread, outstanding)
+        done = access(
+            step, start, w, pc, warp, setup, sm, curves, loads, spread, outstanding
+        )  # fmt: skip
         warp.stored = max(warp.stored, done if step.kind == at.LOAD else start + setup.drain)
     for r in range(step.results, step.results_end):
         result = results[r]
@@ -139,6 +142,7 @@ def move_on(b: int, now: float, setup: Any, sm: Any, bursts: Any, warp: Any, seg
         segment = segments[warp.segment]
         if warp.run == segment.end:
             warp.turn += 1
+            warp.turns += 1
             warp.run = segment.first
             if warp.turn == segment.times:
                 warp.turn = 0
@@ -184,8 +188,8 @@ def finish(
         operation = operations[k]
         when = max(flow.begun, now - (burst.cycles - operation.offset) / flow.rate)
         later = send(
-            w, s, when, later, setup, sm, steps[operation.step], pipes, pipe_free, taken, asked, curves, loads, spread,
-            outstanding, slots, warps, results,
+            w, s, operation.step, when, later, setup, sm, steps[operation.step], pipes, pipe_free, taken, asked, curves,
+            loads, spread, outstanding, slots, warps, results,
         )  # fmt: skip
     stalls[b, at.MIO] += later
     start, now = warp.since, now + later

@@ -69,22 +69,26 @@ SLOT = record("reason", "value")
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
-# held when so many blocks have a place, to be gone on with.
+# held when so many blocks have a place, to be gone on with. `alike`: so many neighbouring warps of a block wait for DRAM
+# equally long (none: each for itself).
 SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling results pause",
+    "first_lines second_lines telling results pause alike seed",
     "time_limit mark_every window stagger replace first_start launch_every barrier_wait branch_taken drain l1_latency "
     "l2_latency average fetch_interval second_wait memory_wait",
 )
-CURVE = record("", "unloaded a b c")  # a level's latency under load, a + b x / (c - x), x in B/cycle of one SM
+# A level's latency under load, a + b x / (c - x), x in B/cycle of one SM, and `written` times the share of c written.
+CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
-WARP = record("end segment turn run state second slots turns why pc place barrier", "ready queued since stored ended")
+WARP = record(
+    "end segment turn run state second slots turns why pc place block barrier", "ready queued since stored ended"
+)
 SCHEDULER = record("listed last turn carry port_cycle taken", "free next soonest")
 PLACE = record("block live arrived", "start ended leave")
 SM = record(
     "random issued ended begun coming requests told marks status fetched deep row",
-    "next_start started l2_free dram_free moved load l2_load load_at waited l2_waited fetch_free",
+    "next_start started l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free",
 )
 
 

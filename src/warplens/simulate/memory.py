@@ -24,22 +24,57 @@ def follow_load(now: float, setup: Any, sm: Any, curves: Any, loads: Any) -> Non
     fade = exp((sm.load_at - now) / setup.average)
     sm.load_at = now
     sm.load *= fade
+    sm.written *= fade
     sm.l2_load *= fade
-    sm.waited = beyond(sm.load, curves[0])
+    curve = curves[0]
+    for_writes = curve.written * min(1.0, sm.written / curve.c)
+    sm.waited = beyond(sm.load, curve) + for_writes
     sm.l2_waited = beyond(sm.l2_load, curves[1])
+    like = sm.load  # reads alone that wait as long
+    if for_writes > 0.0 and curve.b > 0.0:
+        x = min(sm.load, 0.98 * curve.c)
+        queued = x / (curve.c - x) + for_writes / curve.b
+        like = curve.c * queued / (1.0 + queued)
     sm.row = 0
-    while sm.row + 1 < loads.shape[0] and loads[sm.row + 1] + loads[sm.row] < 2.0 * sm.load:
+    while sm.row + 1 < loads.shape[0] and loads[sm.row + 1] + loads[sm.row] < 2.0 * like:
         sm.row += 1
 
 
+@called
+def spread_out(number: int, pc: int, turns: int, setup: Any) -> float:
+    """Return a random number of [0, 1) for the access of one of many that are numbered in a row.
+
+    Of 64 in a row each takes another sixty-fourth of the range, so that a few stand for all of them; in which order
+    is another matter for every instruction and turn.
+    """
+    mixed = ((setup.seed * 1021 + turns) * 16381 + pc) * 1009 + (number >> 6)
+    mixed = (mixed * 40503 + 12345) & 0x7FFFFFFF
+    mixed = ((mixed >> 15) ^ mixed) * 1103515245 & 0x7FFFFFFF
+    mixed = ((mixed >> 13) ^ mixed) * 40503 & 0x7FFFFFFF
+    mixed = (mixed >> 16) ^ mixed
+    place = ((number & 63) * (mixed | 1) + (mixed >> 6)) & 63
+    place = ((place ^ (place >> 3)) * ((mixed >> 12) | 1) + (mixed >> 18)) & 63
+    within = ((mixed ^ number * 2654435) * 1103515245 + 12345) & 0x7FFFFFFF
+    made: float = ((place ^ (place >> 3)) + within / 2147483648.0) / 64.0
+    return made
+
+
 @inlined
-def far(step: Any, start: float, behind: float, setup: Any, sm: Any, spread: Any) -> float:
+def far(
+    step: Any, start: float, behind: float, w: int, pc: int, warp: Any, setup: Any, sm: Any, spread: Any
+) -> float:  # fmt: skip
     """Return when DRAM has served an access: by the latency at the traffic of late, and no sooner than its turn."""
     sm.load += step.dram_bytes / setup.average
     sm.moved += step.dram_bytes
+    if step.kind == at.STORE:
+        sm.written += step.dram_bytes / setup.average
     latency = step.latency + sm.waited
     if spread.shape[1] > 1:
-        where = draw(sm) * (spread.shape[1] - 1)
+        where = draw(sm)
+        if setup.alike:
+            groups = (setup.warps - 1) // setup.alike + 1
+            where = spread_out(warp.block * groups + w % setup.warps // setup.alike, 2 * pc, warp.turns, setup)
+        where *= spread.shape[1] - 1
         low = floor(where)
         latency *= spread[sm.row, low] + (where - low) * (spread[sm.row, low + 1] - spread[sm.row, low])
     # A burst queues for DRAM; the wait that is in the loaded latency already does not count twice.
@@ -51,10 +86,13 @@ def far(step: Any, start: float, behind: float, setup: Any, sm: Any, spread: Any
 
 @called
 def access(
-    step: Any, start: float, setup: Any, sm: Any, curves: Any, loads: Any, spread: Any, outstanding: Any
+    step: Any, start: float, w: int, pc: int, warp: Any, setup: Any, sm: Any, curves: Any, loads: Any, spread: Any,
+    outstanding: Any,
 ) -> float:  # fmt: skip
-    """Return when an access to global memory that leaves its pipe at `start` is served."""
+    """Return when a warp's access to global memory, instruction `pc`, that leaves its pipe at `start` is served."""
     chance = draw(sm)
+    if setup.alike:
+        chance = spread_out(warp.block * setup.warps + w % setup.warps, 2 * pc + 1, warp.turns, setup)
     done: float = start + setup.l1_latency
     if chance >= step.l1_hit:
         if start >= sm.load_at + at.FOLLOW:
@@ -69,7 +107,7 @@ def access(
         if chance < step.l1_hit + (1.0 - step.l1_hit) * step.l2_hit:
             done = start + setup.l2_latency + max(behind, sm.l2_waited)
         else:
-            done = far(step, start, behind, setup, sm, spread)
+            done = far(step, start, behind, w, pc, warp, setup, sm, spread)
         if limited:
             outstanding[row] = done
             sm.requests += 1

@@ -157,7 +157,11 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
     if code.streams > 1:
         setup.launch_every = setup.replace = 0.0
+    setup.seed = options.seed
+    if code.steady or code.streams > 1:
+        setup.alike = 0  # warps that go round for ever drift apart
     if code.controlled:
+        setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
     else:
         setup.branch_taken = 0.0

@@ -184,6 +184,7 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
+    setup.alike = int(machine.memory.alike_warps or 0)
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:
         setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES
@@ -217,6 +218,7 @@ def _curves(machine: Machine, sms: float, notes: list[str]) -> Any:
         if known is not None:
             row.a, row.b = known.a_cycles, known.b_cycles
             row.c = known.c_bytes_per_second / sms / machine.chip.clock_hz
+            row.written = known.written_cycles or 0.0
     if machine.contention is None:
         notes.append("[contention] is not known: latency grows only by queueing for DRAM")
     return curves
