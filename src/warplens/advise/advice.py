@@ -34,7 +34,8 @@ class Advice(Struct, frozen=True, kw_only=True):
     """One remedy. `changes` is the overlay as data; `simulated` says which form of the model was asked.
 
     `seconds` is the predicted time with the remedy, `interval_seconds` what we are 90 % sure of, `bound_after` the
-    limit that holds then.
+    limit that holds then. `form_of` names the better remedy that makes the same change: several elements per thread,
+    several turns of a loop at once, another block size, less overhead.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     reason: str = ""
     changes: dict[str, Any] = {}
     simulated: bool = False
+    form_of: str = ""
 
 
 class Benefits(Struct, frozen=True, kw_only=True):
@@ -97,8 +99,12 @@ class Advised(Struct, frozen=True, kw_only=True):
 
     @property
     def helpful(self) -> tuple[Advice, ...]:
-        """Those that help, best first."""
-        return tuple(a for a in self.advice if a.helps)
+        """Those that help, best first; the same change in another form does not count again."""
+        return tuple(a for a in self.advice if a.helps and not a.form_of)
+
+    def forms(self, a: Advice) -> tuple[Advice, ...]:
+        """Return the other forms of a remedy's change that help, best first."""
+        return tuple(b for b in self.advice if b.helps and b.form_of == a.name)
 
     def named(self, name: str) -> Advice | None:
         """Return the advice of this name."""

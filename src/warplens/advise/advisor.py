@@ -90,7 +90,7 @@ def advise(
     own_base = base if base is not None and base.model == own.NAME else None
     advisor = _Advisor(workload, machine, own_base, simulated, most_code)
     found = advisor.ranked()
-    helping = [a for a in found if a.helps]
+    helping = [a for a in found if a.helps and not a.form_of]
     together = advisor.together([a.name for a in helping[:3]])
     sure = advisor.sure(interval)
     return Advised(
@@ -178,6 +178,7 @@ class _Advisor:
         made.sort(key=lambda pair: float(pair[1].cycles or 0.0))
         advice = [self._advice(*pair, simulated=k < self.most) for k, pair in enumerate(made)]
         advice.sort(key=lambda a: -a.speedup)
+        advice = _in_forms(advice, {proposal.name: proposal.joins for proposal, _ in made})
         return [a for a in advice if a.helps] + [a for a in advice if not a.helps] + refusals
 
     def _tried(self, name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
@@ -260,6 +261,16 @@ def _size(workload: Workload) -> float:
     """Return what predicting a workload takes, in instructions of its code; three straight runs take as long as one."""
     runs = 0 if workload.profile is None else sum(len(s.runs) for path in workload.profile.paths for s in path.segments)
     return len(workload.code) + runs / 3
+
+
+def _in_forms(ranked: Sequence[Advice], joins: Mapping[str, frozenset[str | int]]) -> list[Advice]:
+    """Say of each advice which better one makes the same change: it joins the same threads or turns."""
+    made, first = list[Advice](), list[str]()
+    for a in ranked:
+        same = next((name for name in first if joins[name] & joins[a.name]), "") if a.helps else ""
+        first += [] if same else [a.name]
+        made.append(replace(a, form_of=same))
+    return made
 
 
 def _predicted(workload: Workload, machine: Machine, *, simulated: bool) -> Prediction:

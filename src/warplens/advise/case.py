@@ -33,6 +33,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
     where: tuple[Place, ...] = ()
     changes: dict[str, Any] = {}
     no_help: str = ""  # what to say if it buys nothing
+    # What its change is of: "threads" or turns (instructions of loops) that are joined, a "block", what is "overhead".
+    joins: frozenset[str | int] = frozenset()
 
 
 class Refusal(Struct, frozen=True):

@@ -67,6 +67,7 @@ def fix_tail(case: Case) -> Answer:
                     workload=regrouped(case.workload, warps),
                     assumption="the kernel takes any block size",
                     changes={"block": 32 * warps},
+                    joins=frozenset(("block",)),
                     no_help="the last round of blocks costs little",
                 )
             )

@@ -158,6 +158,7 @@ def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
             assumption="the elements of a thread are neighbours and aligned; addresses are computed once",
             where=case.places(indices),
             changes={"factor": factor, "registers_per_thread": registers},
+            joins=frozenset(inside if loops else ("threads",)),
             no_help="the number of accesses does not limit",
         )
     ]

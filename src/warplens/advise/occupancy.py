@@ -72,6 +72,7 @@ def block_size(case: Case) -> Answer:
                 workload=regrouped(case.workload, warps),
                 assumption="the kernel takes any block size",
                 changes={"block": 32 * warps},
+                joins=frozenset(("block",)),
                 no_help="the block size does not limit",
             )
         )

@@ -21,7 +21,7 @@ from warplens.advise.rewrite import (
     rewritten,
     side_by_side,
 )  # fmt: skip
-from warplens.advise.slices import address_instructions, loop_overhead, loops_of, registers_written
+from warplens.advise.slices import address_instructions, from_data, loop_overhead, loops_of, registers_written
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
@@ -29,6 +29,7 @@ from warplens.kernel.workload import Workload
 _LIVE = 16  # registers of a joined turn that are alive at a time
 _FACTORS = (2, 4)
 _UNROLLED = 8  # turns of a loop that become one
+_RARE = 0.25  # of the warps, or of the bytes: what a block does once beside what all of its warps do
 
 
 def _with_registers(case: Case, made: Workload, factor: int, repeated: Sequence[int]) -> tuple[Workload, int]:
@@ -63,7 +64,12 @@ def more_loads_in_flight(case: Case) -> Answer:
         changes={"together": True},
         no_help="warps hide the latency already",
     )
-    twice = _turns(Case(freed, case.machine, case.prediction), "more-loads-in-flight", loops, "and all loads of a turn")
+    twice = _turns(
+        Case(freed, case.machine, case.prediction),
+        "more-loads-in-flight",
+        loops,
+        "all loads of these turns under way at once",
+    )
     return [*made, within, *twice]
 
 
@@ -128,7 +134,7 @@ def _together(case: Case, loops: Sequence[Segment]) -> dict[int, Instruction]:
 def _turns(case: Case, name: str, loops: Sequence[Segment], what: str) -> Answer:
     if not loops:
         return refused(name, "no loop of that kind")
-    over = {i for s in loops for i in loop_overhead(case.code, s)}
+    over = {i for s in loops for i in loop_overhead(case.code, s)} - from_data(case.code, case.executed)
     kinds = ("branch", "exit", "barrier")
 
     def repeats_by(factor: int) -> dict[int, Repeat]:
@@ -153,6 +159,7 @@ def _turns(case: Case, name: str, loops: Sequence[Segment], what: str) -> Answer
                 assumption=f"turns do not depend on one another (sums may be split); {registers} registers per thread",
                 where=case.places(repeated),
                 changes={"turns": factor, "registers_per_thread": registers},
+                joins=frozenset(case.inside(loops)),
                 no_help="warps hide the latency already",
             )
         )
@@ -186,6 +193,7 @@ def more_work_per_thread(case: Case) -> Answer:
                 workload=joined,
                 assumption=f"threads do not depend on one another; {registers} registers per thread",
                 changes={"threads": 1 / factor, "registers_per_thread": registers},
+                joins=frozenset(("threads",)),
                 no_help="what threads do once costs little",
             )
         )
@@ -201,6 +209,16 @@ def _loads_before(case: Case, barrier: int) -> Answer:
     }  # fmt: skip
     if not loads:
         return refused(name, "no load in front of its barriers that could be repeated")
+    brought = sum(s.useful_bytes for s in case.global_sites if s.index in loads)
+    if any(s.instruction.kind == "load" and s.executed > _RARE * case.warps and s.index not in loads
+           for s in case.global_sites):  # fmt: skip
+        return refused(
+            name, "it loads more behind its barriers: what follows them cannot be done once for several elements"
+        )
+    if sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store") > _RARE * brought:
+        return refused(
+            name, "a block stores what it has loaded: what follows its barriers cannot be done once for several"
+        )
     resident = float(case.prediction.warps_per_sm) / case.profile.warps_per_block
     rounds = case.profile.grid_blocks / (case.machine.chip.sm_count * max(1.0, resident))
     made = []
@@ -214,6 +232,7 @@ def _loads_before(case: Case, barrier: int) -> Answer:
                 assumption="a thread can combine its elements before the block does",
                 where=case.places(loads),
                 changes={"elements": factor, "grid": case.profile.grid_blocks // factor},
+                joins=frozenset(("threads",)),
                 no_help="what a block does once costs little",
             )
         )
@@ -250,6 +269,7 @@ def unroll(case: Case) -> Answer:
     if not static:
         return refused(name, "it has no loop")
     over = {i for s in (*loops, *static) for i in loop_overhead(case.code, s)}
+    over -= from_data(case.code, case.executed)  # a turn that hangs on data is still asked for
     share = case.share(over & case.inside((*loops, *static)))
     if share < 0.02:
         return refused(name, f"turning its loops takes {share:.0%} of the instructions")
@@ -282,6 +302,7 @@ def unroll(case: Case) -> Answer:
             assumption="counters and conditions go: loops of 8 turns or fewer vanish, others turn an eighth as often",
             where=case.places(over),
             changes={"unroll": _UNROLLED},
+            joins=frozenset((*case.inside((*loops, *static)), "overhead")),
             no_help="the instructions that would go cost little",
         )
     ]

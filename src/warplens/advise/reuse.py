@@ -65,6 +65,7 @@ def keep_in_registers(case: Case) -> Answer:
                 assumption="results of neighbouring threads share operands along both sides, as in a matrix product",
                 where=case.places(loads),
                 changes={"results_per_thread": side * side, "sides": 2},
+                joins=frozenset(("threads",)),
                 no_help="loading operands does not limit",
             )
         )
@@ -153,6 +154,7 @@ def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
                 assumption=f"results do not depend on one another; {registers} registers per thread",
                 where=case.places(loads),
                 changes={"results_per_thread": results, "sides": 1, "registers_per_thread": registers},
+                joins=frozenset(("threads",)),
                 no_help="loading operands does not limit, or too few threads are left to hide latency",
             )
         )

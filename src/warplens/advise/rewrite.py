@@ -126,15 +126,20 @@ class _Layout:
     def counts(self, profile: Profile, before: Counter[int], after: Counter[int]) -> dict[str, list[float]]:
         """Return the counts of all instructions: those of the original, by how often each is now executed."""
         made: dict[str, list[float]] = {}
-        for column, values in profile.counts.items():
+        shares = [
+            after[k] / before[c.origin] if before[c.origin] else 0.0 for k, c in enumerate(self.copies, self.original)
+        ]
+        for column, values in profile.counts.items():  # most are zero: few instructions access memory
             new = [
-                value * after[i] / before[i] if before[i] else value  # not on a way that was kept: as it was
+                value * after[i] / before[i] if value and before[i] else value  # not on a way that was kept: as it was
                 for i, value in enumerate(values)
             ]
-            for k, copy in enumerate(self.copies, start=self.original):
-                share = after[k] / before[copy.origin] if before[copy.origin] else 0.0
-                value = _count(column, copy, profile)
-                new.append(value * share * _times(column, copy))
+            new += [
+                _count(column, copy, profile) * share * _times(column, copy)
+                if copy.becomes or values[copy.origin]
+                else 0.0
+                for copy, share in zip(self.copies, shares, strict=True)
+            ]
             made[column] = new
         return made
 

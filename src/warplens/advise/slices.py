@@ -67,13 +67,13 @@ def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> 
     if x.kind in _CONTROL_KINDS or (for_address and not for_value and x.kind in ADDRESS_KINDS):
         addresses |= set(x.reads)
         return True
-    if x.guard:
-        addresses.add(x.guard.lstrip("@!"))
+    guard = {x.guard.lstrip("@!")} if x.guard else set[str]()
+    addresses |= guard
     pointers = {r for o in x.operands if o.kind == "memory" for r in (*o.registers, *o.descriptor)}
     pointers |= {f"R{int(r[1:]) + 1}" for r in pointers if r[:1] == "R" and r[1:].isdigit()}
     if KINDS[x.kind] in ("memory system", "shared memory"):
         addresses |= pointers
-    values |= set(x.reads) - pointers
+    values |= set(x.reads) - pointers - guard
     return False
 
 
@@ -110,16 +110,25 @@ def _walks(code: Sequence[Instruction]) -> set[int]:
 
 
 def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
-    """Return the instructions whose results depend on values that are loaded as often, through conditions too."""
+    """Return the instructions whose results depend on values that are loaded as often, through conditions too.
+
+    The beginning of a loop finds what its end has left.
+    """
+    heads = {loop.stop - 1: loop.start for loop in loops_of(code)}
+    left: dict[int, dict[str, float]] = {}
     loaded, found = dict[str, float](), set[int]()
     for i in (*range(len(code)), *range(len(code))):
         x = code[i]
+        for r, often in left.get(i, {}).items():
+            loaded[r] = max(often, loaded.get(r, 0.0))
         often = max((loaded.get(r, 0.0) for r in (*x.reads, x.guard.lstrip("@!"))), default=0.0)
         if KINDS[x.kind] in ("memory system", "shared memory"):
             often = executed[i]
         elif executed[i] and often >= 0.5 * executed[i]:
             found.add(i)
         loaded |= dict.fromkeys(x.writes, often)
+        if i in heads:
+            left[heads[i]] = dict(loaded)
     return found
 
 

@@ -58,6 +58,7 @@ def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(head, "bold"), "", Text("  what would help")]
     for i, a in enumerate(advised.helpful, start=1):
         parts += [_line(i, a), *_details(a)]
+        parts += [Text(f"              or {f.speedup:.2f}x  {printable(f.title)}", "dim") for f in advised.forms(a)]
     if not advised.helpful:
         parts.append(Text("    nothing that we know of"))
     if advised.combinations:

@@ -62,7 +62,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """One step: what was said and what came of it.
 
     `predicted` is None where no remedy of ours speaks of it, and 1 where one does not apply (the reason is `silent`).
-    `rank` is the place of the step's remedy in the advice (from 1), None if it is not said to help. `best`: of all
+    `rank` is the place of the step's remedy in the advice (from 1), None if it is not said to help; the forms of one
+    change have one place. `best`: of all
     steps from that kernel it helped most. `estimated` is the largest speedup of Nsight's rules that speak to it.
     """
 
@@ -207,8 +208,10 @@ def _outcome(
         else:
             predicted = float(made[0].cycles or 0.0) / float(made[1].cycles or 1.0)
     estimates = [e for name in step.remedies if (e := _estimate(step.before, name)) is not None]
-    ranks = [a.name for a in given.helpful]
-    places = [ranks.index(name) + 1 for name in step.remedies if name in ranks]
+    places = [
+        place for place, a in enumerate(given.helpful, start=1)
+        if {a.name, *(form.name for form in given.forms(a))} & set(step.remedies)
+    ]  # fmt: skip
     return Outcome(
         ladder=ladder,
         step=step,

@@ -54,15 +54,22 @@ def _remedy(i: int, a: Advice, content: Content) -> Markup:
     left = 100 * min(1.0, a.seconds / now) if now else 100
     bar = tag("span", tag("span", class_="bar", style=f"width:{left:.2f}%"), class_="track", aria_hidden="true")
     where = tag("span", " at ", joined((_place(p) for p in a.where[:_PLACES]), ", "), class_="at") if a.where else ""
+    others = content.advised.forms(a) if content.advised else ()
+    forms = tag("p", "or ", joined((_form(f) for f in others), "; "), class_="dim") if others else ""
     folded = more("assumes", tag("p", a.assumption), _changes(a)) if a.assumption or a.changes else ""
     head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
-    return tag("li", head, bar, tag("p", _then(a), class_="then"), folded, id_=f"remedy-{i}")
+    return tag("li", head, bar, tag("p", _then(a), class_="then"), forms, folded, id_=f"remedy-{i}")
 
 
-def _speedup(a: Advice) -> Markup:
+def _form(a: Advice) -> Markup:
+    """Return another form of the same change, in a line."""
+    return joined((_speedup(a, "v"), " ", a.title))
+
+
+def _speedup(a: Advice, class_: str = "v speedup") -> Markup:
     form = "the simulator's" if a.simulated else "the closed form's"
     why = f"time now / time with the remedy, both {form}, on the workload with the change (docs/advise.md)"
-    return value(f"{a.speedup:.2f}×", why, "v speedup")
+    return value(f"{a.speedup:.2f}×", why, class_)
 
 
 def _then(a: Advice) -> Markup:

@@ -7,7 +7,7 @@ import math
 from warplens.report.page import origins
 from warplens.report.page.axes import axes, decades, picture
 from warplens.report.page.content import Content
-from warplens.report.page.markup import Markup, joined, more, table, tag
+from warplens.report.page.markup import Markup, joined, more, table, tag, value
 from warplens.report.page.roofline import Level, Roofline
 from warplens.units import number, quantity
 
@@ -30,7 +30,8 @@ def roofs(content: Content) -> Markup:
         f"The busiest level of memory is {nearest.name}, at {_used(r, nearest):.0%} of its rate."
     )
     made = picture(f"Roofline: {rate}. {said}", lambda width: _draw(content, r, width))
-    return joined((tag("figure", made, tag("figcaption", said)), more("The numbers", _numbers(content, r))))
+    figure = tag("figure", made, _key(content, r), tag("figcaption", said))
+    return joined((figure, more("The numbers", _numbers(content, r))))
 
 
 def _short(r: Roofline) -> str:
@@ -69,19 +70,20 @@ def _draw(content: Content, r: Roofline, width: float) -> tuple[float, Markup]:
     for i, (level, intensity) in enumerate(zip(r.levels, intensities, strict=True)):  # equal ones stay visible
         why = f"{level.name}: {_told(content, r, level)}"
         parts.append(a.mark((intensity, r.operations_per_second), why, f"level {_COLOURS[level.name]}", 10 - 2 * i))
-    return height, joined((*parts, _key(a.x.first + 8, r)))
+    return height, joined(parts)
 
 
-def _key(x: float, r: Roofline) -> Markup:
-    """Return which colour is which level, in the picture's upper left corner, which slopes do not reach."""
-    made = []
-    for i, level in enumerate(r.levels):
-        y = 40 + 16 * i
-        made.append(tag("circle", cx=x + 4, cy=y - 4, r=5, class_=f"dot {_COLOURS[level.name]}"))
-        made.append(
-            tag("text", f"{level.name} {quantity(level.bytes_per_second, 'B/s', 3)}", x=x + 14, y=y, class_="tick")
-        )
-    return joined(made)
+def _key(content: Content, r: Roofline) -> Markup:
+    """Return which colour is which level, below the picture as elsewhere: in it, roofs and slopes would cross it."""
+    return tag(
+        "ul",
+        *(
+            tag("li", tag("i", class_=f"swatch {_COLOURS[level.name]}"),
+                value(f"{level.name} {quantity(level.bytes_per_second, 'B/s', 3)}", _told(content, r, level)))
+            for level in r.levels
+        ),
+        class_="key",
+    )  # fmt: skip
 
 
 def _told(content: Content, r: Roofline, level: Level) -> str:
