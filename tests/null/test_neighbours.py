@@ -1,0 +1,38 @@
+"""Blocks beside one another: halves of lines that a neighbour completes, and blocks that differ on the SMs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warplens.emulate.footprint import Block, Footprint, Grid, How, Weighted, alone
+from warplens.kernel.profile import Profile
+from warplens.models.warplens import schedule
+
+
+def _block(bits: int) -> Block:
+    return Block([Footprint(np.array([0]), np.array([[bits]], np.uint32))], [])
+
+
+@pytest.mark.parametrize(
+    ("next_block", "in_flight", "share"),
+    [(0xFFFF0000, 8, 1 / 3), (0x0000FC00, 8, 0.0), (0x0000FC00, 1, 1 / 3)],
+    ids=["elsewhere", "completes it", "not in flight"],
+)
+def test_a_half_that_a_neighbour_in_flight_completes_is_not_alone(
+    next_block: int, in_flight: int, share: float
+) -> None:
+    block = _block(0x000003F0)  # the second line whole, the first half of the third
+    found = alone([Weighted(block, 1)], [[_block(next_block)], [], []], Grid((64, 1, 1), in_flight), 0, How(False))
+    assert found == pytest.approx(share)
+
+
+def test_fewer_blocks_than_fit_take_a_round() -> None:
+    work = [100.0, 120.0, 80.0, 100.0]
+    profile = Profile(
+        grid_blocks=200, warps_per_block=1, emulated_blocks=200, exact=True, counts={"executed": [20_000.0]},
+        block_instructions=work, sampled=[(i, work[i % 4]) for i in range(200)],
+    )  # fmt: skip
+    made = schedule(profile, 132, 8)
+    assert made.rounds == pytest.approx(1.2, rel=0.02)
+    assert 0.9 < made.longer < 1.3
