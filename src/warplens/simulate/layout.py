@@ -69,8 +69,8 @@ SLOT = record("reason", "value")
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
-# held when so many blocks have a place, to be gone on with. `alike`: so many neighbouring warps of a block wait for DRAM
-# equally long (none: each for itself).
+# held when so many blocks have a place, to be gone on with. `alike`: so many neighbouring warps of a block wait for
+# DRAM equally long (none: each for itself).
 SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
     "first_lines second_lines telling results pause alike seed",
