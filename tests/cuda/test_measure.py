@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from warplens.measure import control, memory, tensor, traffic
+from warplens.errors import WarplensError
+from warplens.measure import control, memory, pipes, scattered, tensor, traffic
 from warplens.measure.build import build
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.chains import chain, local, uniform
@@ -27,7 +29,9 @@ def _templates() -> list[Kernel]:
         traffic.atomic("atom"), traffic.atomic("red"), traffic.distribution(2), traffic.in_flight(), traffic.burst(20),
         tensor.mma(tensor.MATRICES[0]), tensor.wgmma(tensor.GROUPS[0], 64), control.empty(), control.short_blocks(),
         control.barrier(), control.branch("uniform"), control.branch("divergent"), control.loop(), control.code(512),
-        control.constant(),
+        control.constant(), control.fence(), control.branch("straight"), control.little_copy(),
+        pipes.among("", 16), pipes.among("ldg", 32), pipes.banks("same2"),
+        scattered.packets("both", 16), scattered.reductions(old=True),
     ]  # fmt: skip
 
 
@@ -70,6 +74,18 @@ def test_a_wrong_kernel_is_named_with_what_was_wanted_and_found() -> None:
     ):
         with pytest.raises(CheckError, match=text):
             check(Kernel(add.name, add.text, wrong), program)
+
+
+def test_changed_machine_code_is_what_was_meant() -> None:
+    kernels = [pipes.banks("same4"), pipes.banks("mixed"), control.branch("straight")]
+    programs = checked(kernels, compiled(kernels, "sm_90")[0])
+    same, mixed, straight = (programs[kernel.name].instructions for kernel in kernels)
+    for code, parities in ((same, {1}), (mixed, {2})):
+        fused = [{int(o.text.split(".")[0][1:]) % 2 for o in i.operands[1:]} for i in code if i.opcode == "FFMA"]
+        assert fused and {len(found) for found in fused} == parities
+    assert not [i for i in straight if i.opcode == "BSYNC"]
+    with pytest.raises(WarplensError, match=r"nothing to change for `drop BSYNC\.5`"):
+        compiled([replace(kernels[0], patch="drop BSYNC.5")], "sm_90")
 
 
 def test_spills_and_stray_traffic_are_refused() -> None:

@@ -176,4 +176,4 @@ def test_a_wait_for_products_takes_what_was_measured(columns: int, trip_cycles: 
     for trips in (50, 100):
         code = from_program(program, machine, ways=[Way([([(first, stop + 1)], trips)])], blocks=[[0] * 4])
         ends.append(run(code, machine, Options(), resident=1, blocks=1).end_cycle)
-    assert (ends[1] - ends[0]) / 50 == pytest.approx(trip_cycles, rel=0.01)  # data/h200/measured.jsonl.gz
+    assert (ends[1] - ends[0]) / 50 == pytest.approx(trip_cycles, rel=0.01)  # data/h200/measured.jsonl.xz

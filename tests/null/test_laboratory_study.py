@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.measure.journal import read
 from warplens.study import Item, item_ids, reproduce
+from warplens.study.laboratory import laboratory
+from warplens.study.measured_summary import since_maxwell
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,41 @@ def test_histograms_have_a_share_of_all(items: dict[str, Item]) -> None:
         assert sum(plot.series[0].y) == pytest.approx(1.0, abs=0.01)
 
 
+def test_figures_are_measured_and_modelled(items: dict[str, Item]) -> None:
+    for number in ("4.1", "4.2", "4.5", "4.6", "4.7", "4.8", "4.9", "5.5", "6.3", "6.5"):
+        for plot in items[f"volkov-figure-{number}-h200"].plots:
+            measured = [
+                s for s in plot.series if "measured" in s.name or "per thread" in s.name or s.name == "latencies"
+            ]
+            models = [s for s in plot.series if s not in measured and s.name not in ("peak", "warps that fit")]
+            assert any(len(s.x) for s in measured) and models, (number, plot.title)
+
+
+def test_the_cusp_is_measured_where_one_load_per_warp_is_not_enough(items: dict[str, Item]) -> None:
+    plot = items["volkov-figure-4.6-h200"].plots[0]
+    one, several = (next(s for s in plot.series if s.name == name) for name in
+                    ("measured", "measured, several chains per warp"))  # fmt: skip
+    assert min(several.x) == 1 and max(one.x) == 512 and min(one.x) > 64
+    assert min(several.y) > 64 >= max(one.y)
+
+
+def test_streams_are_near_the_contention_model(items: dict[str, Item]) -> None:
+    rows = {row.what: row.ours for row in items["volkov-figure-5.5-h200"].rows}
+    assert len(rows) == 9 and rows["1 load(s) of 4 bytes: model off by, in the mean"] < 3
+    assert max(rows.values()) < 15
+
+
+def test_what_changed_follows_from_the_numbers() -> None:
+    lab = laboratory("h200")
+    (text,) = since_maxwell(lab).notes
+    assert "Arithmetic latency fell (6 to 4 cycles) and is hidden with fewer warps" in text
+    assert "There is still a cusp by the two bounds" in text and "needs fewer warps than hiding memory" in text
+    slow = lab.machine.with_values(instructions__fp32__latency_cycles=40.0, instructions__load__latency_cycles=100.0)
+    (text,) = since_maxwell(structs.replace(lab, machine=slow)).notes
+    assert "Arithmetic latency rose (6 to 40 cycles) and is hidden with more warps" in text
+    assert "Memory latency fell (368 to 100 cycles)" in text and "needs more warps than hiding memory" in text
+
+
 def test_it_can_be_written(items: dict[str, Item], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "volkov-table-6.5", "--gpu", "h200", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
@@ -80,7 +118,7 @@ def test_other_gpus_have_no_journal() -> None:
         list(reproduce("volkov", "gtx980"))
 
 
-QUICK = Path(__file__).parents[2] / "data/h200/measured_quick.jsonl.gz"
+QUICK = Path(__file__).parents[2] / "data/h200/measured_quick.jsonl.xz"
 
 
 def test_the_quick_form_makes_all_of_them() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.measure import build, stamps
+from warplens.measure import build, plans, run, stamps
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.entry import Effort
 from warplens.measure.journal import Journal, read
@@ -102,6 +103,17 @@ def test_a_journal_survives_a_cut(tmp_path: Path) -> None:
     again.close()
     assert Journal(path).done == {"a": "f", "b": "g"}
     assert [event["is"] for event in read(path)] == ["head", "done", "done"]
+
+
+def test_another_plan_measures_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, gpu = ENTRIES[0], facts()
+    first = run.mark_of(entry, gpu, Effort())
+    assert first == run.mark_of(entry, gpu, Effort())
+    assert first != run.mark_of(entry, gpu, Effort(repetitions=4))
+    assert first != run.mark_of(replace(entry, parameters={**entry.parameters, "warps": (4,)}), gpu, Effort())
+    assert first != run.mark_of(replace(entry, plan=plans.block_sweep), gpu, Effort())
+    monkeypatch.setattr(run, "_text", lambda module: "another")
+    assert first != run.mark_of(entry, gpu, Effort())
 
 
 def test_a_number_that_is_none_does_not_spoil_the_journal(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from warplens.machine.quantities import (
     Bytes,
     BytesPerSecond,
@@ -18,7 +22,8 @@ from warplens.machine.quantities import (
 class Operation(Section, frozen=True):
     """One instruction of a class, or a short sequence that takes turns: `operations.fadd`, `operations.lds_128`.
 
-    The latency is that of the whole sequence; the rate counts sequences, as operations of single threads.
+    The latency is that of the whole sequence; the rate counts sequences, as operations of single threads. Issue slots
+    are what one of them takes from adds that would fill them all.
     """
 
     kind: str | None = None
@@ -27,6 +32,7 @@ class Operation(Section, frozen=True):
     peak_ops_per_cycle_per_scheduler: OpsPerCycle | None = None
     at_90_percent_warps_per_scheduler: Warps | None = None
     at_95_percent_warps_per_scheduler: Warps | None = None
+    issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
 
 
 class Tensor(Section, frozen=True):

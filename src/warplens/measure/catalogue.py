@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from warplens.measure import control, memory, plans, plans_bandwidth, plans_memory, tensor, traffic
+from warplens.measure import (
+    control,
+    memory,
+    pipes,
+    plans,
+    plans_bandwidth,
+    plans_memory,
+    plans_scattered,
+    scattered,
+    tensor,
+    traffic,
+)  # fmt: skip
 from warplens.measure.chains import UNIFORM, chain, local, uniform
 from warplens.measure.entry import Entry
 from warplens.measure.laboratory import GIB, KIB, MIB
@@ -100,11 +111,11 @@ def _pair(op: Operation, alpha: int, chains: int = 1) -> tuple[Kernel, Kernel]:
 
 
 def _variants() -> list[Entry]:
-    """The mixes at every fourth occupancy with several chains per warp, and in smaller blocks."""
+    """The mixes with several chains per warp, and in smaller blocks; three repetitions are enough for a picture."""
     made = []
     for alpha in ALPHAS:
         for suffix, chains, threads in (("ilp2", 2, 0), ("ilp4", 4, 0), ("t128", 1, 128), ("t256", 1, 256)):
-            shape = {"warps": (*range(4, 65, 8), 64), **({"threads": threads} if threads else {})}
+            shape = {"most_repetitions": 3, **({"threads": threads} if threads else {})}
             text = "as the mix without the suffix, " + (
                 f"in blocks of at most {threads} threads" if threads else f"{chains} chains per warp"
             )
@@ -248,9 +259,13 @@ def launches() -> list[Entry]:
     barriers, loops = (control.barrier(), control.barrier(True)), (control.loop(), control.loop(True))
     uniforms = control.branch("uniform"), control.branch("uniform", True)
     divergents = control.branch("divergent"), control.branch("divergent", True)
+    regions = control.branch("region"), control.branch("region", True)
+    straight = control.branch("straight"), control.branch("straight", True)
     some = (1, 4, 16, 32)
     return [
         Entry("launch.empty", (control.empty(),), plans.empty_launches, "launch overhead, blocks per second"),
+        Entry("launch.first", (control.empty(), control.little_copy()), plans_scattered.first_instructions,
+              "a kernel's first instructions", weight=0.1),
         Entry("launch.blocks", (control.short_blocks(),), plans.block_replacement, "block replacement, tail"),
         Entry("control.barrier", barriers, plans.block_sweep, "barrier by warps per block"),
         Entry("control.loop", loops, plans.block_sweep, "a loop's own instructions", {"warps": some}),
@@ -259,9 +274,60 @@ def launches() -> list[Entry]:
         Entry("control.branch.divergent", divergents, plans.block_sweep,
               "branches with a point of reconvergence: none, half, all of the lanes skip",
               {"a": (0, 16, 32), "warps": some}),
+        Entry("control.branch.region", regions, plans.block_sweep, "as divergent: all lanes skip a little",
+              {"a": (32,), "warps": (1,)}, weight=0.1),
+        Entry("control.branch.straight", straight, plans.block_sweep, "the same, nothing brings lanes together",
+              {"a": (32,), "warps": (1,)}, weight=0.1),
+        Entry("control.fence", (control.fence(), control.fence(True)), plans.block_sweep, "a fence of the device",
+              {"warps": (1, 8, 32)}, weight=0.1),
         Entry("control.code", tuple(control.code(n) for n in sizes), plans.code_sizes, "instruction caches",
               weight=2.0),
         Entry("control.constant", (control.constant(),), plans.constant_sizes, "constant caches"),
+    ]  # fmt: skip
+
+
+def issues() -> list[Entry]:
+    """What instructions take of issue; the register file's banks."""
+    made = []
+    for other in pipes.AMONG:
+        for adds in pipes.ADDS:
+            made.append(
+                Entry(f"issue.{other or 'adds'}.k{adds}", (pipes.among(other, adds), pipes.among(other, adds, True)),
+                      plans.chain_sweep, f"issue slots among {adds} adds (§4.7, §4.12)",
+                      {"register": "r" if other in ("lds", "sts") else "f", "warps": (32, 48, 64),
+                       "own_addresses": other == "ldg"}, weight=0.1)
+            )  # fmt: skip
+    for classes in ("same4", "same2", "mixed"):
+        made.append(
+            Entry(f"issue.banks.{classes}", (pipes.banks(classes), pipes.banks(classes, True)), plans.chain_sweep,
+                  "FFMA with three registers in one bank or several", {"register": "f", "warps": (4, 16, 32)},
+                  weight=0.1)
+        )  # fmt: skip
+    return made
+
+
+def scatters() -> list[Entry]:
+    """Accesses in no order: packets to L2 and to DRAM, additions to few lines, what L2 has to write back."""
+    spans = tuple((32, stride, 32 * stride) for stride in (16, 32, 64, 128))
+    stores = scattered.packets("store"), scattered.packets("store", 16)
+    both = scattered.packets("both"), scattered.packets("both", 16)
+    l2, pairs = {"bytes": 16 * MIB, "shapes": spans}, ((2, 16, 32), (1, 0, 16))
+    return [
+        Entry("packets.load", (scattered.packets("load"),), plans_scattered.packet_rates,
+              "loads from L2 by the sectors of a line", l2, weight=0.3),
+        Entry("packets.store", stores, plans_scattered.packet_rates,
+              "stores to L2 by the sectors of a line, whole or in part", l2, weight=0.3),
+        Entry("packets.both", both, plans_scattered.packet_rates, "loads and stores of the same packets",
+              {**l2, "bytes": 8 * MIB}, weight=0.3),
+        Entry("packets.dram.load", (scattered.packets("load"),), plans_scattered.packet_rates,
+              "loads of sectors anywhere in DRAM", {"bytes": 2 * GIB, "shapes": ((1, 0, 32),)}, weight=0.2),
+        Entry("packets.dram.store", (scattered.packets("store", 16),), plans_scattered.packet_rates,
+              "stores of sectors and of halves of sectors anywhere in DRAM", {"bytes": 8 * GIB, "shapes": pairs},
+              weight=0.3),
+        Entry("atomic.lines", (scattered.reductions(True), scattered.reductions(False)),
+              plans_scattered.addition_rates, "additions to lines that all share", weight=2.0),
+        Entry("bandwidth.l2.dirty", (traffic.bandwidth(0, 1, 16), traffic.bandwidth(1, 0, 16)),
+              plans_scattered.left_to_write, "how much of what was written L2 keeps", weight=0.5),
     ]  # fmt: skip
 
 
@@ -281,4 +347,7 @@ def others() -> list[Entry]:
 
 def entries() -> list[Entry]:
     """Return all measurements in the order in which they are done: what matters most comes first."""
-    return [*instructions(), *chases(), *bandwidths(), *streams(), *launches(), *others(), *mixes(), *tensors()]
+    return [
+        *instructions(), *issues(), *chases(), *bandwidths(), *scatters(), *streams(), *launches(), *others(),
+        *mixes(), *tensors(),
+    ]  # fmt: skip

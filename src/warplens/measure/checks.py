@@ -18,6 +18,7 @@ from warplens.frontend.compile import compile_file
 from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program
+from warplens.measure.patches import patched
 from warplens.measure.source import PRELUDE, Kernel
 
 # Accesses to memory that no kernel makes in its timed loop unless it says so.
@@ -36,7 +37,9 @@ def source_of(kernels: Iterable[Kernel]) -> str:
 
 def fingerprint(kernels: Iterable[Kernel], arch: str) -> str:
     """Return a short name for what is compiled, for files and for finding a measurement again."""
-    return hashlib.sha256((arch + source_of(kernels)).encode()).hexdigest()[:16]
+    kernels = list(kernels)
+    changes = "".join(kernel.patch for kernel in kernels)
+    return hashlib.sha256((arch + source_of(kernels) + changes).encode()).hexdigest()[:16]
 
 
 def compiled(kernels: list[Kernel], arch: str) -> tuple[bytes, list[str]]:
@@ -48,7 +51,7 @@ def compiled(kernels: list[Kernel], arch: str) -> tuple[bytes, list[str]]:
         file = Path(folder) / f"{kernels[0].name}.cu"
         file.write_text(source_of(kernels))
         out, tools = compile_file(file, Options(arch=targets.pop()), Path(folder))
-        return out.read_bytes(), tools
+        return patched(kernels, out.read_bytes()), tools
 
 
 def checked(kernels: list[Kernel], cubin: bytes) -> dict[str, Program]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warplens.measure.source import Expectation, Kernel
 
+NOP_CYCLES = 5  # of what stands in the place of BSYNC: as long as its own stall count, so that the rest is the same
 _ANYTHING = Expectation(loop=False, stray_memory=True, others_at_most=4000)
 
 
@@ -74,21 +75,52 @@ KERNEL({name}, 1024) {{
     return Kernel(name, text, Expectation({r"BAR\.SYNC.*": count}, 12), facts={"links": count})
 
 
+def fence(doubled: bool = False) -> Kernel:
+    """Fences of the whole device one after the other, with nothing to wait for."""
+    count = 16 if doubled else 8
+    name = f"fence_n{count}"
+    text = f"""\
+KERNEL({name}, 1024) {{
+  PASSES {{
+    START_TOGETHER
+    LOOP {{ UNROLL for (int u = 0; u < {count}; u++) __threadfence(); }}
+    STOP
+  }}
+  record(records, c0, c1, (u64)trips * {count});
+}}
+"""
+    return Kernel(name, text, Expectation({r"MEMBAR.*": count}, 12 + 4 * count), facts={"links": count})
+
+
+def little_copy() -> Kernel:
+    """One load and one store of each thread: what the first instructions of a kernel cost."""
+    text = """\
+KERNEL(little_copy, 256) {
+  u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  ((u32 *)data)[(1 << 20) + i] = ((u32 *)data)[i];
+}
+"""
+    return Kernel("little_copy", text, Expectation({r"LDG.*": 1, r"STG.*": 1}, 40, True, loop=False))
+
+
 def branch(kind: str, doubled: bool = False) -> Kernel:
     """Branches in a row, each around dependent multiplications: so many that the compiler makes a branch of it.
 
     a: lanes below it skip. `uniform`: the compiler knows that all lanes agree, and there is nothing to bring together
     again; `divergent`: it does not know. Whether a branch is taken is a's: 32 all skip, 0 none, 16 half of them.
+    `region`: as `divergent`, around few, with adds behind it; `straight`: without the points where lanes come together.
     """
     count = 32 if doubled else 16
     name = f"branch_{kind}_n{count}"
-    body = 8 if kind == "uniform" else 40
+    body = {"uniform": 8, "divergent": 40}.get(kind, 9)
+    behind = 0 if kind in ("uniform", "divergent") else 8
     inner = "".join(["mul.f32 %0, %0, %2; "] * body)
     bra = "bra.uni" if kind == "uniform" else "bra"
+    adds = f' UNROLL for (int i = 0; i < {behind}; i++) asm volatile("add.f32 %0, %0, %1;" : "+f"(x) : "f"(y));'
     one = (
         f'asm volatile("{{ .reg .pred p; setp.lt.s32 p, %1, %3; @p {bra} SKIP; {inner} SKIP: }}" '
         ': "+f"(x) : "r"(lane), "f"(y), "r"(limit) : "memory");'
-    )
+    ) + (adds if behind else "")
     lane = "((volatile int *)out)[16]" + ("" if kind == "uniform" else " + threadIdx.x % 32")
     text = f"""\
 KERNEL({name}, 1024) {{
@@ -103,8 +135,9 @@ KERNEL({name}, 1024) {{
   record(records, c0, c1, (u64)trips * {count});
 }}
 """
-    expect = Expectation({"FMUL": body * count, r"BRA.*": count}, 4 * count + 20, over=1)
-    return Kernel(name, text, expect, facts={"links": count, "kind": kind, "body": body})
+    expect = Expectation({"FMUL": body * count, r"BRA.*": count}, (4 + behind) * count + 20, over=1)
+    return Kernel(name, text, expect, facts={"links": count, "kind": kind, "body": body},
+                  patch=f"drop BSYNC.{NOP_CYCLES}" if kind == "straight" else "")  # fmt: skip
 
 
 def loop(doubled: bool = False) -> Kernel:

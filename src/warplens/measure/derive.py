@@ -15,14 +15,23 @@ from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines
 from warplens.machine.machine import Source
 from warplens.machine.writer import parsed, tree_of
-from warplens.measure import derive_access, derive_control, derive_instructions, derive_lemeire, derive_memory
+from warplens.measure import (
+    derive_access,
+    derive_control,
+    derive_instructions,
+    derive_lemeire,
+    derive_memory,
+    derive_pipes,
+    derive_scattered,
+)  # fmt: skip
+from warplens.measure.journal import ENDINGS
 from warplens.measure.numbers import Number
 from warplens.measure.samples import Samples, load
 from warplens.units import unit_of
 
 STEPS = (
     *derive_instructions.STEPS, *derive_memory.STEPS, *derive_access.STEPS, *derive_control.STEPS,
-    *derive_lemeire.STEPS,
+    *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS,
 )  # fmt: skip
 
 _GUIDE = Source(unit="", source="vendor", ref="CUDA C++ Programming Guide 13, Compute Capabilities, cc 7.5 and later")
@@ -31,6 +40,18 @@ _KNOWN = {
     **dict.fromkeys(("sm.schedulers", "sm.issue_interval_cycles", "sm.issue_width"), _GUIDE),
     **dict.fromkeys(("shared_memory.banks", "shared_memory.bank_bytes"), _GUIDE),
 }
+
+# What counters tell better than times: a file that has these from there keeps them.
+_KEPT = ("cache.l2_dirty_bytes",)
+
+
+def driver_facts(samples: Samples) -> Iterator[Number]:
+    """What the driver says of the GPU, and the clock that it holds."""
+    facts = samples.head["facts"]["attributes"]
+    how = "the clock that all SMs hold under load"
+    yield Number("chip.clock_hz", round(samples.head["reference_ghz"], 3) * 1e9, "head", how)
+    if "l2_bytes" in facts:
+        yield Number("cache.l2_bytes", float(facts["l2_bytes"]), "head", "what the driver says")
 
 
 def numbers(samples: Samples) -> Iterator[Number]:
@@ -49,12 +70,16 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
     `also`: the journal of another run on such a GPU; how far it is off stands in each number's `ref`.
     """
     samples = load(path)
+    if base and base.name != samples.head["gpu"]:
+        raise WarplensError(f"{path} is of an {samples.head['gpu']}, the base file of an {base.name}: name another one")
     base = base or _shipped(samples.head["gpu"])
     tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head), {})
     if base is None:
         asked = Source(unit="", source="measured", ref="driver", date=samples.head["date"])
         sources = {key: _KNOWN.get(key, asked) for key in _leaves(tree)}
     made = list(numbers(samples))
+    if made:
+        made += driver_facts(samples)
     if not made:
         raise WarplensError(f"{path}: no measurement that a number follows from came to its end in this journal")
     if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
@@ -68,10 +93,10 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
     if second and second.head["gpu"] != samples.head["gpu"]:
         kinds = second.head["gpu"], samples.head["gpu"]
         raise WarplensError(f"{also} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
-    other = {n.key: n.value for n in numbers(second)} if second else {}
+    other = {n.key: n.value for n in (*numbers(second), *driver_facts(second))} if second else {}
     for one in made:
         old = sources.get(one.key)
-        if old is not None and old.source in ("vendor", "paper"):
+        if old is not None and (old.source in ("vendor", "paper") or one.key in _KEPT):
             continue
         _put(tree, one.key.split("."), one.value)
         if not isinstance(one.value, str):
@@ -86,7 +111,7 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
 def borrowed(machine: Machine, journal: str) -> str:
     """Say which numbers of a derived machine are those of another journal, which its base came from; else nothing."""
     refs = (source.ref.partition(": ")[0] for source in machine.sources.values())
-    others = [ref for ref in refs if ref != journal and ref.endswith((".jsonl", ".jsonl.gz"))]
+    others = [ref for ref in refs if ref != journal and ref.endswith(ENDINGS)]
     if not others:
         return ""
     return f"{len(others)} numbers are not from {journal}, which does not give them, but from {others[0]}"

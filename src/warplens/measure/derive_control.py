@@ -7,11 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from warplens.measure.derive_memory import ADDRESS_CYCLES
+from warplens.measure.control import NOP_CYCLES
+from warplens.measure.derive_memory import ADDRESS_CYCLES, caches
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.samples import Reading, Samples, per_link
 
 _INSTRUCTION_BYTES = 16
+_LITTLE_CYCLES = 80  # of a copy's other instructions, by the stall counts in the machine code
 
 
 def barriers(samples: Samples) -> Iterator[Number]:
@@ -33,6 +35,18 @@ def branches(samples: Samples) -> Iterator[Number]:
         cycles = flat[0, 8].median - 8 * multiply.median
         how = f"one warp, branch and 8 FMUL, less these; {flat[0, 8]}"
         yield Number("sm.branch_not_taken_cycles", digits(max(0.0, cycles), 3), entry, how)
+    if (32, 8) in flat:
+        how = f"one warp, branches that all lanes take, in whole cycles; {flat[32, 8]}"
+        yield Number("sm.branch_taken_cycles", float(round(flat[32, 8].median)), entry, how)
+    entry = "control.branch.region"
+    with_it = samples.one(entry, per_link, warps=1)
+    without = samples.one("control.branch.straight", per_link, warps=1)
+    if with_it and without:
+        cycles = with_it.median - without.median + NOP_CYCLES
+        how = f"one warp, all lanes skip: less the same with a NOP in place of each BSYNC; {with_it}"
+        yield Number("sm.reconverge_cycles", digits(cycles, 3), entry, how)
+    alone = samples.one("control.fence", per_link, warps=1)
+    yield from number("sm.fence_cycles", alone, "control.fence", "one warp, 2N fences less N", worth=3)
     entry = "control.branch.divergent"
     split = samples.take(entry, per_link, "a", warps=1)
     if 0 in split and 16 in split:
@@ -133,4 +147,22 @@ def constants(samples: Samples) -> Iterator[Number]:
         yield Number(key, float(round(reading.median - ADDRESS_CYCLES)), entry, how)
 
 
-STEPS = (barriers, branches, replacement, launches, code, constants)
+def first_instructions(samples: Samples) -> Iterator[Number]:
+    """What a kernel's first instructions cost beyond their own time: what they need is in no cache near by."""
+    entry = "launch.first"
+    taken = samples.take(entry, lambda p, v: v["seconds"], "kernel")
+    l2 = next((n.value for n in caches(samples) if n.key == "cache.l2_latency_cycles"), None)
+    if "empty" not in taken or "little_copy" not in taken or not isinstance(l2, float):
+        return
+    copy, empty = (taken[name].median for name in ("little_copy", "empty"))
+    cycles = l2 + _LITTLE_CYCLES
+    seconds = copy - empty - cycles / (samples.head["reference_ghz"] * 1e9)
+    how = (
+        f"a block of 256 threads on each SM copies from L2, {1e6 * copy:.3f} us, less empty ones, {1e6 * empty:.3f} us,"
+        f" less a load from L2 and the {_LITTLE_CYCLES} cycles of the other instructions; "
+        f"medians of {len(taken['empty'].all)}"
+    )
+    yield Number("launch.cold_start_seconds", digits(max(0.0, seconds), 2), entry, how)
+
+
+STEPS = (barriers, branches, replacement, launches, code, constants, first_instructions)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from warplens.measure.derive_instructions import best, curve, latency
 from warplens.measure.numbers import Number, digits
-from warplens.measure.samples import Samples, per_link
+from warplens.measure.samples import Point, Samples, per_link
 
 _CHAINS = {"fadd": "fadd", "fmadd": "ffma_1", "sfu": "mufu_rsq", "local_memory": "lds"}
 
@@ -53,16 +54,22 @@ def control(samples: Samples) -> Iterator[Number]:
         slope = float(np.polyfit(list(found), [r.median for r in found.values()], 1)[0])
         yield from _pair("barrier", slope, found[1].median, "control.barrier", None)
     entry = "control.loop"
-    trips = samples.take(
-        entry, lambda p, v: v["mean_warp_cycles_n"] / p["trips"] - p["links"] * per_link(p, v), "warps"
-    )
-    if 1 in trips and 32 in trips:
-        yield from _pair("loop", trips[32].median / 32, trips[1].median, entry, None)
+    trips, hot = samples.take(entry, _around, "warps"), samples.take(entry, _around, "warps", off_clock=True)
+    if 1 in trips and (32 in trips or 32 in hot):
+        issue, note = (trips[32], "") if 32 in trips else (hot[32], ", at a clock that the GPU lowered for it")
+        yield from _pair("loop", issue.median / 32, trips[1].median, entry, None, note)
 
 
-def _pair(name: str, issue: float, completion: float, entry: str, errors: np.ndarray | None) -> Iterator[Number]:
-    key = f"lemeire.{name}"
-    yield Number(f"{key}.issue_cycles", digits(issue, 3), entry, "cycles of an SM between two, where that is least")
+def _around(point: Point, values: dict[str, Any]) -> float:
+    """Return the cycles of a trip beyond those of its links."""
+    return float(values["mean_warp_cycles_n"] / point["trips"] - point["links"] * per_link(point, values))
+
+
+def _pair(
+    name: str, issue: float, completion: float, entry: str, errors: np.ndarray | None, note: str = ""
+) -> Iterator[Number]:
+    key, how = f"lemeire.{name}", f"cycles of an SM between two, where that is least{note}"
+    yield Number(f"{key}.issue_cycles", digits(issue, 3), entry, how)
     yield Number(f"{key}.completion_cycles", digits(completion, 3), entry, "cycles of a lone warp")
     if errors is not None:
         how = "of max(completion, warps x issue) over occupancies, one chain per warp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,13 @@ def _near_and_far(samples: Samples) -> Iterator[Number]:
     if not matrix.size:
         return
     rest = matrix - matrix.mean(0) - matrix.mean(1, keepdims=True) + matrix.mean()
-    left, _, right = np.linalg.svd(rest)
+    left, strength, right = np.linalg.svd(rest)
+    many = 1 + (strength[0] > 2 * strength[1])
+    how = (
+        f"latency of each line from each SM, less both means: the first singular value {strength[0]:.0f}, the second "
+        f"{strength[1]:.0f}: {'two halves that are far from one another' if many > 1 else 'no halves'}"
+    )
+    yield Number("cache.l2_partitions", float(many), "probe.l2", how)
     far = np.sign(np.outer(left[:, 0], right[0])) == np.sign((np.outer(left[:, 0], right[0]) * rest).sum())
     for name, group in (("near", ~far), ("far", far)):
         how = f"mean over the SMs and lines that are {name} to one another: by the sign of the first singular vectors"
@@ -67,12 +74,12 @@ def tlb(samples: Samples) -> Iterator[Number]:
     by_size = {size: r.median for size, r in _chase(samples, "chase.tlb_2m").items() if size >= 64 << 20}
     if len(by_size) < 4:
         return
-    low, high = min(by_size.values()), by_size[max(by_size)]
-    held = max(size for size, cycles in by_size.items() if cycles <= low + 0.2 * (high - low))
-    how = "2 MiB from load to load, lines in L2: last footprint before the latency rises"
+    held, _ = max(pairwise(sorted(by_size)), key=lambda pair: by_size[pair[1]] - by_size[pair[0]])
+    how = "2 MiB from load to load, lines in L2: last footprint before the largest rise of the latency"
     yield Number("tlb.reach_bytes", float(held), "chase.tlb_2m", how)
-    how = f"latency over {max(by_size) >> 30} GiB less the least from 64 MiB on"
-    yield Number("tlb.miss_cycles", digits(high - low, 3), "chase.tlb_2m", how)
+    low = float(np.median([cycles for size, cycles in by_size.items() if size <= held]))
+    how = f"latency over {max(by_size) >> 30} GiB less the median from 64 MiB up to the reach"
+    yield Number("tlb.miss_cycles", digits(by_size[max(by_size)] - low, 3), "chase.tlb_2m", how)
 
 
 def _cycles(point: dict[str, Any], values: dict[str, Any]) -> float:

@@ -4,7 +4,7 @@
     {"is": "begin", ...}     an entry begins; what an earlier run left of it does not count
     {"is": "sample", ...}    one launch or one reading: entry, point, repetition, values
     {"is": "error", ...}     what went wrong with an entry, in its own words; whether the GPU was lost over it
-    {"is": "done", ...}      an entry is complete, under the fingerprint of its code
+    {"is": "done", ...}      an entry is complete, under the fingerprint of its kernels and of its plan
 
 A run that finds its journal goes on behind the last line: an entry that is done under the same fingerprint is not
 measured again, nor is one over which the GPU was lost. A last line that was cut off is taken away.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import lzma
 import os
 import zlib
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ import msgspec
 
 from warplens.errors import FileError
 
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz")  # of the names of journals
 # What an event must have, and of which kind.
 _EVENTS: dict[str, dict[str, type]] = {
     "begin": {"entry": str}, "sample": {"entry": str, "point": dict, "values": dict}, "error": {"entry": str},
@@ -69,12 +71,14 @@ class Journal:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Read a journal, plain or gzipped."""
+    """Read a journal: plain, gzipped, or by xz."""
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
+        elif data[:6] == b"\xfd7zXZ\0":
+            data = lzma.decompress(data)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     found = list(lines(data, str(path)))
     if not any(line["is"] == "head" for line in found):

@@ -37,6 +37,12 @@ def chosen(entry: Entry, lab: Laboratory) -> list[int]:
     return found
 
 
+def repetitions(entry: Entry, effort: Effort) -> int:
+    """Return how often each point is measured: what was asked for, or the most that the entry is worth."""
+    most: int = entry.parameters.get("most_repetitions", effort.repetitions)
+    return min(effort.repetitions, most)
+
+
 def some_sm(lab: Laboratory, repetition: int) -> int:
     """Return the SM that works alone: another one each time, because it is not as far to L2 from all of them."""
     return repetition * 37 % lab.facts.sm_count
@@ -64,6 +70,8 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
     """Kernels of N and 2N links in turn, over occupancies (and strides of shared memory)."""
     half, double = entry.kernels
     register, shared = entry.parameters["register"], entry.parameters.get("width", 0)
+    if entry.parameters.get("own_addresses"):  # every entry of 8 bytes leads to itself
+        lab.fill(1 << 20, 0, 0, 8)
     for stride in entry.parameters.get("strides", (1,)):
         lab.operands(register) if not shared else lab.zeros()
         for warps in chosen(entry, lab):
@@ -81,7 +89,7 @@ def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
             given = {"a": stride * max(1, shared), "c": _NEVER, "size": size}
             point = {"warps": warps, "stride": stride, "threads": places[0].threads, **half.facts}
             with _own_clock(lab, entry, double, places[1], given):
-                for repetition in range(effort.repetitions):
+                for repetition in range(repetitions(entry, effort)):
                     values: dict[str, float] = {}
                     for suffix, kernel, place in (("_n", half, places[0]), ("_2n", double, places[1])):
                         values |= timed(_sampled(lab, kernel, place, given), suffix)

@@ -10,7 +10,7 @@ import numpy as np
 from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, KIB, MIB, Laboratory, Place, Unfit
-from warplens.measure.plans import chosen, kept, some_sm, timed
+from warplens.measure.plans import chosen, kept, repetitions, some_sm, timed
 
 _BUDGET_CYCLES = 200_000  # of a stream: 100 us
 _MULTIPLIER, _INCREMENT = 1664525, 1013904223  # a full cycle through any power of two
@@ -18,7 +18,10 @@ _APART = 0x9E3779B1  # entries between the beginnings of two random chains
 _BINS = (32, 1024, 32768)  # words of an array, every lane at another
 # How long atomics run: where few words are asked by all, long enough for so many trips of a warp, within limits.
 _ATOMICS_CYCLES, _ATOMICS_TRIPS, _ATOMICS_LONGER = 400_000, 32, 40
-_ELSEWHERE_BYTES = 16 * MIB + 20 * KIB  # from one repetition to the next: which parts of L2 the words fall into
+# From one repetition to the next: which parts of L2 words fall into. An array begins with a page, as allocations do;
+# one that begins anywhere else lies less evenly over the parts of L2.
+ELSEWHERE_BYTES = 18 * MIB
+_PLACES = 10  # repetitions for each that others have, of atomics that take little time
 _MORE = 4  # repetitions for each that others have: of short times, that vary
 
 
@@ -42,7 +45,7 @@ def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
             continue
         blocks = 1 if entry.parameters.get("one_sm") else place.blocks_per_sm * lab.facts.sm_count
         given = {"size": _BUDGET_CYCLES, "trips": most // kernel.facts["unroll"], "a": section}
-        for repetition in range(effort.repetitions):
+        for repetition in range(repetitions(entry, effort)):
             if entry.parameters.get("dirty"):
                 lab.forget()
                 _sections(lab, where, place, chains, width)
@@ -188,9 +191,9 @@ def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
                 trips = probe["count"] / (place.blocks_per_sm * place.threads / 32 * probe["sms"])
                 size = int(_ATOMICS_CYCLES * min(_ATOMICS_LONGER, max(1.0, _ATOMICS_TRIPS / max(trips, 0.1))))
                 point = {"kernel": kernel.name, "pattern": name, "warps": warps, "cycles": size, **kernel.facts}
-                for repetition in range(2 * effort.repetitions):
+                for repetition in range((_PLACES if size == _ATOMICS_CYCLES else 2) * effort.repetitions):
                     values: dict[str, float] = {}
-                    given["offset"] = repetition * _ELSEWHERE_BYTES
+                    given["offset"] = repetition * ELSEWHERE_BYTES
                     lab.fill(1 << 20, 0, 0, 4, offset=given["offset"])
                     for suffix, longer in (("_n", 1), ("_2n", 2)):
                         given["size"] = size * longer

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import hashlib
 import os
 import platform
 import re
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +159,7 @@ class _Session:
 
     def entry(self, entry: Entry, bar: Progress) -> None:
         """Do one entry; whatever goes wrong with it is written down, and the next one follows."""
-        mark = fingerprint(entry.kernels, f"{self.facts.arch} {self.facts.uuid} {self.effort} {entry.parameters}")
+        mark = mark_of(entry, self.facts, self.effort)
         bad = [self.built.errors[k.name] for k in entry.kernels if k.name in self.built.errors]
         unfit = [k for k in entry.kernels if not k.fits(self.facts.arch)]
         if self.journal.done.get(entry.name) == mark:
@@ -236,6 +238,22 @@ class _Session:
             self.gpu.close()
         except WarplensError as error:
             print(f"warplens: {error}", file=sys.stderr)
+
+
+@cache
+def _text(module: str) -> str:
+    """Return a short name for the text of a module of this package."""
+    return hashlib.sha256((Path(__file__).parent / f"{module}.py").read_bytes()).hexdigest()[:12]
+
+
+def mark_of(entry: Entry, facts: Facts, effort: Effort) -> str:
+    """Return the mark under which an entry is done: whatever else is measured, or otherwise, has another one.
+
+    Kernels, GPU, effort and parameters, and the texts of the entry's plan and of what all plans share.
+    """
+    own = entry.plan.__module__.rpartition(".")[2]
+    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plans", "laboratory", "stamps"))])
+    return fingerprint(entry.kernels, f"{facts.arch} {facts.uuid} {effort} {entry.parameters} {plan}")
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:

@@ -96,12 +96,17 @@ class Samples:
             raise WarplensError(f"{name} has no head")
         own = _gpu(self.head)
         self.entries = {k: [s for s in samples if counts(*s)] for k, (gpu, samples) in found.items() if gpu == own}
+        self.off_clock = {k: [s for s in samples if _slower(*s)] for k, (gpu, samples) in found.items() if gpu == own}
 
-    def take(self, entry: str, take: Take, *keys: str, **only: Any) -> dict[Any, Reading]:
-        """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple."""
+    def take(self, entry: str, take: Take, *keys: str, off_clock: bool = False, **only: Any) -> dict[Any, Reading]:
+        """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple.
+
+        With `off_clock` of samples at another clock instead: for cycles of what lies within an SM, where nothing else
+        is known, and whoever takes them says so.
+        """
         groups: dict[Any, list[float]] = defaultdict(list)
         wanted = list(only.items())
-        for point, values in self.entries.get(entry, []):
+        for point, values in (self.off_clock if off_clock else self.entries).get(entry, []):
             for key, value in wanted:
                 if point.get(key) != value:
                     break
@@ -130,6 +135,12 @@ def counts(point: Point, values: dict[str, Any]) -> bool:
     meant = point.get("warps")
     there = [values[key] for key in values if key.startswith(("warps_least", "warps_most"))]
     return not meant or all(bool(n == meant) for n in there)
+
+
+def _slower(point: Point, values: dict[str, Any]) -> bool:
+    """Whether nothing but its clock is wrong with a sample."""
+    others = {key: value for key, value in values.items() if not key.startswith("off_clock")}
+    return len(others) < len(values) and counts(point, others)
 
 
 def per_link(point: Point, values: dict[str, Any]) -> float:

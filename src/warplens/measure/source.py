@@ -117,6 +117,7 @@ class Kernel(Struct, frozen=True):
     since: int = 75
     only: str = ""  # an architecture such as sm_90a, where the code is for that one alone
     facts: dict[str, Any] = {}
+    patch: str = ""  # what is changed in the machine code, see `patches`
 
     def fits(self, arch: str) -> bool:
         """Whether the kernel can be made for an architecture such as sm_90."""

@@ -50,6 +50,7 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
     """Return the functions that make items of a measured GPU, under the item's name without the GPU's."""
     from warplens.study.laboratory import laboratory
     from warplens.study.measured_figures import FIGURES
+    from warplens.study.measured_summary import since_maxwell
     from warplens.study.measured_tables import TABLES
 
     lab = laboratory(gpu)
@@ -64,7 +65,7 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
             return Item(f"{name}-{lab.machine.id}", name, f"{lab.name} by the laboratory", notes=[text])
         return replace(made, notes=[*made.notes, lab.borrowed]) if lab.borrowed else made
 
-    named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (*TABLES, *FIGURES)}
+    named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (since_maxwell, *TABLES, *FIGURES)}
     return {
         name: partial(make, function, name)
         for name, function in named.items()

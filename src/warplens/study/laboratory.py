@@ -12,9 +12,10 @@ from warplens.machine import Machine, load_machine
 from warplens.measure.catalogue import entries
 from warplens.measure.derive import borrowed, derive
 from warplens.measure.derive_instructions import best, curve, needed_warps
+from warplens.measure.journal import ENDINGS
 from warplens.measure.samples import Reading, Samples, load
 
-JOURNALS = {"h200": "h200/measured.jsonl.gz"}
+JOURNALS = {"h200": "h200/measured.jsonl.xz"}
 
 
 class Laboratory(Struct, frozen=True):
@@ -62,7 +63,7 @@ class Laboratory(Struct, frozen=True):
 @cache
 def laboratory(gpu: str) -> Laboratory:
     """Return the laboratory of a GPU whose journal ships, or of a journal of one's own."""
-    if gpu.endswith((".jsonl", ".jsonl.gz")):
+    if gpu.endswith(ENDINGS):
         machine, samples = derive(Path(gpu)), load(Path(gpu))
         complete = {entry.name for entry in entries()} <= set(samples.entries)
         return Laboratory(machine, samples, complete, borrowed(machine, gpu))

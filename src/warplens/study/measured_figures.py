@@ -31,6 +31,8 @@ from warplens.study.volkov_figures import (
 from warplens.study.volkov_tables import GPUS, PAPER, generation
 
 _LOOP = 9  # instructions of a loop's trip around the loads
+_SHARE = 0.9  # of the peak
+_TIMES = "several chains per warp: the warps needed times the chains, which is what would be needed with one each"
 
 
 def _figure(
@@ -60,7 +62,7 @@ def figure_4_1(lab: Laboratory) -> Item:
 
 
 def figure_4_2(lab: Laboratory) -> Item:
-    """Occupancy needed for arithmetic and for memory, on the five GPUs and this one."""
+    """Occupancy needed for arithmetic and for memory, on the five GPUs and this one; on this one measured, too."""
     machines = [*map(load_machine, GPUS), lab.machine]
     arithmetic, memory = ([float(needed(alpha, m)) for m in machines] for alpha in (math.inf, 0.0))
     names = [generation(m) for m in machines]
@@ -68,18 +70,40 @@ def figure_4_2(lab: Laboratory) -> Item:
         [n, f"{a:.0f}", f"{b:.0f}", f"{m.sm.warps_max:g}"]
         for n, a, b, m in zip(names, arithmetic, memory, machines, strict=True)
     ]
-    grid = Grid(["warps/SM", "adds only", "loads only", "fit"], rows)
+    adds = needed_warps(lab.chained("instruction.fadd"), _SHARE * lab.peak("instruction.fadd"))
+    loads = warps_for_loads(lab)
     series = [
         line("adds only", np.arange(len(names)), arithmetic, "points"),
         line("loads only", np.arange(len(names)), memory, "points"),
     ]
+    notes = []
+    if adds is not None:
+        rows.append([f"{names[-1]}, measured at 90 %", f"{adds:.1f}", f"{loads[0]:.0f}" if loads else "-", ""])
+        series.append(line("adds only, measured at 90 %", [len(names) - 1.0], [adds], "points"))
+    if loads:
+        series.append(line("loads only, measured at 90 %", [len(names) - 1.0], [loads[0]], "points"))
+        notes.append(f"loads measured: {loads[1]}")
+    grid = Grid(["warps/SM", "adds only", "loads only", "fit"], rows)
     plot = Plot(", ".join(names), "generation", "warps per SM needed", series)
-    made = _figure(lab, "4.2", "occupancies needed to hide arithmetic and memory latencies", "4.3", [], [plot])
-    return Item(made.id, made.title, made.source, [], made.plots, [], [grid])
+    made = _figure(lab, "4.2", "occupancies needed to hide arithmetic and memory latencies", "4.3", [], [plot], *notes)
+    return Item(made.id, made.title, made.source, [], made.plots, made.notes, [grid])
+
+
+def warps_for_loads(lab: Laboratory) -> tuple[float, str] | None:
+    """Return the 4-byte loads in flight per SM that attain 90 % of DRAM's bandwidth, and how they were made.
+
+    That many warps would be needed with one load each. Of several loads in flight per warp the fewest that do it.
+    """
+    for chains in (1, 2, 4, 8):
+        entry = "mix.load.a0" if chains == 1 else f"stream.dram.ilp{chains}.b4"
+        found = needed_warps(lab.streamed(entry), _SHARE * lab.machine.dram_bytes_per_cycle() / 128)
+        if found is not None:
+            return chains * found, f"{found:.1f} warps of {chains} load(s) in flight each ({entry})"
+    return None
 
 
 def figure_4_5(lab: Laboratory) -> Item:
-    """Needed occupancy against alpha, by the two bounds."""
+    """Needed occupancy against alpha: by the two bounds, and measured at 90 % of what the hardware allows."""
     m = lab.machine
     alphas = np.unique(np.append(np.geomspace(0.25, 1024, 97), crossing(m)))
     rows = [
@@ -87,9 +111,14 @@ def figure_4_5(lab: Laboratory) -> Item:
         Row(f"largest, at alpha = {crossing(m):.1f}", float(needed(crossing(m), m)), None, WARPS),
         Row("alpha infinite", float(needed(math.inf, m)), None, WARPS),
     ]
-    series = [line("two bounds", alphas, needed(alphas, m)), line("warps that fit", alphas, m.sm.warps_max)]
+    series = [
+        line("two bounds", alphas, needed(alphas, m)),
+        line("two bounds, 90 % of peak", alphas, needed(alphas, m, _SHARE)),
+        line("warps that fit", alphas, m.sm.warps_max),
+        *measured_cusp(lab, "load"),
+    ]
     plot = Plot(f"{lab.name}, adds and loads", ALPHA, "warps per SM needed", series, log_x=True)
-    return _figure(lab, "4.5", "occupancy needed against arithmetic intensity", "4.5", rows, [plot])
+    return _figure(lab, "4.5", "occupancy needed against arithmetic intensity", "4.5", rows, [plot], _TIMES)
 
 
 def _alphas(lab: Laboratory, other: str) -> list[int]:
@@ -97,43 +126,59 @@ def _alphas(lab: Laboratory, other: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def _measured_cusp(lab: Laboratory, other: Kind, fraction: float = 0.9) -> Series:
-    """Warps at which a mix attains this fraction of what the hardware allows; none where that takes more than fit."""
-    m, x, y = lab.machine, [], []
-    for alpha in _alphas(lab, other):
-        entry = f"mix.{other}.a{alpha}"
-        if other == "load":
-            rates = lab.streamed(entry)
-            unroll = lab.samples.entries[entry][0][0]["unroll"]
-            bound = min(m.dram_bytes_per_cycle() / 128, m.issue_ipc() / (alpha + 2 + _LOOP / unroll))
-        else:
-            rates = lab.chained(entry)
-            bound = min(m.peak_ipc(other), m.issue_ipc() / (alpha + 1))
-        found = needed_warps(rates, fraction * bound)
-        if found is not None and alpha:
-            x.append(float(alpha))
-            y.append(found)
-    return line("measured", x, y, "points")
+def measured_cusp(lab: Laboratory, other: Kind) -> list[Series]:
+    """Warps at which a mix attains 90 % of what the hardware allows: with one chain each, and with several.
+
+    Where the warps that fit do not attain it with one chain each, they may with two or four: their number times the
+    chains is what would be needed with one. A mix that does not attain it either way has no point.
+    """
+    one: dict[float, float] = {}
+    several: dict[float, float] = {}
+    for alpha in filter(None, _alphas(lab, other)):
+        for chains in (1, 2, 4):
+            entry = f"mix.{other}.a{alpha}" + (f".ilp{chains}" if chains > 1 else "")
+            if entry not in lab.samples.entries:
+                continue
+            found = needed_warps(*_rates_and_goal(lab, other, entry, alpha, chains))
+            if found is not None:
+                (one if chains == 1 else several)[float(alpha)] = chains * found
+                break
+    made = [line("measured", list(one), list(one.values()), "points")]
+    if several:
+        made.append(line("measured, several chains per warp", list(several), list(several.values()), "points"))
+    return made
+
+
+def _rates_and_goal(
+    lab: Laboratory, other: Kind, entry: str, alpha: int, chains: int
+) -> tuple[dict[int, Reading], float]:
+    """Return a mix's rates by warps per SM, and 90 % of what the hardware allows."""
+    m = lab.machine
+    if other == "load":
+        around = _LOOP / (lab.samples.entries[entry][0][0]["unroll"] * chains)
+        bound = min(m.dram_bytes_per_cycle() / 128, m.issue_ipc() / (alpha + 2 + around))
+        return lab.streamed(entry), _SHARE * bound
+    return lab.chained(entry), _SHARE * min(m.peak_ipc(other), m.issue_ipc() / (alpha + 1))
 
 
 def figure_4_6(lab: Laboratory) -> Item:
     """The cusp of adds and loads at 90 % of peak."""
     m = lab.machine
     alphas = np.unique(np.append(ALPHAS, crossing(m)))
+    dots = measured_cusp(lab, "load")
     series = [
         line("two bounds", alphas, needed(alphas, m, 0.9)),
         line("with memory contention", alphas, needed_by("volkov-contention", m, alphas)),
         line("warps that fit", alphas, m.sm.warps_max),
-        _measured_cusp(lab, "load"),
+        *dots,
     ]
-    dots = series[-1]
-    note = (
-        f"measured from alpha = {dots.x[0]:g} on; below, {m.sm.warps_max:g} warps with one 4-byte load each attain less"
-        if dots.x
-        else "no mix attains 90 % with the warps that fit"
-    )
+    first = min(dots[0].x, default=None)
+    notes = [_TIMES] if len(dots) > 1 else []
+    if first is None or first > 1:
+        known = f"from alpha = {first:g} on" if first is not None else "never"
+        notes.append(f"{m.sm.warps_max:g} warps with one 4-byte load each attain 90 % {known}")
     plot = Plot(f"{lab.name}, 90 % of peak", ALPHA, "warps per SM needed", series, log_x=True)
-    return _figure(lab, "4.6", "cusp behaviour in the model and the experiment", "4.5", [], [plot], note)
+    return _figure(lab, "4.6", "cusp behaviour in the model and the experiment", "4.5", [], [plot], *notes)
 
 
 def figure_4_7(lab: Laboratory) -> Item:
@@ -162,7 +207,7 @@ def figure_4_7(lab: Laboratory) -> Item:
 
 def _other_cusp(lab: Laboratory, number: str, title: str, other: Kind) -> Item:
     m = lab.machine
-    series = [line("two bounds", ALPHAS, needed(ALPHAS, m, 0.9, other=other)), _measured_cusp(lab, other)]
+    series = [line("two bounds", ALPHAS, needed(ALPHAS, m, 0.9, other=other)), *measured_cusp(lab, other)]
     plots = [Plot(f"{lab.name}, 90 % of peak", ALPHA, "warps per SM needed", series, log_x=True)]
     for alpha in [a for a in _alphas(lab, other) if a in (1, 4, 16)]:
         rates = lab.chained(f"mix.{other}.a{alpha}")
@@ -184,17 +229,37 @@ def figure_4_9(lab: Laboratory) -> Item:
 
 
 def figure_5_5(lab: Laboratory) -> Item:
-    """Streaming reads against occupancy, by width and by loads in flight."""
-    peak = lab.machine.dram_bytes_per_second() / 1e9
-    plots = []
+    """Streaming reads against occupancy, by width and by loads in flight: measured, and by the contention model."""
+    m, plots, rows = lab.machine, list[Plot](), []
+    peak, n = m.dram_bytes_per_second() / 1e9, np.arange(1.0, m.sm.warps_max + 1)
     for chains in (1, 2, 4):
         series = []
         for width in (4, 8, 16):
             entry = "mix.load.a0" if (chains, width) == (1, 4) else f"stream.dram.ilp{chains}.b{width}"
-            series.append(_points(f"{width} bytes per thread", lab.streamed(entry), lab.gigabytes(1.0, width)))
-        fit = np.array([1.0, lab.machine.sm.warps_max])
-        plots.append(Plot(f"{chains} load(s) in flight per warp", WARPS, GBPS, [*series, line("peak", fit, peak)]))
-    return _figure(lab, "5.5", "throughputs attained in streaming accesses", "5.10", [], plots)
+            rates = lab.streamed(entry)
+            series.append(_points(f"{width} bytes per thread", rates, lab.gigabytes(1.0, width)))
+            if m.contention is None or not rates:
+                continue
+            series.append(line(f"{width} bytes, model", n, attained(lab, n * chains, width)))
+            shown = np.array(sorted(rates), float)
+            off = attained(lab, shown * chains, width) / series[-2].y - 1
+            what = f"{chains} load(s) of {width} bytes: model off by, in the mean"
+            rows.append(Row(what, 100 * float(np.abs(off).mean()), None, "%"))
+        series.append(line("peak", n[[0, -1]], peak))
+        plots.append(Plot(f"{chains} load(s) in flight per warp", WARPS, GBPS, series))
+    note = "model: all loads that may be in flight, at a latency of a + b x / (c - x), up to the peak"
+    return _figure(lab, "5.5", "throughputs attained in streaming accesses", "5.10", rows, plots, note)
+
+
+def attained(lab: Laboratory, loads: np.ndarray, width: int) -> np.ndarray:
+    """Return GB/s of the device with so many loads in flight per SM, of so many bytes per thread (§6.5)."""
+    fit = lab.machine.contention
+    assert fit is not None
+    a, b, c = fit.a_cycles, fit.b_cycles, fit.c_bytes_per_second / 1e9
+    want = lab.gigabytes(1.0, width) * loads  # GB/s times cycles: x (a + b x / (c - x)) = want
+    linear, square = a * c + want, b - a
+    x = 2 * want * c / (linear + np.sqrt(linear**2 + 4 * square * want * c))
+    return np.minimum(x, lab.machine.dram_bytes_per_second() / 1e9)
 
 
 def figure_6_3(lab: Laboratory) -> Item:
@@ -227,13 +292,41 @@ def figure_6_5(lab: Laboratory) -> Item:
         total[: old.size] += old
         total[: counts.size] += counts
         sums[key] = total
-    plots = []
+    plots, rows = [], []
     for (chains, warps), total in sums.items():
         last = int(np.searchsorted(np.cumsum(total) / total.sum(), 0.998))
         title = f"{warps} warps per SM, {chains} load(s) in flight each"
-        shown = line("latencies", np.arange(last) * bins, total[:last] / total.sum())
-        plots.append(Plot(title, "cycles", "share", [shown]))
-    return _figure(lab, "6.5", "distribution of individual memory latencies", "6.6", [], plots)
+        shown = [line("latencies", np.arange(last) * bins, total[:last] / total.sum())]
+        mean = float((np.arange(total.size) + 0.5) @ total / total.sum()) * bins
+        at = {"chains": chains, "warps": warps}
+        load = lab.samples.one("distribution.dram", lambda p, v: lab.gigabytes(v["rate"] * p["chains"] / lab.sms), **at)
+        if load and (made := _spread_by_others(lab, 1e9 * load.median)) is not None:
+            edges = np.arange(last + 1) * bins
+            share = np.diff(np.interp(edges, made, np.linspace(0, 1, made.size)))
+            shown.append(line("model", edges[:-1], share))
+            modelled = float((made[1:] + made[:-1]).mean() / 2)
+            rows.append(Row(f"{title}: mean by the model, against {mean:.0f} measured", modelled, None, "cycles"))
+        plots.append(Plot(title, "cycles", "share", shown))
+    note = "model: the mean by a + b x / (c - x), spread about it as at the next lower and the next higher load"
+    return _figure(lab, "6.5", "distribution of individual memory latencies", "6.6", rows, plots, note)
+
+
+def _spread_by_others(lab: Laboratory, load: float) -> np.ndarray | None:
+    """Return quantiles of single latencies at a load (B/s), from those that were measured at others."""
+    fit = lab.machine.contention
+    names = (("min", 0.0), ("p5", 0.05), ("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p95", 0.95), ("p99", 0.99),
+             ("max", 1.0))  # fmt: skip
+    rows = [d for d in lab.machine.latency_distribution if abs(d.throughput_bytes_per_second / load - 1) > 0.005]
+    if fit is None or len(rows) < 2:
+        return None
+    loads, table, steps = [], [], np.linspace(0, 1, 401)
+    for d in sorted(rows, key=lambda d: d.throughput_bytes_per_second):
+        known = [(share, value) for name, share in names if (value := getattr(d, f"{name}_cycles")) is not None]
+        quantiles = np.interp(steps, [share for share, _ in known], [value for _, value in known])
+        loads.append(d.throughput_bytes_per_second)
+        table.append(quantiles / ((quantiles[1:] + quantiles[:-1]).mean() / 2))
+    shape: np.ndarray = np.array([np.interp(load, loads, column) for column in np.array(table).T])
+    return shape * float(loaded_latency(fit, load, fit.a_cycles))
 
 
 FIGURES = (figure_4_1, figure_4_2, figure_4_5, figure_4_6, figure_4_7, figure_4_8, figure_4_9, figure_5_5, figure_6_3,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warplens.kernel import mix
 from warplens.machine import Machine, load_machine
 from warplens.measure.derive_instructions import latency, needed_warps
-from warplens.models import predict
 from warplens.study.item import Grid, Item
 from warplens.study.laboratory import Laboratory, reached
 from warplens.study.volkov_tables import GPUS, PAPER, generation
@@ -219,35 +217,5 @@ def table_tensor(lab: Laboratory) -> Item:
     return Item(f"volkov-table-tensor-{lab.machine.id}", title, f"{lab.name} by the laboratory", [], [], [note], [grid])
 
 
-def since_maxwell(lab: Laboratory) -> Item:
-    """What has changed since Maxwell, in one paragraph, with the numbers."""
-    m, maxwell = lab.machine, load_machine("gtx980")
-    cells = []
-    for gpu in (maxwell, m):
-        alu = gpu.latency_cycles("fp32") * min(gpu.peak_ipc("fp32"), gpu.issue_ipc())
-        memory = gpu.latency_cycles("load") * gpu.dram_bytes_per_cycle() / 128
-        worst = predict(
-            mix(gpu.issue_ipc() / (gpu.dram_bytes_per_cycle() / 128) - 1), gpu, "volkov"
-        ).needed_warps_per_sm
-        assert worst is not None
-        cells.append((alu, memory, float(worst)))
-    (alu_old, memory_old, cusp_old), (alu, memory, cusp) = cells
-    share = max(r.median for r in lab.streamed("mix.load.a0").values()) / (m.dram_bytes_per_cycle() / 128)
-    text = (
-        f"Maxwell needed {alu_old:.0f} warps per SM to hide arithmetic latency and {memory_old:.0f} to hide memory "
-        f"latency; {lab.name} needs {alu:.0f} and {memory:.0f}. Arithmetic latency fell from "
-        f"{maxwell.latency_cycles('fp32'):.0f} to {m.latency_cycles('fp32'):.0f} cycles and is hidden sooner than ever."
-        f" Memory latency rose from {maxwell.latency_cycles('load'):.0f} to {m.latency_cycles('load'):.0f} cycles and "
-        f"an SM's share of bandwidth from {maxwell.dram_bytes_per_cycle():.1f} to {m.dram_bytes_per_cycle():.1f} bytes "
-        f"per cycle, so that {memory:.0f} warps with one 4-byte load each would be needed where {m.sm.warps_max:.0f} "
-        f"fit: these attain {100 * share:.0f} % of the peak. There is still a cusp, at {cusp:.0f} warps (Maxwell: "
-        f"{cusp_old:.0f}), but its top cannot be reached by occupancy: wider loads or several of them in flight must "
-        f"do it. On Maxwell arithmetic needed {alu_old / memory_old:.1f} times the warps that memory needs; on "
-        f"{lab.name} it needs {alu / memory:.1f} times."
-    )
-    source = "computed from both machine files and the journal"
-    return Item(f"volkov-since-maxwell-{m.id}", "What changed since Maxwell", source, notes=[text])
-
-
-TABLES = (since_maxwell, table_4_1, table_6_1, table_6_2, table_6_3, table_6_4, table_6_5, table_6_6, table_6_7,
+TABLES = (table_4_1, table_6_1, table_6_2, table_6_3, table_6_4, table_6_5, table_6_6, table_6_7,
           table_operations, table_tensor)  # fmt: skip

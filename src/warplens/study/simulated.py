@@ -1,7 +1,7 @@
 """The simulator against the measured mixes of the H200, from the machine code that was measured.
 
 Two runs are compared with: the first one (mix.json.gz, the 324 points of `validate`) and the laboratory's load mixes
-(measured.jsonl.gz). Nothing is fitted to the points compared here: latencies are a lone warp's, rates those of one
+(measured.jsonl.xz). Nothing is fitted to the points compared here: latencies are a lone warp's, rates those of one
 instruction alone, the loaded latency and its spread those of loads alone, and what register ports cost comes from other
 kernels (data/h200/register_ports.json). The two runs found memory latencies that differ by 5 % (docs/mispredictions.md,
 entry 12): each is simulated with what its own loads alone found.
@@ -9,8 +9,6 @@ entry 12): each is simulated with what its own loads alone found.
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections import defaultdict
 from functools import cache
@@ -22,6 +20,7 @@ from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine, load_machine
+from warplens.measure import journal
 from warplens.simulate.code import Code, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
@@ -120,8 +119,7 @@ def _measured(run: str) -> dict[tuple[str, int, int, int], float]:
         for s in read("h200/mix.json.gz")["samples"]:
             found[s["mix"], s["alpha"], s["ilp"], s["warps_per_sm"]].append(1 / s["iterations_per_cycle_per_sm"])
         return {key: min(cycles) for key, cycles in found.items()}
-    for line in gzip.decompress(data_file("h200/measured.jsonl.gz").read_bytes()).splitlines():
-        row = json.loads(line)
+    for row in journal.read(data_file("h200/measured.jsonl.xz")):
         if row["is"] == "sample" and re.fullmatch(r"mix\.load\.a\d+", row["entry"]):
             point, values = row["point"], row["values"]
             found["load", point["alpha"], 1, point["warps"]].append(values["sms"] / values["rate"])

@@ -1,0 +1,78 @@
+"""Machine code that no compiler writes: small changes to the instructions of a compiled kernel.
+
+What a kernel's `patch` says, in one or more parts with `;` between them. Encodings are those of sm_70 to sm_120.
+
+    drop BSYNC.5     every BSYNC becomes a NOP of five cycles: only where no lane has left the others
+    registers same4  an FFMA's second and third sources lie in the bank of its first one, if there are two or four;
+              same2  in that bank if there are two, in another if there are four
+              mixed  the second in another bank, the third in that of the first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplens.errors import WarplensError
+from warplens.frontend.cubin import Cubin, parse_cubin
+from warplens.measure.source import Kernel
+
+_OPCODES = {"BSYNC": 0x141, "FFMA": 0x023}
+_NOP = 0x7918
+_LAST_REGISTER = 31  # of those that sources are taken from: the kernels here have as many
+# Classes of the second and third source, modulo four, beside that of the first.
+_BESIDE = {"same4": (0, 0), "same2": (2, 0), "mixed": (1, 0)}
+
+
+def patched(kernels: list[Kernel], cubin: bytes) -> bytes:
+    """Return a cubin with the changes that its kernels ask for."""
+    if not any(kernel.patch for kernel in kernels):
+        return cubin
+    code, parsed = bytearray(cubin), parse_cubin(cubin, "cubin")
+    for kernel in kernels:
+        for part in filter(None, kernel.patch.split(";")):
+            what, which = part.split()
+            changed = {"drop": _drop, "registers": _registers}[what](code, parsed, kernel.name, which)
+            if not changed:
+                raise WarplensError(f"{kernel.name}: nothing to change for `{part}` in its machine code")
+    return bytes(code)
+
+
+def _places(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> Iterator[int]:
+    """Yield where in the file a kernel's instructions of one opcode begin."""
+    section = cubin.sections[f".text.{kernel}"]
+    for at in range(section.start, section.start + section.size, 16):
+        if _word(code, at) & 0x1FF == _OPCODES[opcode]:
+            yield at
+
+
+def _word(code: bytearray, at: int) -> int:
+    return int.from_bytes(code[at : at + 16], "little")
+
+
+def _put(code: bytearray, at: int, first: int, bits: int, value: int) -> None:
+    """Set so many bits of an instruction, from `first` on."""
+    kept = _word(code, at) & ~((1 << bits) - 1 << first)
+    code[at : at + 16] = (kept | value << first).to_bytes(16, "little")
+
+
+def _drop(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
+    opcode, cycles = which.split(".")
+    found = list(_places(code, cubin, kernel, opcode))
+    for at in found:
+        control = _word(code, at) >> 105 << 105
+        code[at : at + 16] = (control | _NOP).to_bytes(16, "little")
+        _put(code, at, 105, 4, int(cycles))
+    return len(found)
+
+
+def _registers(code: bytearray, cubin: Cubin, kernel: str, classes: str) -> int:
+    found = list(_places(code, cubin, kernel, "FFMA"))
+    for n, at in enumerate(found):
+        own = _word(code, at) >> 24 & 0xFF
+        taken = [own]
+        for offset, first, turn in zip(_BESIDE[classes], (32, 64), (n, n + 2), strict=True):
+            free = [r for r in range(_LAST_REGISTER + 1) if (r - own - offset) % 4 == 0 and r not in taken]
+            taken.append(free[turn % len(free)])
+            _put(code, at, first, 8, taken[-1])
+        _put(code, at, 122, 3, 0)  # nothing of the one before is used again
+    return len(found)

@@ -1,0 +1,102 @@
+"""How accesses in no order are measured, what L2 keeps to write back, and what a kernel's first instructions cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from warplens.measure.entry import Effort, Entry, Sample
+from warplens.measure.laboratory import GIB, MIB, Laboratory
+from warplens.measure.plans_memory import ELSEWHERE_BYTES
+from warplens.measure.traffic import SLICE
+
+_BLOCKS_PER_SM, _THREADS = 2, 1024
+_TRIPS, _FEW_TRIPS = 32, 8  # of four accesses; where few words are shared by all
+_AHEAD_CYCLES = 200_000  # in which all that is to be timed is asked for
+LINES = (1, 8, 32, 128, 512, 2048, 8192)  # that all additions share
+PLACES = 20  # where they lie, in each repetition: which parts of L2 they fall into decides
+
+
+def _twice(lab: Laboratory, name: str, trips: int, **given: Any) -> dict[str, float]:
+    """Return the seconds of a launch with so many trips and with twice as many."""
+    seconds = []
+    for turns in (trips, 2 * trips):
+        lab.launch("blocks", 1, 32, size=_AHEAD_CYCLES)  # the others wait behind it, one close to the other
+        lab.gpu.mark(0)
+        lab.launch(name, _BLOCKS_PER_SM * lab.facts.sm_count, _THREADS, trips=turns, **given)
+        lab.gpu.mark(1)
+        seconds.append(lab.gpu.elapsed_seconds())
+    return {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
+
+
+def packet_rates(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Every kernel with the entry's shapes: lanes to a place, bytes from lane to lane, bytes of a place."""
+    size = entry.parameters["bytes"]
+    if 2 * size + GIB > lab.data_bytes:
+        return
+    for kernel in entry.kernels:
+        for lanes, apart, place in entry.parameters["shapes"]:
+            if lanes > 1 and apart < kernel.facts["width"]:
+                continue
+            given = {"size": size, "a": lanes, "b": apart, "c": place}
+            threads = _BLOCKS_PER_SM * lab.facts.sm_count * _THREADS
+            point = {"bytes": size, "lanes": lanes, "apart": apart, "place": place, **kernel.facts,
+                     "threads": threads, "trips": _TRIPS}  # fmt: skip
+            _twice(lab, kernel.name, _TRIPS, **given)  # loads the kernel, fills the L2 cache
+            for repetition in range(2 * effort.repetitions):
+                yield {**point, "repetition": repetition}, _twice(lab, kernel.name, _TRIPS, **given)
+    lab.forget()
+
+
+def addition_rates(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Additions to so many lines that all share, each alone in its sector, in many places."""
+    for kernel in entry.kernels:
+        for lines in LINES:
+            lanes, words = (1 if lines < 64 else 8), (1 if lines == 1 else 32 * lines)
+            trips = _FEW_TRIPS if words < 1024 else _TRIPS
+            adds = _BLOCKS_PER_SM * lab.facts.sm_count * _THREADS // 32 * lanes * kernel.facts["accesses"] * trips
+            _twice(lab, kernel.name, 1, size=words, a=lanes)
+            for repetition in range(effort.repetitions):
+                taken = []
+                for place in range(repetition * PLACES, (repetition + 1) * PLACES):
+                    offset = place * ELSEWHERE_BYTES % (lab.data_bytes - GIB)
+                    taken.append(_twice(lab, kernel.name, trips, size=words, a=lanes, offset=offset))
+                yield {"lines": lines, "lanes": lanes, "words": words, "adds": adds, **kernel.facts,
+                       "repetition": repetition}, {
+                    key: [round(1e9 * one[f"seconds_{end}"]) for one in taken]
+                    for key, end in (("nanoseconds_n", "n"), ("nanoseconds_2n", "2n"))
+                }  # fmt: skip
+    lab.forget()
+
+
+def left_to_write(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Write some bytes, then read many others: how much longer that takes by how much was written.
+
+    While the L2 cache keeps all that was written, each further byte must be written back while the others are read;
+    beyond, it was written back before.
+    """
+    write, read = entry.kernels
+    many = 256 * MIB
+    for size in [MIB * n for n in (0, 8, 16, 20, 24, 28, 32, 40, 64, 96, 128)]:
+        for repetition in range(8 * effort.repetitions):
+            lab.launch("blocks", 1, 32, size=500_000)  # the others wait behind it, one close to the other
+            lab.flush()
+            if size:
+                lab.launch(write.name, size // (256 * SLICE * 16), 256, size=size, trips=1, c=0x7FC12345)
+            lab.gpu.mark(0)
+            lab.launch(read.name, many // (256 * SLICE * 16), 256, size=many, trips=1, c=0x7FC12345, offset=GIB)
+            lab.gpu.mark(1)
+            yield {"bytes": size, "read": many, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+    lab.forget()
+
+
+def first_instructions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """A kernel of one load and one store of each thread, and an empty one, from event to event in a full queue."""
+    for repetition in range(20 * effort.repetitions):
+        for kernel in entry.kernels:
+            lab.launch("blocks", 1, 32, size=200_000)
+            lab.gpu.mark(0)
+            lab.launch(kernel.name, lab.facts.sm_count, 256)
+            lab.gpu.mark(1)
+            yield {"kernel": kernel.name, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+    lab.forget()
