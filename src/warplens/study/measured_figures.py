@@ -149,6 +149,19 @@ def measured_cusp(lab: Laboratory, other: Kind) -> list[Series]:
     return made
 
 
+def unattained(lab: Laboratory, other: Kind) -> str:
+    """Say at which alphas no occupancy and no number of chains attains 90 %: where `measured_cusp` has no point."""
+    there = {x for series in measured_cusp(lab, other) for x in series.x}
+    missed = [alpha for alpha in _alphas(lab, other) if alpha and alpha not in there]
+    if not missed:
+        return ""
+    most = [max(c for c in (1, 2, 4) if c == 1 or f"mix.{other}.a{a}.ilp{c}" in lab.samples.entries) for a in missed]
+    return (
+        f"at alpha = {', '.join(map(str, missed))} {lab.machine.sm.warps_max:g} warps of {min(most)} load(s) in flight "
+        "each do not attain it"
+    )
+
+
 def _rates_and_goal(
     lab: Laboratory, other: Kind, entry: str, alpha: int, chains: int
 ) -> tuple[dict[int, Reading], float]:
@@ -177,6 +190,8 @@ def figure_4_6(lab: Laboratory) -> Item:
     if first is None or first > 1:
         known = f"from alpha = {first:g} on" if first is not None else "never"
         notes.append(f"{m.sm.warps_max:g} warps with one 4-byte load each attain 90 % {known}")
+    if missed := unattained(lab, "load"):
+        notes.append(f"no point: {missed}")
     plot = Plot(f"{lab.name}, 90 % of peak", ALPHA, "warps per SM needed", series, log_x=True)
     return _figure(lab, "4.6", "cusp behaviour in the model and the experiment", "4.5", [], [plot], *notes)
 

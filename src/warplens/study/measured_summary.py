@@ -8,7 +8,7 @@ from warplens.measure.derive_instructions import needed_warps
 from warplens.models import predict
 from warplens.study.item import Item
 from warplens.study.laboratory import Laboratory
-from warplens.study.measured_figures import measured_cusp, warps_for_loads
+from warplens.study.measured_figures import measured_cusp, unattained, warps_for_loads
 
 _ALIKE = 0.05  # as a share: less is no change
 
@@ -78,7 +78,9 @@ def _cusp(lab: Laboratory, maxwell: Machine) -> list[str]:
     points = [(y, x) for series in measured_cusp(lab, "load") for x, y in zip(series.x, series.y, strict=True)]
     if points:
         (most, at), (last, far) = max(points), min(points, key=lambda one: -one[1])
-        text += f"; measured at 90 %: {most:.0f} at alpha = {at:g}, {last:.0f} at {far:g}"
+        text += f"; measured at 90 %: {most:.0f} at alpha = {at:g}" + (f", {last:.0f} at {far:g}" if far > at else "")
+    if missed := unattained(lab, "load"):
+        text += f"; {missed}"
     out = now > lab.machine.sm.warps_max
     return [
         f"{text}.",
