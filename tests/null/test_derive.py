@@ -13,7 +13,7 @@ from warplens.errors import WarplensError
 from warplens.machine import list_machines, load_machine
 from warplens.machine.loader import load_file
 from warplens.machine.writer import toml_of
-from warplens.measure import journal
+from warplens.measure import derive_scattered, journal
 from warplens.measure.derive import derive
 from warplens.measure.derive_control import plateaus
 from warplens.measure.derive_memory import dram_bandwidth, dram_latency
@@ -229,3 +229,10 @@ def test_loads_without_light_occupancies_leave_their_latency_out() -> None:
     values = {"rate": 1.0, "mean_cycles_per_count": 900.0}
     samples.entries = {"mix.load.a0": [({"warps": 64, "width": 4}, values)], "bandwidth.dram.r1w0.b4": []}
     assert list(dram_latency(samples)) == [] and list(dram_bandwidth(samples)) == []
+
+
+def test_packets_that_were_not_measured_cost_nothing_else(samples: Samples) -> None:
+    """An entry that came to its end without a sample, as where memory is short, leaves its own numbers out."""
+    less = Samples([samples.head])
+    less.entries = {**samples.entries, "packets.load": []}
+    assert list(derive_scattered.packets(less)) == [] and list(derive_scattered.packets(samples))

@@ -107,9 +107,9 @@ def test_a_gpu_in_use_is_left_alone_unless_asked(machine: Machine, capsys: pytes
 
 
 def test_a_gpu_with_too_little_memory(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    machine.facts = Facts("NVIDIA Small", "00" * 16, 13000, 2 << 30, 1 << 30, ATTRIBUTES)
+    machine.facts = Facts("NVIDIA Small", "00" * 16, 13000, 4 << 30, 3 << 30, ATTRIBUTES)
     assert measure() == 2
-    assert "measuring needs 2 GiB of free GPU memory, 1024 MiB are free" in last_line(capsys)
+    assert "measuring needs 4 GiB of free GPU memory, 3072 MiB are free" in last_line(capsys)
 
 
 def test_a_part_of_a_gpu_is_called_one(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:

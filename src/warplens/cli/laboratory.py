@@ -34,7 +34,7 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     measure.add_argument("--json", action="store_true", help="print JSON instead of text")
     text = "from the journal of a measurement to a machine file"
     derive = verbs.add_parser("derive", help=text, description=text)
-    derive.add_argument("journal", metavar="JOURNAL", help="what `machine measure` wrote, plain or gzipped")
+    derive.add_argument("journal", metavar="JOURNAL", help="what `machine measure` wrote, plain, gzipped or by xz")
     derive.add_argument("--out", metavar="FILE.toml", help="machine file to write (default: standard output)")
     derive.add_argument(
         "--base", metavar="NAME", help="machine whose vendor facts are kept (default: the one that ships for this GPU)"
@@ -45,7 +45,9 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     derive.add_argument("--json", action="store_true", help="print the derived numbers as JSON")
     text = "how far two measurements of GPUs of one kind agree"
     agree = verbs.add_parser("agree", help=text, description=text)
-    agree.add_argument("journals", nargs=2, metavar="JOURNAL", help="what `machine measure` wrote, plain or gzipped")
+    agree.add_argument(
+        "journals", nargs=2, metavar="JOURNAL", help="what `machine measure` wrote, plain, gzipped or by xz"
+    )
     agree.add_argument("--json", action="store_true", help="print all numbers that both have as JSON")
 
 

@@ -24,24 +24,21 @@ def _packet_seconds(point: Point, values: dict[str, Any]) -> float:
 def packets(samples: Samples) -> Iterator[Number]:
     """Seconds of L2 per packet and per sector, of loads and stores; a packet is what an access asks of one line."""
 
-    def found(kind: str, width: int, apart: int) -> Reading:
-        reading = samples.one(f"packets.{kind}", _packet_seconds, width=width, apart=apart)
-        if reading is None:
-            raise KeyError(f"packets.{kind}")
-        return reading
-
-    if not all(f"packets.{kind}" in samples.entries for kind in ("load", "store", "both")):
-        return
-    one, two, four = (found("store", 4, apart) for apart in (128, 64, 32))
-    sector = ((four.median - one.median) / 3 + (two.median - one.median) + (four.median - two.median) / 2) / 3
-    whole = found("store", 16, 16)
     shapes = [(width, apart) for width in (4, 16) for apart in (16, 32, 64, 128)]
-    more = Reading(tuple(found("both", *shape).median - found("store", *shape).median for shape in shapes))
+    load, store, both = (
+        samples.take(f"packets.{kind}", _packet_seconds, "width", "apart") for kind in ("load", "store", "both")
+    )
+    if not (load.keys() >= {(4, 128), (4, 32)} and store.keys() >= set(shapes) and both.keys() >= set(shapes)):
+        return
+    one, two, four = (store[4, apart] for apart in (128, 64, 32))
+    sector = ((four.median - one.median) / 3 + (two.median - one.median) + (four.median - two.median) / 2) / 3
+    whole = store[16, 16]
+    more = Reading(tuple(both[shape].median - store[shape].median for shape in shapes))
     yield from number("packets.load_request_seconds", more, "packets.both",
                       "what loads add to stores of the same packets, by width and stride", worth=3)  # fmt: skip
-    yield from number("packets.load_reply_seconds", found("load", 4, 128), "packets.load",
+    yield from number("packets.load_reply_seconds", load[4, 128], "packets.load",
                       "loads of one sector of each line", worth=3)  # fmt: skip
-    yield from number("packets.load_sector_seconds", found("load", 4, 32), "packets.load",
+    yield from number("packets.load_sector_seconds", load[4, 32], "packets.load",
                       "loads of four sectors of each line", 1 / 4, 3)  # fmt: skip
     how = f"stores to one sector of each line, less the sector; {one}"
     yield Number("packets.store_seconds", digits(one.median - sector, 3), "packets.store", how)

@@ -47,12 +47,12 @@ class Laboratory:
     """One GPU with buffers and kernels."""
 
     def __init__(self, gpu: Gpu, facts: Facts, watch: Watch, cubins: dict[str, bytes]) -> None:
-        """Take memory: at most 64 GiB, and no more than half of what is free."""
+        """Take memory: at most 64 GiB, and no more than half of what is free; plans leave 1 GiB of it to others."""
         self.gpu, self.facts, self.watch = gpu, facts, watch
         self._cubins, self._modules, self._functions = cubins, dict[int, Any](), dict[str, Any]()
         self.data_bytes = min(64 * GIB, facts.free_bytes // 2) // GIB * GIB
-        if self.data_bytes < GIB:
-            raise WarplensError(f"measuring needs 2 GiB of free GPU memory, {facts.free_bytes >> 20} MiB are free")
+        if self.data_bytes < 2 * GIB:
+            raise WarplensError(f"measuring needs 4 GiB of free GPU memory, {facts.free_bytes >> 20} MiB are free")
         self.data = gpu.allocate(self.data_bytes)
         self.records, self.out = gpu.allocate(_RECORDS_BYTES), gpu.allocate(_OUT_BYTES)
         gpu.clear(self.data, self.data_bytes)

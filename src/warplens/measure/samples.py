@@ -57,7 +57,7 @@ class _Head(Struct):
 
 
 def load(path: Path) -> Samples:
-    """Read a journal, plain or gzipped; a head that lacks what is needed is one line."""
+    """Read a journal, plain, gzipped or by xz; a head that lacks what is needed is one line."""
     samples = Samples(journal.read(path), str(path))
     head = convert(samples.head, _Head, f"{path}: head")
     if head.format != FORMAT:
