@@ -18,6 +18,7 @@ from warplens.report import analysis
 from warplens.report.data import to_json
 from warplens.report.page.content import gather
 from warplens.report.page.frame import SECTIONS, page
+from warplens.report.page.markup import seconds
 from warplens.study.kernels import launches
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -60,10 +61,11 @@ def shown() -> Iterator[Browser]:
 
 
 def test_it_is_small_quick_and_asks_for_nothing(honest: tuple[Path, dict[str, Any], float]) -> None:
-    path, _, spent = honest
+    path, data, spent = honest
     text = path.read_text()
     assert len(text.encode()) < 2_000_000
     assert spent < 1.0
+    assert f"{seconds(data['benefits']['t_exec'] / GPU.chip.clock_hz)}</span>; our answer is" in text  # as in its chart
     assert "http://" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "") and "https://" not in text
     assert all(f'id="{name}"' in text for name in SECTIONS)
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Number, Workload
@@ -89,7 +90,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         NAME if simulated else f"{NAME}-fast",
         workload,
         machine,
-        residency,
+        replace(residency, warps_per_sm=resident * residency.warps_per_block),  # whole blocks, whatever was asked for
         cycles=cycles + start,
         bounds={name: value >= 0.999 * max(slowest, latency) for name, value in limits.items()},
         limits=limits,

@@ -34,7 +34,15 @@ def what_if(found: WhatIf) -> list[RenderableType]:
         ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
     ]
     rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
-    return [*parts, table(["", "as it is", "then", ""], rows, right={1, 2, 3})]
+    notes = _only_there([(before.machine, before), (after.machine, after)])
+    return [*parts, table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *notes]
+
+
+def _only_there(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
+    """Return what was assumed or is not known of some of the GPUs: they seem faster for it."""
+    everywhere = set.intersection(*(set(p.notes) for _, p in found))
+    lines = [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]
+    return ["", "Not the same for all, so compare with care:", *lines] if lines else []
 
 
 def _text(value: float | str) -> str:
@@ -109,6 +117,7 @@ def gpus(
         notes = ["", "The times are by different models: compare them with care, or choose one with --model."]
         why = {m.name: silent[m.name] for m, _, _ in found if m.name in silent}
         notes += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
+    notes += _only_there([(machine.name, p) for machine, p, _ in found])
     headers = ["GPU", "time", "", "of the best", "limited by", "warps per SM", "by", "best remedy"]
     title = Text(f"{printable(kernel)} on {len(found)} GPUs", "bold")
     return [title, "", table(headers, rows, right={1, 3, 5}), *notes]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 
 from warplens.api import Comparison
@@ -49,8 +51,9 @@ def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: M
     per_block, most = int(launch.warps_per_block), machine.sm.warps_max
     here = float(base.warps_per_sm)
     chosen = {here}
-    blocks, count = max(1, int(most // per_block)), _affordable(workload)
-    chosen |= {float(per_block * max(1, round(blocks * k / count))) for k in range(1, count + 1)}
+    in_grid = math.ceil(float(launch.blocks) / machine.chip.sm_count)  # more than that cannot be on an SM
+    blocks, count = max(1, min(in_grid, int(most // per_block))), _affordable(workload)
+    chosen |= {float(per_block * round(1 + (blocks - 1) * k / max(1, count - 1))) for k in range(count)}
     points = [_point(base if n == here else predict(workload, machine, model, warps_per_sm=n)) for n in sorted(chosen)]
     at = next(x for x in points if x.warps_per_sm == here)
     now = Point(float(p.warps_per_sm), at.by_latency, at.by_throughput, _throughput(p), float(p.seconds))

@@ -96,11 +96,11 @@ def benefits(content: Content) -> Markup:
         for n, (f, c, why) in {**_COMPUTATION, **_MEMORY}.items()
     ]  # fmt: skip
     verdict = "memory-bound" if b.memory_bound else "compute-bound"
-    time = content.comparison.predictions["sim2012"].seconds
+    time = b.t_exec / content.machine.chip.clock_hz  # with the chart's Gamma, not that of the model among all
     said = tag("p", "By this model the kernel is ", tag("b", verdict), " and takes ",
-               value(seconds(float(time or 0.0)), "T_exec, Sim et al. 2012, Equation (1)"), "; our answer is ",
-               f"{seconds(float(content.prediction.seconds or 0.0))}. A benefit is at most what would be saved if that "
-               "cause alone went away.")  # fmt: skip
+               value(seconds(time), "T_exec, Sim et al. 2012, Equation (1), its Gamma as in docs/advise.md"),
+               f"; our answer is {seconds(float(content.prediction.seconds or 0.0))}. A benefit is at most what would "
+               "be saved if that cause alone went away.")  # fmt: skip
     return joined((said, tag("ul", *rows, class_="bars"), tag("ul", *entries, class_="key")))
 
 
