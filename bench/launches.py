@@ -214,7 +214,10 @@ def main(arguments: list[str]) -> int:
     """Print a line per launch that misses a goal, and the largest figures; `--all`: a line for every launch."""
     counters = json.loads(gzip.decompress((ROOT / "data/h200/kernels/ncu.json.gz").read_bytes()))["launches"]
     chosen = [name for name in counters if "--papers" not in arguments or of_papers(name)]
-    names = [a for a in arguments if a in counters] or chosen
+    named = [a for a in arguments if a not in ("--papers", "--all")]
+    if unknown := [a for a in named if a not in counters]:
+        sys.exit(f"no such launch: {', '.join(unknown)}")
+    names = named or chosen
     analyzed(names[0], 1)  # loads and compiles what all of them need
     rows = []
     for name in names:

@@ -177,6 +177,10 @@ extern "C" __global__ void wrong(float* x, int n, int mode) {
   if (mode == 2) while (((volatile float*)x)[0] == 0.0f) { }
   if (mode == 3 && threadIdx.x < 32) __syncthreads();
   if (mode == 4) __trap();
+  if (mode == 5) {
+    if (threadIdx.x < 32) __syncthreads();
+    else while (((volatile float*)x)[0] == 0.0f) { }
+  }
 }
 """
 
@@ -208,6 +212,12 @@ def test_what_goes_wrong_is_one_line_with_its_place(mode: int, says: str, tmp_pa
         Emulator(program, call).run([0, 1], budget=100_000)
     assert "line " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_loop_is_named_and_not_the_warp_that_waits_for_it(tmp_path: Path) -> None:
+    program, call = _wrong(tmp_path, 5)
+    with pytest.raises(EmulationError, match=r"line 11, .* still running after"):
+        Emulator(program, call).run([0], budget=100_000)
 
 
 def test_a_loop_that_loads_stops_sooner(tmp_path: Path) -> None:

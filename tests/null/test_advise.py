@@ -14,6 +14,7 @@ import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
 from warplens.advise.case import Case, Proposal, Refusal
+from warplens.advise.occupancy import raise_occupancy
 from warplens.advise.overlay import with_launch
 from warplens.advise.rewrite import Copy, Repeat, as_written, dropped, joined_threads, joined_turns, rewritten, without
 from warplens.advise.schedule import Scheduler
@@ -264,6 +265,17 @@ def test_the_least_time_of_memory_is_what_dram_takes_for_the_bytes() -> None:
     seconds = terms["T_mem_min"].value / GPU.chip.clock_hz
     assert seconds == pytest.approx(moved / GPU.dram_bytes_per_second(), rel=0.02)
     assert terms["T_mem_min"].value <= 1.001 * terms["T_mem"].value
+
+
+def test_warps_for_which_there_are_no_blocks_are_not_said_to_be_there() -> None:
+    """An SM would hold eight blocks of cutoff_binned and gets four; of saxpy's it has all that it holds."""
+    said = {}
+    for name in ("cutoff_binned", "saxpy"):
+        workload, _ = counted(name)
+        (answer,) = raise_occupancy(Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast")))
+        said[name] = answer.reason if isinstance(answer, Refusal) else ""
+    assert said["cutoff_binned"] == "the grid has no more blocks for an SM"
+    assert said["saxpy"] == "all 64 warps that an SM holds are there"
 
 
 def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:

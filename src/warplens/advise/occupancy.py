@@ -25,10 +25,10 @@ def raise_occupancy(case: Case) -> Answer:
     name, now = "raise-occupancy", fits(case)
     on_sm = -(-case.profile.grid_blocks // int(case.machine.chip.sm_count))
     most = min(on_sm, int(case.machine.sm.warps_max // now.warps_per_block))
+    if now.warps_per_sm >= case.machine.sm.warps_max and on_sm >= now.blocks_per_sm:
+        return refused(name, f"all {now.warps_per_sm} warps that an SM holds are there")
     if on_sm <= now.blocks_per_sm:
         return refused(name, "the grid has no more blocks for an SM")
-    if now.warps_per_sm >= case.machine.sm.warps_max:
-        return refused(name, f"all {now.warps_per_sm} warps that an SM holds are there")
     made = list[Proposal]()
     for blocks in dict.fromkeys((now.blocks_per_sm + 1, 2 * now.blocks_per_sm, most)):
         found = step(case.machine, now, min(blocks, most), registers_per_thread=case.launch.registers_per_thread)

@@ -367,8 +367,9 @@ class Emulator:
     def _explained(self, status: int, memory: Memory, state: engine.State) -> str:
         code = self.program.instructions
         if status in (engine.BUDGET, engine.DEADLOCK):
-            at = int(state.warps[int(np.argmax(state.warps[:, layout.GROUPS] > 0)), layout.PC])
-            waits = int(state.warps[int(np.argmax(state.warps[:, layout.GROUPS] > 0)), layout.STATE])
+            alive = [(warp, g) for warp in state.warps for g in range(int(warp[layout.GROUPS]))]
+            warp, g = next((x for x in alive if x[0][layout.STATE + x[1]] == layout.READY), alive[0])  # not who waits
+            at, waits = int(warp[layout.PC + g]), int(warp[layout.STATE + g])
             behind = waits in (layout.AT_SYNC, layout.AT_WARPSYNC, layout.AT_BARRIER)  # the place is already the next
             place = self._place(min(at - behind, len(code) - 1))
             if status == engine.BUDGET:
