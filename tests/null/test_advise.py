@@ -14,6 +14,7 @@ import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
 from warplens.advise.case import Case, Proposal, Refusal
+from warplens.advise.memory import lower_precision
 from warplens.advise.occupancy import raise_occupancy
 from warplens.advise.overlay import with_launch
 from warplens.advise.rewrite import Copy, Repeat, as_written, dropped, joined_threads, joined_turns, rewritten, without
@@ -276,6 +277,16 @@ def test_warps_for_which_there_are_no_blocks_are_not_said_to_be_there() -> None:
         said[name] = answer.reason if isinstance(answer, Refusal) else ""
     assert said["cutoff_binned"] == "the grid has no more blocks for an SM"
     assert said["saxpy"] == "all 64 warps that an SM holds are there"
+
+
+def test_half_the_bytes_are_as_many_sectors_where_each_lane_has_its_own() -> None:
+    for name, share in (("mb.mb4-uncoalesced", 1.0), ("saxpy", 0.5)):
+        workload, _ = counted(name)
+        case = Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast"))
+        (made,) = lower_precision(case)
+        assert isinstance(made, Proposal) and made.workload.profile is not None
+        site = max(case.global_sites, key=lambda s: s.sectors)
+        assert made.workload.profile.counts["sectors"][site.index] == pytest.approx(share * site.sectors)
 
 
 def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
