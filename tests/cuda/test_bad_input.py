@@ -66,3 +66,34 @@ def test_a_launch_that_cannot_be(
     assert said.out == ""
     assert said.err.count("\n") == 1
     assert re.fullmatch(f"warplens: {says}\n", said.err), said.err
+
+
+@pytest.mark.parametrize(
+    ("gpu", "grid", "says"),
+    [
+        ("gtx480", "65536", "grid: 65536 blocks in x; GeForce GTX 480 takes at most 65535 there"),
+        ("gtx280", "[4, 4, 2]", "grid: 2 blocks in z; GeForce GTX 280 takes at most 1 there"),
+    ],
+)
+def test_a_grid_too_large_for_an_old_machine(
+    gpu: str, grid: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.cu").write_text(SOURCE)
+    (tmp_path / "bad.toml").write_text(FINE.replace("grid = 4", f"grid = {grid}"))
+    assert main(["analyze", "--gpu", gpu, "--launch", str(tmp_path / "bad.toml")]) == 2
+    assert capsys.readouterr().err == f"warplens: {says}\n"
+
+
+def test_a_line_is_of_the_kernels_own_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "get.cuh").write_text(
+        "__device__ float get(const float* x) {\n\n\n\n\n\n\n\n\n\n\n\n\n  return *x;\n}\n"
+    )
+    lines = [line.replace("2 * x[i]", "2 * get(x + i)") for line in SOURCE.splitlines()]
+    (tmp_path / "all.cuh").write_text("\n".join(lines))
+    (tmp_path / "bad.toml").write_text(FINE.replace(X, X.replace("1024", "1000")))
+    for text, place in (("\n".join(lines), "twice, line 5"), ('#include "all.cuh"', "twice, all.cuh line 5")):
+        (tmp_path / "bad.cu").write_text('#include "get.cuh"\n' + text.removeprefix("\n"))
+        assert main(["analyze", "--launch", str(tmp_path / "bad.toml")]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"warplens: {place}, "), said
+        assert "behind the end of x" in said

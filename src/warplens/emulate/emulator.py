@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -413,7 +414,11 @@ class Emulator:
 
     def _place(self, pc: int) -> str:
         x = self.program.instructions[pc]
-        line = f", line {x.line}" if x.line is not None else ""
+        file = Path(
+            self.program.source_file
+        ).name  # named where it is not the one that was given
+        file = "" if file == Path(self.call.file or self.program.origin).name else f"{file} "
+        line = f", {file}line {x.line}" if x.line is not None else ""
         return f"{self.program.demangled.partition('(')[0]}{line}, {x.offset:04x} {x.name}"
 
     def _nearest(self, address: int) -> str:

@@ -16,7 +16,7 @@ from warplens.emulate.trace import paths_of
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Path
 from warplens.kernel.program import Program
-from warplens.machine import Machine, occupancy
+from warplens.machine import Machine, check_grid, occupancy
 
 _PAGES = 1 << 18  # of memory that blocks may touch together: 256 MiB
 # An H200 keeps 215 KiB that it reads in a circle, 74 % of 256 KiB, 15 % of 304 KiB, none of 362 KiB
@@ -36,6 +36,7 @@ class Runner:
     """Blocks of one call on one machine; what they count and touch."""
 
     def __init__(self, program: Program, call: KernelCall, machine: Machine) -> None:
+        check_grid(machine, call.grid_shape)
         fits = occupancy(
             machine,
             threads_per_block=call.threads_per_block,

@@ -149,8 +149,7 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
         try:
-            lines = "-gi" if b".py\0" in cubin.elf else "-g"  # of Python's, where a function was called from
-            arguments = ["-c", lines, "-hex", *only, str(file)]
+            arguments = ["-c", "-gi", "-hex", *only, str(file)]
             text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None

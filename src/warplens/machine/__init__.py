@@ -2,7 +2,7 @@
 
 from warplens.machine.loader import list_machines, load_machine
 from warplens.machine.machine import KINDS, Machine, Source
-from warplens.machine.occupancy import Occupancy, Step, occupancy
+from warplens.machine.occupancy import Occupancy, Step, check_grid, occupancy
 from warplens.machine.occupancy_table import Needs, OccupancyTable, occupancy_table
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "OccupancyTable",
     "Source",
     "Step",
+    "check_grid",
     "list_machines",
     "load_machine",
     "occupancy",

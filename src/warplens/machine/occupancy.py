@@ -72,6 +72,19 @@ def occupancy(
     return Occupancy(blocks, warps, blocks * warps, blocks * warps / sm.warps_max, limits, limiter)
 
 
+def check_grid(machine: Machine, shape: tuple[int, int, int]) -> None:
+    """Refuse a grid that is too large for a machine before compute capability 3.0 (CUDA C programming guide, table 14).
+
+    Later ones take 2147483647 blocks in x and 65535 in y and z, which a launch file cannot exceed.
+    """
+    if machine.compute_capability is None or float(machine.compute_capability) >= 3:
+        return
+    most = (65535, 65535, 65535 if float(machine.compute_capability) >= 2 else 1)
+    for axis, blocks, limit in zip("xyz", shape, most, strict=True):
+        if blocks > limit:
+            raise WarplensError(f"grid: {blocks} blocks in {axis}; {machine.name} takes at most {limit} there")
+
+
 def step(machine: Machine, fits: Occupancy, blocks: int, *, registers_per_thread: int) -> Step | None:
     """Return what must shrink for so many blocks to fit, None where nothing that a kernel uses would help.
 
