@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warplens.advise.case import Answer, Case, Proposal, refused
-from warplens.advise.overlay import regrouped, with_launch
+from warplens.advise.overlay import regrouped, with_fewer, with_launch
+from warplens.kernel.profile import CROWDED, Crowding, Fewer
 from warplens.machine import Occupancy, occupancy
 from warplens.machine.occupancy import step
 
@@ -85,10 +86,44 @@ def _tied(case: Case) -> bool:
 
 
 def lower_occupancy(case: Case) -> Answer:
-    """Fewer warps, so that each has more of the caches: only where their loads come back to what L1 has lost."""
-    now = fits(case)
-    hits = case.profile.l1_hit_share
-    if now.blocks_per_sm <= 1:
-        return refused("lower-occupancy", "one block per SM is the least")
-    about = f"{hits:.0%} of the sectors hit in L1" if case.profile.total("sectors") else "it uses no global memory"
-    return refused("lower-occupancy", f"{about}; hit rates with fewer warps are not predicted")
+    """Fewer blocks on an SM, so that L1 keeps what they come back to: hits as the emulator counted them for fewer."""
+    name, now, known = "lower-occupancy", fits(case), case.profile.crowding
+    on_sm = min(now.blocks_per_sm, -(-case.profile.grid_blocks // int(case.machine.chip.sm_count)))
+    if on_sm <= 1:
+        return refused(name, "one block per SM is the least")
+    if not case.profile.total("sectors"):
+        return refused(name, "it uses no global memory")
+    if known is None:
+        return refused(name, "what L1 keeps for fewer blocks was not counted; `warplens analyze` counts it")
+    if not known.fits(case.profile):
+        return refused(name, "what L1 keeps for fewer blocks was counted before its accesses changed")
+    if not known.fewer:
+        return refused(name, _not_crowded(known))
+    return [_with_fewer(case, on_sm * now.warps_per_block, f) for f in known.fewer]
+
+
+def _not_crowded(known: Crowding) -> str:
+    if known.crowded:
+        return "a block costs too much to be emulated again with fewer beside it"
+    if known.lost_share < CROWDED:
+        return f"L1 keeps what blocks come back to: {known.lost_share:.0%} of what loads ask of L2 was there before"
+    return f"blocks on an SM read {known.times_l1:.2g} times what L1 holds, which keeps most of so little more"
+
+
+def _with_fewer(case: Case, warps_now: int, counted: Fewer) -> Proposal:
+    blocks = counted.blocks_per_sm
+    warps, grid = blocks * case.profile.warps_per_block, blocks * int(case.machine.chip.sm_count)
+    workload = with_launch(with_fewer(case.workload, blocks), blocks_per_sm=blocks)
+    assert workload.profile is not None
+    before, after = case.profile.l1_hit_share, workload.profile.l1_hit_share
+    asked = case.profile.counts["l2_sectors"]
+    spared = [i for i, n in zip(counted.accesses, counted.counts["l2_sectors"], strict=True) if n < 0.95 * asked[i]]
+    return Proposal(
+        name="lower-occupancy",
+        title=f"lower occupancy: {warps_now} to {warps} warps per SM, for {after:.0%} L1 hits instead of {before:.0%}",
+        workload=workload,
+        assumption=f"{grid:,} blocks that each do the work of several in turn; unused shared memory would take from L1",
+        where=case.places(spared),
+        changes={"blocks_per_sm": blocks},
+        no_help=f"L1 would find {after:.0%} instead of {before:.0%} with {warps} warps per SM, which buys nothing",
+    )

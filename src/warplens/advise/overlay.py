@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.profile import Profile, Traffic
+from warplens.kernel.profile import CACHED, Profile, Traffic
 from warplens.kernel.workload import Workload
 
 
@@ -51,6 +51,25 @@ def with_launch(workload: Workload, **values: Any) -> Workload:
     return workload.with_values(launch=replace(workload.launch, **values))
 
 
+def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
+    """Give a workload the hits in L1 and L2 that were counted for no more than so many blocks on an SM.
+
+    Between two counts those of more blocks are taken, and below the last one, which loses little in L1, that one.
+    Where none was counted, or accesses have changed since, the hits stay. The launch stays.
+    """
+    profile = workload.profile
+    assert profile is not None
+    known = profile.crowding
+    found = [] if known is None else [f for f in known.fewer if f.blocks_per_sm >= blocks_per_sm]
+    if known is None or not found or not known.fits(profile):
+        return workload
+    new = {i: {name: found[-1].counts[name][k] for name in CACHED} for k, i in enumerate(found[-1].accesses)}
+    moved = {t.name: t for t in found[-1].traffic}
+    made = with_traffic(with_counts(workload, new), lambda t: moved.get(t.name, t))
+    assert made.profile is not None
+    return made.with_values(profile=replace(made.profile, crowding=None, l1_bytes=found[-1].l1_bytes))
+
+
 def with_instructions(workload: Workload, new: Mapping[int, Instruction]) -> Workload:
     """Replace instructions by number: another class or other control codes; they keep their counts."""
     return workload.with_values(code=[new.get(i, x) for i, x in enumerate(workload.code)])
@@ -88,6 +107,7 @@ def regrouped(workload: Workload, warps_per_block: int) -> Workload:
             launch,
             grid=float(blocks),
             block=float(32 * warps_per_block),
+            blocks_per_sm=None if launch.blocks_per_sm is None else max(1, round(ratio * launch.blocks_per_sm)),
             shared_bytes_per_block=round(launch.shared_bytes_per_block / ratio),
         ),
     )

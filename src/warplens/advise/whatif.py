@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from warplens.advise.overlay import with_fewer
 from warplens.errors import WarplensError
 from warplens.kernel.workload import Workload
 from warplens.machine import Machine
 from warplens.models import predict
 from warplens.models.prediction import Prediction
-from warplens.simulate.overlay import overlay
+from warplens.models.residency import residency
+from warplens.simulate.overlay import checked, overlay
 
-OCCUPANCY = "occupancy"  # warps per SM
+OCCUPANCY, GPU = "occupancy", "gpu"  # warps per SM; another GPU
 
 
 class WhatIf(Struct, frozen=True):
@@ -42,18 +44,29 @@ def what_if(
     `other` is the workload and the machine that the changes are made to, where that is another GPU.
     """
     left = dict(changes)
-    warps = left.pop(OCCUPANCY, None)
+    if GPU in left:
+        raise WarplensError(f"{GPU}: analyze the kernel for that GPU, and pass both as `other`")
+    warps = checked(OCCUPANCY, left.pop(OCCUPANCY)) if OCCUPANCY in left else None
     target, gpu = other or (workload, machine)
     gpu, changed = overlay(gpu, target, left)
     assert changed is not None
     if warps is not None and not 1 <= warps <= gpu.sm.warps_max:
         raise WarplensError(f"{OCCUPANCY}: between 1 and {gpu.sm.warps_max:g} warps per SM, not {warps:g}")
+    if OCCUPANCY in changes or "launch.blocks" in changes:
+        changed = _with_hits(changed, gpu, warps)
     said: dict[str, float | str] = dict(changes)
     if other is not None:
-        said = {"gpu": gpu.id, **said}
+        said = {GPU: gpu.id, **said}
     after = predict(changed, gpu, model, warps_per_sm=warps)
     if "launch.blocks" in left and float(after.warps_per_sm) > gpu.sm.warps_max:
         raise WarplensError(
             f"launch.blocks: {after.warps_per_sm:g} warps per SM, and {gpu.id} has {gpu.sm.warps_max:g}"
         )
     return WhatIf(said, predict(workload, machine, model), after)
+
+
+def _with_hits(workload: Workload, machine: Machine, warps_per_sm: float | None) -> Workload:
+    """Give a counted workload the hits that fewer blocks on an SM have."""
+    if workload.profile is None or workload.launch is None:
+        return workload
+    return with_fewer(workload, max(1, int(float(residency(workload, machine, warps_per_sm).blocks_per_sm))))

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from warplens.emulate import layout
 from warplens.emulate.coalescing import transactions_per_access
+from warplens.emulate.crowding import fewer, lost_share
+from warplens.emulate.effort import FULL, QUICK, Effort
 from warplens.emulate.engine import ACCESS_EFFORT, prepare
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
@@ -24,7 +26,7 @@ from warplens.emulate.sample import Counts, Sample, estimate, number, place, shi
 from warplens.emulate.slicing import not_seen
 from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
-from warplens.kernel.profile import COLUMNS, Path, Profile, Traffic
+from warplens.kernel.profile import COLUMNS, CROWDED, Crowding, Fewer, Path, Profile, Traffic
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 
@@ -41,26 +43,6 @@ _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a ma
 __all__ = ["FULL", "QUICK", "Effort", "prepare", "profile"]
 
 Progress = Callable[[str], None]
-
-
-class Effort(Struct, frozen=True):
-    """How much to emulate at most, in warp instructions: a grid that is run whole, the blocks of an SM, one block of
-    each place, more of them where blocks differ (there an access counts for eight); how many
-    pairs of sequences of blocks are drawn by chance, how many blocks of each at first, to see whether they differ; and
-    how many neighbours in a row are looked at (eight words share a sector)."""
-
-    whole: float = 2_000_000
-    resident: float = 6_000_000
-    places: float = 3_000_000
-    more: float = 20_000_000
-    pairs: int = 4
-    draws: int = 31
-    row: int = 8
-
-
-FULL = Effort()
-# For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
-QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2)
 
 
 class _Resident(Struct, frozen=True):
@@ -331,25 +313,16 @@ class _Profiler:
         total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
-        spread_l1(total, resident.counts, np.array([x.opcode in STORES for x in self.program.instructions]))
         total[:, layout.ARRAY] = self.runner.arrays
-        pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
-        traffic = traffic_of(
-            self.program,
-            [a.name or str(i) for i, a in pointers],
-            [(a.count or 0) * SCALAR_BYTES[a.element] for _, a in pointers],
-            self._seen(total, resident.counts, exact, first),
-            self.l2,
-            self.call.l2 == "cold",
-        )
-        spread_hits(self.program, total, traffic)
+        seen = self._seen(total, resident.counts, exact, first)
+        traffic = self._through_caches(seen)
         warps = self.call.blocks * -(-self.call.threads_per_block // 32)
         fetched = code_bytes(executed, warps, self.machine.instruction_cache.second_bytes)
         if fetched:
             traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > _MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
-        return Profile(
+        made = Profile(
             grid_blocks=self.call.blocks,
             warps_per_block=-(-self.call.threads_per_block // 32),
             emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
@@ -369,6 +342,60 @@ class _Profiler:
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
         )
+        return replace(made, crowding=self._crowding(resident, seen, first)) if self.effort.crowding else made
+
+    def _through_caches(self, seen: Seen) -> list[Traffic]:
+        """Give the counts of the grid the hits of the blocks of an SM; return the traffic of each array."""
+        spread_l1(seen.total, seen.resident, np.array([x.opcode in STORES for x in self.program.instructions]))
+        pointers = [(i, a) for i, a in enumerate(self.call.arguments) if self.emulator.addresses[i]]
+        traffic = traffic_of(
+            self.program,
+            [a.name or str(i) for i, a in pointers],
+            [(a.count or 0) * SCALAR_BYTES[a.element] for _, a in pointers],
+            seen,
+            self.l2,
+            self.call.l2 == "cold",
+        )
+        spread_hits(self.program, seen.total, traffic)
+        return traffic
+
+    def _crowding(self, resident: _Resident, seen: Seen, first: int) -> Crowding:
+        """See what L1 loses of what the blocks of an SM come back to, and how fewer of them would fare."""
+        now, cost = self.runner.resident, max(1.0, float(self.lone[:, layout.EXECUTED].sum()))
+        asked = float(seen.total[:, layout.L2_SECTORS].sum())
+        if now == 1 or not self.runner.l1_bytes:
+            return Crowding(lost_share=0.0, times_l1=0.0, l2_sectors=asked)
+        if seen.together is None:  # it ran on all SMs
+            resident = self._together(self._on_one_sm(first, cost))
+        lost, times_l1 = self._crowd(resident)
+        found = Crowding(lost_share=lost, times_l1=times_l1, l2_sectors=asked)
+        made, blocks = list[Fewer](), now if found.crowded and cost <= self.effort.resident else 1
+        while lost >= CROWDED and blocks > 1:
+            blocks = -(-blocks // 2)
+            self.runner.hold(blocks)
+            again = self._together(self._on_one_sm(first, cost))
+            came = again.counts[:, layout.SECTORS] > 0  # what these blocks did not come to is as before
+            held = self._held(seen, np.where(came[:, None], again.counts, resident.counts))
+            traffic = self._through_caches(held)
+            made.append(fewer(blocks, again.l1_bytes, held.total, traffic))
+            lost, _ = self._crowd(again)
+        self.runner.hold(now)
+        return replace(found, fewer=made)
+
+    def _crowd(self, resident: _Resident) -> tuple[float, float]:
+        """Return the share of what is asked of L2 that L1 lost, and what blocks read over what they have of L1."""
+        assert self.together is not None
+        share = self.runner.l1_bytes * len(resident.blocks) / self.runner.resident
+        read = SECTOR_BYTES * sum(footprint.sectors for footprint in self.together.read)
+        return lost_share(self.program.instructions, resident.counts, self.together), read / share
+
+    def _held(self, seen: Seen, resident: Counts) -> Seen:
+        """Return what was seen, with as many blocks on an SM as there are now."""
+        per_sm, total = self.runner.in_flight / self.runner.sms, np.array(seen.total)
+        if seen.together is None:
+            return replace(seen, total=total, resident=resident, blocks_per_sm=per_sm)
+        grid = replace(seen.grid, in_flight=self.runner.in_flight)
+        return replace(seen, total=total, resident=resident, together=self.together, grid=grid, blocks_per_sm=per_sm)
 
     def _sampled(self) -> list[tuple[int, float]]:
         """The instructions of the blocks that were seen, by their number; nothing where all are alike."""

@@ -44,11 +44,9 @@ class Runner:
             shared_bytes_per_block=program.resources.static_shared_bytes + call.dynamic_shared_bytes,
             barriers_per_block=program.resources.barriers,
         )
-        self.call = call
+        self.call, self.machine, self.static_shared_bytes = call, machine, program.resources.static_shared_bytes
         self.sms = int(machine.chip.sm_count)
-        self.resident = min(fits.blocks_per_sm, -(-call.blocks // self.sms))
-        self.in_flight = min(call.blocks, self.sms * self.resident)
-        self.l1_bytes = l1_bytes(machine, self.resident, program.resources.static_shared_bytes, call)
+        self.hold(min(fits.blocks_per_sm, -(-call.blocks // self.sms)))
         caches = new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)
         self.emulator = Emulator(program, call, caches, values=False)
         self.footprints: dict[int, Block] = {}
@@ -56,6 +54,12 @@ class Runner:
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.accesses = 0.0
         self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
+
+    def hold(self, blocks_per_sm: int) -> None:
+        """Have no more than so many blocks on an SM; L1 is what these leave of its memory."""
+        self.resident = blocks_per_sm
+        self.in_flight = min(self.call.blocks, self.sms * blocks_per_sm)
+        self.l1_bytes = l1_bytes(self.machine, blocks_per_sm, self.static_shared_bytes, self.call)
 
     def single(self, block: int) -> Counts:
         """Run a block by itself, with an L1 of its own, and keep its footprint."""

@@ -21,6 +21,11 @@ COLUMNS = (
     "l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays",
 )  # fmt: skip
 
+CACHED = ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays")  # columns that what else is on the SM changes
+# From here on fewer blocks on an SM are looked at: what L1 lost of what loads ask of L2; what blocks read, over L1. Of
+# 1.3 times L1 an H200 keeps most, as its warps do not go in turn; of 1.8 times little (data/h200/fewer_blocks.json).
+CROWDED, TOO_MUCH = 0.1, 1.7
+
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -87,6 +92,43 @@ class Traffic(_Part, frozen=True, kw_only=True):
     atomic_passes: float = 0
 
 
+class Fewer(_Part, frozen=True, kw_only=True):
+    """The same call with no more than so many blocks on an SM at a time, and the L1 that these leave.
+
+    `counts` has the columns of the caches (`CACHED`), for the instructions of `accesses` only.
+    """
+
+    blocks_per_sm: int
+    l1_bytes: float
+    accesses: list[int]
+    counts: dict[str, list[float]]
+    traffic: list[Traffic]
+
+
+class Crowding(_Part, frozen=True, kw_only=True):
+    """What blocks on one SM take from one another in L1.
+
+    `lost_share`: of the sectors that loads through L1 ask of L2, those that L1 had before and lost. `times_l1`: what
+    the blocks on an SM read together, over the size of L1. `l2_sectors`: all that the call asks of L2, by which a
+    profile is known that something has changed. `fewer`: with fewer blocks on an SM, halved until L1 loses little; none
+    where it is not crowded, or where a block costs too much to run again.
+    """
+
+    lost_share: Share
+    times_l1: float
+    l2_sectors: float
+    fewer: list[Fewer] = []
+
+    @property
+    def crowded(self) -> bool:
+        """Whether L1 loses so much that fewer blocks might be faster."""
+        return self.lost_share >= CROWDED and self.times_l1 >= TOO_MUCH
+
+    def fits(self, profile: Profile) -> bool:
+        """Whether the accesses of a profile are still those that this was counted of."""
+        return abs(profile.total("l2_sectors") - self.l2_sectors) <= 1e-6 * self.l2_sectors
+
+
 class Profile(_Part, frozen=True, kw_only=True):
     """What a kernel call did.
 
@@ -118,6 +160,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     l2: str = "warm"
     l1_bytes: float = 0
     notes: list[str] = []
+    crowding: Crowding | None = None  # None: not looked at
 
     def total(self, column: str) -> float:
         """Sum a column over all instructions."""

@@ -51,13 +51,19 @@ def parse(text: str) -> tuple[str, float]:
         raise WarplensError(f"--set takes KEY=NUMBER, not {text!r}") from None if sign else WarplensError(text)
 
 
+def checked(key: str, value: object) -> float:
+    """Return a value that replaces a number; what is none is refused."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise WarplensError(f"{key}: a finite number is wanted, not {value!r}")
+    return float(value)
+
+
 def overlay(
     machine: Machine, workload: Workload | None, changes: Mapping[str, float]
 ) -> tuple[Machine, Workload | None]:
     """Return machine and workload with these values replaced."""
     for key, value in changes.items():
-        if not math.isfinite(value):
-            raise WarplensError(f"{key}: a finite number is wanted, not {value:g}")
+        checked(key, value)
         head, *rest = key.split(".")
         head = _ALIASES.get(head, head)
         if head == "machine" and rest in (["dram"], ["l2"]):
