@@ -52,7 +52,8 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
-DEFAULT_MODEL = "volkov"
+DEFAULT_MODEL = "volkov"  # of curves, and where no model is asked for and none that speaks is physically possible
+_FIRST = ("warplens", "warplens-fast", "volkov-contention", "volkov")  # the most complete model first
 
 
 class Comparison(Struct, frozen=True):
@@ -72,8 +73,7 @@ class Comparison(Struct, frozen=True):
     @property
     def headline(self) -> Prediction | None:
         """The answer to show first: the most complete model's that speaks and is physically possible."""
-        first = ("warplens", "warplens-fast", "volkov-contention", "volkov")
-        names = [name for name in (*first, *self.possible) if name in self.possible]
+        names = [name for name in (*_FIRST, *self.possible) if name in self.possible]
         return self.predictions[names[0]] if names else None
 
 
@@ -219,13 +219,23 @@ def profile_program(
 def predict(
     workload: Workload | str | Path,
     gpu: Machine | str = DEFAULT_GPU,
-    model: str = DEFAULT_MODEL,
+    model: str | None = None,
     *,
     warps_per_sm: Number | None = None,
 ) -> Prediction:
-    """Predict a workload's time on a GPU with one model; arrays of numbers broadcast."""
+    """Predict a workload's time on a GPU with one model; arrays of numbers broadcast.
+
+    `model` None: the most complete one that speaks and is physically possible, our own for a counted kernel.
+    """
     w, m = _workload(workload), _machine(gpu)
-    return _with_interval(models.predict(w, m, model, warps_per_sm=warps_per_sm), w, m)
+    for name in (*_FIRST, *models.MODELS) if model is None else ():
+        try:
+            found = models.predict(w, m, name, warps_per_sm=warps_per_sm)
+        except WarplensError:
+            continue
+        if found.seconds is not None and not found.flags:
+            return _with_interval(found, w, m)
+    return _with_interval(models.predict(w, m, model or DEFAULT_MODEL, warps_per_sm=warps_per_sm), w, m)
 
 
 def advise(

@@ -16,14 +16,15 @@ from warplens.advise.advice import Advised
 from warplens.advise.case import Case, Proposal, Refusal
 from warplens.advise.memory import lower_precision
 from warplens.advise.occupancy import raise_occupancy
-from warplens.advise.overlay import with_launch
+from warplens.advise.overlay import with_fewer, with_launch
 from warplens.advise.rewrite import Copy, Repeat, as_written, dropped, joined_threads, joined_turns, rewritten, without
 from warplens.advise.schedule import Scheduler
 from warplens.advise.slices import address_instructions, freed, from_data, indirect
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
-from warplens.kernel.profile import Profile
+from warplens.kernel.profile import Crowding, Fewer, Profile
+from warplens.report.advice import benefit_chart
 from warplens.report.page.curve import occupancy_curve
 from warplens.report.terminal import console
 from warplens.report.whatif import gpus
@@ -182,12 +183,19 @@ def test_advice_is_in_order_and_every_refusal_has_its_reason() -> None:
     assert str(conflicts.where[0]) == "matmul_tiled.cu:23"  # sum += a_tile[y][k] * b_tile[x][k]
 
 
-def test_the_best_together_are_at_least_as_good_as_the_best_alone() -> None:
-    made = wl.advise(measured("matmul_tiled16.conflicts").workload, GPU, simulated=0)  # all in the closed form
+@pytest.mark.parametrize("name", ["matmul_tiled16.conflicts", "svm_naive", "mb.mb2-uncoalesced"])
+def test_the_best_together_are_better_than_the_best_alone(name: str) -> None:
+    made = advised(name)
     assert made.combinations
     for both in made.combinations:
-        assert len(both.name.split("+")) >= 2
-        assert both.speedup >= 0.99 * made.advice[0].speedup
+        assert len(both.name.split("+")) >= 2 and both.name.startswith(made.advice[0].name)
+        assert both.speedup > made.advice[0].speedup and both.helps
+
+
+def test_what_buys_nothing_beside_the_best_is_not_put_together_with_it() -> None:
+    made = advised("itilp")
+    assert len(made.helpful) > 1 and not made.combinations
+    assert f"nothing else buys more beside {made.advice[0].name}" in made.notes
 
 
 def test_remedies_for_which_the_code_is_too_long_are_said_not_to_be_tried() -> None:
@@ -198,6 +206,36 @@ def test_remedies_for_which_the_code_is_too_long_are_said_not_to_be_tried() -> N
         f"the code is long: {len(left)} of {len(REMEDIES)} remedies were not tried; `warplens advise` does",
     )
     assert not made.combinations and not wl.advise(measured("saxpy").workload, GPU, simulated=0).notes
+
+
+def test_a_stored_workload_without_counts_for_fewer_blocks_says_so() -> None:
+    found = advised("svm_naive").named("lower-occupancy")
+    assert found is not None and not found.helps
+    assert found.reason == "what L1 keeps for fewer blocks was not counted; `warplens analyze` counts it"
+
+
+def test_fewer_blocks_take_the_hits_that_were_counted_for_them() -> None:
+    workload, before = counted("svm_naive")
+    accesses = [i for i, n in enumerate(before.counts["sectors"]) if n]
+    sectors = [before.counts["sectors"][i] for i in accesses]
+    none = [0.0] * len(accesses)
+    all_hit = {"l1_hit_sectors": sectors, "l2_sectors": none, "l2_hit_sectors": none, "replays": none}
+    traffic = [replace(t, l2_read_bytes=1.0) for t in before.traffic]
+    fewer = [
+        Fewer(blocks_per_sm=n, l1_bytes=1e5 * n, accesses=accesses, counts=all_hit, traffic=traffic) for n in (8, 4)
+    ]
+    known = Crowding(lost_share=0.9, times_l1=3.0, l2_sectors=before.total("l2_sectors"), fewer=fewer)
+    crowded = workload.with_values(profile=replace(before, crowding=known))
+    assert with_fewer(workload, 4) == workload and with_fewer(crowded, 12) == crowded  # nothing was counted for these
+    for blocks, counted_for in ((8, 8), (5, 8), (4, 4), (1, 4)):
+        made = profile(with_fewer(crowded, blocks))
+        assert made.l1_bytes == 1e5 * counted_for and made.crowding is None
+        assert made.l1_hit_share == 1 and made.total("executed") == before.total("executed")
+        assert {t.l2_read_bytes for t in made.traffic} == {1.0}
+    changed = crowded.with_values(profile=replace(profile(crowded), counts=profile(with_fewer(crowded, 4)).counts))
+    assert with_fewer(changed, 4) == changed  # its accesses are others now
+    found = wl.advise(crowded, GPU, simulated=0).named("lower-occupancy")
+    assert found is not None and found.changes["blocks_per_sm"] in (8, 4) and "100% L1 hits" in found.title
 
 
 def test_a_workload_that_was_not_counted_gets_no_advice() -> None:
@@ -287,6 +325,36 @@ def test_half_the_bytes_are_as_many_sectors_where_each_lane_has_its_own() -> Non
         assert isinstance(made, Proposal) and made.workload.profile is not None
         site = max(case.global_sites, key=lambda s: s.sectors)
         assert made.workload.profile.counts["sectors"][site.index] == pytest.approx(share * site.sectors)
+
+
+@pytest.mark.parametrize("key", ["line:10.conflict", "occupancy", "machine.sms", "launch.registers", "gpu"])
+@pytest.mark.parametrize("value", ["a100", None, True, float("nan")])
+def test_what_if_refuses_what_is_no_number(key: str, value: object) -> None:
+    with pytest.raises(WarplensError, match=re.escape(key)):
+        wl.what_if(measured("bank.bank4").workload, GPU, {key: value})  # type: ignore[dict-item]
+
+
+def test_a_prediction_without_a_model_is_the_command_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    workload = measured("bank.bank4").workload
+    assert wl.predict(workload, GPU).model == "warplens"
+    workload.save(tmp_path / "w.json")
+    for given in (str(tmp_path / "w.json"), "saxpy"):
+        assert main(["predict", given, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)["prediction"]
+        found = wl.predict(given)
+        assert (said["model"], said["seconds"]) == (found.model, pytest.approx(found.seconds))
+        compared = wl.compare(given).headline
+        assert compared is not None and compared.model == found.model
+    assert wl.predict("saxpy", "gtx980").model != "warplens"
+
+
+def test_the_benefit_chart_says_why_memory_has_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, empty in (("bank.bank4", True), ("saxpy", False)):
+        found = benefits(measured(name).workload, GPU)
+        assert found is not None and (found.t_mem == 0) == empty
+        for part in benefit_chart({name: found}):
+            console(120).print(part)
+        assert ("nothing goes beyond L2" in capsys.readouterr().out) == empty
 
 
 def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:

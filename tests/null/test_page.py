@@ -106,9 +106,12 @@ def test_notebooks_show_names_as_text(evil: str) -> None:
     workload = measured("saxpy").with_values(name=evil)
     p = wl.predict(workload, GPU, "warplens-fast")
     found = wl.advise(workload, GPU, simulated=0)
-    for thing in (workload, p, found, found[0], found[-1]):
+    changed = wl.what_if(workload, GPU, {"occupancy": 16}, model="warplens-fast")
+    others = (changed, wl.diff(workload, workload, GPU), wl.compare(workload, GPU, simulated=False))
+    for thing in (workload, p, found, found[0], found[-1], *others):
         shown = thing._repr_html_()  # type: ignore[union-attr]
         assert "<script" not in shown and "\u202e" not in shown and shown.startswith("<div>")
     assert "limited by dram bandwidth" in p._repr_html_()  # type: ignore[attr-defined]
+    assert "occupancy = 16" in changed._repr_html_() and f"{changed.speedup:.2f}x" in changed._repr_html_()  # type: ignore[attr-defined]
     many = wl.predict(wl.mix(8.0), GPU, "volkov", warps_per_sm=[4.0, 8.0])  # type: ignore[arg-type]
     assert "2 configurations" in many._repr_html_()  # type: ignore[attr-defined]

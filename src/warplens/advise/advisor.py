@@ -2,7 +2,8 @@
 
 All overlays are predicted by the closed form of our model, which takes milliseconds; the best few again by the
 simulator, as the kernel itself. A speedup always compares two predictions of the same form. Gains do not add: the best
-ones are predicted together too, the second found anew on the workload that the first has changed. The time that this
+ones are predicted together too, the second found anew on the workload that the first has changed, and left out where it
+buys nothing beside it. The time that this
 takes grows with the code: who cannot wait says how much code all predictions together may have.
 """
 
@@ -67,6 +68,7 @@ REMEDIES: dict[str, Remedy] = {
     "fuse": memory.fuse,
 }
 HELPS = 1.02  # a speedup from which a remedy is said to help
+_ADDS = 1.005  # what a remedy buys at least beside others, to be named with them
 _SIMULATED = 2  # remedies that are simulated
 _NOT_TRIED = "not tried, as the code is long"
 Interval = Callable[[Prediction, Workload, Machine], tuple[float, float] | None]
@@ -91,7 +93,7 @@ def advise(
     advisor = _Advisor(workload, machine, own_base, simulated, most_code)
     found = advisor.ranked()
     helping = [a for a in found if a.helps and not a.form_of]
-    together = advisor.together([a.name for a in helping[:3]])
+    together = advisor.together(helping[:3])
     sure = advisor.sure(interval)
     return Advised(
         base=advisor.base,
@@ -219,29 +221,41 @@ class _Advisor:
             reason=refusal.reason,
         )  # fmt: skip
 
-    def together(self, names: Sequence[str]) -> list[Advice]:
-        """Return the best two remedies together, and the best three: each on what those before it have made."""
+    def together(self, best: Sequence[Advice]) -> list[Advice]:
+        """Return the best remedy with the next one, and with both that follow: each on what those before it have made.
+
+        What buys nothing beside those before it is left out, so that no combination is worse than its first part. That
+        one's own speedup counts, as it was predicted, and what the closed form says that the others add.
+        """
         case, changes, made = self.case, dict[str, Any](), list[Advice]()
-        for name in names:
-            found = self._tried(name, REMEDIES[name], case)
+        alone = before = float(self.fast.cycles or 0.0)
+        for a in best:
+            found = self._tried(a.name, REMEDIES[a.name], case)
             if isinstance(found, Refusal):
+                if not changes:  # no more code may be predicted
+                    return []
                 continue
             proposal, prediction = min(found, key=lambda pair: float(pair[1].cycles or 0.0))
-            changes[name] = proposal.changes
-            case = Case(proposal.workload, self.machine, self.base)
+            cycles = float(prediction.cycles or 1.0)
+            if changes and before < _ADDS * cycles:
+                continue
+            case, before = Case(proposal.workload, self.machine, self.base), cycles
+            alone = alone if changes else cycles
+            changes[a.name] = proposal.changes
             if len(changes) > 1:
-                made.append(self._combined(dict(changes), prediction, case.workload))
+                speedup = best[0].speedup * alone / cycles
+                made.append(self._combined(dict(changes), speedup, prediction, case.workload))
+        if not made and len(best) > 1:
+            self.notes.append(f"nothing else buys more beside {best[0].name}")
         return sorted(made, key=lambda a: -a.speedup)
 
-    def _combined(self, changes: dict[str, Any], prediction: Prediction, workload: Workload) -> Advice:
-        speedup = float(self.fast.cycles or 0.0) / float(prediction.cycles or 1.0)
+    def _combined(self, changes: dict[str, Any], speedup: float, prediction: Prediction, workload: Workload) -> Advice:
         name = "+".join(changes)
         self.predictions[name] = prediction, workload
         return Advice(
             name=name, title=", ".join(changes).replace("-", " "), speedup=speedup,
             seconds=float(self.base.seconds or 0.0) / speedup, bound_after=str(prediction.bound),
             assumption="all of their assumptions", changes=changes,
-            helps=speedup >= HELPS, reason="" if speedup >= HELPS else "together they buy nothing",
         )  # fmt: skip
 
     def sure(self, interval: Interval | None) -> Callable[[Advice], Advice]:

@@ -68,19 +68,10 @@ def _predict(args: argparse.Namespace) -> None:
     if args.model == "all":
         return _compare(args)
     workload, machines = _given(args)
-    made = [_one(workload, m, args) for m in machines]
+    made = [api.predict(workload, m, args.model, warps_per_sm=args.warps) for m in machines]
     parts = [part for p, m in zip(made, machines, strict=True) for part in terminal.prediction(p, workload, m)]
     _show(args, {"prediction": made[0]} if len(made) == 1 else {"predictions": made}, parts)
     return None
-
-
-def _one(workload: Workload, machine: Machine, args: argparse.Namespace) -> Prediction:
-    """Predict with the model asked for, or with the most complete one that speaks."""
-    if args.model is None:
-        answer = api.compare(workload, machine, warps_per_sm=args.warps).headline
-        if answer is not None:
-            return answer
-    return api.predict(workload, machine, args.model or api.DEFAULT_MODEL, warps_per_sm=args.warps)
 
 
 def _compare(args: argparse.Namespace) -> None:

@@ -84,6 +84,7 @@ def _details(a: Advice) -> list[Text]:
     ]
 
 
+NO_MEMORY_TIME = "nothing goes beyond L2, and by Equation (12) only that takes time"
 _MARKS = {"T_fp": "█", "B_itilp": "▓", "B_serial": "▒", "B_fp": "░", "T_mem_min": "█", "B_memlp": "▓"}
 
 
@@ -100,7 +101,8 @@ def benefit_chart(rows: dict[str, Benefits]) -> list[RenderableType]:
         parts.append(Text(f"  {printable(name):{width}} comp {_stack(computation, longest)} {number(b.t_comp, 3)}"))
         bar = _stack(memory, longest) + "·" * round(_BAR * overlapped / longest)
         verdict = "memory-bound" if b.memory_bound else "compute-bound"
-        parts.append(Text(f"  {'':{width}} mem  {bar} {number(b.t_mem, 3)}  {verdict}"))
+        took = f"{bar} {number(b.t_mem, 3)}" if b.t_mem else f"0 ({NO_MEMORY_TIME})"
+        parts.append(Text(f"  {'':{width}} mem  {took}  {verdict}"))
     return parts
 
 

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from warplens.advise import Advice, Advised
+from warplens.advise.diff import Difference
+from warplens.advise.whatif import WhatIf
+from warplens.api import Comparison
 from warplens.kernel import Workload
 from warplens.models import Prediction
 from warplens.units import number, printable, seconds
@@ -63,6 +66,43 @@ def advised(found: Advised) -> str:
     return _card(f"What would help {base.workload}", head, rows or [("", "nothing that we know of")])
 
 
+def what_if(found: WhatIf) -> str:
+    """Show what was changed, and the time before and after."""
+    changed = ", ".join(
+        f"{key} = {value if isinstance(value, str) else number(value)}" for key, value in found.changes.items()
+    )
+    return _card(
+        f"{found.before.workload}, if {changed}", f"{found.speedup:.2f}x", _before_after(found.before, found.after)
+    )
+
+
+def difference(found: Difference) -> str:
+    """Show both kernels' times, and why they differ."""
+    names = f"{found.before.workload} to {found.after.workload}"
+    return _card(names, f"{found.speedup:.2f}x: {found.why}", _before_after(found.before, found.after))
+
+
+def _before_after(before: Prediction, after: Prediction) -> list[tuple[str, str]]:
+    return [
+        (when, f"{seconds(float(p.seconds or 0))}, limited by {p.bound}, on {p.machine}")
+        for when, p in (("before", before), ("after", after))
+    ]
+
+
+def comparison(c: Comparison) -> str:
+    """Show what every model says, the shortest time first; those that say nothing are counted."""
+    spoken = {name: p for name, p in c.predictions.items() if p.seconds is not None and not np.ndim(p.seconds)}
+    ranked = sorted(spoken.items(), key=lambda item: float(item[1].seconds or 0.0))
+    rows = [(name, f"{seconds(float(p.seconds or 0))}, limited by {p.bound}{_flags(p)}") for name, p in ranked]
+    silent = f"{len(c.silent)} cannot speak about it" if c.silent else ""
+    head = f"{len(c.predictions)} models" + (f"; {silent}" if silent else "")
+    return _card(f"{c.workload} on {c.machine}", head, rows)
+
+
+def _flags(p: Prediction) -> str:
+    return "".join(f"; {flag}" for flag in p.flags)
+
+
 def _shape(given: Any) -> str:
     return "x".join(map(str, given)) if isinstance(given, list) else str(given)
 
@@ -78,6 +118,9 @@ def _text(given: str) -> str:
 
 def register() -> None:
     """Tell the classes how notebooks show them."""
-    shown: dict[Any, Any] = {Prediction: prediction, Workload: workload, Advice: advice, Advised: advised}
+    shown: dict[Any, Any] = {
+        Prediction: prediction, Workload: workload, Advice: advice, Advised: advised,
+        WhatIf: what_if, Difference: difference, Comparison: comparison,
+    }  # fmt: skip
     for kind, show in shown.items():
         kind._repr_html_ = show

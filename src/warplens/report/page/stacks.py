@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from warplens.advise import Benefits
 from warplens.models.bounds import Use
+from warplens.report.advice import NO_MEMORY_TIME
 from warplens.report.page import origins
 from warplens.report.page.colours import colour, in_words, key
 from warplens.report.page.content import Content
@@ -100,7 +101,8 @@ def benefits(content: Content) -> Markup:
     said = tag("p", "By this model the kernel is ", tag("b", verdict), " and takes ",
                value(seconds(time), "T_exec, Sim et al. 2012, Equation (1), its Gamma as in docs/advise.md"),
                f"; our answer is {seconds(float(content.prediction.seconds or 0.0))}. A benefit is at most what would "
-               "be saved if that cause alone went away.")  # fmt: skip
+               "be saved if that cause alone went away.",
+               "" if b.t_mem else f" Memory has no bar: {NO_MEMORY_TIME}.")  # fmt: skip
     return joined((said, tag("ul", *rows, class_="bars"), tag("ul", *entries, class_="key")))
 
 
