@@ -26,6 +26,7 @@ from warplens.advise import (
     parallelism,
     reuse,
     shared,
+    split,
     tiles,
 )
 from warplens.advise.advice import Advice, Advised
@@ -66,10 +67,12 @@ REMEDIES: dict[str, Remedy] = {
     "fill-the-gpu": grid.fill_the_gpu,
     "fix-tail": grid.fix_tail,
     "fuse": memory.fuse,
+    "split": split.split,
 }
 HELPS = 1.02  # a speedup from which a remedy is said to help
 _ADDS = 1.005  # what a remedy buys at least beside others, to be named with them
 _SIMULATED = 2  # remedies that are simulated
+_LAST = ("split",)  # two kernels: nothing else is predicted behind it
 _NOT_TRIED = "not tried, as the code is long"
 Interval = Callable[[Prediction, Workload, Machine], tuple[float, float] | None]
 
@@ -93,7 +96,8 @@ def advise(
     advisor = _Advisor(workload, machine, own_base, simulated, most_code)
     found = advisor.ranked()
     helping = [a for a in found if a.helps and not a.form_of]
-    together = advisor.together(helping[:3])
+    together = advisor.together([a for a in helping[:3] if a.name not in _LAST])
+    together = [a for a in together if a.speedup > helping[0].speedup]
     sure = advisor.sure(interval)
     return Advised(
         base=advisor.base,
@@ -121,7 +125,7 @@ def tried(
     `base` spares the prediction of the kernel itself.
     """
     base = base or _predicted(workload, machine, simulated=simulated)
-    case, refusal, applied = Case(workload, machine, base), None, False
+    case, refusal, applied = Case(workload, machine, base), None, list[Proposal]()
     for name in remedies:
         found = _answered(name, REMEDIES[name], case)
         if isinstance(found, Refusal):
@@ -129,10 +133,10 @@ def tried(
             continue
         chosen = [p for p in found if all(p[0].changes.get(k) == v for k, v in (like or {}).items())] or found
         best, _ = min(chosen, key=lambda pair: float(pair[1].cycles or 0.0))
-        case, applied = Case(best.workload, machine, base), True
+        case, applied = Case(best.workload, machine, base), [best]
     if refusal is not None and not applied:
         return refusal
-    return base, _predicted(case.workload, machine, simulated=simulated)
+    return base, _proposed(applied[0], machine, simulated=simulated) if applied else base
 
 
 def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
@@ -144,7 +148,7 @@ def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Pre
             reason = answer.reason
             continue
         try:
-            made.append((answer, _predicted(answer.workload, case.machine, simulated=False)))
+            made.append((answer, _proposed(answer, case.machine, simulated=False)))
         except WarplensError as error:  # what it asks for does not fit
             reason = str(error)
     return made or Refusal(name, reason or "nothing to change")
@@ -194,7 +198,7 @@ class _Advisor:
     def _advice(self, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
         before, after = self.fast, fast
         if simulated and float(self.fast.cycles or 0.0) >= HELPS * float(fast.cycles or 0.0):
-            before, after = self.base, _predicted(proposal.workload, self.machine, simulated=True)
+            before, after = self.base, _proposed(proposal, self.machine, simulated=True)
         else:
             simulated = False
         speedup = float(before.cycles or 0.0) / float(after.cycles or 1.0)
@@ -285,6 +289,17 @@ def _in_forms(ranked: Sequence[Advice], joins: Mapping[str, frozenset[str | int]
         first += [] if same else [a.name]
         made.append(replace(a, form_of=same))
     return made
+
+
+def _proposed(proposal: Proposal, machine: Machine, *, simulated: bool) -> Prediction:
+    """Predict what a remedy proposes: two kernels take what both take, limited by what limits the longer one."""
+    first = _predicted(proposal.workload, machine, simulated=simulated)
+    if proposal.then is None:
+        return first
+    both = first, _predicted(proposal.then, machine, simulated=simulated)
+    longer = max(both, key=lambda p: float(p.cycles or 0.0))
+    cycles, seconds = (sum(float(getattr(p, name) or 0.0) for p in both) for name in ("cycles", "seconds"))
+    return replace(longer, cycles=cycles, seconds=seconds)
 
 
 def _predicted(workload: Workload, machine: Machine, *, simulated: bool) -> Prediction:

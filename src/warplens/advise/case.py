@@ -30,6 +30,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     title: str
     workload: Workload
     assumption: str
+    then: Workload | None = None  # a second kernel behind it
     where: tuple[Place, ...] = ()
     changes: dict[str, Any] = {}
     no_help: str = ""  # what to say if it buys nothing
