@@ -423,6 +423,11 @@ def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys:
     assert "what the grid does" in out and "alone, each limit would take" in out
 
 
+def test_why_names_the_bytes_that_drive_a_limit() -> None:
+    why = wl.diff(measured("stride").workload, measured("stride.stride1").workload, GPU).why
+    assert "l2 bandwidth limits the slower one" in why and "times the bytes asked of L2;" in why
+
+
 def test_one_kernel_on_several_gpus_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     workload = measured("vector_add").workload
     made = [(m, wl.predict(workload, m, "volkov"), None) for m in (GPU, wl.load_machine("a100"))]

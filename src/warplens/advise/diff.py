@@ -139,5 +139,6 @@ def _why(before: Prediction, after: Prediction, limits: tuple[Change, ...], coun
     if driver is not None and driver.before and driver.after:
         more = driver.before / driver.after if faster else driver.after / driver.before
         if more > 1.05:
-            text += f", with {more:.3g} times the {driver.what}"
+            noun = "bytes " if driver.unit == "B" else "instructions " if driver.what.startswith("of class") else ""
+            text += f", with {more:.3g} times the {noun}{driver.what}"
     return f"{text}; the faster one is limited by {fast.bound}"

@@ -189,7 +189,7 @@ def more_work_per_thread(case: Case) -> Answer:
         made.append(
             Proposal(
                 name=name,
-                title=f"{factor} elements per thread: a {factor}th of the threads, addresses computed once",
+                title=f"{factor} elements per thread: 1/{factor} of the threads, addresses computed once",
                 workload=joined,
                 assumption=f"threads do not depend on one another; {registers} registers per thread",
                 changes={"threads": 1 / factor, "registers_per_thread": registers},

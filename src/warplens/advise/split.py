@@ -38,12 +38,13 @@ class _Alive(Struct, frozen=True):
 def split(case: Case) -> Answer:
     """Two kernels in the place of one, each with the registers that its part needs."""
     name, now = "split", fits(case)
-    if now.warps_per_sm >= case.machine.sm.warps_max:
-        return refused(name, f"all {now.warps_per_sm} warps that an SM holds are there: no part of it lacks any")
+    there, on_sm = now.warps_per_sm, -(-case.profile.grid_blocks // int(case.machine.chip.sm_count))
+    if there >= case.machine.sm.warps_max and on_sm >= now.blocks_per_sm:
+        return refused(name, f"all {there} warps that an SM holds are there: no part of it lacks any")
+    if on_sm <= now.blocks_per_sm:
+        return refused(name, "the grid has no more blocks for an SM")
     if now.limiter != "registers":
         return refused(name, f"its occupancy is limited by {now.limiter}, not by registers that a part of it needs")
-    if -(-case.profile.grid_blocks // int(case.machine.chip.sm_count)) <= now.blocks_per_sm:
-        return refused(name, "the grid has no more blocks for an SM")
     path = max(case.profile.paths, key=lambda p: p.warps * p.instructions, default=None)
     loops = [] if path is None else [k for k, s in enumerate(path.segments) if s.times > 1]
     if path is None or len(loops) < 2:
