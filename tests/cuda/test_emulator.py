@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cuda.programs import program_of, programs
-from warplens.emulate import handlers, integer
+from warplens.emulate import integer
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.emulate.layout import EXECUTED, LINES, SECTORS, WAVEFRONTS
@@ -21,6 +21,7 @@ from warplens.frontend import Options, load_program
 from warplens.kernel.contents import contents
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch
 from warplens.kernel.program import Program
+from warplens.native import Function
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]  # compiled once, on one worker
 ROOT = Path(__file__).parents[2]
@@ -160,13 +161,13 @@ def test_memory_that_grows_on_the_way_changes_nothing(monkeypatch: pytest.Monkey
             assert grown.array(argument).tobytes() == whole.array(argument).tobytes()
 
 
-def test_what_was_compiled_is_known_and_belongs_to_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_compiled_is_known_and_belongs_to_its_sources() -> None:
     emulator = _emulator("saxpy", small=True)
     emulator.run([0])
     assert emulator.is_compiled()
-    monkeypatch.setattr(handlers, "_sources", lambda: "other sources")
-    again = handlers.Compiled(integer._add.function, integer._add.signature)
-    assert not again.is_ready()
+    add = integer._multiply_add
+    assert Function(add.function, add.signature, add.options, add.sources).is_ready()
+    assert not Function(add.function, add.signature, add.options, lambda: (Path(__file__),)).is_ready()
 
 
 SOURCE = """

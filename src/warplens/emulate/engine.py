@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
 from warplens.emulate import ops
-from warplens.emulate.bits import compiled
+from warplens.emulate.bits import OPTIONS, compiled, sources
 from warplens.emulate.cache import Cache
 from warplens.emulate.exchange import count_bits
 from warplens.emulate.groups import rotate
-from warplens.emulate.handlers import MACHINE, MARKS, Compiled, call, handlers, services
+from warplens.emulate.handlers import MACHINE, MARKS, call, handlers, services
 from warplens.emulate.integer_parts import predicate
 from warplens.emulate.layout import (
     ACCESSES,
@@ -56,6 +55,7 @@ from warplens.emulate.layout import (
     WORK,
 )
 from warplens.emulate.views import viewed
+from warplens.native import Function
 
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
@@ -315,7 +315,14 @@ def _run(address: int, budget: int) -> int:
         first, moved, alive = np.int64(0), False, False
 
 
-_compiled_run = Compiled(_run, types.int64(types.int64, types.int64))
+def _run_signature() -> Any:
+    from numba import types
+
+    whole: Any = types.int64
+    return whole(whole, whole)
+
+
+_compiled_run = Function(_run, _run_signature, OPTIONS, sources)
 
 
 def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:

@@ -11,22 +11,18 @@ addresses, so that no function is compiled a second time as a part of another.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Callable, Iterable
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.core import ccallback
 
 from warplens.emulate import layout, ops
-from warplens.emulate.bits import OPTIONS
-from warplens.emulate.views import View, _make_intrinsic
+from warplens.emulate.bits import OPTIONS, intrinsic, sources
+from warplens.emulate.views import View, view_type
+from warplens.native import Function
 
 PAGES = View(
     "Pages", arrays=(np.int64, (0, 13)), numbers=(np.float64, (0, 2)), table=(np.int32, (0,)),
@@ -46,86 +42,53 @@ MACHINE = View(
     assumed=(np.int64, (0, 3)), turns=(np.int64, (0, 0)), samples=(np.int64, (0, 0, layout.SAMPLE_COLUMNS)),
     patterns=(np.int64, (layout.PATTERN_ROWS, layout.PATTERN_COLUMNS)), idle=(np.int64, (0, 2)),
 )  # fmt: skip
-_SIGNATURE = types.int64(MACHINE, types.int64, types.int64, types.int64, types.uint32)
 _PARTS = (
     "integer", "integer_parts", "single", "double", "half", "exchange", "access", "atomics", "control", "pages",
     "cache", "packed", "tensor", "asynchronous", "marks",
 )  # fmt: skip
 ANY = -1
 FILL, ACCOUNT, SMALL, CACHES, MARKS = range(5)  # services: what several handlers call, to be compiled only once
-_callbacks: Any = ccallback  # their types describe less than there is
 
 
 @cache
-def _sources() -> str:
-    """Return a digest of this package: what was compiled from other sources is not used."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.[pj]*")):  # also the tables that become constants of the code
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+def _signature() -> Any:
+    """Return Numba's signature of a handler."""
+    from numba import types
+
+    whole: Any = types.int64
+    return whole(view_type(MACHINE), whole, whole, whole, types.uint32)
 
 
-class Compiled:
-    """A function that is compiled, or read from the disk, when first needed."""
-
-    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
-        self.function, self.signature = function, signature
-        self.__doc__, self.__name__ = function.__doc__, function.__name__
-
-    @cached_property
-    def _made(self) -> Any:
-        made = _callbacks.CFunc(self.function, (self.signature.args, self.signature.return_type), {}, OPTIONS)
-        made.enable_caching()
-        made._cache._cache_file._source_stamp = _sources()
-        return made
-
-    @cached_property
-    def address(self) -> int:
-        """Where the compiled function is."""
-        self._made.compile()
-        return int(self._made.address)
-
-    @cached_property
-    def call(self) -> Callable[..., int]:
-        """The compiled function, to be called from Python."""
-        assert self.address
-        return self._made.ctypes
-
-    def is_ready(self) -> bool:
-        """Whether it needs not be compiled."""
-        if "address" in self.__dict__:
-            return True
-        made = self._made
-        key = made._cache._index_key(made._sig, made._targetdescr.target_context.codegen())
-        return key in made._cache._cache_file._load_index()
+def _compiled(function: Callable[..., Any]) -> Function:
+    return Function(function, _signature, OPTIONS, sources)
 
 
-_HANDLERS: dict[tuple[int, int], Compiled] = {}
-_SERVICES: dict[int, Compiled] = {}
+_HANDLERS: dict[tuple[int, int], Function] = {}
+_SERVICES: dict[int, Function] = {}
 
 
-def handler(group: int, *operations: int) -> Callable[[Callable[..., Any]], Compiled]:
+def handler(group: int, *operations: int) -> Callable[[Callable[..., Any]], Function]:
     """Say that a function runs these operations of a group; without operations, all that no other function runs."""
 
-    def keep(function: Callable[..., Any]) -> Compiled:
-        made = Compiled(function, _SIGNATURE)
+    def keep(function: Callable[..., Any]) -> Function:
+        made = _compiled(function)
         _HANDLERS.update({(group, op): made for op in operations or (ANY,)})
         return made
 
     return keep
 
 
-def service(number: int) -> Callable[[Callable[..., Any]], Compiled]:
+def service(number: int) -> Callable[[Callable[..., Any]], Function]:
     """Say that a function is this service; its four arguments after the machine mean what it says."""
 
-    def keep(function: Callable[..., Any]) -> Compiled:
-        _SERVICES[number] = Compiled(function, _SIGNATURE)
+    def keep(function: Callable[..., Any]) -> Function:
+        _SERVICES[number] = _compiled(function)
         return _SERVICES[number]
 
     return keep
 
 
-def services(table: npt.NDArray[np.int64], l1: npt.NDArray[np.int64], unknown: bool) -> list[Compiled | None]:
+def services(table: npt.NDArray[np.int64], l1: npt.NDArray[np.int64], unknown: bool) -> list[Function | None]:
     """Return the services; that of the caches only if there are any, that of marks if values may be unknown."""
     made = [_SERVICES[number] for number in (FILL, ACCOUNT, SMALL)]
     copies = (table[:, ops.GROUP] == ops.ASYNC) & (table[:, ops.OP] == ops.TENSOR_LOAD)
@@ -140,20 +103,25 @@ def _import_parts() -> None:
         importlib.import_module(f"warplens.emulate.{part}")
 
 
-def handlers(table: npt.NDArray[np.int64]) -> list[Compiled | None]:
+def handlers(table: npt.NDArray[np.int64]) -> list[Function | None]:
     """Return what runs each row of a code table; None: nothing does."""
     _import_parts()
     pairs: Iterable[tuple[int, int]] = table[:, [ops.GROUP, ops.OP]].tolist()
     return [_HANDLERS.get((group, op)) or _HANDLERS.get((group, ANY)) for group, op in pairs]
 
 
-@_make_intrinsic  # type: ignore[untyped-decorator]
-def call(context: Any, address: Any, m: Any, pc: Any, w: Any, g: Any, mask: Any) -> Any:
-    """Call the handler at an address."""
+def _call(context: Any, address: Any, m: Any, pc: Any, w: Any, g: Any, mask: Any) -> Any:
+    from llvmlite import ir
+    from numba import types
+
+    handler = _signature()
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = [context.get_value_type(kind) for kind in _SIGNATURE.args]
-        kind = ir.FunctionType(context.get_value_type(_SIGNATURE.return_type), kinds)
+        kinds = [context.get_value_type(kind) for kind in handler.args]
+        kind = ir.FunctionType(context.get_value_type(handler.return_type), kinds)
         return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
 
-    return types.int64(types.int64, *_SIGNATURE.args), generate
+    return types.int64(types.int64, *handler.args), generate
+
+
+call = intrinsic(_call)  # the handler at an address

@@ -6,36 +6,23 @@ arrays would pass a hundred, counts no references, and knows the sizes that are 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import intrinsic, lower_getattr_generic, models, register_model
-from numba.np.numpy_support import from_dtype
 
-from warplens.emulate.bits import bare_array
-
-_make_intrinsic: Any = intrinsic
-_register_model: Any = register_model
-_infer_getattr: Any = infer_getattr
-_lower_getattr: Any = lower_getattr_generic
-_Type: Any = types.Type
-_Template: Any = AttributeTemplate
-_PointerModel: Any = models.OpaqueModel
+from warplens.emulate.bits import bare_array, intrinsic
 
 Shape = tuple[int, ...]  # 0: read from the block
 
 
-class View(_Type):  # type: ignore[misc]
-    """The type of a view: name of each array, its element type and shape, or another view in its place."""
+class View:
+    """What a view holds: name of each array, its element type and shape, or another view in its place."""
 
     def __init__(self, name: str, **fields: tuple[Any, Shape] | View) -> None:
-        super().__init__(name=f"View({name})")
-        self.fields = fields
-        self.places, self.words = {}, 0
+        self.name, self.fields = name, fields
+        self.places, self.words = dict[str, int](), 0
         for key, field in fields.items():
             self.places[key] = self.words
             self.words += field.words if isinstance(field, View) else 1 + len(field[1])
@@ -57,49 +44,73 @@ class View(_Type):  # type: ignore[misc]
         return np.array(made, np.int64)
 
 
-@_register_model(View)
-class _ViewModel(_PointerModel):  # type: ignore[misc]
-    """In machine code, a view is a pointer."""
+@cache
+def view_type(view: View) -> Any:
+    """Return Numba's type of a view."""
+    return _types()(view)
 
 
-@_infer_getattr
-class _ViewAttributes(_Template):  # type: ignore[misc]
-    key = View
+@cache
+def _types() -> Any:
+    """Tell Numba of views: in machine code each is a pointer; an attribute is an array, or the view in its place."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core.typing.templates import AttributeTemplate, infer_getattr
+    from numba.extending import lower_getattr_generic, models, register_model
+    from numba.np.numpy_support import from_dtype
 
-    def generic_resolve(self, view: View, name: str) -> Any:
-        field = view.fields.get(name)
-        if field is None or isinstance(field, View):
-            return field
-        return types.Array(from_dtype(np.dtype(field[0])), len(field[1]), "C")
+    decorators: Any = (infer_getattr, lower_getattr_generic, register_model)  # their types describe less than they take
+    infer, lower, register = decorators
 
+    class ViewType(types.Type):
+        def __init__(self, view: View) -> None:
+            super().__init__(name=f"View({view.name})")
+            self.view = view
 
-@_lower_getattr(View)  # type: ignore[untyped-decorator]
-def _attribute(context: Any, builder: Any, view: View, pointer: Any, name: str) -> Any:
-    """Make an array of what the block says; the block does not change while compiled code runs."""
-    word = ir.IntType(64)
-    block, at, field = builder.bitcast(pointer, word.as_pointer()), view.places[name], view.fields[name]
-    if isinstance(field, View):
-        return builder.bitcast(builder.gep(block, [word(at)]), context.get_value_type(field))
+    @register(ViewType)
+    class Model(models.OpaqueModel):
+        pass
 
-    def read(place: int) -> Any:
-        value = builder.load(builder.gep(block, [word(place)]))
-        value.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return value
+    @infer
+    class Attributes(AttributeTemplate):
+        key = ViewType
 
-    dtype, shape = from_dtype(np.dtype(field[0])), field[1]
-    data = builder.inttoptr(read(at), context.get_data_type(dtype).as_pointer())
-    sizes = [word(size) if size else read(at + 1 + k) for k, size in enumerate(shape)]
-    return bare_array(context, builder, dtype, data, sizes)
+        def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
+            field = kind.view.fields.get(name)
+            if field is None or isinstance(field, View):
+                return field and view_type(field)
+            return types.Array(from_dtype(np.dtype(field[0])), len(field[1]), "C")
+
+    @lower(ViewType)  # type: ignore[untyped-decorator]
+    def attribute(context: Any, builder: Any, kind: Any, pointer: Any, name: str) -> Any:
+        """Make an array of what the block says; the block does not change while compiled code runs."""
+        word, view = ir.IntType(64), kind.view
+        block, at, field = builder.bitcast(pointer, word.as_pointer()), view.places[name], view.fields[name]
+        if isinstance(field, View):
+            return builder.bitcast(builder.gep(block, [word(at)]), context.get_value_type(view_type(field)))
+
+        def read(place: int) -> Any:
+            value = builder.load(builder.gep(block, [word(place)]))
+            value.set_metadata("invariant.load", builder.module.add_metadata([]))
+            return value
+
+        dtype, shape = from_dtype(np.dtype(field[0])), field[1]
+        data = builder.inttoptr(read(at), context.get_data_type(dtype).as_pointer())
+        sizes = [word(size) if size else read(at + 1 + k) for k, size in enumerate(shape)]
+        return bare_array(context, builder, dtype, data, sizes)
+
+    return ViewType
 
 
 def viewed(view: View) -> Any:
     """Return a function for compiled code that turns the address of a block into its view."""
 
-    @_make_intrinsic  # type: ignore[untyped-decorator]
     def at(context: Any, address: Any) -> Any:
+        from numba import types
+
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(view))
+            return builder.inttoptr(arguments[0], context.get_value_type(view_type(view)))
 
-        return view(types.int64), generate
+        return view_type(view)(types.int64), generate
 
-    return at
+    return intrinsic(at)

@@ -11,44 +11,43 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-try:
-    import numba
-    from numba.core import registry
+from warplens import native
+from warplens.native import Entry, Later
 
-    _jit: Any = numba.njit  # its types describe less than it takes
-    _config: Any = numba.config
-except ImportError:  # without the extra: the same results, more slowly
-    _jit = None
-
-_ALWAYS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+_THERE = native.there()  # without the extra: the same results, more slowly
+_ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "layout", "memory", "ports")
 
 
-# LLVM's first level makes the engine as fast as its third, in half of the time: none of its loops can be vectorised,
-# and nothing counts references.
-_LIGHT: dict[str, Any] = {}
-if _jit is not None:
-    _LIGHT = {"OPT": type(_config.OPT)(1), "LOOP_VECTORIZE": 0, "LLVM_REFPRUNE_PASS": 0}
+def _sources() -> tuple[Path, ...]:
+    """Return the files of the engine: what was compiled from others is not used."""
+    return tuple(Path(__file__).with_name(f"{name}.py") for name in _FILES)
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
+def _compiling() -> Iterator[None]:
     """Do not look for garbage meanwhile: Numba makes millions of objects that live on, a tenth of its time.
 
-    LLVM is asked for less than by default, for what is compiled here only.
+    LLVM's first level makes the engine as fast as its third, in half of the time: none of its loops can be vectorised,
+    and nothing counts references. It is asked for that here only.
     """
+    import numba
+    from numba.core import registry
+
+    config, target = vars(numba.config), registry.cpu_target
+    light = {"OPT": type(config["OPT"])(1), "LOOP_VECTORIZE": 0, "LLVM_REFPRUNE_PASS": 0}
     collecting = gc.isenabled()
     gc.disable()
-    before = {name: getattr(_config, name) for name in _LIGHT}
-    if _LIGHT:
-        registry.cpu_target.target_context.codegen()  # made once for all that Numba compiles: by its own settings
-        vars(_config).update(_LIGHT)
+    before = {name: config[name] for name in light}
+    target.target_context.codegen()  # made once for all that Numba compiles: by its own settings
+    config.update(light)
     try:
         yield
     finally:
-        if _LIGHT:
-            vars(_config).update(before)
+        config.update(before)
         if collecting:
             if not gc.get_freeze_count():  # what is new counts as old, and is not looked through at once
                 gc.freeze()
@@ -56,9 +55,19 @@ def compiling() -> Iterator[None]:
             gc.enable()
 
 
+def _later(function: Callable[..., Any], **options: Any) -> Any:
+    def make() -> Any:
+        import numba
+
+        jit: Any = numba.njit  # its types describe less than it takes
+        return jit(no_cfunc_wrapper=True, **options, **_ALWAYS)(function)
+
+    return Later(make, function) if _THERE else function
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Put a function into each that calls it, before types are known: a few statements, or calls of others."""
-    return function if _jit is None else _jit(inline="always", **_ALWAYS)(function)
+    return _later(function, inline="always")
 
 
 def folded(function: Callable[..., Any]) -> Any:
@@ -66,14 +75,14 @@ def folded(function: Callable[..., Any]) -> Any:
 
     It runs faster than what is inlined before. Not within one another: each level is optimised again.
     """
-    return function if _jit is None else _jit(no_cpython_wrapper=True, forceinline=True, **_ALWAYS)(function)
+    return _later(function, no_cpython_wrapper=True, forceinline=True)
 
 
 def called(function: Callable[..., Any]) -> Any:
     """Compile a function that only compiled code calls, now and then."""
-    return function if _jit is None else _jit(no_cpython_wrapper=True, **_ALWAYS)(function)
+    return _later(function, no_cpython_wrapper=True)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls."""
-    return function if _jit is None else _jit(cache=True, **_ALWAYS)(function)
+    return Entry(function, _ALWAYS, _sources, _compiling) if _THERE else function

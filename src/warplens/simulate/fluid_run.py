@@ -9,7 +9,6 @@ import numpy as np
 from warplens.simulate import layout as at
 from warplens.simulate.bursts import lay_bursts
 from warplens.simulate.code import Code, StepArrays, lay_ways
-from warplens.simulate.compiled import compiling
 from warplens.simulate.fluid import FLOW, flow_through
 from warplens.simulate.run import Options, Run, deadlock, empty_sm, plain_engine, set_up
 from warplens.simulate.units import Units
@@ -38,13 +37,12 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     flows.left = -1.0
     followed, rest = np.zeros(len(schedulers)), np.zeros(cut.demands.shape[1])
     call: Any = flow_through if options.compiled else plain_engine("flow_through")
-    with compiling():
-        call(
-            cut.bursts, cut.operations, cut.demands, cut.waits, laid.steps, laid.sources, laid.results, units.pipes,
-            ways.path_at, ways.segments, cut.runs, ways.warp_paths, setup, units.curves, units.loads, units.spread,
-            lines, warps, flows, slots, schedulers, order, followed, rest, pipe_free, taken, asked, places,
-            outstanding, stalls, kept, events, sm,
-        )  # fmt: skip
+    call(
+        cut.bursts, cut.operations, cut.demands, cut.waits, laid.steps, laid.sources, laid.results, units.pipes,
+        ways.path_at, ways.segments, cut.runs, ways.warp_paths, setup, units.curves, units.loads, units.spread,
+        lines, warps, flows, slots, schedulers, order, followed, rest, pipe_free, taken, asked, places,
+        outstanding, stalls, kept, events, sm,
+    )  # fmt: skip
     by_step = np.zeros((len(code.steps), len(at.REASONS)))
     by_step[cut.bursts.first] = stalls
     done, counts = sm[0], by_step[:, at.SELECTED].astype(np.int64)

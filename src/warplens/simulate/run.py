@@ -18,7 +18,6 @@ from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
 from warplens.simulate import ports as ports_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
-from warplens.simulate.compiled import compiling
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.units import INFINITE, Units, policy
 
@@ -87,8 +86,7 @@ class Course:
         call: Any = engine if self.options.compiled else plain_engine()
         setup, *state = self.state
         before = int(state[-1].issued[0])
-        with compiling():
-            call(*self.given, setup, *self.curves, *state)
+        call(*self.given, setup, *self.curves, *state)
         self.simulated += int(state[-1].issued[0]) - before
 
     def up_to(self, blocks: int) -> Run:

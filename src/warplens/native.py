@@ -1,0 +1,289 @@
+"""Our own functions as machine code: compiled by Numba once, kept, and loaded without Numba from then on.
+
+Importing Numba and having it read what it kept takes half a second in every process; LLVM's loader takes a tenth of
+that. A function is kept with a stamp of its sources, Numba, LLVM and the processor: what has another one is compiled
+again, and replaced. Numba itself is imported when something has to be compiled.
+
+    @later                 what only compiled code calls
+    Function(...)          what compiled code calls by its address
+    Entry(...)             what Python calls, with arrays and whole numbers
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import importlib.util
+import os
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from msgspec import DecodeError, Struct, msgpack
+
+from warplens.errors import FileError
+from warplens.files import write_whole
+
+# What Numba's code calls after an error, or to count references to arrays that Numba made: ours has neither.
+_NEVER_CALLED = ("NRT_", "numba_do_raise", "numba_gil_", "numba_runtime_build_excinfo_struct", "numba_unpickle")
+_FINE = (0, -2)  # what Numba's functions return: a result, or nothing
+_ANY = "*"  # a name that only Numba knows
+
+
+class Later:
+    """What Numba makes of a function, once something that uses it is compiled; for that, it looks like it."""
+
+    def __init__(self, make: Callable[[], Any], function: Callable[..., Any] | None = None) -> None:
+        self._make, self.py_func = make, function
+        self.__doc__ = function.__doc__ if function else make.__doc__
+
+    @cached_property
+    def made(self) -> Any:
+        """What Numba made."""
+        return self._make()
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba.core import registry
+
+        target: Any = registry.cpu_target
+        made = self.made
+        target.typing_context.refresh()  # what is new has to be known there
+        target.target_context.refresh()
+        return target.typing_context.resolve_value_type(made)
+
+    @property
+    def targetoptions(self) -> Any:
+        """Numba's options, which say whether it is to be inlined."""
+        return getattr(self.made, "targetoptions", {})
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it from Python."""
+        return self.made(*arguments)
+
+
+class _Kept(Struct, frozen=True):
+    """A compiled function as it is on the disk."""
+
+    stamp: str
+    symbol: str
+    needs: list[str]
+    code: bytes
+    returns: bool = True
+
+
+def there() -> bool:
+    """Whether Numba is installed; it is not imported."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def stamp(sources: tuple[Path, ...]) -> str:
+    """Return a digest of these files and of all else that machine code depends on."""
+    from llvmlite import __version__, binding
+
+    spec = importlib.util.find_spec("numba")
+    assert spec is not None
+    assert spec.origin is not None
+    digest = hashlib.sha256(f"{sys.version} {__version__} {binding.get_host_cpu_name()}".encode())
+    digest.update(binding.get_host_cpu_features().flatten().encode())
+    for file in (*sources, Path(spec.origin).with_name("_version.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _places(name: str, package: Path) -> list[Path]:
+    """Where a function may be kept: where Numba is told to, beside its bytecode, or in the user's cache."""
+    given, user = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folders = [Path(given)] if given else [package / "__pycache__", Path(user).expanduser() / "warplens"]
+    return [folder / f"{name}.{sys.implementation.cache_tag}.code" for folder in folders]
+
+
+class Kept:
+    """One compiled function on the disk: looked for by its stamp, loaded, or written there."""
+
+    def __init__(self, name: str, package: Path, stamp: str) -> None:
+        self.stamp, self.places = stamp, _places(name, package)
+
+    @cached_property
+    def found(self) -> _Kept | None:
+        """What was kept of the same sources, if anything."""
+        for place in self.places:
+            with contextlib.suppress(OSError, DecodeError):
+                made = msgpack.decode(place.read_bytes(), type=_Kept)
+                if made.stamp == self.stamp:
+                    return made
+        return None
+
+    def keep(self, library: Any, symbol: str, returns: bool = True) -> None:
+        """Write what Numba compiled to the first place that takes it."""
+        code = library.serialize_using_object_code()[2][0]
+        self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
+        for place in self.places:
+            with contextlib.suppress(OSError, FileError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(place, msgpack.encode(self.found))
+                return
+
+
+def _undefined(code: bytes) -> list[str]:
+    """Return the names that machine code leaves open (of an ELF file of 64 bits; of others that is not known)."""
+    if code[:5] != b"\x7fELF\x02":
+        return [_ANY]
+    (start,), (size, count, _) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<3H", code, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", code, start + i * size) for i in range(count)]
+    made = []
+    for _, kind, _, _, at, length, names, *_ in headers:
+        for row in range(at, at + length, 24) if kind == 2 else ():  # the table of symbols
+            name, _, _, section = struct.unpack_from("<IBBH", code, row)
+            if name and not section:
+                first = headers[names][4] + name
+                made.append(code[first : code.index(b"\0", first)].decode())
+    return made
+
+
+@cache
+def _loader() -> Any:
+    """Return LLVM's loader."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+
+
+def loaded(kept: _Kept) -> int:
+    """Load a function; return where it is."""
+    from llvmlite import binding
+
+    loader = _loader()  # knows all that this process has, from then on
+    stop = ctypes.cast(ctypes.pythonapi.Py_FatalError, ctypes.c_void_p).value
+    missing = [name for name in kept.needs if binding.address_of_symbol(name) is None]
+    if all(name.startswith(_NEVER_CALLED) for name in missing):
+        for name in missing:
+            binding.add_symbol(name, stop)
+    else:
+        importlib.import_module("numba.core.registry").cpu_target.target_context.refresh()
+    loader.add_object_file(binding.ObjectFileRef.from_data(kept.code))
+    return int(loader.get_function_address(kept.symbol))
+
+
+class Function:
+    """A function of whole numbers and pointers that compiled code calls by its address, and Python too."""
+
+    def __init__(
+        self, function: Callable[..., Any], signature: Callable[[], Any], options: dict[str, Any],
+        sources: Callable[[], tuple[Path, ...]],
+    ) -> None:  # fmt: skip
+        self.function, self.signature, self.options, self.sources = function, signature, options, sources
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+
+    @cached_property
+    def _kept(self) -> Kept:
+        return Kept(_name(self.function), _package(self.function), stamp(self.sources()))
+
+    @cached_property
+    def address(self) -> int:
+        """Where the compiled function is."""
+        if self._kept.found is not None:
+            return loaded(self._kept.found)
+        from numba.core import ccallback
+
+        callbacks: Any = ccallback  # its types describe less than there is
+        signature = self.signature()
+        made = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
+        made.compile()
+        self._kept.keep(made._library, made.native_name)
+        return int(made.address)
+
+    @cached_property
+    def call(self) -> Callable[..., int]:
+        """The compiled function, to be called from Python with whole numbers."""
+        count = self.function.__code__.co_argcount
+        return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(self.address)
+
+    def is_ready(self) -> bool:
+        """Whether it needs not be compiled."""
+        return "address" in self.__dict__ or self._kept.found is not None
+
+
+class Entry:
+    """A function that Python calls with arrays and whole numbers; it returns a whole number, or nothing.
+
+    It is called as Numba's own functions call one another: a place for the result and one for an exception, then of an
+    array its owners, of whom nobody asks, how many items of which size, where, and its shape and strides.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], options: dict[str, Any], sources: Callable[[], tuple[Path, ...]],
+        compiling: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:  # fmt: skip
+        self.py_func, self.options, self.sources, self.compiling = function, options, sources, compiling
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+        self._made: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it, compiled for arrays of these kinds."""
+        kinds = tuple([_kind(a) for a in arguments])
+        if kinds not in self._made:
+            self._made[kinds] = self._loaded(kinds, arguments)
+        run, returns = self._made[kinds]
+        result = (ctypes.c_int64 * 2)()
+        at = ctypes.addressof(result)
+        status = run(at, at + 8, *[word for a in arguments for word in _words(a)])
+        if status not in _FINE:
+            raise RuntimeError(f"{self.__name__} failed with {status}")
+        return result[0] if returns else None
+
+    def _loaded(self, kinds: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Callable[..., int], bool]:
+        which = hashlib.sha256(repr(kinds).encode()).hexdigest()[:8]
+        kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
+        if kept.found is not None:
+            address = loaded(kept.found)
+        else:
+            with self.compiling():
+                address = self._compiled(kept, arguments)
+        assert kept.found is not None
+        count = 2 + sum(len(_words(a)) for a in arguments)
+        return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), kept.found.returns
+
+    def _compiled(self, kept: Kept, arguments: Sequence[Any]) -> int:
+        import numba
+
+        jit: Any = numba.njit  # their types describe less than they take
+        kind: Any = numba.typeof
+        made = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
+        made.compile(tuple(kind(a) if getattr(a, "ndim", 0) else numba.int64 for a in arguments))
+        (result,) = made.overloads.values()
+        symbol = result.fndesc.llvm_func_name
+        address = int(result.library.get_pointer_to_function(symbol))
+        kept.keep(result.library, symbol, result.signature.return_type != numba.types.none)
+        return address
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+
+
+def _package(function: Callable[..., Any]) -> Path:
+    return Path(function.__code__.co_filename).parent
+
+
+def _kind(argument: Any) -> Any:
+    """Return what machine code depends on."""
+    if not getattr(argument, "ndim", 0):
+        return "int"
+    flags = argument.flags
+    return str(argument.dtype), argument.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable
+
+
+def _words(argument: Any) -> tuple[int, ...]:
+    if not getattr(argument, "ndim", 0):
+        return (int(argument),)
+    where = argument.__array_interface__["data"][0]
+    return (0, 0, argument.size, argument.itemsize, where, *argument.shape, *argument.strides)
