@@ -162,7 +162,7 @@ def program_and_call(
     options: Options | None = None,
 ) -> tuple[Program, KernelCall]:
     """Load a launch's kernel; with it, the call as the GPU gets it (of Triton's kernels, the compiler says that)."""
-    path, made = source_of(call, _machine(gpu), file, options)
+    path, made = source_of(call, architecture(_machine(gpu), OLDEST), file, options)
     return load_call(path, kernel, call, made)
 
 

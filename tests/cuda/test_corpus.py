@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from warplens.frontend import toolchain
 from warplens.frontend.accesses import accesses
+from warplens.frontend.cubin import parse_cubin
 from warplens.frontend.decoding import decode_text
 from warplens.frontend.disassembly import control_of, parse_disassembly
 from warplens.frontend.load import _assembled
@@ -203,3 +204,15 @@ def test_a_wait_behind_a_branch(waits: int, wrong: int) -> None:
     targets = {16: 32, 64: 32}
     rows = [replace(i, offset=at, control=c, target=targets.get(at)) for i, at, c in made if i is not None]
     assert len(unguarded(Program("f", "f", "sm_90", rows))) == wrong
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+def test_what_nvdisasm_does_not_annotate_it_reads_the_same_without_its_analysis(arch: str, tmp_path: Path) -> None:
+    sources = [source for source in CORPUS if source.stem in ("calls_local", "control")]  # spills, computed branches
+    file = compiled(sources, arch, tmp_path / "corpus.cubin")
+    cubin = parse_cubin(file.read_bytes(), "corpus")
+    texts = [toolchain.run("nvdisasm", "-c", "-g", "-hex", *more, str(file)) for more in ((), ("-ndf",))]
+    whole, plain = ({f.name: f for f in parse_disassembly(text)} for text in texts)
+    annotated = {name for name in cubin.kernels() if cubin.annotated(name)}
+    assert {name for name in whole if whole[name] != plain[name]} == annotated
+    assert 2 < len(annotated) < len(whole) / 2

@@ -22,11 +22,11 @@ from msgspec import DecodeError, msgpack
 
 from warplens.errors import WarplensError
 from warplens.frontend import Options, load_program
-from warplens.frontend.calls import source_of
+from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.triton import split_name
 from warplens.kernel.launch import load_launch
 from warplens.kernel.program import Program
-from warplens.machine import load_machine
+from warplens.machine.loader import capability
 
 Wait = Callable[[], Program | None]
 
@@ -58,7 +58,8 @@ def loading(args: argparse.Namespace) -> Iterator[Wait]:
 
 def _loaded(args: argparse.Namespace) -> Program | None:
     call = load_launch(args.launch, args.variant)
-    path, how = source_of(call, load_machine(args.gpu), args.file, options(args, ""))
+    arch = known_to_compilers(capability(args.gpu)) or OLDEST
+    path, how = source_of(call, arch, args.file, options(args, ""))
     if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
         return None
     return load_program(path, args.kernel or call.kernel, how)

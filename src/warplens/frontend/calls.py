@@ -15,18 +15,24 @@ OLDEST = "sm_75"  # what a GPU before it is given: today's compilers make nothin
 
 def architecture(gpu: Machine, old: str | None = None) -> str:
     """Return the architecture to compile for, which must be one that compilers still know (or is an `old` one's)."""
-    capability = gpu.compute_capability or ""
-    if not capability or float(capability) < 7.5:
-        if old is not None:
-            return old
+    made = known_to_compilers(gpu.compute_capability) or old
+    if made is None:
         raise WarplensError(f"compilers of today make no code for {gpu.name}; name a GPU from cc 7.5 on")
-    return f"sm_{capability.replace('.', '')}"
+    return made
+
+
+def known_to_compilers(capability: str | None) -> str | None:
+    """Return the architecture of a compute capability; nothing where compilers have forgotten it."""
+    return f"sm_{capability.replace('.', '')}" if capability and float(capability) >= 7.5 else None
 
 
 def source_of(
-    call: KernelCall, gpu: Machine, file: str | Path | None = None, options: Options | None = None
+    call: KernelCall, arch: str, file: str | Path | None = None, options: Options | None = None
 ) -> tuple[Path, Options]:
-    """Return the file with a call's kernel and how to compile it; `file` and `options` go before the launch file's."""
+    """Return the file with a call's kernel and how to compile it for an architecture.
+
+    `file` and `options` go before the launch file's.
+    """
     if file is None and call.file is None:
         raise WarplensError("the launch file names no `file`: name the kernel's file")
     path = Path(file) if file is not None else Path(call.folder) / str(call.file)
@@ -34,7 +40,7 @@ def source_of(
         return path, Options()
     given = options or Options()
     return path, Options(
-        arch=architecture(gpu, OLDEST),
+        arch=arch,
         defines=[*call.defines, *given.defines],
         includes=given.includes,
         fast_math=call.fast_math or given.fast_math,

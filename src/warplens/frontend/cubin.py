@@ -104,6 +104,12 @@ class Cubin(Struct, frozen=True):
             spills=_spills(own.get(_ANNOTATIONS, b"")),
         )
 
+    def annotated(self, kernel: str) -> bool:
+        """Whether a disassembler has something to say of a kernel's code: what spills, where computed branches go."""
+        code = self.content(f".text.{kernel}")
+        opcodes = {low | high << 8 & 0xF00 for low, high in set(zip(code[::16], code[1::16], strict=False))}
+        return not opcodes.isdisjoint(_COMPUTED_BRANCHES) or bool(self.resources(kernel).spills)
+
     def constant_sections(self, kernel: str) -> dict[int, str]:
         """Return the sections of the constant banks by number: the kernel's own and the module's."""
         found: dict[int, str] = {}
@@ -136,6 +142,7 @@ class Cubin(Struct, frozen=True):
 # Codes of the attributes in .nv.info sections.
 _ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
 _MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x12, 0x19
+_COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
 _REGISTERS, _BARRIERS = 0x2F, 0x4C
 
 

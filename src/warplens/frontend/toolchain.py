@@ -6,7 +6,6 @@ Nothing is run through a shell. Every run has a limit, and what runs past it goe
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -155,8 +154,10 @@ def run(
 @cache
 def version(name: str) -> str:
     """Return a tool's version, such as `nvdisasm 13.4.92`; a wheel's own version saves running the tool."""
-    if any(tool(name).is_relative_to(folder) for folder in wheel_folders()):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return f"{name} {importlib.metadata.version(_WHEEL[name])}"
-    found = re.search(r"V(\d+(?:\.\d+)+)", run(name, "--version"))
-    return f"{name} {found.group(1)}" if found else name
+    wheel = _WHEEL[name].replace("-", "_")
+    for folder in wheel_folders():
+        if tool(name).is_relative_to(folder):
+            for found in folder.parents[1].glob(f"{wheel}-*.dist-info"):
+                return f"{name} {found.name[len(wheel) + 1 : -len('.dist-info')]}"
+    found_in = re.search(r"V(\d+(?:\.\d+)+)", run(name, "--version"))
+    return f"{name} {found_in.group(1)}" if found_in else name

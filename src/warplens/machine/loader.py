@@ -6,9 +6,11 @@ its field name carries, a value outside its physical range, an unknown key.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import msgspec
 
 from warplens.errors import FileError, WarplensError, nearest
-from warplens.files import convert, read_toml
+from warplens.files import convert, read_text, read_toml
 from warplens.machine.machine import Machine, Source
 from warplens.units import unit_of
 
@@ -33,12 +35,9 @@ def list_machines() -> list[Machine]:
 
 def load_machine(name: str | Path) -> Machine:
     """Load a machine by id, alias or the path of its file."""
-    text = str(name)
-    path = Path(text)
-    if isinstance(name, Path) or path.suffix == ".toml" or "/" in text:
-        return load_file(path)
-    if re.fullmatch(r"[\w.-]{1,80}", text) and (FOLDER / f"{text.lower()}.toml").is_file():
-        return _shipped(FOLDER / f"{text.lower()}.toml")
+    text, path = str(name), _file(name)
+    if path is not None:
+        return _shipped(path) if path.parent == FOLDER else load_file(path)
     known: dict[str, Machine] = {}
     for machine in list_machines():
         known |= dict.fromkeys([machine.id, *machine.aliases], machine)
@@ -46,6 +45,25 @@ def load_machine(name: str | Path) -> Machine:
         return known[text.lower()]
     hint = nearest(text, known) or "; `warplens machine list` shows them"
     raise WarplensError(f"unknown GPU {text!r}{hint}")
+
+
+def _file(name: str | Path) -> Path | None:
+    """Return the file of a machine that is named by its path or its id; an alias is in some file."""
+    text = str(name)
+    if isinstance(name, Path) or text.endswith(".toml") or "/" in text:
+        return Path(text)
+    shipped = FOLDER / f"{text.lower()}.toml"
+    return shipped if re.fullmatch(r"[\w.-]{1,80}", text) and shipped.is_file() else None
+
+
+def capability(name: str) -> str | None:
+    """Return a machine's compute capability, which stands before the first table: its numbers are not looked at."""
+    path = _file(name)
+    if path is not None:
+        head = re.split(r"^\[", read_text(path), maxsplit=1, flags=re.MULTILINE)[0]
+        with contextlib.suppress(ValueError, KeyError):
+            return str(tomllib.loads(head)["compute_capability"])
+    return load_machine(name).compute_capability
 
 
 @cache

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from warplens.errors import WarplensError
 from warplens.files import read_text
 from warplens.frontend import load_program, nvrtc, toolchain
-from warplens.frontend.calls import source_of
+from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.frontend.compile import Options
 from warplens.kernel import Workload
 from warplens.kernel.counted import workload_of
@@ -62,7 +62,7 @@ def is_counted(call: KernelCall, machine: Machine, cache: Cache) -> bool:
 
 def compiled(call: KernelCall, machine: Machine, cache: Cache) -> tuple[str | None, Program]:
     """Return a call's kernel for a machine, and its key; no key where a source is not known whole."""
-    path, options = source_of(call, machine)
+    path, options = source_of(call, architecture(machine, OLDEST))
     if path.suffix.startswith(".py"):  # also with the kernel's name behind it
         raise WarplensError(f"{path}: a launch of a Triton kernel needs num_warps, and is not swept")
     key = _code_key(path, options, call.kernel)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.frontend.calls import source_of
+from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.frontend.compile import compile_file
 from warplens.frontend.cubin import parse_cubin
 from warplens.frontend.names import choose
@@ -35,7 +35,7 @@ def on_gpu(machine: Machine) -> Measure:
     timer = Timer(Gpu(Driver()))
 
     def seconds(call: KernelCall) -> float:
-        path, options = source_of(call, machine)
+        path, options = source_of(call, architecture(machine, OLDEST))
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
             cubin = compile_file(path, options, Path(folder))[0].read_bytes()
         kernel = choose(parse_cubin(cubin, str(path)).kernels(), call.kernel, str(path))
