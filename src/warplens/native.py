@@ -18,6 +18,7 @@ import importlib.util
 import os
 import struct
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ from warplens.files import write_whole
 
 # What Numba's code calls after an error, or to count references to arrays that Numba made: ours has neither.
 _NEVER_CALLED = ("NRT_", "numba_do_raise", "numba_gil_", "numba_runtime_build_excinfo_struct", "numba_unpickle")
+_ONE_AT_A_TIME = threading.RLock()
 _FINE = (0, -2)  # what Numba's functions return: a result, or nothing
 _ANY = "*"  # a name that only Numba knows
 
@@ -187,9 +189,14 @@ class Function:
     def _kept(self) -> Kept:
         return Kept(_name(self.function), _package(self.function), stamp(self.sources()))
 
-    @cached_property
+    @property
     def address(self) -> int:
         """Where the compiled function is."""
+        with _ONE_AT_A_TIME:
+            return self._address
+
+    @cached_property
+    def _address(self) -> int:
         if self._kept.found is not None:
             return loaded(self._kept.found)
         from numba.core import ccallback
@@ -209,7 +216,7 @@ class Function:
 
     def is_ready(self) -> bool:
         """Whether it needs not be compiled."""
-        return "address" in self.__dict__ or self._kept.found is not None
+        return "_address" in self.__dict__ or self._kept.found is not None
 
 
 class Entry:

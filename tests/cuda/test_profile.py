@@ -209,6 +209,34 @@ def test_paths_have_the_instructions_that_were_counted() -> None:
     assert counted / warps == pytest.approx(share, rel=2e-3)
 
 
+@pytest.mark.parametrize("name", ["list_ranking", "tlb_walk.touches128"])
+def test_two_threads_count_what_one_does(name: str) -> None:
+    stem, _, variant = name.partition(".")
+    call = load_launch(FILES[stem], variant)
+    one, two = (
+        profile(program_of(call), call, GPU, effort=msgspec.structs.replace(QUICK, threads=threads, pairs=4))
+        for threads in (1, 2)
+    )
+    assert one == two
+
+
+def test_of_two_threads_that_fail_the_first_block_tells() -> None:
+    call = load_launch(FILES["saxpy"], "")
+    runner = Runner(program_of(call), call, GPU)
+    runner.costly = True
+    single = Runner.single
+
+    def fails(self: Runner, block: int) -> Any:
+        if block >= 1:
+            raise EmulationError(f"block {block}")
+        return single(self, block)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(EmulationError, match="block 1"):
+        patch.setattr(Runner, "single", fails)
+        runner.singles([0, 1, 2, 3])
+    assert [counts.sum() for counts in runner.singles([0, 1, 2])] == [single(runner, b).sum() for b in range(3)]
+
+
 def test_what_repeats_is_found() -> None:
     runs = [(0, 0, 5), *[(0, 5, 9), (0, 12, 14)] * 50, (0, 14, 20)]
     trace = np.array([*runs, *[(1, first, stop) for _, first, stop in runs]], np.int32)

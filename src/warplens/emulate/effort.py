@@ -9,7 +9,8 @@ class Effort(Struct, frozen=True):
     """How much to emulate at most, in warp instructions: a grid that is run whole, the blocks of an SM, one block of
     each place, more of them where blocks differ (there an access counts for eight); how many
     pairs of sequences of blocks are drawn by chance, how many blocks of each at first, to see whether they differ;
-    how many neighbours in a row are looked at (eight words share a sector); and whether fewer blocks on an SM are."""
+    how many neighbours in a row are looked at (eight words share a sector); whether fewer blocks on an SM are; and by
+    how many threads, one or two."""
 
     whole: float = 2_000_000
     resident: float = 6_000_000
@@ -19,8 +20,9 @@ class Effort(Struct, frozen=True):
     draws: int = 31
     row: int = 8
     crowding: bool = True
+    threads: int = 2
 
 
 FULL = Effort()
 # For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
-QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2, crowding=False)
+QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2, crowding=False, threads=1)

@@ -38,6 +38,7 @@ _FEW_PAIRS = 2  # of sequences, to see whether blocks differ that cost much: as 
 _MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
+_COSTLY = 10_000  # instructions of a block: some milliseconds, from where on two threads are faster than one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
 __all__ = ["FULL", "QUICK", "Effort", "prepare", "profile"]
@@ -106,14 +107,14 @@ class _Profiler:
             return self._made(self._whole(), exact=True, first=first)
         if cost > self.effort.resident:
             return self._of_few(first)
+        self.runner.costly = self.effort.threads > 1 and _effort(self.lone) > _COSTLY
         affordable = max(1, int(self.effort.places / cost))
         axes = sum(n > 1 for n in self.shape)
         self.row = max(1, min(self.effort.row, affordable // axes if self.call.blocks > 1 else 1))
         neighbours = [n for axis in self._neighbours(first) for n in axis]
         places = [number(s.stratum.middle, self.shape) for s in self.samples]
-        for block in [*neighbours, *places][: max(affordable, len(neighbours))]:
-            self.progress("a block of every place")
-            self._alone(block)
+        self.progress("a block of every place")
+        self._all_alone([*neighbours, *places][: max(affordable, len(neighbours))])
         differ = self._differ()
         if differ:
             self._more()
@@ -168,6 +169,12 @@ class _Profiler:
         if block not in sample.chosen:
             sample.chosen[block] = self.runner.single(block)
         return sample.chosen[block]
+
+    def _all_alone(self, blocks: list[int]) -> None:
+        """Run blocks by themselves, each for its place, as far as they have not been."""
+        new = [block for block in dict.fromkeys(blocks) if block not in self._sample(block).chosen]
+        for block, counts in zip(new, self.runner.singles(new), strict=True):
+            self._sample(block).chosen[block] = counts
 
     def _sample(self, block: int) -> Sample:
         where = place(block, self.shape)
@@ -238,15 +245,17 @@ class _Profiler:
         if 2 * (pairs or self.effort.pairs) * count >= sample.stratum.size:
             sample.whole = self.runner.batch([number(p, self.shape) for p in sample.stratum.places()])
             return _effort(sample.whole)
-        sums, seen = [], set[int]()
-        for shift in self.shifts[:pairs]:
-            ks = range(sample.draws // 2, sample.draws // 2 + count)
-            blocks = [number(sample.stratum.spread(k, shift, m), self.shape) for k in ks for m in (False, True)]
-            if sample.draws == 0 and count == 1:
-                sums.append(self.runner.single(blocks[0]) + self.runner.single(blocks[1]))
-            else:
-                sums.append(self.runner.batch(blocks))
-            seen.update(blocks)
+        ks = range(sample.draws // 2, sample.draws // 2 + count)
+        groups = [
+            [number(sample.stratum.spread(k, shift, m), self.shape) for k in ks for m in (False, True)]
+            for shift in self.shifts[:pairs]
+        ]
+        seen = {block for group in groups for block in group}
+        if sample.draws == 0 and count == 1:
+            each = self.runner.singles([block for group in groups for block in group])
+            sums = [a + b for a, b in zip(each[::2], each[1::2], strict=True)]
+        else:
+            sums = self.runner.batches(groups)
         sample.add(np.array(sums), seen, 2 * count)
         return _effort(np.sum(sums, axis=0))
 

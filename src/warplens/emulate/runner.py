@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
+from threading import Thread
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +47,14 @@ class Runner:
             barriers_per_block=program.resources.barriers,
         )
         self.call, self.machine, self.static_shared_bytes = call, machine, program.resources.static_shared_bytes
+        self._made_of = program, call, machine
         self.sms = int(machine.chip.sm_count)
         self.hold(min(fits.blocks_per_sm, -(-call.blocks // self.sms)))
         caches = new_cache(1, self.l1_bytes, _L1_WAYS), new_cache(0, 0, 1)
         self.emulator = Emulator(program, call, caches, values=False)
         self.footprints: dict[int, Block] = {}
         self.most_blocks = 1  # side by side, once `see_room` was called
+        self.costly = False  # a second thread is worth its memory
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.accesses = 0.0
         self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
@@ -68,6 +72,61 @@ class Runner:
         counts = self.counted([block])
         self.footprints[block] = self.footprint()
         return counts
+
+    def singles(self, blocks: list[int]) -> list[Counts]:
+        """Run blocks one by one, each by itself."""
+        return self._shared_out([[block] for block in blocks], lambda runner, group: runner.single(group[0]))
+
+    def batches(self, groups: list[list[int]]) -> list[Counts]:
+        """Run groups of blocks, each side by side, without caches; return the sum of the counts of each group."""
+        return self._shared_out(groups, Runner.batch)
+
+    def _shared_out(self, groups: list[list[int]], how: Callable[[Runner, list[int]], Counts]) -> list[Counts]:
+        """Run groups of blocks, every other one in a thread of its own: compiled code does not hold Python's lock.
+
+        What comes of a group does not depend on those before it, nor does anything on which of the two is faster.
+        """
+        if not self.costly or len(groups) < 2:
+            return [how(self, group) for group in groups]
+        twin, before = self._twin, dict(self.work)
+        twin.most_blocks = self.most_blocks
+        made: list[Counts] = [np.zeros(0)] * len(groups)
+        wrong: dict[int, BaseException] = {}
+
+        def run(runner: Runner, first: int) -> None:
+            for i in range(first, len(groups), 2):
+                if any(k < i for k in wrong):
+                    return
+                try:
+                    made[i] = how(runner, groups[i])
+                except BaseException as error:
+                    wrong[i if isinstance(error, Exception) else -1] = error
+
+        thread = Thread(target=run, args=(twin, 1))
+        thread.start()
+        run(self, 0)
+        thread.join()
+        if wrong:
+            raise wrong[min(wrong)]
+        self._take_over(twin)
+        self.work = before | {block: self.work[block] for group in groups for block in group}
+        return made
+
+    @cached_property
+    def _twin(self) -> Runner:
+        return Runner(*self._made_of)
+
+    def _take_over(self, twin: Runner) -> None:
+        """Add what the other one counted to what is counted here."""
+        self.footprints |= twin.footprints
+        self.work |= twin.work
+        self.accesses += twin.accesses
+        self.arrays = np.maximum(self.arrays, twin.arrays)
+        for name in ("executed", "unknown_executed", "assumed_accesses"):
+            setattr(self.emulator, name, getattr(self.emulator, name) + getattr(twin.emulator, name))
+            setattr(twin.emulator, name, 0)
+        twin.accesses = 0.0
+        twin.footprints, twin.work = {}, {}
 
     def batch(self, blocks: list[int]) -> Counts:
         """Run blocks side by side, without caches; return the sum of their counts."""
