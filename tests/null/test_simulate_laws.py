@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import warplens as wl
 from tests.null.test_simulate import listing
 from warplens import api
 from warplens.kernel import Access, Launch, Number, Workload, mix
-from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
 from warplens.machine.machine import InstructionClass
 from warplens.models import predict
+from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, Run, run
-from warplens.simulate.units import POLICIES, units
+from warplens.simulate.units import DEFAULT_POLICY, PIPES, POLICIES, units
 
 OLD = ("gtx480", "gtx680", "gtx980")
 
@@ -103,25 +102,85 @@ def test_old_gpus_meet_volkov_far_from_the_knee_and_contention_near_it(gpu: str,
         assert sum(x for x, _ in nearer) < 0.5 * sum(x for _, x in nearer)
 
 
-@pytest.mark.parametrize("other", ["load", "sfu", "shared"])
-def test_another_warp_never_lowers_throughput_by_much(other: str) -> None:
-    for alpha in (1.0, 16.0, 64.0):
-        rates = [
-            1 / api.simulate(mix(alpha, other=other), "h200", warps_per_sm=n).cycles  # type: ignore[arg-type]
-            for n in (4, 5, 8, 9, 16, 17, 32, 33)
-        ]
-        assert all(b > 0.97 * a for a, b in pairwise(rates)), (alpha, rates)
+LATENCIES = {"cuda cores": 4.0, "sfu units": 18.0, "shared memory": 23.0}  # of the H200, whole cycles
 
 
-@settings(max_examples=25, deadline=None)
+def step(pipe: str, slot: int, waits: tuple[int, ...], yields: bool) -> Step:
+    """Return an instruction that gives a slot its value and waits for others."""
+    return Step(
+        label=pipe, pipe=PIPES.index(pipe), kind=at.FIXED if pipe == "cuda cores" else at.QUEUED, yields=yields,
+        latency=LATENCIES[pipe], passes=2.0 if pipe == "sfu units" else 1.0, values=(slot,),
+        waits=tuple((k, 0.0) for k in waits),
+    )  # fmt: skip
+
+
+@st.composite
+def loops(draw: st.DrawFn, pipes: tuple[str, ...] = tuple(LATENCIES)) -> list[Step]:
+    """Return a loop of instructions on some pipes that wait for one another in some way, and yield or do not."""
+    some, slots = st.sampled_from(pipes), st.sets(st.integers(0, 2))
+    return [
+        step(draw(some), i % 3, tuple(sorted(draw(slots))), draw(st.booleans())) for i in range(draw(st.integers(1, 8)))
+    ]
+
+
+def run_block(
+    steps: list[Step], policy: str, block: list[int], times: tuple[int, ...], limit: float = 1e30, later: float = 0.0
+) -> Run:
+    """Run one block of warps on the H200, each as often around the loop as its kind says, from `later` on."""
+    at_once = {"sm__block_replacement_cycles": later, "sm__block_replacement_per_warp_cycles": 0.0}
+    machine = load_machine("h200").with_values(**at_once)
+    code = Code(name="x", steps=steps, ways=[Way([([(0, len(steps))], n)]) for n in times], blocks=[block])
+    return run(code, units(machine), Options(policy=policy), resident=1, blocks=1, limit=limit)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=loops(), warps=st.integers(1, 24), times=st.integers(1, 40), policy=st.sampled_from(list(POLICIES)))
+def test_another_warp_costs_no_more_than_its_share_and_a_tail(
+    steps: list[Step], warps: int, times: int, policy: str
+) -> None:
+    """The tail: what one warp takes alone. Of 1,500 random loops the worst took 0.77 of it."""
+    alone, some, more = (run_block(steps, policy, [0] * n, (times,)).end_cycle for n in (1, warps, warps + 1))
+    assert more <= some * (warps + 1) / warps + alone
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=loops(), warps=st.integers(1, 24))
+def test_another_warp_never_lowers_the_rate_of_a_loop_without_end(steps: list[Step], warps: int) -> None:
+    """By 0.1 % at most over 240 random loops; other policies than the default lose up to 11 %, the next test."""
+    few, more = (run_block(steps, DEFAULT_POLICY, [0] * n, (ENDLESS,), 8000.0).issued for n in (warps, warps + 1))
+    assert more >= 0.99 * few
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    other=st.sampled_from(["load", "sfu", "shared"]),
+    alpha=st.sampled_from([0.0, 1.0, 4.0, 16.0, 64.0]),
+    warps=st.integers(1, 47),
+)
+def test_another_warp_never_lowers_the_throughput_of_a_mix(other: str, alpha: float, warps: int) -> None:
+    work = mix(alpha, other=other)  # type: ignore[arg-type]
+    few, more = (api.simulate(work, "h200", warps_per_sm=n) for n in (warps, warps + 1))
+    assert more.cycles - more.error_cycles <= 1.01 * (few.cycles + few.error_cycles)
+
+
+@settings(max_examples=40, deadline=None)
 @given(
     latencies=st.lists(st.sampled_from([2.0, 4.0, 6.0, 17.0, 24.0, 100.0]), min_size=1, max_size=12),
     warps=st.integers(1, 16),
     policy=st.sampled_from(list(POLICIES)),
 )
 def test_half_of_every_latency_is_never_slower(latencies: list[float], warps: int, policy: str) -> None:
-    """In throughput. The end of a short run may come later: see the anomaly below."""
+    """A chain on one pipe, in throughput. The end of a short run may come later: see the anomaly below."""
     done = [run_chain(latencies, factor, warps, policy, ENDLESS, 6000.0).issued for factor in (1.0, 0.5)]
+    assert done[1] >= 0.99 * done[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=loops(), warps=st.integers(1, 24))
+def test_half_of_every_latency_is_never_slower_in_turn(steps: list[Step], warps: int) -> None:
+    """Any loop on several pipes, round-robin. Greedy orders have anomalies there: the next test."""
+    half = [replace(x, latency=x.latency / 2) for x in steps]
+    done = [run_block(x, "round-robin", [0] * warps, (ENDLESS,), 12_000.0).issued for x in (steps, half)]
     assert done[1] >= 0.99 * done[0]
 
 
@@ -142,17 +201,60 @@ def test_an_anomaly_of_greedy_orders_is_as_documented() -> None:
     assert ends["round-robin"][1] <= 1.01 * ends["round-robin"][0]
 
 
-def test_the_order_of_equal_warps_does_not_matter() -> None:
-    """Two kinds of warps, and blocks in which they change places: alike but for the policy's choice."""
-    fast = "FADD R1, R1, R2\n" * 30
-    slow = "MUFU R1, R1\n" * 12
-    times = []
-    for order in ([fast, slow, fast, slow], [slow, fast, slow, fast]):
-        work = listing(
-            "", warps=[WarpListing(text) for text in order], launch=Launch(grid=132, block=128, blocks_per_sm=1)
-        )
-        times.append(api.simulate(work, "h200").cycles)
-    assert times[0] == times[1]
+def test_anomalies_of_greedy_orders_on_several_pipes_are_as_documented() -> None:
+    """Found at random, made small: a fifth slower with half the latencies, an eighth with another warp."""
+    adds = [("cuda cores", 1, (), False), ("cuda cores", 0, (1,), True), ("cuda cores", 1, (), False)]
+    steps = [step("sfu units", 0, (), True), *(step(*add) for add in adds)]
+    half = [replace(x, latency=x.latency / 2) for x in steps]
+    ends = [run_block(x, DEFAULT_POLICY, 23 * [0], (ENDLESS,), 12_000.0).issued for x in (steps, half)]
+    assert ends == [47_996, 38_404]
+    loads = [step("shared memory", 2, (), False), step("shared memory", 0, (2,), True)]
+    steps = [step("sfu units", 1, (), False), *loads, step("sfu units", 1, (), True)]
+    ends = [run_block(steps, "greedy-oldest", n * [0], (ENDLESS,), 12_000.0).issued for n in (11, 12)]
+    assert ends == [17_898, 15_576]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    steps=loops(),
+    warps=st.lists(st.sampled_from([(0, 0, 0, 0), (0, 1, 0, 1), (1, 0, 0, 0), (0, 1, 1, 1)]), min_size=1, max_size=5),
+    times=st.tuples(st.integers(1, 30), st.integers(1, 30)),
+    turned=st.integers(1, 3),
+    policy=st.sampled_from(list(POLICIES)),
+)
+def test_equal_events_may_come_in_any_order(
+    steps: list[Step], warps: list[tuple[int, ...]], times: tuple[int, int], turned: int, policy: str
+) -> None:
+    """All schedulers look at once, and which is first at a unit that they share is a matter of turn, not of its number.
+
+    So warps that sit so many schedulers further and begin as many cycles later find the same; and the order in which
+    an instruction's sources and results are listed is nothing to it.
+    """
+    listed = [replace(x, waits=x.waits[::-1], values=(*x.values, *x.values)) for x in steps]
+    further = [row[(s - turned) % 4] for row in warps for s in range(4)]
+    here, there = (
+        run_block(steps, policy, [kind for row in warps for kind in row], times),
+        run_block(listed, policy, further, times, later=turned),
+    )
+    assert there.end_cycle - turned == pytest.approx(here.end_cycle, abs=1e-6)
+    assert np.array_equal(there.counts, here.counts) and np.allclose(there.stalls.sum(1), here.stalls.sum(1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=loops(("cuda cores", "sfu units")),
+    warps=st.lists(st.tuples(*4 * [st.integers(0, 1)]), min_size=1, max_size=5),
+    times=st.tuples(st.integers(1, 30), st.integers(1, 30)),
+    order=st.permutations(range(4)),
+    policy=st.sampled_from(list(POLICIES)),
+)
+def test_which_scheduler_has_which_warps_is_nothing_to_units_of_their_own(
+    steps: list[Step], warps: list[tuple[int, ...]], times: tuple[int, int], order: list[int], policy: str
+) -> None:
+    one, two = (
+        run_block(steps, policy, [row[s] for row in warps for s in seats], times) for seats in (range(4), order)
+    )
+    assert one.end_cycle == two.end_cycle and np.array_equal(one.counts, two.counts)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
