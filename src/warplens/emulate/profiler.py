@@ -37,6 +37,7 @@ _FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it 
 _FEW_PAIRS = 2  # of sequences, to see whether blocks differ that cost much: as few as have an error
 _MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
+_WARM = 16  # times the size of L1: blocks that ask for more are run again without those before them
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _COSTLY = 10_000  # instructions of a block: some milliseconds, from where on two threads are faster than one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
@@ -212,13 +213,13 @@ class _Profiler:
             blocks = [int(b) for b in places[: self.runner.resident] if b < self.call.blocks]
         return blocks[: max(1, min(self.runner.most_blocks, int(self.effort.resident / cost)))]
 
-    def _together(self, blocks: list[int]) -> _Resident:
-        """Run the blocks of an SM with its L1, in which is what those before them left, and its part of L2."""
+    def _together(self, blocks: list[int], *, warm: bool = True) -> _Resident:
+        """Run the blocks of an SM with its L1, in which (`warm`) is what those before them left, and its part of L2."""
         self.progress("the blocks of one SM")
         self.runner.fresh_l1(len(blocks) / self.runner.resident)
         self.emulator.forget()
         before = [b - self.runner.sms * self.runner.resident for b in blocks]
-        if min(before) >= 0 and float(self.lone[:, layout.EXECUTED].sum()) * len(blocks) <= _MOST_BEFORE:
+        if warm and min(before) >= 0 and float(self.lone[:, layout.EXECUTED].sum()) * len(blocks) <= _MOST_BEFORE:
             self.runner.counted(before)
             self.runner.footprint()
         self.runner.part_of_l2(self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight)
@@ -377,12 +378,13 @@ class _Profiler:
         if seen.together is None:  # it ran on all SMs
             resident = self._together(self._on_one_sm(first, cost))
         lost, times_l1 = self._crowd(resident)
+        asks = SECTOR_BYTES * float(self.lone[:, layout.SECTORS].sum()) / self.runner.l1_bytes  # a block, over L1
         found = Crowding(lost_share=lost, times_l1=times_l1, l2_sectors=asked)
         made, blocks = list[Fewer](), now if found.crowded and cost <= self.effort.resident else 1
         while lost >= CROWDED and blocks > 1:
             blocks = -(-blocks // 2)
             self.runner.hold(blocks)
-            again = self._together(self._on_one_sm(first, cost))
+            again = self._together(self._on_one_sm(first, cost), warm=asks * blocks < _WARM)
             came = again.counts[:, layout.SECTORS] > 0  # what these blocks did not come to is as before
             held = self._held(seen, np.where(came[:, None], again.counts, resident.counts))
             traffic = self._through_caches(held)
