@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
     predict = _workload_command(commands, "predict", "predict a workload's time with one model, or all")
     predict.add_argument(
-        "--model", help="a model's name, or all (default: volkov-contention, or volkov where it is silent)"
+        "--model", help="a model's name, or all (default: ours for a counted kernel, else volkov-contention or volkov)"
     )
     compare = _workload_command(commands, "compare", "all models side by side, on one or several GPUs")
     compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
