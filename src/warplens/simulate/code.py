@@ -168,6 +168,7 @@ def lay_steps(steps: Sequence[Step]) -> StepArrays:
     laid.ports = [
         sum((n > 0) << at.PORT_BITS * i for i, n in enumerate((*x.bank_reads, *x.bank_writes))) for x in steps
     ]
+    laid.further = [sum(max(0, n - 1) << at.PORT_BITS * i for i, n in enumerate(x.bank_reads)) for x in steps]
     waits = [wait for x in steps for wait in x.waits]
     gives = [_given(x) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])

@@ -329,7 +329,7 @@ def select(
         searching = w >= 0 and not has_room(
             w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls, events
         )
-    uses = 0
+    uses = further = 0
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
     else:
@@ -339,7 +339,8 @@ def select(
         step = steps[warps[w].pc]
         if step.kind == at.FIXED:
             uses = step.ports
-    if setup.banks and arbitrate(s, cycle, uses, scheduler, ring, pipe_free, setup.late):
+            further = step.further
+    if setup.banks and arbitrate(s, cycle, uses, further, scheduler, ring, pipe_free, setup.late):
         stalls[warps[w].pc, at.DISPATCH] += 1.0
         warps[w].since += 1.0
         scheduler.next = now + 1.0

@@ -107,8 +107,8 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     reads = _banks(tuple(_unkept(x, kept)))
-    if kind == at.FIXED and pipe >= 0 and machine.sm.register_banks:  # two registers a cycle (operations.ffma, .dfma)
-        passes = max(passes, float(-(-sum(reads) // 2)))
+    if kind == at.FIXED and pipe >= 0 and machine.sm.register_banks:  # one of each bank a cycle (issue.banks.*)
+        passes = max(passes, float(max(reads)))
     made = Step(
         label=x.text,
         line=x.line,

@@ -47,13 +47,13 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
-# of banks 0 and 1, writes; `PORT_BITS` apart). `yields`: its warp lets the others go first. `holds`: cycles of the
-# issue port; `stall`: until its warp may issue again; `latency`: until its result is there; `read`: until its sources
-# have been read (streams: when a warp that ends with it is done); `passes` through its pipe; bytes asked of L2 and
-# DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles until the instruction behind a
-# branch is there.
+# of banks 0 and 1, writes; `PORT_BITS` apart), `further` how many reads more through each. `yields`: its warp lets the
+# others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`: until its
+# result is there; `read`: until its sources have been read (streams: when a warp that ends with it is done); `passes`
+# through its pipe; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`:
+# cycles until the instruction behind a branch is there.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason ports yields",
+    "pipe kind sources sources_end results results_end pairs reason ports further yields",
     "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch",
 )
 SOURCE = record("slot", "delta")

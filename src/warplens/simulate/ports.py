@@ -31,8 +31,13 @@ def settle_ports(s: int, cycle: int, scheduler: Any, ring: Any) -> None:
 
 
 @folded
-def arbitrate(s: int, cycle: int, uses: int, scheduler: Any, ring: Any, pipe_free: Any, late: int) -> bool:
-    """Serve the ports for one cycle in which an instruction wants to use some; whether it must hold the issue stage."""
+def arbitrate(
+    s: int, cycle: int, uses: int, further: int, scheduler: Any, ring: Any, pipe_free: Any, late: int
+) -> bool:
+    """Serve the ports for one cycle in which an instruction wants to use some; whether it must hold the issue stage.
+
+    What it reads besides through the same port, `further`, it reads in the next cycles, before others.
+    """
     scheduler.port_cycle = cycle
     blocked: bool = uses & scheduler.taken != 0
     item = ring[s, cycle & (at.RING - 1)]
@@ -45,6 +50,8 @@ def arbitrate(s: int, cycle: int, uses: int, scheduler: Any, ring: Any, pipe_fre
         if held != 0:
             pipe_free[s, late] += float((held & 1) + (held >> at.PORT_BITS & 1))
         scheduler.carry = waiting - ((waiting + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT & ~used)
+    if not blocked:
+        scheduler.carry += further
     return blocked
 
 
