@@ -66,7 +66,8 @@ def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, 
     return 4 * steady(laid, made, Options(limit_cycles=100_000)).cycles / float(sample["cycles"]) - 1
 
 
-def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
+@cache
+def _port_errors() -> list[float]:
     """Not mixes: independent adds, results that nobody waits for, registers of both banks (register_ports.cu)."""
     loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
     samples = json.loads(data_file("h200/register_ports.json").read_text())["samples"]
@@ -76,11 +77,17 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
             continue
         row = loops[s["other"], s["adds"], s["chained"]]
         errors.append(abs(_loop_error(row, msgspec.convert(row["code"], list[Instruction]), s)))
+    return errors
+
+
+def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
+    errors = _port_errors()
     assert len(errors) == 60
     assert float(np.mean(errors)) < 0.015 and max(errors) < 0.08
 
 
-def test_wide_products_hold_their_warp_and_the_others() -> None:
+@cache
+def _product_errors() -> dict[str, list[float]]:
     """IMAD.WIDE and IMAD.HI among adds or LOP3s, which need another unit (wide_products.py); IMAD beside them."""
     loops = {(r["product"], r["filler"], r["count"]): r for r in read("h200/wide_products_code.json.gz")["loops"]}
     errors: dict[str, list[float]] = {"alone": [], "many": []}
@@ -90,13 +97,18 @@ def test_wide_products_hold_their_warp_and_the_others() -> None:
             many = {**s, "active": 2 ** (s["warps"] // 4) - 1, "cycles": 4 * s["cycles"] / s["warps"]}
             error = _loop_error({"unroll": 8}, msgspec.convert(row["code"], list[Instruction]), many)
             errors["alone" if s["warps"] == 4 else "many"].append(abs(error))
+    return errors
+
+
+def test_wide_products_hold_their_warp_and_the_others() -> None:
+    errors = _product_errors()
     assert len(errors["alone"]) == len(errors["many"]) == 24
     assert float(np.mean(errors["alone"])) < 0.03 and max(errors["alone"]) < 0.08
     assert float(np.mean(errors["many"])) < 0.045 and max(errors["many"]) < 0.14
 
 
-@pytest.mark.parametrize("change", ["compiled", "yield_all"])
-def test_from_warp_to_warp(change: str) -> None:
+@cache
+def _switch_errors(change: str) -> dict[tuple[str, int, int], float]:
     """Adds, then an instruction that waits for the one before it; every instruction yields, or none (switches.py).
 
     The compiler puts half of the SFU instructions of a chain in a row, behind the adds. That the adds of one warp do
@@ -113,9 +125,37 @@ def test_from_warp_to_warp(change: str) -> None:
         if change == "yield_all":
             code = [replace(x, control=replace(x.control, yields=True)) for x in code if x.control]
         errors[key] = abs(_loop_error(loops[key], code, s))
+    return errors
+
+
+@pytest.mark.parametrize("change", ["compiled", "yield_all"])
+def test_from_warp_to_warp(change: str) -> None:
+    errors = _switch_errors(change)
     assert len(errors) == 18
     assert float(np.mean(list(errors.values()))) < 0.02 and max(errors.values()) < 0.1
     assert max(errors["mufu", 4, 1], errors["mufu", 8, 1]) < 0.06
+
+
+def _missed(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+@pytest.mark.xdist_group("loops")
+@pytest.mark.parametrize(
+    "which",
+    [pytest.param("ports", marks=_missed("13 of 60 loops are farther off, up to 5.8 %")),
+     pytest.param("products", marks=_missed("24 of 48 loops, up to 13 %: which warp goes on behind short stalls")),
+     pytest.param("switches", marks=_missed("6 of 36 loops, up to 2.8 %"))],
+)  # fmt: skip
+def test_loops_of_several_instructions_are_within_two_percent(which: str) -> None:
+    """The goal for microbenchmarks without memory; one instruction alone attains it (above)."""
+    if which == "ports":
+        errors = _port_errors()
+    elif which == "products":
+        errors = [e for part in _product_errors().values() for e in part]
+    else:
+        errors = [e for change in ("compiled", "yield_all") for e in _switch_errors(change).values()]
+    assert max(errors) <= 0.02
 
 
 def test_without_ports_the_plateau_is_missed() -> None:
