@@ -27,9 +27,10 @@ ROUNDS = 3  # up to so many rounds of blocks are all simulated
 STEPS = (3_000, 6_000, 12_000, 37_500, 75_000, 112_500)  # instructions of all rounds but the first and the tail
 ALIKE = 0.005  # of the time of a round: steps that differ by no more are a steady state
 TAIL = 0.75  # of a round: what is left of it when the last block begins
-# Of the time that was not simulated. Over 80 workloads and random graphs and 97 counted kernels the largest difference
-# from a full run, less that of the steps, was 3.8 % of it.
-LEAST = 0.04
+# Of the time that was not simulated. Over 361 workloads, random graphs and counted kernels of the train set, as they
+# are and with ten and a hundred times the blocks, the largest difference from a full run, less that of the steps, was
+# 5.8 % of it.
+LEAST = 0.06
 
 
 class _Bench(Struct, frozen=True):
