@@ -60,6 +60,21 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
 
 
 @called
+def list_warp(w: int, when: float, setup: Any, schedulers: Any, order: Any) -> None:
+    """Put a new warp on its scheduler's list, which looks at it from the cycle `when` on."""
+    s = w % setup.schedulers
+    scheduler = schedulers[s]
+    row = scheduler.listed
+    if setup.direction == at.YOUNGEST:
+        while row > 0:
+            order[s, row] = order[s, row - 1]
+            row -= 1
+    order[s, row] = w
+    scheduler.listed += 1
+    wake(scheduler, when)
+
+
+@called
 def begin_blocks(
     now: float, setup: Any, sm: Any, steps: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any, warps: Any,
     slots: Any, schedulers: Any, order: Any, places: Any, blocks: Any, events: Any,
@@ -112,16 +127,7 @@ def begin_blocks(
             first = steps[warp.pc]
             if setup.streams > 1 and first.sources_end > first.sources:
                 warp.ready = at.FOREVER
-            s = lane % setup.schedulers
-            scheduler = schedulers[s]
-            row = scheduler.listed
-            if setup.direction == at.YOUNGEST:
-                while row > 0:
-                    order[s, row] = order[s, row - 1]
-                    row -= 1
-            order[s, row] = lane
-            scheduler.listed += 1
-            wake(scheduler, warp.since)
+            list_warp(lane, warp.since, setup, schedulers, order)
 
 
 @called
