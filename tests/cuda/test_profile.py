@@ -209,7 +209,7 @@ def test_paths_have_the_instructions_that_were_counted() -> None:
     assert counted / warps == pytest.approx(share, rel=2e-3)
 
 
-@pytest.mark.parametrize("name", ["list_ranking", "tlb_walk.touches128"])
+@pytest.mark.parametrize("name", ["list_ranking", "cutoff_binned"])
 def test_two_threads_count_what_one_does(name: str) -> None:
     stem, _, variant = name.partition(".")
     call = load_launch(FILES[stem], variant)
@@ -223,7 +223,7 @@ def test_two_threads_count_what_one_does(name: str) -> None:
 def test_of_two_threads_that_fail_the_first_block_tells() -> None:
     call = load_launch(FILES["saxpy"], "")
     runner = Runner(program_of(call), call, GPU)
-    runner.costly = True
+    runner.costly = runner.has_room_for_two = True
     single = Runner.single
 
     def fails(self: Runner, block: int) -> Any:

@@ -54,6 +54,7 @@ class Runner:
         self.emulator = Emulator(program, call, caches, values=False)
         self.footprints: dict[int, Block] = {}
         self.most_blocks = 1  # side by side, once `see_room` was called
+        self.has_room_for_two = False  # likewise
         self.costly = False  # a second thread is worth its memory
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.accesses = 0.0
@@ -86,7 +87,7 @@ class Runner:
 
         What comes of a group does not depend on those before it, nor does anything on which of the two is faster.
         """
-        if not self.costly or len(groups) < 2:
+        if not (self.costly and self.has_room_for_two) or len(groups) < 2:
             return [how(self, group) for group in groups]
         twin, before = self._twin, dict(self.work)
         twin.most_blocks = self.most_blocks
@@ -149,6 +150,7 @@ class Runner:
         per_block = -(-self.call.threads_per_block // 32)
         row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
         self.most_blocks = max(1, min((256 << 20) // row_bytes, room))
+        self.has_room_for_two = touched <= _PAGES >> 5
         return room
 
     def counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:

@@ -160,8 +160,19 @@ _SAME = ("pipe", "kind", "yields", "pairs", "reason", "holds", "stall", "latency
          "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch")  # fmt: skip
 
 
+_LAST: list[tuple[Sequence[Step], StepArrays]] = []  # the same steps are laid out for the engine and the fluid one
+
+
 def lay_steps(steps: Sequence[Step]) -> StepArrays:
-    """Lay instructions out for the engine."""
+    """Lay instructions out for the engine, which does not change them."""
+    for known, made in _LAST:
+        if known is steps:
+            return made
+    _LAST[:] = [(steps, _laid(steps))]
+    return _LAST[0][1]
+
+
+def _laid(steps: Sequence[Step]) -> StepArrays:
     laid = at.rows(at.STEP, len(steps))
     for name in _SAME:
         laid[name] = [getattr(x, name) for x in steps]
