@@ -1,7 +1,7 @@
 """The kernel of a launch, loaded by a process of its own while this one gets ready for it.
 
-Compiling and disassembling take 0.6 s, and so do importing Numba and reading the machine code that it keeps: on two
-cores neither waits for the other. The process is a fork, made as long as there is little more here than the arguments.
+Compiling and disassembling take 0.6 s, importing NumPy and our modules and loading the emulator 0.4 s: on two cores
+neither waits for the other. The process is a fork, made as long as there is little more here than the arguments.
 Until it has answered, nobody here looks for garbage: what is imported stays, and looking takes a tenth of that time.
 """
 

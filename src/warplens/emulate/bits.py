@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from warplens import native
-from warplens.native import Entry, Later
+from warplens.native import Entry, Later, there
 
-if not native.there():
+if not there():
     raise ImportError("Numba is not installed")
 
 

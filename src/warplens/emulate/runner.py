@@ -26,6 +26,7 @@ _PAGES = 1 << 18  # of memory that blocks may touch together: 256 MiB
 _L1_WAYS = 4
 _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000
+_DRAWN = 64  # blocks that run side by side, at most, when some are drawn by chance
 
 
 @cache
@@ -150,7 +151,7 @@ class Runner:
         per_block = -(-self.call.threads_per_block // 32)
         row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
         self.most_blocks = max(1, min((256 << 20) // row_bytes, room))
-        self.has_room_for_two = touched <= _PAGES >> 5
+        self.has_room_for_two = min(all_pages, touched * _DRAWN) <= _PAGES // 2
         return room
 
     def counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:

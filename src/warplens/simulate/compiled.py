@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from warplens import native
-from warplens.native import Entry, Later
+from warplens.native import Entry, Later, there
 
-_THERE = native.there()  # without the extra: the same results, more slowly
+_THERE = there()  # without the extra: the same results, more slowly
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "layout", "memory", "ports")
 
