@@ -6,20 +6,17 @@ both say the same. L2 and DRAM take streams and accesses that lie alone at the r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.simulate.code import Step
 from warplens.simulate.traffic import SECTOR_BYTES as SECTOR_BYTES
-from warplens.simulate.traffic import WITH_RESULT, dram_seconds, l1_miss_cycles, l2_seconds
+from warplens.simulate.traffic import atomic_cycles as atomic_cycles
+from warplens.simulate.traffic import dram_seconds, l1_miss_cycles, l2_seconds
 from warplens.simulate.units import PIPES, Units
 
-LINE_BYTES = 128
 _NAMES = {
     "cuda cores": "fp32", "integer": "integer", "product": "integer products", "sfu units": "sfu", "fp64 units": "fp64",
     "tensor cores": "tensor cores", "warp-group products": "tensor cores",
@@ -52,26 +49,3 @@ def l2_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -
 def dram_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
     """Return the cycles that DRAM takes for the whole grid."""
     return machine.chip.clock_hz * dram_seconds(code, profile, machine)
-
-
-def atomic_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
-    """Return the cycles of the atomics on the array where they take longest: few lines are in few slices of L2."""
-    old = any(x.opcode in WITH_RESULT and profile.counts["executed"][i] for i, x in enumerate(code))
-    rates = _rates_by_lines(machine, "global" if old else "global_reduce")
-    if not rates:
-        return 0.0
-    cycles = 0.0
-    for t in profile.traffic:
-        if t.atomic_passes:
-            lines = max(1.0, t.written_footprint_bytes / LINE_BYTES)
-            rate = math.exp(np.interp(math.log(lines), [at for at, _ in rates], [rate for _, rate in rates]))
-            cycles = max(cycles, t.atomic_passes / (rate * machine.chip.sm_count))
-    return cycles
-
-
-def _rates_by_lines(machine: Machine, name: str) -> list[tuple[float, float]]:
-    """Return logarithms of lines and of passes per cycle and SM, as `atomics.NAME_lines_N` says."""
-    start = f"{name}_lines_"
-    found = {float(key.removeprefix(start)): a for key, a in machine.atomics.items() if key.startswith(start)}
-    known = [(n, found[n].peak_ops_per_cycle_per_sm) for n in sorted(found)]
-    return [(math.log(n), math.log(rate)) for n, rate in known if rate]

@@ -10,7 +10,15 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.simulate import layout as at
 from warplens.simulate.code import Step
-from warplens.simulate.traffic import SECTOR_BYTES, dram_seconds, l1_miss_cycles, l2_seconds, packet_seconds
+from warplens.simulate.traffic import (
+    ATOMICS,
+    SECTOR_BYTES,
+    atomic_cycles,
+    dram_seconds,
+    l1_miss_cycles,
+    l2_seconds,
+    packet_seconds,
+)
 from warplens.simulate.units import Unit, Units
 
 
@@ -18,13 +26,15 @@ class Traffic(Struct, frozen=True):
     """What the profile says of DRAM, where its sectors do not: bytes per byte that loads miss or stores ask for.
 
     `cycles_per_byte`: of this SM's part of DRAM, for streams and accesses that lie alone as this kernel has them.
-    `busier_way`: to L2 (0), or from it (1), whichever takes longer for all packets of the kernel.
+    `busier_way`: to L2 (0), or from it (1), whichever takes longer for all packets of the kernel. `atomic_cycles`: of
+    the chip, for a turn of L2 that an atomic takes, where they are fewer than packets are.
     """
 
     read: float
     written: float
     cycles_per_byte: float
     busier_way: int
+    atomic_cycles: float = 0.0
 
 
 def traffic_of(
@@ -51,6 +61,7 @@ def traffic_of(
         profile.dram_written_bytes / asked if asked else 1.0,
         each,
         int(back > there),
+        atomic_cycles(instructions, profile, units.machine) / max(1.0, sum(t.atomic_passes for t in profile.traffic)),
     )
 
 
@@ -85,6 +96,9 @@ def access(
     dram_bytes = SECTOR_BYTES / requests * (missed * traffic.read if load else asked * traffic.written) / far
     on_the_way = packet_seconds(instruction, i, profile, machine)[traffic.busier_way]
     l2_cycles = on_the_way * units.sms * machine.chip.clock_hz
+    if instruction.opcode in ATOMICS:
+        turns = asked + column["queue"] - requests
+        l2_cycles = max(l2_cycles, turns * traffic.atomic_cycles * units.sms)
     return {
         # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
         "passes": share * max(1.0, (wavefronts + column.get("replays", 0.0) / requests) / interval),

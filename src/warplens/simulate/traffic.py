@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 
-SECTOR_BYTES = 32
-WITH_RESULT = frozenset(("ATOM", "ATOMG"))
-_ATOMICS = WITH_RESULT | {"RED", "REDG"}
+SECTOR_BYTES, LINE_BYTES = 32, 128
+_WITH_RESULT = frozenset(("ATOM", "ATOMG"))
+ATOMICS = _WITH_RESULT | {"RED", "REDG"}
 
 
 def l1_miss_cycles(profile: Profile, machine: Machine, which: Sequence[int]) -> float:
@@ -36,13 +39,13 @@ def packet_seconds(x: Instruction, i: int, profile: Profile, machine: Machine) -
     if rate is None or not sectors:
         return 0.0, 0.0
     lines = sectors * profile.counts["lines"][i] / max(1.0, profile.counts["sectors"][i])
-    if x.kind == "load" and x.opcode not in _ATOMICS:
+    if x.kind == "load" and x.opcode not in ATOMICS:
         left = 1 - (machine.cache.l2_pair_saving_fraction or 0.0) * read_together(profile)
         by_sectors = sectors * (packets.load_sector_seconds or SECTOR_BYTES / rate)
         replies = max(lines * (packets.load_reply_seconds or 0.0), by_sectors)
         return left * lines * (packets.load_request_seconds or 0.0), left * replies
     whole = packets.store_sector_seconds or SECTOR_BYTES / rate
-    part = 1.0 if x.opcode in _ATOMICS else _partial(i, profile)
+    part = 1.0 if x.opcode in ATOMICS else _partial(i, profile)
     by_sectors = sectors * _mixed(part, whole, packets.partial_sector_seconds or whole)
     return lines * (packets.store_seconds or 0.0) + by_sectors, 0.0
 
@@ -122,3 +125,26 @@ def dram_rate(machine: Machine, share: float) -> float:
         if left <= share <= right:
             return low + (high - low) * (share - left) / (right - left)
     return points[0][1]
+
+
+def atomic_cycles(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return the cycles of the atomics on the array where they take longest: few lines are in few slices of L2."""
+    old = any(x.opcode in _WITH_RESULT and profile.counts["executed"][i] for i, x in enumerate(code))
+    rates = _rates_by_lines(machine, "global" if old else "global_reduce")
+    if not rates:
+        return 0.0
+    cycles = 0.0
+    for t in profile.traffic:
+        if t.atomic_passes:
+            lines = max(1.0, t.written_footprint_bytes / LINE_BYTES)
+            rate = math.exp(np.interp(math.log(lines), [at for at, _ in rates], [rate for _, rate in rates]))
+            cycles = max(cycles, t.atomic_passes / (rate * machine.chip.sm_count))
+    return cycles
+
+
+def _rates_by_lines(machine: Machine, name: str) -> list[tuple[float, float]]:
+    """Return logarithms of lines and of passes per cycle and SM, as `atomics.NAME_lines_N` says."""
+    start = f"{name}_lines_"
+    found = {float(key.removeprefix(start)): a for key, a in machine.atomics.items() if key.startswith(start)}
+    known = [(n, found[n].peak_ops_per_cycle_per_sm) for n in sorted(found)]
+    return [(math.log(n), math.log(rate)) for n, rate in known if rate]
