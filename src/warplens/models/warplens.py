@@ -58,7 +58,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     }
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     notes, run, stalls = list[str](), None, dict[str, float]()
-    start = start_cycles(machine, min(blocks, sms * resident))
+    start = start_cycles(machine, min(blocks, sms))
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)

@@ -161,6 +161,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     if code.controlled:
         setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
+        setup.first_every = 0.0 if code.steady else setup.launch_every
     else:
         setup.branch_taken = 0.0
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
@@ -185,7 +186,8 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     rows = at.rows(at.SCHEDULER, schedulers)
     rows.next, rows.last = at.FOREVER, -1
     places = at.rows(at.PLACE, int(setup.resident))
-    places.start = setup.first_start
+    places.start = setup.first_start + np.arange(len(places)) * setup.first_every
+    sm.started = setup.first_every * (min(int(setup.resident), int(setup.blocks)) - 1)
     places.start[int(setup.blocks) :] = at.FOREVER
     sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))
     warps = at.rows(at.WARP, lanes)
