@@ -190,6 +190,7 @@ class Sm(Section, frozen=True):
     divergence_cycles: Cycles | None = None
     barrier_cycles: Cycles | None = None
     barrier_per_warp_cycles: Cycles | None = None
+    barrier_data_path_cycles: Cycles | None = None
     reconverge_cycles: Cycles | None = None
     fence_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None

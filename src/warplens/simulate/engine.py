@@ -227,7 +227,7 @@ def wait_for(
 @called
 def meet(
     w: int, s: int, pc: int, now: float, start: float, finished: bool, setup: Any, sm: Any, step: Any, warps: Any,
-    slots: Any, schedulers: Any, order: Any, places: Any, blocks: Any, stalls: Any, events: Any,
+    slots: Any, schedulers: Any, order: Any, pipe_free: Any, places: Any, blocks: Any, stalls: Any, events: Any,
 ) -> None:  # fmt: skip
     """Let a warp come to a barrier or to its end, and those go on that waited for it."""
     warp = warps[w]
@@ -257,6 +257,7 @@ def meet(
         leave = now + setup.barrier_wait
         if step.kind == at.BARRIER:
             leave = max(leave + start - now, now + step.stall)
+            pipe_free[0, setup.data_path] = max(now, pipe_free[0, setup.data_path]) + setup.barrier_held
         open_barrier(warp.place, w, leave, setup, sm, warps, schedulers, order, stalls, events)
         if step.kind == at.BARRIER and leave > warp.ready:
             warp.ready = leave
@@ -289,8 +290,8 @@ def issue(
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
         meet(
-            w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, places, blocks, stalls,
-            events,
+            w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, pipe_free, places, blocks,
+            stalls, events,
         )  # fmt: skip
     again = False
     if not finished:

@@ -197,8 +197,8 @@ def finish(
     finished = move_on(b, now, setup, sm, bursts, warp, segments, runs, code_lines)
     if finished or last.kind == at.BARRIER:
         meet(
-            w, s, b, now, start, finished, setup, sm, last, warps, slots, schedulers, order, places, blocks, stalls,
-            events,
+            w, s, b, now, start, finished, setup, sm, last, warps, slots, schedulers, order, pipe_free, places, blocks,
+            stalls, events,
         )  # fmt: skip
     if finished or burst.yields:
         schedulers[s].turn = -1

@@ -71,11 +71,12 @@ SLOT = record("reason", "value")
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
 # held when so many blocks have a place, to be gone on with. `alike`: so many neighbouring warps of a block wait for
 # DRAM equally long (none: each for itself). `first_every`: cycles from one of the first blocks to the next.
+# `data_path`: the unit that stands for `barrier_held` cycles when the warps of a block meet.
 SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling results pause alike seed",
+    "first_lines second_lines telling results pause alike seed data_path",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
-    "l1_latency l2_latency average fetch_interval second_wait memory_wait",
+    "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",
 )
 # A level's latency under load, a + b x / (c - x), x in B/cycle of one SM, and `written` times the share of c written.
 CURVE = record("", "unloaded a b c written")

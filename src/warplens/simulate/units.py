@@ -185,6 +185,7 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
     setup.alike = int(machine.memory.alike_warps or 0)
+    setup.data_path, setup.barrier_held = PIPES.index("memory system"), sm.barrier_data_path_cycles or 0.0
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:
         setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES

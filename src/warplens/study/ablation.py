@@ -40,7 +40,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "L1 takes an access per interval": {"cache__l1_request_interval_cycles": None},
     "transactions beyond a line": {"memory__extra_transaction_cycles": None},
     "conflicts in shared memory lengthen latency": {"shared_memory__conflict_cycles": 0.0},
-    "barrier": {"sm__barrier_cycles": None, "sm__barrier_per_warp_cycles": None},
+    "barrier": {"sm__barrier_cycles": None, "sm__barrier_per_warp_cycles": None, "sm__barrier_data_path_cycles": None},
     "branch": {"sm__branch_taken_cycles": None, "sm__branch_not_taken_cycles": None},
     "reconvergence": {"sm__reconverge_cycles": None},
     "tensor rates": {"tensor": {}},
