@@ -59,7 +59,8 @@ def test_a_measured_workload_has_the_profilers_counts() -> None:
     now = with_measured(workload, doubled, counters).profile
     assert now is not None and now.l2 == "cold"
     assert now.total("executed") == 2 * before.total("executed") and now.total("sectors") == 2 * before.total("sectors")
-    assert now.dram_read_bytes == pytest.approx(1e8) and now.dram_written_bytes == pytest.approx(5e7)
+    assert now.dram_read_bytes == pytest.approx(1e8)
+    assert now.dram_written_bytes == pytest.approx(5e7 - 2.4e6)  # without what ncu had left in L2
 
 
 def test_what_ncu_says_of_saxpy_is_what_the_emulator_counted() -> None:

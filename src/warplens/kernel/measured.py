@@ -1,14 +1,15 @@
 """A workload with what a profiler counted in the place of what the emulator did.
 
 Taken from the profiler: executions and threads of every instruction, sectors and lines of global accesses, wavefronts
-of shared memory, hits in L1, bytes from and to DRAM. From the emulator stays what a profiler does not say: the ways
-of warps, and how hits and misses fall on single instructions.
+of shared memory, hits in L1, bytes from and to DRAM, less what ncu itself had left to be written. From the emulator
+stays what a profiler does not say: the ways of warps, and how hits and misses fall on single instructions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from warplens.errors import WarplensError
@@ -19,6 +20,10 @@ from warplens.machine import KINDS
 
 SECTOR_BYTES = 32
 _FEW_STORES = 0.1  # share of sectors: up to here ncu's hit rate of L1 is that of the loads
+
+# What ncu leaves in L2 to be written is driven out by whatever the kernel brings there: bytes that a kernel that only
+# reads has read, and bytes written meanwhile (data/h200/l2.json.gz, cold, read; in one way from the first to the last).
+_BROUGHT, _DRIVEN_OUT = (28 << 20, 36 << 20, 48 << 20), (0.0, 1.0e6, 2.4e6)
 
 Columns = dict[str, list[float]]
 
@@ -39,7 +44,7 @@ def with_measured(
     counts = _counted(code, profile, measured)
     if "l1_hit_percent" in counters:
         counts = _with_l1_hits(code, counts, counters["l1_hit_percent"] / 100)
-    read, written = counters.get("dram_read_bytes"), counters.get("dram_write_bytes")
+    read, written = counters.get("dram_read_bytes"), own_writes(counters)
     if read is not None:
         counts = _with_misses(code, counts, read, profile.dram_read_bytes)
     made = replace(
@@ -51,6 +56,15 @@ def with_measured(
         traffic=_with_dram(profile.traffic, read, written),
     )
     return workload.with_values(profile=made, notes=[*workload.notes, "counted by a profiler, with a cold L2"])
+
+
+def own_writes(counters: Mapping[str, float]) -> float | None:
+    """Return the bytes that the kernel itself has written to DRAM, without those that the profiler left in L2."""
+    written = counters.get("dram_write_bytes")
+    if written is None:
+        return None
+    brought = written + counters.get("dram_read_bytes", 0.0)
+    return max(0.0, written - float(np.interp(brought, _BROUGHT, _DRIVEN_OUT)))
 
 
 def _counted(code: Sequence[Instruction], profile: Profile, measured: Columns) -> Columns:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from warplens.kernel.flow import Flow, Loop
 from warplens.kernel.instruction import Instruction
+from warplens.kernel.measured import own_writes
 from warplens.kernel.profile import COLUMNS, Path, Profile, Segment, Traffic
 from warplens.kernel.program import Program
 from warplens.machine import KINDS
@@ -45,7 +46,7 @@ def profile_of(
         l2_read_bytes=loads,
         l2_written_bytes=stores,
         dram_read_bytes=counters.get("dram_read_bytes", loads),
-        dram_written_bytes=counters.get("dram_write_bytes", stores),
+        dram_written_bytes=stores if (written := own_writes(counters)) is None else written,
     )
     return Profile(
         grid_blocks=blocks, warps_per_block=warps, emulated_blocks=0, exact=True, counts=counts,

@@ -60,7 +60,9 @@ def _fetching_seconds(i: int, profile: Profile, machine: Machine, packets: float
     stored = sum(t.l2_written_bytes for t in profile.traffic)
     if not rate or not stored or not sectors:
         return 0.0
-    missing = min(1.0, sum(t.written_alone * t.dram_written_bytes for t in profile.traffic) / stored)
+    cold = profile.l2 == "cold"  # then the first store to a sector misses, whatever is written to DRAM later
+    absent = sum(t.written_alone * max(t.dram_written_bytes, cold * t.written_footprint_bytes) for t in profile.traffic)
+    missing = min(1.0, absent / stored)
     return missing * _partial(i, profile) * max(0.0, sectors * SECTOR_BYTES / rate - packets)
 
 
