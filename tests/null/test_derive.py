@@ -34,6 +34,7 @@ ELSEWHERE = {
     "memory.alike_warps",
     "contention.written_cycles",
     "instruction_cache.fetch_interval_cycles",
+    "instruction_cache.kept_bytes",
     *(f"instructions.{kind}.read_cycles" for kind in ("sfu", "shared", "shuffle")),
 }
 

@@ -112,7 +112,8 @@ class InstructionCache(Section, frozen=True):
     """Loops up to `first_bytes` run at full speed; beyond, and beyond `second_bytes`, an instruction takes so long.
 
     Where all SMs fetch, warps that are at different places of the code have one instruction in `fetch_interval_cycles`
-    together, from either level.
+    together, from either level. After a flush of L2 each instruction beyond the first `kept_bytes` of what a kernel
+    executes takes `cold_interval_cycles` more, once.
     """
 
     first_bytes: Bytes | None = None
@@ -120,6 +121,8 @@ class InstructionCache(Section, frozen=True):
     second_bytes: Bytes | None = None
     memory_interval_cycles: Interval | None = None
     fetch_interval_cycles: Interval | None = None
+    kept_bytes: Bytes | None = None
+    cold_interval_cycles: Interval | None = None
 
 
 class ConstantCache(Section, frozen=True):

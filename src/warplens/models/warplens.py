@@ -58,7 +58,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     }
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     notes, run, stalls = list[str](), None, dict[str, float]()
-    start = start_cycles(machine, min(blocks, sms))
+    start = start_cycles(machine, min(blocks, sms)) + cold_code_cycles(machine, profile)
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
@@ -145,6 +145,7 @@ def _stack(stalls: Mapping[str, float], profile: Profile, levels: Levels, cycles
     return made
 
 
+_INSTRUCTION_BYTES = 16
 _MATRIX_SHARE = 0.1  # of the time: from here on the tensor cores draw the power that lowers the clock
 
 
@@ -161,6 +162,15 @@ def start_cycles(machine: Machine, first_blocks: float) -> float:
     launch = machine.launch
     seconds = (launch.empty_kernel_seconds or 0.0) + (launch.events_seconds or 0.0) + (launch.cold_start_seconds or 0.0)
     return seconds * machine.chip.clock_hz + first_blocks * (launch.block_interval_cycles or 0.0)
+
+
+def cold_code_cycles(machine: Machine, profile: Profile) -> float:
+    """Return what code beyond the caches takes that a flush of L2 leaves alone, where L2 is cold: it is in DRAM."""
+    cache = machine.instruction_cache
+    if profile.l2 != "cold" or not (cache.kept_bytes and cache.cold_interval_cycles):
+        return 0.0
+    executed = sum(n > 0 for n in profile.counts["executed"])
+    return max(0.0, executed - cache.kept_bytes / _INSTRUCTION_BYTES) * cache.cold_interval_cycles
 
 
 class Schedule(Struct, frozen=True):
