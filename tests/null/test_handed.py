@@ -1,0 +1,82 @@
+"""First blocks, barriers, cold code, the profiler's own bytes: what was measured, and that the model does the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from warplens.kernel.measured import own_writes
+from warplens.kernel.workload import Workload
+from warplens.machine import load_machine
+from warplens.models.warplens import cold_code_cycles, start_cycles
+from warplens.simulate.simulation import simulate
+from warplens.study.kernels import launches
+
+DATA = Path(__file__).parents[2] / "data" / "h200"
+GPU = load_machine("h200")
+
+
+def _points(part: str) -> list[dict[str, Any]]:
+    made = json.loads(gzip.decompress((DATA / "handed.json.gz").read_bytes()))
+    return [p for p in made["points"] if p["part"] == part]
+
+
+def _workload(name: str) -> Workload:
+    return next(x.workload for x in launches("h200") if x.name == name)
+
+
+@pytest.mark.parametrize(("blocks", "threads"), [(1056, 256), (2112, 128), (4224, 64)])
+def test_work_goes_on_while_the_first_blocks_are_handed_out(blocks: int, threads: int) -> None:
+    us = {(p["blocks"], p["threads"], p["n"]): p["us"] for p in _points("handed") if p["what"] == "multiply"}
+    handing_out = us[blocks, threads, 0] - us[264, 1024, 0]
+    assert handing_out > 0.25
+    assert us[blocks, threads, 2048] - us[264, 1024, 2048] < 0.2 * handing_out
+
+
+def test_the_simulators_first_blocks_come_one_by_one() -> None:
+    made = simulate(_workload("vector_add"), GPU)
+    every = GPU.chip.sm_count * (GPU.launch.block_interval_cycles or 0)
+    starts = [start for start, _ in made.blocks[:8]]
+    assert starts == pytest.approx([k * every for k in range(8)], abs=1)
+    # the launch has the first block of each SM only
+    assert start_cycles(GPU, GPU.chip.sm_count) - start_cycles(GPU, 0) == pytest.approx(every)
+
+
+def test_a_barrier_holds_the_data_path() -> None:
+    cycles = {(p["what"], p["count"], p["warps"], p["blocks_per_sm"], p["barrier"]): p["cycles"]
+              for p in _points("barrier")}  # fmt: skip
+    for what, count in (("read", 16), ("read8", 4), ("store", 16)):  # beside a data path that is busy all the time
+        assert cycles[what, count, 8, 8, 1] - cycles[what, count, 8, 8, 0] > 0.9
+    without = replace(GPU, sm=replace(GPU.sm, barrier_data_path_cycles=None))
+    workload = _workload("bitonic")
+    assert simulate(workload, GPU).cycles > 1.03 * simulate(workload, without).cycles
+
+
+def test_code_beyond_its_caches_is_cold_after_a_flush() -> None:
+    rows = [r for r in json.loads((DATA / "flushed.json").read_text())["rows"] if r["kernel"] == "straight"]
+    cache = GPU.instruction_cache
+    kept = max(r["n"] for r in rows if r["flushed_us"] < 1.02 * r["us"])
+    assert cache.kept_bytes == 16 * kept
+    more = statistics.median(r["flushed_us"] - r["us"] for r in rows if r["n"] == 2 * kept and r["blocks"] == 132)
+    assert cache.cold_interval_cycles == pytest.approx(1e-6 * more * GPU.chip.clock_hz / kept, rel=0.01)
+    profile = _workload("long_code.steps8192").profile
+    assert profile is not None
+    assert cold_code_cycles(GPU, profile) == 0
+    assert cold_code_cycles(GPU, replace(profile, l2="cold")) > 10_000
+
+
+def test_what_the_profiler_left_in_l2_is_not_the_kernels() -> None:
+    rows = json.loads(gzip.decompress((DATA / "l2.json.gz").read_bytes()))["cold"]["read"]  # kernels that only read
+    assert max(row[2] for row in rows) > 2.2e6
+    for row in rows:
+        written = own_writes({"dram_read_bytes": row[1], "dram_write_bytes": row[2]})
+        assert written is not None
+        assert written < 0.4e6
+    assert own_writes({"dram_read_bytes": 1e6, "dram_write_bytes": 1e6}) == 1e6
+    assert own_writes({}) is None
