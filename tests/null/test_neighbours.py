@@ -36,3 +36,10 @@ def test_fewer_blocks_than_fit_take_a_round() -> None:
     made = schedule(profile, 132, 8)
     assert made.rounds == pytest.approx(1.2, rel=0.02)
     assert 0.9 < made.longer < 1.3
+
+
+def test_a_half_that_the_block_before_completes_is_not_alone() -> None:
+    """The block before does for it what it does for the next one: it ends in the line where that one begins."""
+    block = _block(0x000007FC)  # from the second half of the first line to a sector of the third line's second half
+    found = alone([Weighted(block, 1)], [[_block(0x0007FC00)], [], []], Grid((64, 1, 1), 8), 0, How(False))
+    assert found == 0.0

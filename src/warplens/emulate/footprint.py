@@ -228,7 +228,7 @@ def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: G
     """Return the share of the halves of lines that are touched in one array without the other half.
 
     A half that a block in flight at the same time completes is not alone (data/h200/halves.json): the next one along
-    an axis, and as many the one before. The first block has the neighbours, and stands for the others.
+    an axis, or the one before, which does for it what it does for the next. The first block stands for the others.
     """
     found = [(b.weight, *b.block.of(array, how).halves()) for b in blocks]
     halves = sum(weight * all_of for weight, all_of, _ in found)
@@ -237,7 +237,8 @@ def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: G
     first, between, completed = blocks[0].block.of(array, how), 1, 0
     for row, extent in zip(neighbours, grid.shape, strict=True):
         if row and between < grid.in_flight:
-            completed += 2 * first.completed_by(row[0].of(array, how))
+            following = row[0].of(array, how)
+            completed += first.completed_by(following) + following.completed_by(first)
         between *= extent
     left = max(0.0, 1 - completed / max(1, found[0][2]))
     return left * sum(weight * single for weight, _, single in found) / halves
