@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from warplens.emulate import layout
 from warplens.emulate.footprint import Block, Footprint, Grid, How, Weighted, alone
-from warplens.kernel.profile import Profile
+from warplens.emulate.traffic import Around, spread_hits
+from warplens.kernel.listing import parse_listing
+from warplens.kernel.profile import Profile, Traffic
+from warplens.kernel.program import Program
 from warplens.models.warplens import schedule
 
 
@@ -43,3 +47,15 @@ def test_a_half_that_the_block_before_completes_is_not_alone() -> None:
     block = _block(0x000007FC)  # from the second half of the first line to a sector of the third line's second half
     found = alone([Weighted(block, 1)], [[_block(0x0007FC00)], [], []], Grid((64, 1, 1), 8), 0, How(False))
     assert found == 0.0
+
+
+def test_of_blocks_that_read_the_same_the_first_misses() -> None:
+    total = np.zeros((2, layout.STATISTICS))
+    total[:, layout.ARRAY], total[:, layout.L2_SECTORS] = 1, 100
+    program = Program("k", "k", "sm_90", parse_listing("LDG R0, [R2]\nLDG R1, [R3]"))
+    traffic = [Traffic(name="a", l2_read_bytes=200 * 32, l2_missed_bytes=120 * 32)]
+    spread_hits(program, total, traffic, Around(np.array([0.5, 0.0]), 1.5))
+    # Half of the first load's in the middle of few blocks are three quarters within the grid; five more hit anywhere.
+    assert total[:, layout.L2_HITS].tolist() == pytest.approx([75 + 25 / 125 * 5, 100 / 125 * 5])
+    spread_hits(program, total, traffic)
+    assert total[:, layout.L2_HITS].tolist() == pytest.approx([40, 40])

@@ -27,6 +27,7 @@ from warplens.emulate.layout import (
     LINE_SECTORS,
     LOOKUPS,
     PAIRS,
+    PASSED,
     PASSES,
     REGULAR,
     REPLAYS,
@@ -172,7 +173,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
         _follow_stride(stats, pc, memory.scratch[LINE])
     code = memory.table[pc]
     passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] & 1 != 0  # BYPASS
-    some_hit, replays, last = False, 0, np.int64(-1)
+    some_hit, passed, replays, last = False, False, 0, np.int64(-1)
     for i in range(count):
         line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
         missing = wanted
@@ -191,6 +192,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
             some_hit = some_hit or hits != 0
         if missing == 0:
             continue
+        passed = True
         wavefront = i * memory.scratch[PASSES] // count
         if wavefront != last:
             replays, last = replays + 1, wavefront
@@ -210,6 +212,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
                 elif hits != sectors:
                     _keep(l2, 0, 2 * line + half, 3, False)
                 stats[pc, L2_HITS] += _bits(hits)
+    stats[pc, PASSED] += passed
     if kind == LOAD and some_hit:
         stats[pc, REPLAYS] += replays
     return FINE

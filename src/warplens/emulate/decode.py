@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -105,6 +105,7 @@ class _Decoder:
             reads.append(self._numbers(x.reads))
             writes.append(self._numbers(x.writes))
         rows = np.array(table, np.int64).reshape(-1, ops.COLUMNS)
+        rows[_awaiting(self.program.instructions), ops.AWAITS] = 1
         return Code(rows, self.pool, self.rows, self.count, reads, writes, unknown)
 
     def _numbers(self, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -129,6 +130,27 @@ class _Decoder:
     @property
     def zero(self) -> int:
         return self.count
+
+
+_FROM_FAR = frozenset(("LD", "LDG", "ATOM", "ATOMG"))  # what comes from L1 at the soonest
+
+
+def _awaiting(instructions: Sequence[Instruction]) -> list[int]:
+    """Return which instructions wait for a load, by the scoreboards: the last one before them that sets it is one.
+
+    The list is gone through twice, so that the head of a loop knows of the loads at its end.
+    """
+    under_way, found = 0, set[int]()
+    for i, x in [*enumerate(instructions)] * 2:
+        if x.control is None:
+            continue
+        if x.control.wait_mask & under_way:
+            found.add(i)
+        under_way &= ~x.control.wait_mask
+        if x.control.write_scoreboard is not None:
+            bit = 1 << x.control.write_scoreboard
+            under_way = under_way | bit if x.opcode in _FROM_FAR else under_way & ~bit
+    return sorted(found)
 
 
 class Line:

@@ -223,10 +223,14 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
     P, warp = m.predicates[w], m.warps[w]
     pc = first = warp[PC + g]
     mask = np.uint32(warp[MASK + g])
+    whole = turn
     while turn > 0:
         if pc >= table.shape[0]:
             return BAD_TARGET, pc - 1, turn
         ins = table[pc]
+        if ins[ops.AWAITS] and turn < whole:
+            turn = np.int64(0)
+            break
         if ins[ops.GROUP] == ops.NOTHING and ins[ops.TARGET] > 0 and not flags[SOME_UNKNOWN]:
             count = min(ins[ops.TARGET], turn)
             _pass_idle(m.idle, pc, count, count_bits(mask))
@@ -294,9 +298,9 @@ def _run(address: int, budget: int) -> int:
                 if warps[w, STATE + g] != READY:
                     g += 1
                     continue
-                before = turn
+                before = warps[w, WORK]
                 status, pc, turn = _turn(m, w, g, turn)
-                flags[EXECUTED_ALL] += before - turn
+                flags[EXECUTED_ALL] += warps[w, WORK] - before
                 if status != FINE:
                     error[ERROR], error[ERROR + 4], error[ERROR + 5] = status, pc, w
                     flags[NEXT_WARP], flags[NEXT_GROUP], flags[NEXT_TURN] = w, g, turn
@@ -370,6 +374,7 @@ def mark_idle(table: Table) -> None:
         ahead = ahead + 1 if does_nothing[pc] else 0
         if table[pc, ops.GROUP] == ops.NOTHING:
             table[pc, ops.TARGET] = ahead
+        ahead = 0 if table[pc, ops.AWAITS] else ahead
 
 
 def count_idle(stats: Table, idle: Table) -> None:

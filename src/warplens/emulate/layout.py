@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-# What is counted per instruction. Of what passes L1: pairs of sectors, as DRAM gives them; accesses, and those that
-# keep a stride seen before; then the number of the array touched last, and one; the line of the last one, and its last
-# strides.
+# What is counted per instruction. Of what passes L1: accesses; pairs of sectors, as DRAM gives them; accesses, and
+# those that keep a stride seen before; then the number of the array touched last, and one; the line of the last one,
+# and its last strides.
 (EXECUTED, THREADS, REQUESTS, USEFUL_BYTES, SECTORS, LINES, WAVEFRONTS, QUEUE, L1_HITS, L2_SECTORS, L2_HITS, REPLAYS,
- PAIRS, LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(18)  # fmt: skip
+ PASSED, PAIRS, LOOKUPS, REGULAR, ARRAY, LAST_LINE, STRIDE) = range(19)  # fmt: skip
 STRIDES = 4
 STATISTICS = STRIDE + STRIDES
 

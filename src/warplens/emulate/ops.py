@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # Columns of the code table, one row per instruction.
 (GROUP, OP, GUARD, GUARD_NOT, D, A, B, C, A_AND, A_XOR, A_ADD, B_AND, B_XOR, B_ADD, C_AND, C_XOR, C_ADD,
- PD, PD2, PS, PS_NOT, PS2, PS2_NOT, X, Y, Z, TARGET, MODE) = range(28)  # fmt: skip
-COLUMNS = 28
+ PD, PD2, PS, PS_NOT, PS2, PS2_NOT, X, Y, Z, TARGET, MODE, AWAITS) = range(29)  # fmt: skip
+COLUMNS = 29
 
 # Groups of operations: which function runs them.
 NOTHING, INTEGER, SINGLE, DOUBLE, HALF, CONVERT, LANES, MEMORY, CONTROL, UNKNOWN, TENSOR, ASYNC, PACKED = range(13)

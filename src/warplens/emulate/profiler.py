@@ -8,6 +8,8 @@ counts are known well enough. A grid that costs little is run whole; of blocks t
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,9 +24,20 @@ from warplens.emulate.engine import ACCESS_EFFORT, prepare
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
 from warplens.emulate.runner import Runner
-from warplens.emulate.sample import Counts, Sample, estimate, number, place, shifts, spread_far, strata, whole_grid
+from warplens.emulate.sample import (
+    Counts,
+    Sample,
+    beside,
+    estimate,
+    number,
+    place,
+    shifts,
+    spread_far,
+    strata,
+    whole_grid,
+)
 from warplens.emulate.slicing import not_seen
-from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
+from warplens.emulate.traffic import STORES, Around, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, CROWDED, Crowding, Fewer, Path, Profile, Traffic
 from warplens.kernel.program import Program
@@ -82,6 +95,7 @@ class _Profiler:
         self.samples = [Sample(stratum) for stratum in strata(self.shape)]
         self.shifts = shifts(effort.pairs, np.random.default_rng(2))
         self.together: Block | None = None
+        self.around: Around | None = None
         self.lone: Counts = np.zeros(0)
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
@@ -126,6 +140,7 @@ class _Profiler:
             resident = self._together(self._on_one_sm(block, cost * ratio))
             return self._made(resident, exact=False, first=first, heaviest=True)
         resident = self._together(self._on_one_sm(first, cost))
+        self._run_around(first, cost)
         if differ:
             resident = self._from_everywhere(resident)
         return self._made(resident, exact=False, first=first)
@@ -227,6 +242,17 @@ class _Profiler:
         self.runner.part_of_l2(0)
         self.together = self.runner.footprint()
         return _Resident(counts, blocks, paths, ways, work, self.runner.l1_bytes)
+
+    def _run_around(self, first: int, cost: float) -> None:
+        """Run a block and those beside it, each on an SM of its own, to see which accesses find what others fetched."""
+        near = beside(first, self.shape, self.runner.in_flight)
+        blocks = [number((x, y, z), self.shape) for z, y, x in itertools.product(*reversed(near))]
+        if len(blocks) * cost > self.effort.places or not 1 < len(blocks) <= self.runner.most_blocks:
+            return
+        self.progress("a block and those beside it")
+        counts = self.runner.side_by_side(blocks, sum(f.sectors for f in self.runner.footprints[first].read))
+        inside = math.prod(len(r) / (len(r) - 1) for r in near if len(r) > 1)
+        self.around = Around(counts[:, layout.L2_HITS] / np.maximum(1.0, counts[:, layout.L2_SECTORS]), inside)
 
     def _from_everywhere(self, resident: _Resident) -> _Resident:
         """Give resident blocks the ways of as many from all over the grid: where blocks differ, these stand for it."""
@@ -366,7 +392,7 @@ class _Profiler:
             self.l2,
             self.call.l2 == "cold",
         )
-        spread_hits(self.program, seen.total, traffic)
+        spread_hits(self.program, seen.total, traffic, self.around)
         return traffic
 
     def _crowding(self, resident: _Resident, seen: Seen, first: int) -> Crowding:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from warplens.emulate import layout
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import Emulator
-from warplens.emulate.footprint import Block, of_block
+from warplens.emulate.footprint import SECTOR_BYTES, Block, of_block
 from warplens.emulate.sample import Counts
 from warplens.emulate.trace import paths_of
 from warplens.kernel.launch import KernelCall
@@ -139,6 +139,18 @@ class Runner:
             self.emulator.forget()
             total += self.counted(part)
         return total
+
+    def side_by_side(self, blocks: list[int], sectors: float) -> Counts:
+        """Run blocks at once, each on an SM of its own, before one L2 that keeps what they read: so much each."""
+        work = dict(self.work)
+        self.fresh_l1(1 / self.resident, len(blocks))
+        self.part_of_l2(4.0 * SECTOR_BYTES * sectors * len(blocks))
+        self.emulator.forget()
+        counts = self.counted(blocks, list(range(len(blocks))))
+        self.part_of_l2(0)
+        self.footprint()
+        self.work = work  # they are no sample of the grid
+        return counts
 
     def footprint(self) -> Block:
         """Return what was touched beyond L1 since the last time."""

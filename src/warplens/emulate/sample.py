@@ -93,6 +93,15 @@ def place(block: int, shape: Shape) -> Shape:
     return block % shape[0], block // shape[0] % shape[1], block // (shape[0] * shape[1])
 
 
+def beside(block: int, shape: Shape, in_flight: int) -> list[range]:
+    """Return the places along each axis of a block and of those beside it that are in flight with it."""
+    made, apart = [], 1
+    for at, extent in zip(place(block, shape), shape, strict=True):
+        made.append(range(max(0, at - 1), min(extent, at + 2)) if apart < in_flight else range(at, at + 1))
+        apart *= extent
+    return made
+
+
 def moved(place: Shape, axis: int, to: int) -> Shape:
     """Return a place with another one on an axis."""
     x, y, z = (to if a == axis else p for a, p in enumerate(place))

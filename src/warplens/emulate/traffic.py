@@ -24,6 +24,16 @@ _SCATTERED = 0.5  # of the accesses follow no stride
 _APART = 1.3  # times the array: what blocks in flight touch of it, if each has its own part
 
 
+class Around(Struct, frozen=True):
+    """Neighbouring blocks that ran side by side: the share of its sectors that each instruction found in L2.
+
+    `inside`: how many times as much it is within the grid, where no block lacks a neighbour.
+    """
+
+    met: npt.NDArray[np.float64]
+    inside: float
+
+
 class Seen(Struct, frozen=True):
     """What was seen: counts of the grid and of the blocks resident together, and footprints of blocks.
 
@@ -188,14 +198,23 @@ def _local(read: float, written: float, l2: L2) -> Traffic:
     return Traffic(name="local memory", l2_read_bytes=read, l2_written_bytes=written, l2_lookup_bytes=lookups)
 
 
-def spread_hits(program: Program, total: Counts, traffic: list[Traffic]) -> None:
-    """Give each instruction the L2 hits of the array that it touches; what is written always hits."""
+def spread_hits(program: Program, total: Counts, traffic: list[Traffic], around: Around | None = None) -> None:
+    """Give each instruction its part of the L2 hits of the array that it touches; what is written always hits.
+
+    Of blocks that run side by side and touch the same, the first misses. Hits beyond that are shared out to all alike.
+    """
     stores = np.array([x.opcode in STORES for x in program.instructions])
     asked = total[:, layout.L2_SECTORS]
     total[:, layout.L2_HITS] = asked
+    met = np.zeros(len(total)) if around is None else around.met
     for k, t in enumerate(traffic):
         here = (total[:, layout.ARRAY] == k + 1) & ~stores
-        total[here, layout.L2_HITS] = asked[here] * (1 - t.l2_missed_bytes / max(t.l2_read_bytes, 1.0))
+        hits = (1 - t.l2_missed_bytes / max(t.l2_read_bytes, 1.0)) * asked[here].sum()
+        found = asked[here] * met[here]
+        if around is not None and found.sum():
+            found = np.minimum(asked[here], found * min(around.inside, hits / found.sum()))
+        rest = asked[here] - found
+        total[here, layout.L2_HITS] = found + rest * max(0.0, hits - found.sum()) / max(1.0, rest.sum())
 
 
 def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
@@ -209,7 +228,8 @@ def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) ->
         here = stores & (resident[:, layout.ARRAY] == array)
         passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
         resident[here, layout.L2_SECTORS] = passed * sectors[here]
-    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS):
+    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS, layout.PASSED):
         share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
         total[seen, column] = share[seen] * total[seen, layout.SECTORS]
     total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]
+    total[~seen, layout.PASSED] = total[~seen, layout.REQUESTS]

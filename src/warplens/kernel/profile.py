@@ -14,11 +14,11 @@ from msgspec import Meta, Struct
 # Per instruction: executions by a warp; threads that took part; accesses to memory; bytes that the threads asked for;
 # 32-byte sectors and 128-byte lines touched; wavefronts: cycles of the data path of shared memory and L1; the longest
 # queues of threads at one address (atomics); sectors found in L1; sectors asked of L2, found there; replays: wavefronts
-# that are done once more for what misses in L1, because other threads of the access hit. For a machine before compute
-# capability 3 also `transactions` and `moved_bytes` by its own rules.
+# that are done once more for what misses in L1, because other threads of the access hit; accesses of which some passes
+# L1. For a machine before compute capability 3 also `transactions` and `moved_bytes` by its own rules.
 COLUMNS = (
     "executed", "threads", "requests", "useful_bytes", "sectors", "lines", "wavefronts", "queue",
-    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays",
+    "l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays", "passed",
 )  # fmt: skip
 
 CACHED = ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays")  # columns that what else is on the SM changes

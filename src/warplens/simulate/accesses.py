@@ -87,8 +87,8 @@ def access(
     lines = max(1.0, column["lines"] / requests)
     l1_hit, l2_hit = 0.0, 0.0
     if load and sectors:  # a request waits for the last of its lines: all of them have to hit
-        by_line = column["l1_hit_sectors"] / sectors
-        l1_hit = by_line**lines
+        by_line, passed = column["l1_hit_sectors"] / sectors, column.get("passed", 0.0)
+        l1_hit = 1 - min(1.0, passed / requests) if passed else by_line**lines
         passing = max(1.0, lines * (1 - by_line) / max(1e-9, 1 - l1_hit))
         l2_hit = (column["l2_hit_sectors"] / asked) ** passing if asked else 0.0
     beyond = max(1e-9, 1 - l1_hit)  # those that pass L1, and L2, move so much more than the mean access

@@ -35,7 +35,7 @@ _GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS
            "RED": "atomic", "REDG": "atomic", "STG": "store", "LDG": "load"}  # fmt: skip
 _WIDTH = {"U8": 0.25, "S8": 0.25, "U16": 0.5, "S16": 0.5, "64": 2.0, "128": 4.0}
 _PER_REQUEST = ("threads", "useful_bytes", "sectors", "lines", "wavefronts", "queue", "l1_hit_sectors", "l2_sectors",
-                "l2_hit_sectors")  # fmt: skip
+                "l2_hit_sectors", "replays", "passed")  # fmt: skip
 
 
 class Estimate(Struct, frozen=True):
