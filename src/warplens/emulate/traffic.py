@@ -162,10 +162,28 @@ def _asked_together(loads: Counts) -> float:
     return min(1.0, float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2) if pairs else 1.0
 
 
+def _split(a: _Array, grid: Grid, written: float) -> tuple[float, float]:
+    """Sectors that different blocks, and different warps of a block, store in parts, and that do not stay in L2.
+
+    What is asked for beyond the sectors of all blocks are stores of the same block again; what these are beyond the
+    sectors of the grid, those of neighbours. Two stores at least that fill a part make one such sector. Sectors that
+    are read as well are in L2 when they are stored.
+    """
+    stored, union = a.asked.stores, a.writes.union(grid)
+    if a.reads.sectors or not stored or not union:
+        return 0.0, 0.0
+    touched = a.writes.sectors * math.prod(grid.shape)
+    blocks, warps = max(0.0, touched - union), max(0.0, stored - touched)
+    in_parts = stored * min(1.0, max(0.0, 2 * (1 - a.bytes_written / SECTOR_BYTES / stored)))
+    share = min(1.0, in_parts / 2 / max(1.0, blocks + warps)) * min(1.0, written / union)
+    return blocks * share, warps * share
+
+
 def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float], l2: L2) -> Traffic:
     """The traffic of an array, of which so many sectors are fetched, written, and filled when they are written."""
     fetched, written, filled = moved
     grid = seen.grid
+    split_blocks, split_warps = _split(a, grid, written)
     missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
     looked_up, not_found = lookups(a.asked, a.reads, grid, (fetched, missed), seen.blocks_per_sm, l2)
     return Traffic(
@@ -183,6 +201,9 @@ def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float]
         read_alone=a.read_alone,
         written_alone=a.written_alone,
         read_together=0.0 if a.reads.scattered or grid.shape[0] == 1 else min(1.0, max(0.0, 1 - a.reads.fresh[0])),
+        split_blocks=split_blocks,
+        split_warps=split_warps,
+        stored_in_flight_bytes=a.bytes_written * min(1.0, grid.in_flight / math.prod(grid.shape)),
         atomic_passes=a.atomic_passes,
     )
 

@@ -72,6 +72,8 @@ class Traffic(_Part, frozen=True, kw_only=True):
     sectors leave L2 half written; not among `dram_read_bytes`, as it is part of what such a store costs.
     `read_alone`, `written_alone`: of the halves of lines that a block touches, the share without the other half.
     `read_together`: of the sectors that a block reads, the share that the next block in x reads too.
+    `split_blocks`, `split_warps`: sectors of which different blocks, or different warps of a block, store a part each.
+    `stored_in_flight_bytes`: what the blocks that run at once store.
     `atomic_passes`: turns of L2 for atomics: one per sector, and one for each further thread at the same word.
     """
 
@@ -89,6 +91,9 @@ class Traffic(_Part, frozen=True, kw_only=True):
     read_alone: Share = 0
     written_alone: Share = 0
     read_together: Share = 0
+    split_blocks: float = 0
+    split_warps: float = 0
+    stored_in_flight_bytes: float = 0
     atomic_passes: float = 0
 
 

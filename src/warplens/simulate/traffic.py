@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
@@ -103,7 +104,66 @@ def dram_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine
     streamed = read + written
     if streamed > 0:
         seconds += streamed / dram_rate(machine, written / streamed)
-    return seconds
+    return seconds + _split_seconds(code, profile, machine)
+
+
+def _split_seconds(code: Sequence[Instruction], profile: Profile, machine: Machine) -> float:
+    """Return what sectors take that leave L2 half stored, and come back: the more, the more is stored in between.
+
+    Of what blocks in flight store in their lives that is the part by which neighbours have drifted apart.
+    """
+    lone, course = machine.scattered, course_of(code, profile)
+    blocks, warps = sum(t.split_blocks for t in profile.traffic), sum(t.split_warps for t in profile.traffic)
+    between = course.drift * sum(t.stored_in_flight_bytes for t in profile.traffic)
+    if not (lone.split_sector_seconds and lone.split_blocks_bytes and lone.split_warps_bytes) or not between:
+        return 0.0
+    left = blocks / (1 + (lone.split_blocks_bytes / between) ** 2)
+    left += course.apart * warps / (1 + (lone.split_warps_bytes / between) ** 2)
+    return lone.split_sector_seconds * left
+
+
+class Course(Struct, frozen=True):
+    """The way of a warp between loads and stores.
+
+    `waits`: for loads that pass L1. `drift`: how far neighbours that began together are apart when they store, of their
+    lives. `apart`: the share of the stores that come behind no barrier, or behind a wait that came after it.
+    """
+
+    waits: float
+    drift: float
+    apart: float
+
+
+def course_of(code: Sequence[Instruction], profile: Profile) -> Course:
+    """Follow the way that most warps go: neighbours drift apart with the square root of the times that they wait.
+
+    Loads that were sent together are one wait. Normed so that stores all along a way of so many waits have a drift of
+    one over their square root, as in data/h200/drift.json; with no load to wait for they are as far apart as they live.
+    """
+    counts, sent = profile.counts, dict[int, float]()
+    waits, stores, root, apart, alone = 0.0, 0.0, 0.0, True, 0.0
+    ways = max(profile.paths, key=lambda path: path.warps).segments if profile.paths else []
+    for segment, times in ((s, t) for s in ways for t in (1, s.times - 1) if t):  # once, and all other times together
+        before, stored = waits, 0.0
+        for i in (i for first, stop in segment.runs for i in range(first, stop)):
+            x, control = code[i], code[i].control
+            waited = max((sent.pop(s, 0.0) for s in control.waits), default=0.0) if control else 0.0
+            if waited:
+                waits, sent = waits + times * waited, {}
+            apart = (apart or waited > 0.0) and x.opcode != "BAR"
+            if x.kind == "load" and control and control.write_scoreboard is not None and counts["requests"][i]:
+                passed = min(1.0, counts.get("passed", counts["requests"])[i] / counts["requests"][i])
+                sent[control.write_scoreboard] = max(sent.get(control.write_scoreboard, 0.0), passed)
+            elif x.kind == "store":
+                stored, alone = stored + times, alone + times * apart
+        stores, root = stores + stored, root + stored * _mean_root(before, waits)
+    drift = 1.5 * root / stores / waits if waits >= 1 and stores else 1.0
+    return Course(waits, min(1.0, drift), alone / stores if stores else 0.0)
+
+
+def _mean_root(low: float, high: float) -> float:
+    """Return the mean square root between two numbers."""
+    return (high**1.5 - low**1.5) / 1.5 / (high - low) if high > low else math.sqrt(low)
 
 
 def _partial_stores(code: Sequence[Instruction], profile: Profile) -> float:
