@@ -71,3 +71,15 @@ def test_the_sizes_of_errors_are_those_of_the_train_set(model: str, own: float) 
     assert math.sqrt(statistics.mean(several)) == pytest.approx(own, rel=0.25)
     if model == "warplens":
         assert statistics.pstdev(map(statistics.mean, by_function.values())) == pytest.approx(COMMON, rel=0.25)
+
+
+def test_a_prediction_that_failed_says_little_of_its_neighbours() -> None:
+    """One that takes half as long again as predicted, five times what errors deviate by, is no reason to leave them."""
+    places = [(0.0,), (0.4,), (0.5,), (1.0,)]
+    candidates = [
+        Candidate(i, {}, (1, 1, 1), (32, 1, 1), seconds, i == 0, place=place)
+        for i, (place, seconds) in enumerate(zip(places, (1.0e-6, 0.96e-6, 0.97e-6, 1.02e-6), strict=True))
+    ]
+    took = {0: 1.0e-6, 1: 1.6e-6, 2: 0.97e-6, 3: 1.02e-6}
+    chosen = [c.number for c, _ in choose(candidates, 3, lambda c: took[c.number])]
+    assert chosen == [0, 1, 2]

@@ -27,6 +27,7 @@ from warplens.sweep.expression import Value
 # makes the estimates.
 COMMON, OWN, OWN_ESTIMATED = 0.091, 0.068, 0.064
 _NOISE = 0.005  # of a measured median: how far two runs are apart (data/h200/tuning/README.md)
+_FAILED = 3.0  # standard deviations: an error beyond is a prediction that failed, and says little of its neighbours
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,10 +69,11 @@ class _Errors:
 
     def gains(self, chosen: list[int], found: Floats) -> Floats:
         """The expected gain of each candidate over the fastest, from the logarithms of the times of those chosen."""
-        between = np.array([self._with(at) for at in chosen])
-        known = between[:, chosen] + _NOISE**2 * np.eye(len(chosen))
+        between, off = np.array([self._with(at) for at in chosen]), found - self.expected[chosen]
+        failed = np.abs(off) > _FAILED * np.hypot(COMMON, self.own[chosen])
+        known = between[:, chosen] + np.diag(_NOISE**2 + np.where(failed, off**2, 0.0))
         weights = np.linalg.solve(known, between)
-        mean = self.expected + (found - self.expected[chosen]) @ weights
+        mean = self.expected + off @ weights
         variance = COMMON**2 + self.own**2 - (weights * between).sum(0)
         return _expected_gain(found.min() - mean, np.sqrt(np.maximum(variance, 1e-12)))
 
