@@ -26,13 +26,14 @@ ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.xz")
 ALSO = Path("data/h200/measured_again.jsonl.xz")  # a run on another H200
 # Of other programs: what only counters show, or show better; when sources are read; how short blocks live (lives.json)
-# and instructions are fetched (fetch.json.gz). docs/laboratory.md lists them.
+# and drift apart (drift.json), and instructions are fetched (fetch.json.gz). docs/laboratory.md lists them.
 KEPT = {"cache.l2_dirty_bytes"}
 ELSEWHERE = {
     "cache.l2_pair_saving_fraction",
     "sm.block_exchange_cycles",
     "memory.alike_warps",
     "contention.written_cycles",
+    *(f"scattered.split_{name}" for name in ("sector_seconds", "blocks_bytes", "warps_bytes")),
     "instruction_cache.fetch_interval_cycles",
     "instruction_cache.kept_bytes",
     *(f"instructions.{kind}.read_cycles" for kind in ("sfu", "shared", "shuffle")),
