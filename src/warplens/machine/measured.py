@@ -60,8 +60,8 @@ class Scattered(Section, frozen=True):
     """Rates of accesses to DRAM that lie alone: loads of halves of lines (64 bytes each), stores of sectors (32).
 
     `partial`: stores that fill a part of a sector. `split`: what L2 and DRAM take for a sector that two stores fill,
-    one part each, when it has left L2 in between. Of those that two blocks fill, half have when the blocks that run at
-    once store `split_blocks_bytes`; of those that two warps of a block fill, when they store `split_warps_bytes`.
+    one part each, when it has left L2 in between. Of those that two blocks fill, half have when `split_blocks_bytes`
+    are stored in between; of those that two warps of a block fill, when `split_warps_bytes` are.
     """
 
     dram_load_bytes_per_second: BytesPerSecond | None = None
