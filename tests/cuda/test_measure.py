@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.errors import WarplensError
-from warplens.measure import control, memory, pipes, scattered, tensor, traffic
+from warplens.measure import control, lives, memory, pipes, scattered, tensor, traffic
 from warplens.measure.build import build
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.chains import chain, local, uniform
-from warplens.measure.checks import CheckError, check, checked, compiled
+from warplens.measure.checks import CheckError, bank_conflicts, check, checked, compiled, timed_loop
 from warplens.measure.operations import OPERATIONS, PAIRS
 from warplens.measure.source import Expectation, Kernel
 
@@ -31,7 +31,9 @@ def _templates() -> list[Kernel]:
         control.barrier(), control.branch("uniform"), control.branch("divergent"), control.loop(), control.code(512),
         control.constant(), control.fence(), control.branch("straight"), control.little_copy(),
         pipes.among("", 16), pipes.among("ldg", 32), pipes.banks("same2"),
-        scattered.packets("both", 16), scattered.reductions(old=True),
+        scattered.packets("both", 16), scattered.reductions(old=True), memory.stream(0, 8, 16), local(address="int"),
+        pipes.stalls("imad_wide", 9), lives.life(2, 1), lives.turns(1), lives.fetch(512),
+        lives.together(),
     ]  # fmt: skip
 
 
@@ -86,6 +88,25 @@ def test_changed_machine_code_is_what_was_meant() -> None:
     assert not [i for i in straight if i.opcode == "BSYNC"]
     with pytest.raises(WarplensError, match=r"nothing to change for `drop BSYNC\.5`"):
         compiled([replace(kernels[0], patch="drop BSYNC.5")], "sm_90")
+
+
+def test_conflicts_of_register_banks_are_refused() -> None:
+    meant, plain = pipes.banks("same4"), chain(BY_NAME["ffma_2"], 4)
+    (program,) = checked([meant], compiled([meant], "sm_90")[0]).values()
+    assert len(list(bank_conflicts(timed_loop(meant, program)))) == meant.expect.inside["FFMA"]
+    unmeant = replace(meant, expect=replace(meant.expect, conflicts=False))
+    with pytest.raises(CheckError, match=r"wanted no conflicts of register banks .*, found 192, such as"):
+        check(unmeant, program)
+    (program,) = checked([plain], compiled([plain], "sm_90")[0]).values()
+    assert len(list(bank_conflicts(timed_loop(plain, program)))) <= 4  # 512 of FFMA with two registers, by reuse
+
+
+def test_eight_loads_of_sixteen_bytes_are_under_way_at_once() -> None:
+    kernel = memory.stream(0, 8, 16)
+    loop = timed_loop(kernel, checked([kernel], compiled([kernel], "sm_90")[0])[kernel.name])
+    loads = [i for i in loop if i.opcode == "LDG"]
+    assert {i.name for i in loads} == {"LDG.E.128"} and len({i.writes for i in loads}) == 8
+    assert not any(i.control.waits for i in loads[1:8] if i.control)  # none of the first eight waits for another
 
 
 def test_spills_and_stray_traffic_are_refused() -> None:

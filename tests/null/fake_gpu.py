@@ -74,6 +74,9 @@ class FakeGpu:
             data[:] = 300 + np.arange(data.size) % 50
             return data
         function, _, threads, arguments = self.last
+        if function == "moment":  # before and behind a sample: pairs of nanoseconds and cycles for each SM
+            data.reshape(2, -1, 2)[:] = [[[1000, 1000 * self.ghz]], [[101000, 101000 * self.ghz]]]
+            return data
         warps = -(-threads // 32)
         size, trips = arguments[3].value, arguments[4].value
         cycles = min(

@@ -15,6 +15,8 @@ from warplens.study import Item, item_ids, reproduce
 from warplens.study.laboratory import laboratory
 from warplens.study.measured_summary import since_maxwell
 
+from .test_derive import quick_form
+
 
 @pytest.fixture(scope="module")
 def items() -> dict[str, Item]:
@@ -122,8 +124,8 @@ def test_other_gpus_have_no_journal() -> None:
 QUICK = Path(__file__).parents[2] / "data/h200/measured_quick.jsonl.xz"
 
 
-def test_the_quick_form_makes_all_of_them() -> None:
-    made = list(reproduce("volkov", str(QUICK)))
+def test_the_quick_form_makes_all_of_them(tmp_path: Path) -> None:
+    made = list(reproduce("volkov", str(quick_form(tmp_path))))
     assert len(made) == len(item_ids("h200"))
     assert not [note for item in made for note in item.notes if "not made" in note or "are not from" in note]
 

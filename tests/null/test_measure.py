@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.measure import build, plans, run, stamps
+from warplens.measure import build, plans, plans_lives, run, stamps
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.entry import Effort
 from warplens.measure.journal import Journal, read
@@ -78,6 +78,35 @@ def test_a_sample_at_another_clock_is_redone_and_marked() -> None:
     assert values["redone"] >= 1
     gpu.ghz = 2.0
     assert "off_clock" not in lab.sample("blocks", 12, 256, size=1_000_000)
+
+
+def test_every_sample_has_a_clock() -> None:
+    """Whatever times it, stamps or events: at another clock it is marked, in every entry."""
+    gpu = FakeGpu()
+    lab = laboratory(gpu)
+    lab.find_reference()
+    gpu.ghz = 1.8
+    lab.redo_seconds = 0.0
+    for entry in ENTRIES:
+        if entry.quick and not entry.parameters.get("own_clock"):
+            _, values = next(iter(entry.plan(lab, entry, Effort(quick=True, repetitions=1))))
+            assert any(key.startswith("off_clock") for key in values), entry.name
+
+
+def test_lives_of_blocks_are_reduced() -> None:
+    """Blocks of two warps in one place of each of six SMs: waits of 500 and 700 cycles; the clock runs over."""
+    clock = 1 << 32
+    blocks = [
+        [((begin - w) % clock, 1, (begin + 10) % clock, (begin + 510 + 200 * w) % clock, sm, w, 0, 0) for w in range(2)]
+        for begin in range(clock - 40_000, clock + 40_000, 1400)
+        for sm in range(6)
+    ]
+    found = plans_lives.lives(np.array(blocks))
+    assert (found["latency"], found["longest"]) == (600, 700)
+    assert found["drawn_1"] == pytest.approx(650, abs=1)  # 700 unless both are 500
+    assert found["drawn_2"] == 600
+    assert found["block"] == 1 + 710  # the second warp began a cycle before the first
+    assert found["period"] == 1400
 
 
 def test_occupancy_is_tracked_from_stamps() -> None:

@@ -14,7 +14,9 @@ from warplens.measure import journal
 from warplens.measure.agree import agree
 from warplens.measure.derive import numbers
 from warplens.measure.derive_instructions import best, latency
-from warplens.measure.samples import Samples
+from warplens.measure.samples import Samples, load
+
+from .test_derive import quick_form
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +28,7 @@ def h200() -> Machine:
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
-    return Samples(journal.read(ROOT / "data/h200/measured.jsonl.xz"))
+    return load(*(ROOT / f"data/h200/measured{name}.jsonl.xz" for name in ("", "_more")))
 
 
 def disagreements(machine: Machine) -> list[str]:
@@ -96,17 +98,34 @@ def test_fixed_latencies_are_whole_and_do_not_vary(samples: Samples) -> None:
 def test_fixed_latencies_are_the_compilers_stall_counts(h200: Machine, samples: Samples) -> None:
     """Of every chain whose results take a fixed time: how long the compiler lets the next link wait.
 
-    A wide product holds its warp for longer than that, whether the next instruction needs it or not.
+    A wide product's stall count begins when it has had its three issue slots, so that its chains take more.
     """
     stalls = json.loads((ROOT / "data/h200/chain_stalls.json").read_text())["cycles_per_link"]
-    assert (stalls["imad_wide"], stalls["imad_wide_lop3"]) == (6, 10)
-    stalls["imad_wide"] += 3
-    stalls["imad_wide_lop3"] += h200.timing("imul_wide").held_cycles
-    assert len(stalls) == 28
+    assert (stalls.pop("imad_wide"), stalls.pop("imad_wide_lop3")) == (6, 10)
+    assert len(stalls) == 26
     for name, cycles in stalls.items():
         found = latency(samples, f"instruction.{name}") or latency(samples, f"pair.{name}")
         assert found is not None, name
         assert found.median == pytest.approx(cycles, rel=0.015), name
+
+
+@pytest.mark.parametrize("name", ["measured_more", "measured_more_again"])
+def test_wide_products_take_their_stall_counts_and_two_slots_more(h200: Machine, name: str) -> None:
+    """With changed stall counts: stall + 2 in a chain, 9 at least; behind a LOP3 of 5 cycles two more on the way in."""
+    samples, extra = load(ROOT / f"data/h200/{name}.jsonl.xz"), (h200.timing("imul_wide").issue_slots or 0) - 1
+    assert extra == 2
+    for entry in (entry for entry in samples.entries if entry.startswith("stall.")):
+        operation, stall = entry.split(".")[1], int(entry.rpartition(".s")[2])
+        found = latency(samples, entry)
+        assert found is not None
+        wanted = max(9, stall + extra) if operation == "imad_wide" else stall + extra + 5 + extra
+        assert found.median == pytest.approx(wanted, rel=0.008), entry
+
+
+def test_no_instruction_takes_less_than_its_issue_slot(h200: Machine) -> None:
+    slots = {name: op.issue_slots for name, op in h200.operations.items() if op.issue_slots}
+    assert len(slots) == 8 and min(slots.values()) > 0.99
+    assert slots["sts"] == pytest.approx(1, abs=0.01) and slots["imad_wide"] == pytest.approx(3, abs=0.02)
 
 
 def test_they_are_those_of_the_lone_warp(h200: Machine) -> None:
@@ -177,8 +196,8 @@ def test_the_first_level_is_what_shared_memory_leaves(h200: Machine, samples: Sa
         assert 0.7 * (total - step) < held <= total - step, shared
 
 
-def test_the_quick_form_gives_every_field(samples: Samples) -> None:
-    quick = Samples(journal.read(ROOT / "data/h200/measured_quick.jsonl.xz"))
+def test_the_quick_form_gives_every_field(samples: Samples, tmp_path: Path) -> None:
+    quick = load(quick_form(tmp_path))
     assert {n.key for n in numbers(samples)} <= {n.key for n in numbers(quick)}
 
 

@@ -35,12 +35,19 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     text = "from the journal of a measurement to a machine file"
     derive = verbs.add_parser("derive", help=text, description=text)
     derive.add_argument("journal", metavar="JOURNAL", help="what `machine measure` wrote, plain, gzipped or by xz")
+    derive.add_argument(
+        "more", nargs="*", metavar="MORE", help="journals of such GPUs, for the measurements that the first one lacks"
+    )
     derive.add_argument("--out", metavar="FILE.toml", help="machine file to write (default: standard output)")
     derive.add_argument(
         "--base", metavar="NAME", help="machine whose vendor facts are kept (default: the one that ships for this GPU)"
     )
     derive.add_argument(
-        "--also", metavar="JOURNAL", help="another run on such a GPU: how far it is off is put beside each number"
+        "--also",
+        nargs="+",
+        default=[],
+        metavar="JOURNAL",
+        help="another run on such a GPU, in one journal or several: how far it is off is put beside each number",
     )
     derive.add_argument("--json", action="store_true", help="print the derived numbers as JSON")
     text = "how far two measurements of GPUs of one kind agree"
@@ -78,24 +85,25 @@ def _derive(args: argparse.Namespace) -> int:
     from warplens.machine.writer import toml_of
     from warplens.measure.derive import borrowed, derive
 
-    also = Path(args.also) if args.also else None
-    machine = derive(Path(args.journal), load_machine(args.base) if args.base else None, also)
+    journals = [args.journal, *args.more]
+    base, also = load_machine(args.base) if args.base else None, tuple(map(Path, args.also))
+    machine = derive(Path(args.journal), base, also, tuple(map(Path, args.more)))
     comment = (
-        f"{machine.name}: the vendor's facts, and what `warplens machine derive {args.journal}` made of a measurement."
+        f"{machine.name}: the vendor's facts, and what `warplens machine derive {' '.join(journals)}` made of "
+        "a measurement."
     )
     text = toml_of(machine, comment)
-    own = f"{args.journal}: "
+    own = tuple(f"{journal}: " for journal in journals)
     measured = {key: source.ref for key, source in machine.sources.items() if source.ref.startswith(own)}
-    if kept := borrowed(machine, args.journal):
+    if kept := borrowed(machine, *journals):
         print(f"warplens: {kept}", file=sys.stderr)
     if args.out:
         write_whole(Path(args.out), text)
     if args.json:
         print(json.dumps(measured, indent=1))
     elif args.out:
-        print(
-            f"{args.out}: {machine.name}, {len(machine.sources)} numbers, {len(measured)} of them from {args.journal}"
-        )
+        known = f"{len(machine.sources)} numbers, {len(measured)} of them from {', '.join(journals)}"
+        print(f"{args.out}: {machine.name}, {known}")
     else:
         print(text, end="")
     return 0

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from warplens.measure import (
     control,
+    lives,
     memory,
     pipes,
     plans,
     plans_bandwidth,
+    plans_lives,
     plans_memory,
     plans_scattered,
     scattered,
     tensor,
     traffic,
 )  # fmt: skip
-from warplens.measure.chains import UNIFORM, chain, local, uniform
+from warplens.measure.chains import ADDRESSES, UNIFORM, chain, local, uniform
 from warplens.measure.entry import Entry
 from warplens.measure.laboratory import GIB, KIB, MIB
 from warplens.measure.operations import OPERATIONS, PAIRS, Operation
@@ -22,7 +24,9 @@ from warplens.measure.source import Kernel
 
 ALPHAS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)  # steps of about sqrt(2)
 _QUICK_ALPHAS = (0, 4, 32, 128)
-HELPERS: tuple[Kernel, ...] = (memory.fill(), memory.touch(), memory.scatter(), control.warm(), control.blocks())
+HELPERS: tuple[Kernel, ...] = (
+    memory.fill(), memory.touch(), memory.scatter(), control.warm(), control.blocks(), control.moment(),
+)  # fmt: skip
 
 
 def _operation(op: Operation, chains: int) -> Entry:
@@ -137,8 +141,6 @@ def streams() -> list[Entry]:
     for where, level in (("dram", "default"), ("l2", "l2"), ("l1", "l1")):
         for chains in (1, 2, 4, 8):
             for width in (4, 8, 16):
-                if (chains, width) == (8, 16):  # the compiler makes each chain wait for the one before
-                    continue
                 if (chains, width, where) == (1, 4, "dram"):  # mix.load.a0
                     continue
                 quick = chains == 1 or (where != "l1" and (chains, width) == (4, 4))
@@ -287,15 +289,28 @@ def launches() -> list[Entry]:
 
 
 def issues() -> list[Entry]:
-    """What instructions take of issue; the register file's banks."""
+    """What instructions take of issue; from addresses to loads; stall counts; the register file's banks."""
     made = []
     for other in pipes.AMONG:
         for adds in pipes.ADDS:
             made.append(
-                Entry(f"issue.{other or 'adds'}.k{adds}", (pipes.among(other, adds), pipes.among(other, adds, True)),
-                      plans.chain_sweep, f"issue slots among {adds} adds (§4.7, §4.12)",
-                      {"register": "r" if other in ("lds", "sts") else "f", "warps": (32, 48, 64),
+                Entry(f"slots.{other or 'adds'}.k{adds}", (pipes.among(other, adds), pipes.among(other, adds, True)),
+                      plans.block_sweep, f"issue slots among {adds} adds (§4.7, §4.12)",
+                      {"register": "r" if other in ("lds", "sts") else "f", "warps": (32,), "cycles": 400_000,
                        "own_addresses": other == "ldg"}, weight=0.1)
+            )  # fmt: skip
+    for kind in ADDRESSES:
+        made.append(
+            Entry(f"address.{kind}", (local(False, kind), local(True, kind)), plans.chain_sweep,
+                  "latency from what makes an address to the load", {"register": "r", "limit": False, "warps": (1,)},
+                  weight=0.1)
+        )  # fmt: skip
+    for name, stalls in pipes.STALLS.items():
+        for cycles in stalls:
+            kernels = pipes.stalls(name, cycles), pipes.stalls(name, cycles, True)
+            made.append(
+                Entry(f"stall.{name}.s{cycles}", kernels, plans.chain_sweep, "wide products by their stall count",
+                      {"register": "l" if name == "imad_wide" else "r", "warps": (1,)}, weight=0.1)
             )  # fmt: skip
     for classes in ("same4", "same2", "mixed"):
         made.append(
@@ -331,6 +346,21 @@ def scatters() -> list[Entry]:
     ]  # fmt: skip
 
 
+def lives_of_warps() -> list[Entry]:
+    """Short blocks, reads among writes, long code in several warps, pairs of SMs that read the same."""
+    shapes = tuple(lives.life(loads, stores) for loads in (1, 2) for stores in (0, 1))
+    return [
+        Entry("lives.blocks", shapes, plans_lives.block_lives, "latencies of a block's warps, its place taken again",
+              {"block_warps": (4, 8, 16, 32)}),
+        Entry("lives.turns", tuple(lives.turns(stores) for stores in (0, 1, 2, 4)), plans_lives.turns,
+              "latency of loads among stores, by load", {"blocks": (2, 3, 4, 5, 6, 7, 8)}),
+        Entry("control.fetch", (lives.fetch(8192),), plans_lives.fetches, "warps at different places of long code",
+              weight=0.2),
+        Entry("bandwidth.l2.together", (lives.together(),), plans_lives.read_together,
+              "pairs of SMs that read the same at once: how much of it L2 is asked for once", weight=0.1),
+    ]  # fmt: skip
+
+
 def others() -> list[Entry]:
     """Atomics on global memory, single latencies under load, requests in flight."""
     return [
@@ -349,5 +379,5 @@ def entries() -> list[Entry]:
     """Return all measurements in the order in which they are done: what matters most comes first."""
     return [
         *instructions(), *issues(), *chases(), *bandwidths(), *scatters(), *streams(), *launches(), *others(),
-        *mixes(), *tensors(),
+        *lives_of_warps(), *mixes(), *tensors(),
     ]  # fmt: skip

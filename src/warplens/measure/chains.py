@@ -29,7 +29,8 @@ def chain(op: Operation, chains: int = 1, doubled: bool = False, alpha: int = 0,
     slack = 14 + 2 * chains + op.others * links * chains
     text = _text(name, op, chains, links, alpha)
     facts = {"links": links, "chains": chains, "alpha": alpha, "operation": op.name}
-    return Kernel(name, text, Expectation(expect, slack, over=op.over), op.since, facts=facts)
+    wanted = Expectation(expect, slack, over=op.over, conflicts=op.conflicts)
+    return Kernel(name, text, wanted, op.since, facts=facts)
 
 
 def _with_adds(op: Operation, alpha: int) -> dict[str, int]:
@@ -104,19 +105,33 @@ KERNEL({name}_n{links}, 1024) {{
 UNIFORM = {name: sum(expect.values()) for name, (_, expect) in _UNIFORM.items()}
 
 
-def local(doubled: bool = False) -> Kernel:
-    """Return a chain of loads from local memory, where the compiler keeps what finds no register: hits in L1."""
+# What makes the address of the next load of its result, by class: PTX, machine code.
+ADDRESSES = {"int": ("lop3.b32 %0, %0, %1, %2, 0xf8;", r"LOP3.*"), "imul": ("mad.lo.u32 %0, %0, %2, %1;", "IMAD")}
+
+
+def local(doubled: bool = False, address: str = "") -> Kernel:
+    """Return a chain of loads from local memory, where the compiler keeps what finds no register: hits in L1.
+
+    `address`: the class of an instruction between two loads, that makes the address of the next.
+    """
     links = 64 if doubled else 32
+    name = f"local_{address}_n{links}" if address else f"local_n{links}"
+    step, pattern = ADDRESSES.get(address, ("", ""))
+    link, given = '"ld.local.u32 %0, [%0];" : "+r"(x) ::', ""
+    if address:
+        link = f'"ld.local.u32 %0, [%0]; {step}" : "+r"(x) : "r"(zero), "r"(one) :'
+        given = "volatile u32 *given = (volatile u32 *)((char *)out + threadIdx.x * b);\n"
+        given += f"  u32 zero = given[{ZERO_AT // 4}], one = given[{ZERO_AT // 4}] + 1;\n  "
     text = f"""\
-KERNEL(local_n{links}, 1024) {{
+KERNEL({name}, 1024) {{
   u32 words[16], first;
   asm volatile("{{ .reg .u64 t; cvta.to.local.u64 t, %1; cvt.u32.u64 %0, t; }}" : "=r"(first) : "l"(words));
   for (u32 i = 0; i < 16; i++) words[i] = first + 4 * ((i + 1) % 16);
-  u32 x = first + ((volatile u32 *)out)[16];
+  {given}u32 x = first + ((volatile u32 *)out)[16];
   PASSES {{
     START_TOGETHER
     TIMED_LOOP
-      UNROLL for (int u = 0; u < {links}; u++) asm volatile("ld.local.u32 %0, [%0];" : "+r"(x) :: "memory");
+      UNROLL for (int u = 0; u < {links}; u++) asm volatile({link} "memory");
     UNTIL_TIME
   }}
   KEEP(x == c)
@@ -124,4 +139,5 @@ KERNEL(local_n{links}, 1024) {{
 }}
 """
     facts = {"links": links, "chains": 1, "alpha": 0, "operation": "ldl"}
-    return Kernel(f"local_n{links}", text, Expectation({r"LDL.*": links}, 20, local=True), facts=facts)
+    expect = {r"LDL.*": links, **({pattern: links} if address else {})}
+    return Kernel(name, text, Expectation(expect, 20, local=True, over=2 if address else 0), facts=facts)

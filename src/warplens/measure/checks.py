@@ -9,7 +9,7 @@ import hashlib
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from warplens.errors import WarplensError
@@ -18,12 +18,14 @@ from warplens.frontend.compile import compile_file
 from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program
+from warplens.measure import patches
 from warplens.measure.patches import patched
 from warplens.measure.source import PRELUDE, Kernel
 
 # Accesses to memory that no kernel makes in its timed loop unless it says so.
 _MEMORY = re.compile(r"(LD|ST|LDG|STG|LDL|STL|ATOM|ATOMG|RED|REDG|LDGSTS)(\.|$)")
 _LOCAL = ("LDL", "STL")
+_REGISTER = re.compile(r"\bR\d+\b")
 
 
 class CheckError(WarplensError):
@@ -39,6 +41,7 @@ def fingerprint(kernels: Iterable[Kernel], arch: str) -> str:
     """Return a short name for what is compiled, for files and for finding a measurement again."""
     kernels = list(kernels)
     changes = "".join(kernel.patch for kernel in kernels)
+    changes += Path(patches.__file__).read_text() if changes else ""  # what a change does is said there
     return hashlib.sha256((arch + source_of(kernels) + changes).encode()).hexdigest()[:16]
 
 
@@ -95,6 +98,30 @@ def check(kernel: Kernel, program: Program) -> None:
     if others.total() > kernel.expect.others_at_most:
         most = ", ".join(f"{count} {n}" for n, count in others.most_common(6))
         raise CheckError(f"{name}: wanted at most {kernel.expect.others_at_most} further instructions, found {most}")
+    if not kernel.expect.conflicts:
+        clashes = [i.text for i in bank_conflicts(timed) if any(re.fullmatch(p, i.name) for p in kernel.expect.inside)]
+        if len(clashes) > kernel.facts.get("chains", 1):  # where the loop begins anew, no chain's operands are kept
+            found_ones = f"{len(clashes)}, such as {clashes[0]}"
+            raise CheckError(f"{name}: wanted no conflicts of register banks in the timed loop, found {found_ones}")
+
+
+def bank_conflicts(code: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Yield the instructions that read more registers of one bank, even or odd, than they would have to.
+
+    What the instruction before kept for reuse at the same place is not read again. Of operands of 64 bits and more half
+    lies in each bank.
+    """
+    kept = set[tuple[int, str]]()
+    for instruction in code:
+        read = {int(r[1:]) for r in instruction.reads if _REGISTER.fullmatch(r)}
+        placed = [(n, _REGISTER.search(o.text)) for n, o in enumerate(instruction.operands)]
+        for n, found in placed:
+            if found and (n, found[0]) in kept and (number := int(found[0][1:])) ^ 1 not in read:
+                read.discard(number)
+        odd = sum(number % 2 for number in read)
+        if max(odd, len(read) - odd) > (len(read) + 1) // 2:
+            yield instruction
+        kept = {(n, found[0]) for n, found in placed if found and ".reuse" in instruction.operands[n].text}
 
 
 def timed_loop(kernel: Kernel, program: Program) -> list[Instruction]:

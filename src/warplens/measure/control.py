@@ -40,6 +40,17 @@ KERNEL(short_blocks, 1024) {
     return Kernel("short_blocks", text, _ANYTHING)
 
 
+def moment() -> Kernel:
+    """Every SM reads the GPU's timer and at once its clock: a pair of words for each, from word a of `out` on."""
+    text = """\
+KERNEL(moment, 32) {
+  u64 ns = nanoseconds(), at = cycles();
+  if (threadIdx.x == 0) *(ulonglong2 *)(out + a + 2 * sm_id()) = make_ulonglong2(ns, at);
+}
+"""
+    return Kernel("moment", text, _ANYTHING)
+
+
 def warm() -> Kernel:
     """Busy arithmetic for `size` cycles: brings the clocks up."""
     text = """\

@@ -6,7 +6,7 @@ the run. Vendor's facts of the file that it goes into are kept: a measured numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from warplens.measure import (
     derive_control,
     derive_instructions,
     derive_lemeire,
+    derive_lives,
     derive_memory,
     derive_pipes,
     derive_scattered,
@@ -31,7 +32,7 @@ from warplens.units import unit_of
 
 STEPS = (
     *derive_instructions.STEPS, *derive_memory.STEPS, *derive_access.STEPS, *derive_control.STEPS,
-    *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS,
+    *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS, *derive_lives.STEPS,
 )  # fmt: skip
 
 _GUIDE = Source(unit="", source="vendor", ref="CUDA C++ Programming Guide 13, Compute Capabilities, cc 7.5 and later")
@@ -41,8 +42,12 @@ _KNOWN = {
     **dict.fromkeys(("shared_memory.banks", "shared_memory.bank_bytes"), _GUIDE),
 }
 
-# What counters tell better than times: a file that has these from there keeps them.
-_KEPT = ("cache.l2_dirty_bytes",)
+# What counters tell better than times, and other programs that looked at more shapes of blocks and lengths of code: a
+# file that has these from there keeps them.
+_KEPT = (
+    "cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction", "sm.block_exchange_cycles", "memory.alike_warps",
+    "contention.written_cycles", "instruction_cache.fetch_interval_cycles",
+)  # fmt: skip
 
 
 def driver_facts(samples: Samples) -> Iterator[Number]:
@@ -64,12 +69,13 @@ def numbers(samples: Samples) -> Iterator[Number]:
             raise WarplensError(f"{samples.name}: {what} cannot be derived from these samples ({why})") from None
 
 
-def derive(path: Path, base: Machine | None = None, also: Path | None = None) -> Machine:
+def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), more: Sequence[Path] = ()) -> Machine:
     """Return a machine: `base`, or the one that ships for this GPU, or a new one, with the journal's numbers in it.
 
-    `also`: the journal of another run on such a GPU; how far it is off stands in each number's `ref`.
+    `also`: another run on such a GPU; how far it is off stands in each number's `ref`. Either may be in several
+    journals: `more` has what the first lacks.
     """
-    samples = load(path)
+    samples = load(path, *more)
     if base and base.name != samples.head["gpu"]:
         raise WarplensError(f"{path} is of an {samples.head['gpu']}, the base file of an {base.name}: name another one")
     base = base or _shipped(samples.head["gpu"])
@@ -85,14 +91,15 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
     if any(n.key.startswith("latency_distribution.") for n in made):  # a list is replaced as a whole
         tree.pop("latency_distribution", None)
         sources = {key: s for key, s in sources.items() if not key.startswith("latency_distribution.")}
-    stale = [key for key, source in sources.items() if source.ref.startswith(f"{path}: ")]  # of an earlier derivation
+    own = tuple(f"{one}: " for one in (path, *more))
+    stale = [key for key, source in sources.items() if source.ref.startswith(own)]  # of an earlier derivation
     for key in stale:
         _drop(tree, key.split("."))
     sources = {key: source for key, source in sources.items() if key not in stale}
-    second = load(also) if also else None
+    second = load(*also) if also else None
     if second and second.head["gpu"] != samples.head["gpu"]:
         kinds = second.head["gpu"], samples.head["gpu"]
-        raise WarplensError(f"{also} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
+        raise WarplensError(f"{also[0]} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
     other = {n.key: n.value for n in (*numbers(second), *driver_facts(second))} if second else {}
     for one in made:
         old = sources.get(one.key)
@@ -100,18 +107,19 @@ def derive(path: Path, base: Machine | None = None, also: Path | None = None) ->
             continue
         _put(tree, one.key.split("."), one.value)
         if not isinstance(one.value, str):
+            origin = samples.origin(one.entry)
             sources[one.key] = Source(
                 unit="cycles" if ".latency_to." in one.key else unit_of(one.key.rpartition(".")[2]),
-                source="measured", date=samples.head["date"],
-                ref=f"{path}: {one.entry}: {one.how}{_beside(one, other)}",
+                source="measured", date=origin.head["date"],
+                ref=f"{origin.name}: {one.entry}: {one.how}{_beside(one, other)}",
             )  # fmt: skip
     return parsed(tree, sources, str(path))
 
 
-def borrowed(machine: Machine, journal: str) -> str:
+def borrowed(machine: Machine, journal: str, *more: str) -> str:
     """Say which numbers of a derived machine are those of another journal, which its base came from; else nothing."""
     refs = (source.ref.partition(": ")[0] for source in machine.sources.values())
-    others = [ref for ref in refs if ref != journal and ref.endswith(ENDINGS)]
+    others = [ref for ref in refs if ref not in (journal, *more) and ref.endswith(ENDINGS)]
     if not others:
         return ""
     return f"{len(others)} numbers are not from {journal}, which does not give them, but from {others[0]}"

@@ -29,6 +29,7 @@ _CLOCK_TOLERANCE = 0.01
 _TRIES, _REDO_SECONDS = 3, 30.0  # for one sample, for a whole run
 _WARM_CYCLES = 2_000_000
 OUT_START = 256  # byte of `out` where a kernel's own results begin
+_MOMENTS_AT, _MOST_SMS = _OUT_BYTES - 32 * KIB, 1024  # where in `out` SMs leave moments, before and behind a sample
 
 
 class Unfit(WarplensError):
@@ -135,7 +136,28 @@ class Laboratory:
         """Launch a kernel and reduce its stamps; a sample at another clock is done again."""
         return self.steady(lambda: stamps.reduce(self.stamped(name, blocks, threads, shared, **arguments)))
 
-    def steady(self, take: Callable[[], dict[str, float]]) -> dict[str, float]:
+    def watched(self, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Take a sample that has no clock of its own: timed by events, by the GPU's timer, by single latencies.
+
+        Every SM reads timer and clock before it and behind it, so that the mean clock of the whole sample is known.
+        """
+        values = self.steady(lambda: self._between_moments(take))
+        return {**{key: value for key, value in values.items() if key != "span_ns"}, "ghz": round(values["ghz"], 4)}
+
+    def _between_moments(self, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        sms = self.facts.sm_count
+        self.gpu.clear(self.out + _MOMENTS_AT, 2 * _MOST_SMS * 16)
+        self.launch("moment", sms, 32, a=_MOMENTS_AT // 8)
+        values = take()
+        self.launch("moment", sms, 32, a=_MOMENTS_AT // 8 + 2 * _MOST_SMS)
+        words = self.gpu.get(self.out + _MOMENTS_AT, np.empty(4 * _MOST_SMS, np.uint64)).reshape(2, -1, 2)
+        seen = words[:, (words[:, :, 0] > 0).all(axis=0)].astype(np.int64)  # SMs that both launches came to
+        nanoseconds, ticks = (seen[1] - seen[0]).T
+        if not len(ticks):
+            return {**values, "ghz": 0.0}
+        return {**values, "ghz": float(np.median(ticks / nanoseconds)), "span_ns": float(nanoseconds.min())}
+
+    def steady(self, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Take a sample until its clock is the reference; mark it if it never is, or if too much time went into it."""
         tries, values = 0, take()
         while not self._is_steady(values):
@@ -147,11 +169,11 @@ class Laboratory:
             self.redo_seconds -= time.monotonic() - begin
         return {**values, "redone": tries} if tries else values
 
-    def _is_steady(self, values: dict[str, float]) -> bool:
+    def _is_steady(self, values: dict[str, Any]) -> bool:
         if not self.reference_ghz or not values.get("ghz"):
             return True
         blur = 2 * self.timer_ns / max(values.get("span_ns", 0.0), 1.0)  # the timer ticks coarsely
-        return abs(values["ghz"] / self.reference_ghz - 1) <= _CLOCK_TOLERANCE + blur
+        return bool(abs(values["ghz"] / self.reference_ghz - 1) <= _CLOCK_TOLERANCE + blur)
 
     def warm_up(self, seconds: float) -> float:
         """Keep all SMs busy for a while; return the clock in GHz at the end."""

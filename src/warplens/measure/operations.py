@@ -26,6 +26,7 @@ class Operation(Struct, frozen=True):
     over: int = 0  # instructions of the pattern that are the loop's own
     most_chains: int = 8  # beyond, the compiler does two links at once
     about: str = ""
+    conflicts: bool = False  # the compiler gives some links two registers of one bank
 
 
 def _one(
@@ -43,11 +44,13 @@ def _one(
     over: int = 0,
     most_chains: int = 8,
     about: str = "",
+    conflicts: bool = False,
 ) -> Operation:
     expect = {pattern: instructions}
     return Operation(
-        name, kind, link, expect, register, length, since, width, instructions, others, over, most_chains, about
-    )
+        name, kind, link, expect, register, length, since, width, instructions, others, over, most_chains, about,
+        conflicts,
+    )  # fmt: skip
 
 
 FP32 = (
@@ -62,12 +65,12 @@ INTEGER = (
     _one("iadd3", "int", "add.s32 %0, %0, %1; add.s32 %0, %0, %2;", r"IADD3|IADD", "r", over=3),
     _one("imad", "imul", "mad.lo.s32 %0, %0, %1, %2;", r"IMAD", "r"),
     _one("imad_wide", "imul", "{.reg .b32 t, u; mov.b64 {t, u}, %0; mul.wide.u32 %0, t, u;}", r"IMAD\.WIDE.*", "l"),
-    _one("imad_hi", "imul", "mad.hi.u32 %0, %0, %1, %2;", r"IMAD\.HI.*", "r", length=64, others=2),
+    _one("imad_hi", "imul", "mad.hi.u32 %0, %0, %1, %2;", r"IMAD\.HI.*", "r", length=64, others=2, conflicts=True),
     _one("lop3", "int", "lop3.b32 %0, %0, %1, %2, 0xe8;", r"LOP3.*", "r"),
     _one("shf", "int", "shf.l.wrap.b32 %0, %0, %1, %2;", r"SHF.*", "r"),
     _one("prmt", "int", "prmt.b32 %0, %0, %1, %2;", r"PRMT", "r"),
     _one("isetp_sel", "int", "{.reg .pred p; setp.lt.s32 p, %0, %1; selp.b32 %0, %2, %0, p;}",
-         r"ISETP\.\w+\.AND|SEL", "r", length=64, instructions=2, over=1, about="compare and select"),
+         r"ISETP\.\w+\.AND|SEL", "r", length=64, instructions=2, over=1, about="compare and select", conflicts=True),
     _one("imnmx", "int", "min.s32 %0, %0, %1; max.s32 %0, %0, %2;", r"V?IMNMX3?.*", "r", length=64, instructions=2),
     _one("s2r", "int", "{.reg .u32 t; mov.u32 t, %%warpid; add.u32 %0, %0, t;}", r"S2R.*", "r", length=16, others=5,
          since=90, most_chains=1, about="a special register, what makes a number of it, an addition"),
@@ -79,7 +82,7 @@ DOUBLE = (
     _one("dfma_1", "fp64", "fma.rn.f64 %0, %0, %0, %0;", r"DFMA", "d", length=32, about="one register"),
 )
 HALF = (
-    _one("hadd2", "half", "add.rn.f16x2 %0, %0, %1;", r"HADD2.*|HFMA2.*", "r"),
+    _one("hadd2", "half", "add.rn.f16x2 %0, %0, %1;", r"HADD2.*|HFMA2.*", "r", conflicts=True),
     _one("hfma2", "half", "fma.rn.f16x2 %0, %0, %1, %2;", r"HFMA2.*", "r", about="three registers"),
     _one("hfma2_1", "half", "fma.rn.f16x2 %0, %0, %0, %0;", r"HFMA2.*", "r", about="one register"),
     _one("bfma2", "half", "fma.rn.bf16x2 %0, %0, %1, %2;", r"HFMA2.*", "r", since=80),

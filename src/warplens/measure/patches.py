@@ -6,6 +6,8 @@ What a kernel's `patch` says, in one or more parts with `;` between them. Encodi
     registers same4  an FFMA's second and third sources lie in the bank of its first one, if there are two or four;
               same2  in that bank if there are two, in another if there are four
               mixed  the second in another bank, the third in that of the first
+    weak LDG         every volatile LDG of 16 bytes becomes a plain one, from sm_80 on
+    stall WIDE.9     every IMAD.WIDE that lets its warp wait for five cycles or more lets it wait for nine
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from warplens.errors import WarplensError
 from warplens.frontend.cubin import Cubin, parse_cubin
 from warplens.measure.source import Kernel
 
-_OPCODES = {"BSYNC": 0x141, "FFMA": 0x023}
+_OPCODES = {"BSYNC": 0x141, "FFMA": 0x023, "LDG": 0x181, "WIDE": 0x025}
+_FORM = {"LDG": 6}  # bits 73 to 75 of those that are meant: of 16 bytes
+_STALL, _SCOPE = 105, 77
+_FIXED_LATENCY = 5  # and more: a stall count that lets a result come to be
 _NOP = 0x7918
 _LAST_REGISTER = 31  # of those that sources are taken from: the kernels here have as many
 # Classes of the second and third source, modulo four, beside that of the first.
@@ -31,7 +36,7 @@ def patched(kernels: list[Kernel], cubin: bytes) -> bytes:
     for kernel in kernels:
         for part in filter(None, kernel.patch.split(";")):
             what, which = part.split()
-            changed = {"drop": _drop, "registers": _registers}[what](code, parsed, kernel.name, which)
+            changed = _CHANGES[what](code, parsed, kernel.name, which)
             if not changed:
                 raise WarplensError(f"{kernel.name}: nothing to change for `{part}` in its machine code")
     return bytes(code)
@@ -41,7 +46,8 @@ def _places(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> Iterator
     """Yield where in the file a kernel's instructions of one opcode begin."""
     section = cubin.sections[f".text.{kernel}"]
     for at in range(section.start, section.start + section.size, 16):
-        if _word(code, at) & 0x1FF == _OPCODES[opcode]:
+        word = _word(code, at)
+        if word & 0x1FF == _OPCODES[opcode] and word >> 73 & 7 == _FORM.get(opcode, word >> 73 & 7):
             yield at
 
 
@@ -61,7 +67,7 @@ def _drop(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
     for at in found:
         control = _word(code, at) >> 105 << 105
         code[at : at + 16] = (control | _NOP).to_bytes(16, "little")
-        _put(code, at, 105, 4, int(cycles))
+        _put(code, at, _STALL, 4, int(cycles))
     return len(found)
 
 
@@ -76,3 +82,21 @@ def _registers(code: bytearray, cubin: Cubin, kernel: str, classes: str) -> int:
             _put(code, at, first, 8, taken[-1])
         _put(code, at, 122, 3, 0)  # nothing of the one before is used again
     return len(found)
+
+
+def _weak(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
+    found = list(_places(code, cubin, kernel, opcode))
+    for at in found:
+        _put(code, at, _SCOPE, 4, 0)
+    return len(found)
+
+
+def _stall(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
+    opcode, cycles = which.split(".")
+    waits = [at for at in _places(code, cubin, kernel, opcode) if _word(code, at) >> _STALL & 15 >= _FIXED_LATENCY]
+    for at in waits:
+        _put(code, at, _STALL, 4, int(cycles))
+    return len(waits)
+
+
+_CHANGES = {"drop": _drop, "registers": _registers, "weak": _weak, "stall": _stall}

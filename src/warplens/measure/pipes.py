@@ -1,7 +1,8 @@
-"""Kernels about issue: what an instruction takes of it among adds, and the register file's banks.
+"""Kernels about issue: what an instruction takes of it among adds, stall counts, the register file.
 
 `among`: a body is one instruction and so many independent adds, which fill every issue slot that the instruction leaves
 (Volkov 2016 §4.7, §4.12): cycles of a scheduler per body, less those of the adds alone, are the slots that it takes.
+All warps make the same number of trips, and what counts is when the last one ends: even a lone warp fills the slots.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from warplens.measure.chains import ZERO_AT, chain
-from warplens.measure.operations import OPERATIONS
+from warplens.measure.operations import OPERATIONS, PAIRS
 from warplens.measure.source import Expectation, Kernel
 
-_BY_NAME = {op.name: op for op in OPERATIONS}
+_BY_NAME = {op.name: op for op in (*OPERATIONS, *PAIRS)}
 _ADDS = 16  # chains of adds: each is ready again when its turn comes
-_OTHERS = 4  # chains of the other instruction
+_OTHERS = 2  # chains of the other instruction
+_BODY = 64  # adds of a trip, or twice as many: as many as lie near to the scheduler
 ADDS = (16, 32)  # adds to a body
 # What stands among the adds: PTX, type of its register, its machine code; "" for the adds alone.
 AMONG = {
@@ -37,8 +39,8 @@ def among(name: str, adds: int, doubled: bool = False) -> Kernel:
     Shared memory's words, and those of `data`, hold their own addresses; a: words from thread to thread.
     """
     link, register, pattern = AMONG[name]
-    links = 256 // adds // 4 * 4 * (2 if doubled else 1)
-    full = f"among_{name or 'adds'}_k{adds}_n{links}"
+    links = _BODY // adds * (2 if doubled else 1)
+    full = f"slots_{name or 'adds'}_k{adds}_n{links}"
     kind = _TYPES[register]
     first = "(u64)data + threadIdx.x * 8" if name == "ldg" else "mine" if name in ("lds", "sts") else "given[k]"
     one = f'asm volatile("{link}" : "+{register}"(x[u % {_OTHERS}]) :: "memory");' if link else ""
@@ -49,23 +51,24 @@ KERNEL({full}, 1024) {{
   words[threadIdx.x] = mine;
   __syncthreads();
   volatile {kind} *given = (volatile {kind} *)((char *)out + threadIdx.x * b);
-  float zero = ((volatile float *)((char *)out + threadIdx.x * b))[{ZERO_AT // 4}], f[{_ADDS}];
+  float first = ((volatile float *)((char *)out + threadIdx.x * b))[{ZERO_AT // 4}], f[{_ADDS}];
   {kind} x[{_OTHERS}];
-  UNROLL for (int k = 0; k < {_ADDS}; k++) f[k] = zero;
+  UNROLL for (int k = 0; k < {_ADDS}; k++) f[k] = first;
   UNROLL for (int k = 0; k < {_OTHERS}; k++) x[k] = {first};
   PASSES {{
     START_TOGETHER
-    TIMED_LOOP
+    LOOP {{
       UNROLL for (int u = 0; u < {links}; u++) {{
         {one}
-        UNROLL for (int k = 0; k < {adds}; k++) asm volatile("add.f32 %0, %0, %1;" : "+f"(f[k % {_ADDS}]) : "f"(zero));
+        UNROLL for (int k = 0; k < {adds}; k++) asm volatile("add.f32 %0, %0, 0f3F800000;" : "+f"(f[k % {_ADDS}]));
       }}
-    UNTIL_TIME
+    }}
+    STOP
   }}
   float sum = 0;
   UNROLL for (int k = 0; k < {_ADDS}; k++) sum += f[k];
-  KEEP(sum == value && x[0] + x[1] + x[2] + x[3] == ({kind})c)
-  record(records, TIMED, done);
+  KEEP(sum == value && x[0] + x[1] == ({kind})c)
+  record(records, c0, c1, (u64)trips * {links});
 }}
 """
     expect = {"FADD": adds * links, **({pattern: links} if pattern else {})}
@@ -74,8 +77,21 @@ KERNEL({full}, 1024) {{
     return Kernel(full, text, Expectation(expect, 24), since, facts=facts)
 
 
+def _changed(made: Kernel, prefix: str, patch: str, conflicts: bool = False) -> Kernel:
+    """Return a kernel under another name, with changes to its machine code."""
+    name, expect = f"{prefix}_{made.name}", replace(made.expect, conflicts=conflicts)
+    return replace(made, name=name, text=made.text.replace(made.name, name), expect=expect, patch=patch)
+
+
 def banks(classes: str, doubled: bool = False) -> Kernel:
     """Return independent FFMA of three registers each, in the same bank of the register file or not."""
     made = chain(_BY_NAME["ffma"], 24, doubled, 0, 8)
-    renamed = f"banks_{classes}_{made.name}"
-    return replace(made, name=renamed, text=made.text.replace(made.name, renamed), patch=f"registers {classes}")
+    return _changed(made, f"banks_{classes}", f"registers {classes}", conflicts=True)
+
+
+STALLS = {"imad_wide": (6, 7, 8, 9, 12, 15), "imad_wide_lop3": (5, 9, 12)}  # the compiler's own, and more
+
+
+def stalls(name: str, cycles: int, doubled: bool = False) -> Kernel:
+    """Return a chain of wide products that let their warp wait for so many cycles."""
+    return _changed(chain(_BY_NAME[name], doubled=doubled), f"stall{cycles}", f"stall WIDE.{cycles}")

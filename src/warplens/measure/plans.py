@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,14 @@ def timed(values: dict[str, float], suffix: str = "") -> dict[str, float]:
     return {f"{key}{suffix}": float(f"{values[key]:.8g}") for key in _TIMED if key in values}
 
 
-def trips_for(lab: Laboratory, name: str, place: Place, most: int = 20_000, **arguments: Any) -> int:
+def trips_for(
+    lab: Laboratory, name: str, place: Place, most: int = 20_000, cycles: int = _TARGET_CYCLES, **arguments: Any
+) -> int:
     """Return how many trips take about the time of a good launch, from a short one."""
     probe, blocks = 4, place.blocks_per_sm * lab.facts.sm_count
     records = lab.stamped(name, blocks, place.threads, place.shared, trips=probe, **arguments)
     taken = stamps.reduce(records)["span_cycles"]
-    return int(max(4, min(most, probe * _TARGET_CYCLES / max(taken, 1.0))))
+    return int(max(4, min(most, probe * cycles / max(taken, 1.0))))
 
 
 def chain_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -116,7 +119,9 @@ def _own_clock(
 def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """Kernels of N and 2N links with one block per SM of so many warps: barriers, loops, branches, groups of warps."""
     half, double = entry.kernels
-    lab.operands("f")
+    lab.operands(entry.parameters.get("register", "f"))
+    if entry.parameters.get("own_addresses"):  # every entry of 8 bytes leads to itself
+        lab.fill(1 << 20, 0, 0, 8)
     for a in entry.parameters.get("a", (0,)):
         for warps in entry.parameters.get("warps", (1, 2, 4, 8, 16, 32)):
             try:
@@ -124,7 +129,8 @@ def block_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
             except Unfit:
                 continue
             given = {"a": a, "c": _NEVER}
-            given["trips"] = trips_for(lab, half.name, places[0], **given)
+            cycles = entry.parameters.get("cycles", _TARGET_CYCLES)
+            given["trips"] = trips_for(lab, half.name, places[0], cycles=cycles, **given)
             with _own_clock(lab, entry, double, places[1], given):
                 for repetition in range(effort.repetitions):
                     values: dict[str, float] = {}
@@ -169,55 +175,73 @@ def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
     """Empty kernels: from one to the next in a row that waits behind a long one; on the host; by number of blocks."""
     many = 50 if effort.quick else 200
     for repetition in range(max(5, effort.repetitions)):
-        lab.launch("blocks", 1, 32, size=int(many * 1e5))  # 50 us for each launch that is asked for meanwhile
-        lab.gpu.mark(0)
-        for _ in range(many):
-            lab.launch("empty", 1, 32)
-        lab.gpu.mark(1)
-        yield {"what": "queued", "launches": many, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
-        lab.launch("blocks", 1, 32, size=200_000)
-        lab.gpu.mark(0)
-        lab.gpu.mark(1)
-        yield {"what": "nothing", "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
-        lab.gpu.wait()
-        begin = time.perf_counter()
-        lab.launch("empty", 1, 32)
-        lab.gpu.wait()
-        yield {"what": "round trip", "repetition": repetition}, {"seconds": time.perf_counter() - begin}
+        values = lab.watched(partial(_in_a_row, lab, many))
+        yield {"what": "queued", "launches": many, "repetition": repetition}, values
+        yield {"what": "nothing", "repetition": repetition}, lab.watched(partial(between_events, lab, "", 0, 0))
+        yield {"what": "round trip", "repetition": repetition}, lab.watched(partial(_there_and_back, lab))
     sms = lab.facts.sm_count
     for threads in (32, 128, 256, 512, 1024):
         for waves in (1, 64, 256, 512, 1024):
             for repetition in range(effort.repetitions):
-                lab.launch("blocks", 1, 32, size=200_000)
-                lab.gpu.mark(0)
-                lab.launch("empty", waves * sms, threads)
-                lab.gpu.mark(1)
                 point = {"what": "blocks", "threads": threads, "blocks": waves * sms, "repetition": repetition}
-                yield point, {"seconds": lab.gpu.elapsed_seconds()}
+                yield point, lab.watched(partial(between_events, lab, "empty", waves * sms, threads))
+
+
+def between_events(lab: Laboratory, name: str, blocks: int, threads: int) -> dict[str, float]:
+    """Return the seconds from event to event in a full queue, with a launch between them or nothing."""
+    lab.launch("blocks", 1, 32, size=200_000)
+    lab.gpu.mark(0)
+    if name:
+        lab.launch(name, blocks, threads)
+    lab.gpu.mark(1)
+    return {"seconds": lab.gpu.elapsed_seconds()}
+
+
+def _in_a_row(lab: Laboratory, many: int) -> dict[str, float]:
+    lab.launch("blocks", 1, 32, size=int(many * 1e5))  # 50 us for each launch that is asked for meanwhile
+    lab.gpu.mark(0)
+    for _ in range(many):
+        lab.launch("empty", 1, 32)
+    lab.gpu.mark(1)
+    return {"seconds": lab.gpu.elapsed_seconds()}
+
+
+def _there_and_back(lab: Laboratory) -> dict[str, float]:
+    lab.gpu.wait()
+    begin = time.perf_counter()
+    lab.launch("empty", 1, 32)
+    lab.gpu.wait()
+    return {"seconds": time.perf_counter() - begin}
 
 
 def block_replacement(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """Blocks of a fixed length, several times as many as fit: from a block's end to the next one's start on its SM."""
     sms = lab.facts.sm_count
-    for warps, threads in ((1, 32), (4, 128), (8, 256), (16, 512), (32, 1024)):
+    for warps in (1, 4, 8, 16, 32):
         place = lab.place("short_blocks", warps)
         for cycles in (2000, 20_000):
             for repetition in range(effort.repetitions):
-                records = stamps.columns(lab.stamped("short_blocks", 8 * sms, threads, place.shared, size=cycles))
                 point = {"what": "replacement", "warps": warps, "cycles": cycles, "repetition": repetition}
-                yield point, _gaps(records, threads)
+                yield point, lab.watched(partial(_replaced, lab, 32 * warps, place.shared, cycles))
     for grid in sorted({1, sms // 2, sms, sms + 1, 2 * sms - 1, 2 * sms, 2 * sms + 1, 4 * sms, 4 * sms + 1}):
         place = lab.place("blocks", 8)
         for repetition in range(effort.repetitions):
-            records = stamps.columns(lab.stamped("blocks", grid, 256, place.shared, size=10_000))
-            starts = records["start_ns"][records["start_ns"] > 0]
-            yield (
-                {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition},
-                {
-                    "span_ns": float(records["end_ns"].max() - starts.min()),
-                    "last_start_ns": float(starts.max() - starts.min()),
-                },
-            )
+            point = {"what": "tail", "blocks": grid, "cycles": 10_000, "repetition": repetition}
+            yield point, lab.watched(partial(_tail, lab, grid, place.shared))
+
+
+def _tail(lab: Laboratory, grid: int, shared: int) -> dict[str, float]:
+    records = stamps.columns(lab.stamped("blocks", grid, 256, shared, size=10_000))
+    starts = records["start_ns"][records["start_ns"] > 0]
+    return {
+        "grid_ns": float(records["end_ns"].max() - starts.min()),
+        "last_start_ns": float(starts.max() - starts.min()),
+    }
+
+
+def _replaced(lab: Laboratory, threads: int, shared: int, cycles: int) -> dict[str, float]:
+    sms = lab.facts.sm_count
+    return _gaps(stamps.columns(lab.stamped("short_blocks", 8 * sms, threads, shared, size=cycles)), threads)
 
 
 def _gaps(records: dict[str, Any], threads: int) -> dict[str, float]:

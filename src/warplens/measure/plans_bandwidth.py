@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, KIB, MIB, Laboratory, Unfit
@@ -20,17 +21,22 @@ def dram_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
         size = min(GIB, (lab.data_bytes - GIB) // (reads + writes) // 2) // piece * piece
         lab.launch(kernel.name, 1, 256, size=2 * size, trips=1, c=0x7FC12345)  # loads the kernel
         for repetition in range(4 * effort.repetitions):  # each is known to a percent, and the best counts
-            seconds = []
-            for bytes_each in (size, 2 * size):
-                lab.flush()
-                lab.gpu.mark(0)
-                lab.launch(kernel.name, bytes_each // piece, 256, size=2 * size, trips=1, c=0x7FC12345)
-                lab.gpu.mark(1)
-                seconds.append(lab.gpu.elapsed_seconds())
+            point = {"bytes": size * (reads + writes), **kernel.facts, "repetition": repetition}
+            yield point, lab.watched(partial(_streamed, lab, kernel.name, size, piece))
             if writes:
                 lab.forget()
-            point = {"bytes": size * (reads + writes), **kernel.facts, "repetition": repetition}
-            yield point, {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
+
+
+def _streamed(lab: Laboratory, name: str, size: int, piece: int) -> dict[str, float]:
+    """Return the seconds of streaming through so many bytes of each array, and through twice as many."""
+    seconds = []
+    for bytes_each in (size, 2 * size):
+        lab.flush()
+        lab.gpu.mark(0)
+        lab.launch(name, bytes_each // piece, 256, size=2 * size, trips=1, c=0x7FC12345)
+        lab.gpu.mark(1)
+        seconds.append(lab.gpu.elapsed_seconds())
+    return {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
 
 
 def copy_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -38,11 +44,15 @@ def copy_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
     size = min(2 * GIB, (lab.data_bytes - GIB) // 2)
     lab.gpu.copy(lab.data + size, lab.data, size)
     for repetition in range(effort.repetitions):
-        lab.gpu.mark(0)
-        lab.gpu.copy(lab.data + size, lab.data, size)
-        lab.gpu.mark(1)
-        lab.forget()
-        yield {"bytes": 2 * size, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+        yield {"bytes": 2 * size, "repetition": repetition}, lab.watched(partial(_copied, lab, size))
+    lab.forget()
+
+
+def _copied(lab: Laboratory, size: int) -> dict[str, float]:
+    lab.gpu.mark(0)
+    lab.gpu.copy(lab.data + size, lab.data, size)
+    lab.gpu.mark(1)
+    return {"seconds": lab.gpu.elapsed_seconds()}
 
 
 def written_back(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -51,18 +61,22 @@ def written_back(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
     piece = 256 * SLICE * kernel.facts["width"]
     for size in [MIB * n for n in (2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128, 192, 256, 512)]:
         for repetition in range(effort.repetitions):
-            seconds = []
-            for passes in (4, 8):
-                lab.flush()
-                lab.launch("blocks", 1, 32, size=1_000_000)  # the launches wait behind it, one close to the other
-                lab.gpu.mark(0)
-                for _ in range(passes):
-                    lab.launch(kernel.name, size // piece, 256, size=size, trips=1, c=0x7FC12345)
-                lab.gpu.mark(1)
-                seconds.append(lab.gpu.elapsed_seconds())
             point = {"bytes": size, "passes": 4, **kernel.facts, "repetition": repetition}
-            yield point, {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
+            yield point, lab.watched(partial(_overwritten, lab, kernel.name, size, size // piece))
     lab.forget()
+
+
+def _overwritten(lab: Laboratory, name: str, size: int, blocks: int) -> dict[str, float]:
+    seconds = []
+    for passes in (4, 8):
+        lab.flush()
+        lab.launch("blocks", 1, 32, size=1_000_000)  # the launches wait behind it, one close to the other
+        lab.gpu.mark(0)
+        for _ in range(passes):
+            lab.launch(name, blocks, 256, size=size, trips=1, c=0x7FC12345)
+        lab.gpu.mark(1)
+        seconds.append(lab.gpu.elapsed_seconds())
+    return {"seconds_n": seconds[0], "seconds_2n": seconds[1]}
 
 
 def cache_bandwidth(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:

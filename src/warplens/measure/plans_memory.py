@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _ATOMICS_CYCLES, _ATOMICS_TRIPS, _ATOMICS_LONGER = 400_000, 32, 40
 # one that begins anywhere else lies less evenly over the parts of L2.
 ELSEWHERE_BYTES = 18 * MIB
 _PLACES = 10  # repetitions for each that others have, of atomics that take little time
+_SINGLES = ("samples", "mean_cycles", "percentiles", "bin_cycles", "histogram")  # of single latencies
 _MORE = 4  # repetitions for each that others have: of short times, that vary
 
 
@@ -160,18 +162,23 @@ def probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     kernel, lines = entry.kernels[0], 256
     offsets = np.arange(lines) * (32 * KIB + 128)  # 8 MiB
     first = _chain(lab, offsets, 1)
-    place, sms = lab.place(kernel.name, 1), lab.facts.sm_count
+    place = lab.place(kernel.name, 1)
     for repetition in range(effort.repetitions):
-        records = lab.stamped(kernel.name, sms, 32, place.shared, size=first, trips=lines, a=0xFFFFFFFF)
-        ids = stamps.columns(records)["sm"]
-        taken = lab.results(sms * lines).reshape(sms, lines)
-        values, counts = np.unique(taken, return_counts=True)
-        yield {"lines": lines, "repetition": repetition}, {
-            "cycles": values.tolist(), "counts": counts.tolist(), "sm": ids.tolist(),
-            "sm_means": np.round(taken.mean(axis=1), 2).tolist(),
-            "line_means": np.round(taken.mean(axis=0), 2).tolist(),
-            "matrix": taken[:, :48].tolist() if repetition == 0 else [],
-        }  # fmt: skip
+        given = {"size": first, "trips": lines, "a": 0xFFFFFFFF, "shared": place.shared}
+        found = lab.watched(partial(_probed, lab, kernel.name, lines, given))
+        yield {"lines": lines, "repetition": repetition}, found | ({"matrix": []} if repetition else {})
+
+
+def _probed(lab: Laboratory, name: str, lines: int, given: dict[str, int]) -> dict[str, Any]:
+    sms = lab.facts.sm_count
+    ids = stamps.columns(lab.stamped(name, sms, 32, **given))["sm"]
+    taken = lab.results(sms * lines).reshape(sms, lines)
+    values, counts = np.unique(taken, return_counts=True)
+    return {
+        "cycles": values.tolist(), "counts": counts.tolist(), "sm": ids.tolist(),
+        "sm_means": np.round(taken.mean(axis=1), 2).tolist(),
+        "line_means": np.round(taken.mean(axis=0), 2).tolist(), "matrix": taken[:, :48].tolist(),
+    }  # fmt: skip
 
 
 def atomics(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -216,18 +223,21 @@ def latency_distributions(lab: Laboratory, entry: Entry, effort: Effort) -> Iter
         section, most = _sections(lab, "dram", place, chains, 4)
         blocks = place.blocks_per_sm * lab.facts.sm_count
         for repetition in range(effort.repetitions):
-            lab.flush()
             given = {"size": 2 * _BUDGET_CYCLES, "trips": most, "a": section, "c": 0x7FC12345}
-            made = stamps.reduce(lab.stamped(kernel.name, blocks, place.threads, place.shared, **given))
-            taken = lab.results(blocks * 512)
-            taken = taken[taken > 0]
-            edges = np.arange(0, 8001, 8)
-            marks = np.percentile(taken, [0, 5, 25, 50, 75, 95, 100])
+            found = lab.steady(partial(_one_by_one, lab, kernel.name, blocks, place, given))
             yield {"chains": chains, "warps": warps, "repetition": repetition}, {
-                **timed(made), "samples": len(taken), "mean_cycles": float(taken.mean()),
-                "percentiles": np.round(marks, 1).tolist(), "bin_cycles": 8,
-                "histogram": np.trim_zeros(np.histogram(taken, edges)[0], "b").tolist(),
-            }  # fmt: skip
+                **timed(found), **{key: found[key] for key in _SINGLES}}  # fmt: skip
+
+
+def _one_by_one(lab: Laboratory, name: str, blocks: int, place: Place, given: dict[str, int]) -> dict[str, Any]:
+    lab.flush()
+    made = stamps.reduce(lab.stamped(name, blocks, place.threads, place.shared, **given))
+    taken = lab.results(blocks * 512)
+    taken = taken[taken > 0]
+    marks = np.percentile(taken, [0, 5, 25, 50, 75, 95, 100])
+    counts = np.histogram(taken, np.arange(0, 8001, 8))[0]
+    found = len(taken), float(taken.mean()), np.round(marks, 1).tolist(), 8, np.trim_zeros(counts, "b").tolist()
+    return {**made, **dict(zip(_SINGLES, found, strict=True))}
 
 
 def requests_in_flight(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -241,9 +251,7 @@ def requests_in_flight(lab: Laboratory, entry: Entry, effort: Effort) -> Iterato
                 if (blocks * warps + 1) * 4 * MIB > lab.data_bytes - GIB:
                     continue
                 for repetition in range(effort.repetitions):
-                    lab.flush()
-                    made = stamps.reduce(lab.stamped(kernel.name, blocks, 32 * warps, a=apart, b=4 * MIB))
-                    taken = lab.results(blocks * warps * (count + 1)).reshape(-1, count + 1)
+                    made, taken = _issued(lab, kernel.name, blocks, warps, apart, count)
                     point = {
                         "blocks": blocks,
                         "sectors": {1: 4, 4: 16, 8: 32, 32: 32}[lines],
@@ -256,6 +264,20 @@ def requests_in_flight(lab: Laboratory, entry: Entry, effort: Effort) -> Iterato
                     }  # fmt: skip
 
 
+def _issued(
+    lab: Laboratory, name: str, blocks: int, warps: int, apart: int, count: int
+) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+    """Return the stamps of a launch at the reference clock, and when each load of each warp was issued."""
+
+    def take() -> dict[str, Any]:
+        lab.flush()
+        made = stamps.reduce(lab.stamped(name, blocks, 32 * warps, a=apart, b=4 * MIB))
+        return {**made, "taken": lab.results(blocks * warps * (count + 1)).reshape(-1, count + 1)}
+
+    made = lab.watched(take)
+    return made, made["taken"]
+
+
 def bursts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """So many loads at once from the L2 cache, by warps and lines per load, one SM: cycles between two that leave."""
     lab.zeros()
@@ -264,8 +286,12 @@ def bursts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
             for warps in (1, 4, 16, 32):
                 for repetition in range(_MORE * effort.repetitions):
                     given = {"a": apart, "b": 256 * KIB, "c": some_sm(lab, repetition)}
-                    made = stamps.reduce(lab.stamped(kernel.name, lab.facts.sm_count, 32 * warps, **given))
+                    made = lab.watched(partial(_burst, lab, kernel.name, 32 * warps, given))
                     yield {"lines": lines, "warps": warps, **kernel.facts, "repetition": repetition}, kept(made)
+
+
+def _burst(lab: Laboratory, name: str, threads: int, given: dict[str, int]) -> dict[str, float]:
+    return stamps.reduce(lab.stamped(name, lab.facts.sm_count, threads, **given))
 
 
 def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:

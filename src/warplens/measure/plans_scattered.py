@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, MIB, Laboratory
+from warplens.measure.plans import between_events
 from warplens.measure.plans_memory import ELSEWHERE_BYTES
 from warplens.measure.traffic import SLICE
 
@@ -44,7 +46,8 @@ def packet_rates(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Samp
                      "threads": threads, "trips": _TRIPS}  # fmt: skip
             _twice(lab, kernel.name, _TRIPS, **given)  # loads the kernel, fills the L2 cache
             for repetition in range(2 * effort.repetitions):
-                yield {**point, "repetition": repetition}, _twice(lab, kernel.name, _TRIPS, **given)
+                values = lab.watched(partial(_twice, lab, kernel.name, _TRIPS, **given))
+                yield {**point, "repetition": repetition}, values
     lab.forget()
 
 
@@ -57,16 +60,22 @@ def addition_rates(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
             adds = _BLOCKS_PER_SM * lab.facts.sm_count * _THREADS // 32 * lanes * kernel.facts["accesses"] * trips
             _twice(lab, kernel.name, 1, size=words, a=lanes)
             for repetition in range(effort.repetitions):
-                taken = []
-                for place in range(repetition * PLACES, (repetition + 1) * PLACES):
-                    offset = place * ELSEWHERE_BYTES % (lab.data_bytes - GIB)
-                    taken.append(_twice(lab, kernel.name, trips, size=words, a=lanes, offset=offset))
-                yield {"lines": lines, "lanes": lanes, "words": words, "adds": adds, **kernel.facts,
-                       "repetition": repetition}, {
-                    key: [round(1e9 * one[f"seconds_{end}"]) for one in taken]
-                    for key, end in (("nanoseconds_n", "n"), ("nanoseconds_2n", "2n"))
-                }  # fmt: skip
+                given = {"name": kernel.name, "trips": trips, "size": words, "a": lanes}
+                point = {"lines": lines, "lanes": lanes, "words": words, "adds": adds, **kernel.facts}
+                values = lab.watched(partial(_in_places, lab, repetition, **given))
+                yield {**point, "repetition": repetition}, values
     lab.forget()
+
+
+def _in_places(lab: Laboratory, repetition: int, **given: Any) -> dict[str, list[int]]:
+    """Return the nanoseconds of additions in many places, N and 2N of them."""
+    taken = []
+    for place in range(repetition * PLACES, (repetition + 1) * PLACES):
+        taken.append(_twice(lab, offset=place * ELSEWHERE_BYTES % (lab.data_bytes - GIB), **given))
+    return {
+        key: [round(1e9 * one[f"seconds_{end}"]) for one in taken]
+        for key, end in (("nanoseconds_n", "n"), ("nanoseconds_2n", "2n"))
+    }
 
 
 def left_to_write(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -79,24 +88,26 @@ def left_to_write(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sam
     many = 256 * MIB
     for size in [MIB * n for n in (0, 8, 16, 20, 24, 28, 32, 40, 64, 96, 128)]:
         for repetition in range(8 * effort.repetitions):
-            lab.launch("blocks", 1, 32, size=500_000)  # the others wait behind it, one close to the other
-            lab.flush()
-            if size:
-                lab.launch(write.name, size // (256 * SLICE * 16), 256, size=size, trips=1, c=0x7FC12345)
-            lab.gpu.mark(0)
-            lab.launch(read.name, many // (256 * SLICE * 16), 256, size=many, trips=1, c=0x7FC12345, offset=GIB)
-            lab.gpu.mark(1)
-            yield {"bytes": size, "read": many, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+            values = lab.watched(partial(_read_behind, lab, write.name, read.name, size, many))
+            yield {"bytes": size, "read": many, "repetition": repetition}, values
     lab.forget()
+
+
+def _read_behind(lab: Laboratory, write: str, read: str, size: int, many: int) -> dict[str, float]:
+    lab.launch("blocks", 1, 32, size=500_000)  # the others wait behind it, one close to the other
+    lab.flush()
+    if size:
+        lab.launch(write, size // (256 * SLICE * 16), 256, size=size, trips=1, c=0x7FC12345)
+    lab.gpu.mark(0)
+    lab.launch(read, many // (256 * SLICE * 16), 256, size=many, trips=1, c=0x7FC12345, offset=GIB)
+    lab.gpu.mark(1)
+    return {"seconds": lab.gpu.elapsed_seconds()}
 
 
 def first_instructions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """A kernel of one load and one store of each thread, and an empty one, from event to event in a full queue."""
     for repetition in range(20 * effort.repetitions):
         for kernel in entry.kernels:
-            lab.launch("blocks", 1, 32, size=200_000)
-            lab.gpu.mark(0)
-            lab.launch(kernel.name, lab.facts.sm_count, 256)
-            lab.gpu.mark(1)
-            yield {"kernel": kernel.name, "repetition": repetition}, {"seconds": lab.gpu.elapsed_seconds()}
+            values = lab.watched(partial(between_events, lab, kernel.name, lab.facts.sm_count, 256))
+            yield {"kernel": kernel.name, "repetition": repetition}, values
     lab.forget()

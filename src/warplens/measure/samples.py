@@ -56,8 +56,21 @@ class _Head(Struct):
     facts: _Facts
 
 
-def load(path: Path) -> Samples:
-    """Read a journal, plain, gzipped or by xz; a head that lacks what is needed is one line."""
+def load(path: Path, *more: Path) -> Samples:
+    """Read a journal, plain, gzipped or by xz; a head that lacks what is needed is one line.
+
+    `more`: journals of such GPUs, in which entries are looked for that the first one lacks.
+    """
+    samples = _one(path)
+    for other in map(_one, more):
+        if other.head["gpu"] != samples.head["gpu"]:
+            kinds = f"{other.head['gpu']}, than {path}: {samples.head['gpu']}"
+            raise WarplensError(f"{other.name} is of another kind of GPU, {kinds}")
+        samples.fill(other)
+    return samples
+
+
+def _one(path: Path) -> Samples:
     samples = Samples(journal.read(path), str(path))
     head = convert(samples.head, _Head, f"{path}: head")
     if head.format != FORMAT:
@@ -97,6 +110,18 @@ class Samples:
         own = _gpu(self.head)
         self.entries = {k: [s for s in samples if counts(*s)] for k, (gpu, samples) in found.items() if gpu == own}
         self.off_clock = {k: [s for s in samples if _slower(*s)] for k, (gpu, samples) in found.items() if gpu == own}
+
+        self.others: dict[str, Samples] = {}  # where entries come from that are not this journal's
+
+    def fill(self, other: Samples) -> None:
+        """Take from another journal the entries that this one lacks."""
+        for entry in other.entries.keys() - self.entries.keys():
+            self.entries[entry], self.off_clock[entry] = other.entries[entry], other.off_clock[entry]
+            self.others[entry] = other
+
+    def origin(self, entry: str) -> Samples:
+        """Return the journal that an entry is from."""
+        return self.others.get(entry, self)
 
     def take(self, entry: str, take: Take, *keys: str, off_clock: bool = False, **only: Any) -> dict[Any, Reading]:
         """Return readings of a quantity by the point's keys, of the points where `only` holds; one key is no tuple.

@@ -96,8 +96,8 @@ class Expectation(Struct, frozen=True):
 
     `inside` maps a regular expression over names such as `LDG.E.128` to the exact number in the timed loop;
     `others_at_most` bounds the loop's further instructions. `stray_memory` allows global accesses in the loop that
-    `inside` does not name, `local` local memory. `over`: so many more of a pattern may be the loop's own. `loop` False:
-    the whole kernel.
+    `inside` does not name, `local` local memory, `conflicts` conflicts of register banks. `over`: so many more of a
+    pattern may be the loop's own. `loop` False: the whole kernel.
     """
 
     inside: dict[str, int] = {}
@@ -106,6 +106,7 @@ class Expectation(Struct, frozen=True):
     loop: bool = True
     over: int = 0
     local: bool = False
+    conflicts: bool = False
 
 
 class Kernel(Struct, frozen=True):
