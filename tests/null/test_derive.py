@@ -38,7 +38,7 @@ KEPT = {
     "contention.written_cycles",
     "instruction_cache.fetch_interval_cycles",
 }
-# Of other programs: when sources are read (lone_warp.json), how blocks drift apart (drift.json), and what of long code is
+# Of other programs: when sources are read (lone_warp.json), how blocks drift apart (drift.json), what of long code is
 # kept (flushed.json).
 ELSEWHERE = {
     *(f"instructions.{kind}.read_cycles" for kind in ("sfu", "shared", "shuffle")),

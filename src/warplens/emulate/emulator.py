@@ -414,9 +414,7 @@ class Emulator:
 
     def _place(self, pc: int) -> str:
         x = self.program.instructions[pc]
-        file = Path(
-            self.program.source_file
-        ).name  # named where it is not the one that was given
+        file = Path(self.program.source_file).name  # named where it is not the one that was given
         file = "" if file == Path(self.call.file or self.program.origin).name else f"{file} "
         line = f", {file}line {x.line}" if x.line is not None else ""
         return f"{self.program.demangled.partition('(')[0]}{line}, {x.offset:04x} {x.name}"
