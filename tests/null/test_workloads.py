@@ -16,6 +16,7 @@ from warplens.kernel.loader import FOLDER
 from warplens.machine import list_machines, load_machine
 from warplens.models import MODELS, Prediction, predict, predict_all
 from warplens.models.physical import flagged
+from warplens.study.kernels import launches
 
 from .test_machines import mutated
 
@@ -198,3 +199,15 @@ def test_only_more_than_the_pins_give_is_impossible_where_blocks_are_uneven(
     rate = made.throughput_warps_per_cycle * made.cycles / cycles
     answer = flagged(replace(made, cycles=cycles, throughput_warps_per_cycle=rate), workload, machine)
     assert (not answer.flags) == possible
+
+
+@pytest.mark.parametrize("name", ["reduction_k0_k2", "resize.large"])
+def test_whole_numbers_their_products_and_fixed_conversions_have_units_of_their_own_in_machine_code(name: str) -> None:
+    launch = next(x for x in launches() if x.name == name)
+    machine = load_machine("h200")
+    ours = predict(launch.workload, machine, "warplens-fast")
+    all_on_one = predict(launch.workload, machine, "volkov")  # the worksheet's units, slower than what was measured
+    assert not ours.flags
+    assert all_on_one.seconds is not None and all_on_one.seconds > 1.2 * launch.seconds
+    twice = replace(ours, throughput_warps_per_cycle=2 * ours.throughput_warps_per_cycle, flags=[])
+    assert flagged(twice, launch.workload, machine).flags
