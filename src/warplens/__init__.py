@@ -10,6 +10,7 @@ The verbs live in `warplens.api` and load when first used, so that importing war
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from warplens.api import *  # noqa: F403
 
 __all__ = ["__version__"]
+_BOTH = ("advise", "simulate")  # verbs, and packages
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
+    if not name.startswith("_") and not _is_module(name):
         api = importlib.import_module("warplens.api")
         if name in api.__all__:
             importlib.import_module("warplens.report.notebook").register()
@@ -31,11 +33,18 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'warplens' has no attribute {name!r}")
 
 
+def _is_module(name: str) -> bool:
+    """Whether a name that is asked for before the verbs are loaded is a module: `import` asks for it so."""
+    if name in _BOTH or "warplens.api" in sys.modules:
+        return False
+    return importlib.util.find_spec(f"warplens.{name}") is not None
+
+
 class _Package(ModuleType):
     """A package whose verbs are not hidden by packages of the same name: `wl.simulate` and `wl.advise` are verbs."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in ("advise", "simulate") and isinstance(value, ModuleType)):
+        if not (name in _BOTH and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

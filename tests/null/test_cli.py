@@ -187,6 +187,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert out.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("module", ["models", "advise", "simulate", "study.kernels"])
+def test_a_module_can_be_imported_before_the_verbs(module: str) -> None:
+    code = f"import warplens.{module}, warplens; warplens.predict, warplens.advise.__call__"
+    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
+
+
 def test_writing_follows_links_and_spares_devices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "real.json").write_text("old")
     (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
