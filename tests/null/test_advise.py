@@ -496,6 +496,17 @@ def test_addresses_that_are_loaded_make_a_gather_and_rows_that_begin_anywhere_do
                                       if a.name == "coalesce")  # fmt: skip
 
 
+def test_what_is_read_by_loaded_addresses_is_neither_fused_nor_half_the_traffic() -> None:
+    workload, before = counted("gather")
+    case = Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast"))
+    (refusal,) = REMEDIES["fuse"](case)
+    assert isinstance(refusal, Refusal) and "known from memory only" in refusal.reason
+    (made,) = lower_precision(case)
+    assert isinstance(made, Proposal)
+    assert profile(made.workload).dram_read_bytes > 0.9 * before.dram_read_bytes  # a sector for each lane still
+    assert profile(made.workload).dram_written_bytes == pytest.approx(0.5 * before.dram_written_bytes)
+
+
 @pytest.mark.slow
 def test_advice_comes_true_on_the_ladders() -> None:
     """The issue's goals (docs/advise.md)."""

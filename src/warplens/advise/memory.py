@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -217,18 +217,26 @@ def lower_precision(case: Case) -> Answer:
     if not sites:
         return refused(name, "it moves no data of four bytes or more")
     new = {s.index: _halved(s) for s in sites}
+    left = [_asked_share(case, new, kind) for kind in ("load", "store")]
     touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in case.profile.traffic)
     return [
         Proposal(
             name=name,
             title="half the bytes: 16-bit instead of 32-bit data in memory",
-            workload=_kept(scaled_traffic(with_counts(case.workload, new), 0.5, 0.5), case, 0.5 * touched, touched),
+            workload=_kept(scaled_traffic(with_counts(case.workload, new), *left), case, 0.5 * touched, touched),
             assumption="all data may be stored at half the width; converting them costs nothing",
             where=case.places(s.index for s in sites),
             changes={"bytes": 0.5},
             no_help="the bytes moved do not limit",
         )
     ]
+
+
+def _asked_share(case: Case, new: Mapping[int, Mapping[str, float]], kind: str) -> float:
+    """Return which share of what accesses of a kind ask of L2 is left; a lane with a sector of its own asks for it."""
+    now = {s.index: s.l2_sectors for s in case.global_sites if s.instruction.kind == kind}
+    then = sum(new.get(i, {}).get("l2_sectors", n) for i, n in now.items())
+    return then / sum(now.values()) if sum(now.values()) else 0.5
 
 
 def _halved(s: Site) -> dict[str, float]:
@@ -254,6 +262,10 @@ def fuse(case: Case) -> Answer:
     if not total or str(case.prediction.bound) != "dram bandwidth":
         return refused(name, "DRAM traffic does not limit")
     array = arrays[0]
+    missed = {s.index: s.l2_sectors - s.l2_hit_sectors for s in case.global_sites if s.instruction.kind == "load"}
+    gathers = indirect(case.code, case.executed)
+    if sum(n for i, n in missed.items() if i in gathers) > 0.5 * sum(missed.values()):
+        return refused(name, f"which elements of {array.name} a thread reads is known from memory only")
     share = array.dram_read_bytes / total
     left = 1 - share
     new = {s.index: {c: left * getattr(s, c) for c in _DATA} for s in case.global_sites if s.instruction.kind == "load"}
