@@ -17,7 +17,7 @@ import pytest
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_program, nvrtc, toolchain
-from warplens.frontend.names import demangled
+from warplens.frontend.names import choose, demangled
 from warplens.kernel.flow import flow_graph
 
 pytestmark = pytest.mark.cuda
@@ -178,6 +178,12 @@ EVIL = [
     b"\xff\xfe\xc3(bad", b"a,\"b\",'c'\\", b"\xe2\x80\xa8line\xc2\x85nel", b"/*0000*/ EXIT ;", b"../../x", b"%s%n{0}",
     b"\r\x08\x08over", "ünïcode".encode(), b"_Z1fPfX\x1b[2J", b"[bold]",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", ["k<S<3>>", "k<S<3> >", "void k<S<3>>(float*)"])
+def test_brackets_may_be_written_as_in_the_source(wanted: str) -> None:
+    names = ["_Z1kI1SILi3EEEvPf", "_Z1kI1SILi4EEEvPf"]
+    assert choose(names, wanted, "a.cu") == names[0]
 
 
 def test_kernel_names_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,14 +58,7 @@ def choose(names: list[str], wanted: str | None, file: str) -> str:
         if len(names) == 1:
             return names[0]
         raise WarplensError(f"{file}: {len(names)} kernels; choose one with --kernel: {_shown(readable.values())}")
-    exact = [n for n in names if wanted in (n, readable[n], readable[n].partition("(")[0])]
-    listed = {n: (printable(readable[n]), one_line(readable[n])) for n in names}
-    hits = (
-        exact
-        or [n for n in names if wanted in readable[n]]
-        or [n for n in names if wanted in listed[n]]
-        or [n for n in names if any(wanted in shown for shown in listed[n])]
-    )
+    hits = _fitting(readable, wanted) or _fitting(readable, _spelt(wanted))
     if len(hits) == 1:
         return hits[0]
     shown = one_line(wanted)
@@ -73,6 +66,22 @@ def choose(names: list[str], wanted: str | None, file: str) -> str:
         raise WarplensError(f"{file}: {shown!r} fits {len(hits)} kernels: {_shown(readable[n] for n in hits)}")
     hint = nearest(wanted, map(one_line, readable.values())) or f"; there are: {_shown(readable.values())}"
     raise WarplensError(f"{file}: no kernel {shown!r}{hint}")
+
+
+def _fitting(readable: dict[str, str], wanted: str) -> list[str]:
+    exact = [n for n, long in readable.items() if wanted in (n, long, long.partition("(")[0])]
+    listed = {n: (printable(long), one_line(long)) for n, long in readable.items()}
+    return (
+        exact
+        or [n for n, long in readable.items() if wanted in long]
+        or [n for n in readable if wanted in listed[n]]
+        or [n for n in readable if any(wanted in shown for shown in listed[n])]
+    )
+
+
+def _spelt(wanted: str) -> str:
+    """Return a name with its brackets as demanglers write them: `k<S<3>>` is `k<S<3> >` there."""
+    return re.sub(r">(?=>)", "> ", wanted) if "<" in wanted else wanted
 
 
 def _shown(names: Iterable[str]) -> str:
