@@ -391,5 +391,5 @@ def test_modes_and_degrees_that_do_not_exist_are_refused() -> None:
     mix, gpu = wl.mix(4.0, other="shared"), wl.load_machine("h200")
     with pytest.raises(WarplensError, match="mode 'bogus' is not known: warplens or lemeire"):
         wl.simulate(mix, gpu, warps_per_sm=4, mode="bogus")  # type: ignore[arg-type]
-    with pytest.raises(WarplensError, match="at least 1 is wanted, not -3"):
+    with pytest.raises(WarplensError, match="from 1 to 32, not -3"):
         wl.simulate(mix, gpu, warps_per_sm=4, changes={"shared.conflict_degree": -3})

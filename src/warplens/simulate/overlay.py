@@ -63,6 +63,8 @@ def overlay(
 ) -> tuple[Machine, Workload | None]:
     """Return machine and workload with these values replaced."""
     for key, value in changes.items():
+        if not isinstance(key, str):
+            raise WarplensError(f"what to set is named by text, such as 'machine.sms', not by {key!r}")
         checked(key, value)
         head, *rest = key.split(".")
         head = _ALIASES.get(head, head)
@@ -87,7 +89,10 @@ def overlay(
         else:
             known = ["machine.sms", "machine.clock", "machine.dram", "launch.registers", "line:1.conflict",
                      *(f"{k}.latency" for k in KINDS), "shared.conflict_degree"]  # fmt: skip
-            raise WarplensError(f"nothing to set under {key!r}{nearest(key, known)}")
+            hint = (
+                nearest(key, known) or f"; there are occupancy, gpu, {', '.join(known[:5])}, CLASS.latency and others"
+            )
+            raise WarplensError(f"nothing to set under {key!r}{hint}")
     return machine, workload
 
 
@@ -155,8 +160,8 @@ def _changed(workload: Workload | None, kind: str, field: str, value: float) -> 
     rows = [] if workload is None else workload.accesses
     if workload is None or not any(a.instruction_class == kind for a in rows):
         raise WarplensError(f"{kind}.{field}: the workload has no access of class {kind}")
-    if field == "conflict_degree" and not value >= 1:
-        raise WarplensError(f"{kind}.{field}: at least 1 is wanted, not {value:g}")
+    if field == "conflict_degree" and not 1 <= value <= _MOST_PER_REQUEST:
+        raise WarplensError(f"{kind}.{field}: from 1 to {_MOST_PER_REQUEST}, not {value:g}")
     new = [msgspec.structs.replace(a, **{field: value}) if a.instruction_class == kind else a for a in rows]
     made = workload.with_values(accesses=new)
     if field != "conflict_degree" or made.profile is None:
@@ -168,8 +173,9 @@ def _changed(workload: Workload | None, kind: str, field: str, value: float) -> 
 def _launched(workload: Workload | None, key: str, field: str, value: float) -> Workload:
     if workload is None or workload.launch is None:
         raise WarplensError(f"{key}: the workload has no launch")
-    if value != int(value) or value < 0:
-        raise WarplensError(f"{key}: a whole number is wanted, not {value:g}")
+    least = 1 if field == "registers_per_thread" else 0
+    if value != int(value) or value < least:
+        raise WarplensError(f"{key}: a whole number from {least} on is wanted, not {value:g}")
     return workload.with_values(launch=replace(workload.launch, **{field: int(value)}))
 
 
@@ -182,6 +188,8 @@ def _of_line(workload: Workload | None, key: str, line: str, what: str, value: f
     if not 0 <= value <= most:
         raise WarplensError(f"{key}: from 0 to {most}, not {value:g}")
     requests, sectors = profile.counts["requests"], profile.counts["sectors"]
+    if not line.isdecimal():
+        raise WarplensError(f"{key}: the number of a line is wanted, such as line:42.{what}")
     on_line = [i for i, x in enumerate(workload.code) if str(x.line) == line and requests[i]]
     chosen = [i for i in on_line if bool(sectors[i]) == (what != "conflict")]
     if not chosen:
