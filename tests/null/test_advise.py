@@ -387,7 +387,10 @@ def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
         ("launch.blocks=100", "warps per SM"),
         ("occupancy=0", "between 1 and 64"),
         ("occupancy=1000", "between 1 and 64"),
-        ("nothing=1", "nothing to set under"),
+        ("nothing=1", "nothing to set under 'nothing'; there are occupancy, gpu, machine.sms"),
+        ("launch.registers=0", "a whole number from 1 on"),
+        ("shared.conflict_degree=1e9", "from 1 to 32"),
+        ("line:ten.conflict=1", "the number of a line is wanted"),
         ("gpu=nowhere", "nowhere"),
     ],
 )
@@ -535,3 +538,10 @@ def test_a_small_grid_is_not_told_that_its_sms_are_full() -> None:
     compared = wl.compare(few, GPU, simulated=False)
     points = occupancy_curve(compared.predictions["warplens-fast"], compared, few, GPU).points
     assert [x.warps_per_sm for x in points] == [8, 16, 24, 32]
+
+
+def test_no_fewer_registers_are_advised_than_are_alive_at_a_time() -> None:
+    workload, _ = counted("hgemm_mma.n4096")
+    case = Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast"))
+    (refusal,) = raise_occupancy(case)
+    assert isinstance(refusal, Refusal) and refusal.reason.endswith("it would spill")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warplens.advise.alive import most_alive
 from warplens.advise.case import Answer, Case, Proposal, refused
 from warplens.advise.overlay import regrouped, with_fewer, with_launch
 from warplens.kernel.profile import CROWDED, Crowding, Fewer
@@ -30,11 +31,16 @@ def raise_occupancy(case: Case) -> Answer:
         return refused(name, f"all {now.warps_per_sm} warps that an SM holds are there")
     if on_sm <= now.blocks_per_sm:
         return refused(name, "the grid has no more blocks for an SM")
-    made = list[Proposal]()
+    made, alive, too_few = list[Proposal](), None, 0
     for blocks in dict.fromkeys((now.blocks_per_sm + 1, 2 * now.blocks_per_sm, most)):
         found = step(case.machine, now, min(blocks, most), registers_per_thread=case.launch.registers_per_thread)
         if found is None or found.blocks_per_sm <= now.blocks_per_sm:
             continue
+        if "registers" in found.at_most:
+            alive = most_alive(case) if alive is None else alive
+            if found.at_most["registers"] < alive:
+                too_few = max(too_few, found.at_most["registers"])
+                continue
         shrink, costs = dict[str, int](), list[str]()
         if "registers" in found.at_most:
             shrink["registers_per_thread"] = found.at_most["registers"]
@@ -53,6 +59,10 @@ def raise_occupancy(case: Case) -> Answer:
                 changes=dict(shrink),
                 no_help=f"{now.warps_per_sm} warps per SM are enough to hide the latency",
             )
+        )
+    if too_few and not made:
+        return refused(
+            name, f"{alive} registers are alive at a time, more warps would leave it {too_few}: it would spill"
         )
     return made or refused(name, f"{now.limiter} of the machine limit it: another block size might")
 

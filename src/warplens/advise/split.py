@@ -10,29 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from warplens.advise.alive import MOST, alive_in
 from warplens.advise.case import Answer, Case, Proposal, refused
 from warplens.advise.occupancy import fits
 from warplens.advise.overlay import with_launch
 from warplens.advise.rewrite import Way, as_written, rewritten
-from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path, Profile, Segment, Traffic
 from warplens.kernel.workload import Workload
 from warplens.machine import occupancy
 
 _CUTS = 4  # pairs of loops between which a cut is tried
-_MOST = 50_000  # instructions of a way that is looked at
 _UNIT = 8  # registers per thread are given out in such steps
 _STORES = ("STG", "ST", "STL", "RED", "REDG")
-
-
-class _Alive(Struct, frozen=True):
-    """Registers of a segment: those alive when it begins, and the most at a time."""
-
-    first: frozenset[str]
-    most: int
 
 
 def split(case: Case) -> Answer:
@@ -49,28 +40,12 @@ def split(case: Case) -> Answer:
     loops = [] if path is None else [k for k, s in enumerate(path.segments) if s.times > 1]
     if path is None or len(loops) < 2:
         return refused(name, "it has no two loops to cut between")
-    if sum(s.instructions // s.times for s in path.segments) > _MOST:
+    if sum(s.instructions // s.times for s in path.segments) > MOST:
         return refused(name, "its way is too long to follow its registers")
     ends = [path.segments[k].runs for k in loops]
     places = [at for a, b in pairwise(ends) for at in (max(stop for _, stop in a), min(start for start, _ in b))]
     made = [p for behind in dict.fromkeys(places[: 2 * _CUTS]) if (p := _cut(case, path, behind)) is not None]
     return made or refused(name, "its parts need about as many registers each, or share loops or shared memory")
-
-
-def _alive(code: Sequence[Instruction], path: Path) -> list[_Alive]:
-    """Follow the registers of a way backwards; a loop twice, as a turn reads what the one before it wrote."""
-    made, alive = list[_Alive](), set[str]()
-    for segment in reversed(path.segments):
-        order = [i for first, stop in segment.runs for i in range(first, stop)]
-        most = 0
-        for i in reversed(order * (2 if segment.times > 1 else 1)):
-            x = code[i]
-            written = {r for r in x.writes if r.startswith("R")}
-            most = max(most, len(alive | written))
-            alive -= set() if x.guard else written
-            alive |= {r for r in x.reads if r.startswith("R")}
-        made.append(_Alive(frozenset(alive), most))
-    return made[::-1]
 
 
 def _cut(case: Case, path: Path, behind: int) -> Proposal | None:
@@ -81,7 +56,7 @@ def _cut(case: Case, path: Path, behind: int) -> Proposal | None:
     at = len(first)
     if not last or any(s.times > 1 for s in _both(pieces)) or _returns(path, behind):
         return None
-    alive = _alive(case.code, Path([*first, *last]))
+    alive = alive_in(case.code, Path([*first, *last]))
     spare = max(0, case.launch.registers_per_thread - max(a.most for a in alive))
     needs = [_UNIT * -(-(max(a.most for a in part) + spare) // _UNIT) for part in (alive[:at], alive[at:])]
     needs = [min(n, case.launch.registers_per_thread) for n in needs]
