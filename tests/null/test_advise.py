@@ -16,8 +16,18 @@ from warplens.advise.advice import Advised
 from warplens.advise.case import Case, Proposal, Refusal
 from warplens.advise.memory import lower_precision
 from warplens.advise.occupancy import raise_occupancy
-from warplens.advise.overlay import with_fewer, with_launch
-from warplens.advise.rewrite import Copy, Repeat, as_written, dropped, joined_threads, joined_turns, rewritten, without
+from warplens.advise.overlay import regrouped, with_fewer, with_launch
+from warplens.advise.rewrite import (
+    Copy,
+    Repeat,
+    as_written,
+    dropped,
+    fewer_blocks,
+    joined_threads,
+    joined_turns,
+    rewritten,
+    without,
+)
 from warplens.advise.schedule import Scheduler
 from warplens.advise.slices import address_instructions, freed, from_data, indirect
 from warplens.cli import main
@@ -234,6 +244,12 @@ def test_fewer_blocks_take_the_hits_that_were_counted_for_them() -> None:
         assert {t.l2_read_bytes for t in made.traffic} == {1.0}
     changed = crowded.with_values(profile=replace(profile(crowded), counts=profile(with_fewer(crowded, 4)).counts))
     assert with_fewer(changed, 4) == changed  # its accesses are others now
+    case = Case(crowded, GPU, wl.predict(crowded, GPU, "warplens-fast"))
+    (side_by_side, *_) = REMEDIES["more-loads-in-flight"](case)
+    assert isinstance(side_by_side, Proposal) and len(side_by_side.workload.code) > len(workload.code)
+    made = profile(with_fewer(side_by_side.workload, 4))  # of copies together what was counted of the access
+    assert made.total("l1_hit_sectors") == pytest.approx(made.total("sectors")) and made.total("l2_sectors") == 0
+    assert profile(regrouped(crowded, 2)).crowding is None and profile(fewer_blocks(crowded, 2)).crowding is None
     found = wl.advise(crowded, GPU, simulated=0).named("lower-occupancy")
     assert found is not None and found.changes["blocks_per_sm"] in (8, 4) and "100% L1 hits" in found.title
 

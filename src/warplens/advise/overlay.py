@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -55,7 +55,8 @@ def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
     """Give a workload the hits in L1 and L2 that were counted for no more than so many blocks on an SM.
 
     Between two counts those of more blocks are taken, and below the last one, which loses little in L1, that one.
-    Where none was counted, or accesses have changed since, the hits stay. The launch stays.
+    Where none was counted, or accesses have changed since, the hits stay. The launch stays. Copies of an access (turns
+    side by side) have the hits that were counted for all of them, by their sectors.
     """
     profile = workload.profile
     assert profile is not None
@@ -63,11 +64,22 @@ def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
     found = [] if known is None else [f for f in known.fewer if f.blocks_per_sm >= blocks_per_sm]
     if known is None or not found or not known.fits(profile):
         return workload
-    new = {i: {name: found[-1].counts[name][k] for name in CACHED} for k, i in enumerate(found[-1].accesses)}
+    new = {
+        copy: {name: share * found[-1].counts[name][k] for name in CACHED}
+        for k, i in enumerate(found[-1].accesses)
+        for copy, share in _copies(workload.code, profile, i).items()
+    }
     moved = {t.name: t for t in found[-1].traffic}
     made = with_traffic(with_counts(workload, new), lambda t: moved.get(t.name, t))
     assert made.profile is not None
     return made.with_values(profile=replace(made.profile, crowding=None, l1_bytes=found[-1].l1_bytes))
+
+
+def _copies(code: Sequence[Instruction], profile: Profile, access: int) -> dict[int, float]:
+    """Return an access and its copies, which have the same offset, each with its share of their sectors."""
+    sectors = profile.counts["sectors"]
+    found = {i: sectors[i] for i, x in enumerate(code) if x.offset == code[access].offset and sectors[i]}
+    return {i: n / sum(found.values()) for i, n in found.items()}
 
 
 def with_instructions(workload: Workload, new: Mapping[int, Instruction]) -> Workload:
@@ -84,7 +96,7 @@ def without_waits(x: Instruction, boards: frozenset[int] | None = None) -> Instr
 
 
 def regrouped(workload: Workload, warps_per_block: int) -> Workload:
-    """Put the same warps into blocks of another size; shared memory per warp stays."""
+    """Put the same warps into blocks of another size; shared memory per warp stays. How fewer of them fare: unknown."""
     profile, launch = workload.profile, workload.launch
     assert profile is not None and launch is not None
     ratio = profile.warps_per_block / warps_per_block
@@ -100,6 +112,7 @@ def regrouped(workload: Workload, warps_per_block: int) -> Workload:
         blocks=rows,
         block_instructions=[n / ratio for n in profile.block_instructions],
         sampled=[(block, n / ratio) for block, n in profile.sampled],
+        crowding=None,
     )
     return workload.with_values(
         profile=new,

@@ -337,13 +337,16 @@ def joined_threads(workload: Workload, factor: int, repeats: Callable[[int], Rep
 
 
 def fewer_blocks(workload: Workload, factor: float) -> Workload:
-    """Return the workload with fewer blocks that do the same each (`factor` below one: more)."""
+    """Return the workload with fewer blocks that do the same each (`factor` below one: more).
+
+    What L1 keeps for some of them on an SM is not known: each reads more or less than those that were counted.
+    """
     profile, launch = workload.profile, workload.launch
     assert profile is not None and launch is not None
     blocks = max(1, round(profile.grid_blocks / factor))
     share = blocks / profile.grid_blocks
     counts = {name: [share * x for x in values] for name, values in profile.counts.items()}
     return workload.with_values(
-        profile=replace(profile, grid_blocks=blocks, counts=counts),
+        profile=replace(profile, grid_blocks=blocks, counts=counts, crowding=None),
         launch=replace(launch, grid=float(blocks)),
     )
