@@ -150,7 +150,7 @@ def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Pre
         try:
             made.append((answer, _proposed(answer, case.machine, simulated=False)))
         except WarplensError as error:  # what it asks for does not fit
-            reason = str(error)
+            reason = f"with it, {error}"
     return made or Refusal(name, reason or "nothing to change")
 
 

@@ -101,7 +101,7 @@ def fewer_barriers(case: Case) -> Answer:
             assumption="what they order can be ordered within warps",
             where=case.places(barriers),
             changes={"barriers": 0},
-            no_help="warps wait little at barriers",
+            no_help="warps wait little at barriers, or for what limits without them too",
         )
     ]
 
@@ -138,6 +138,6 @@ def _one_warp(case: Case, trees: list[Segment], barriers: set[int]) -> Answer:
             assumption="the last levels of the tree need one warp only; the others are done by then",
             where=case.places(barriers),
             changes={"levels_in_one_warp": _ONE_WARP},
-            no_help="warps wait little at barriers",
+            no_help="warps wait little at barriers, or for what limits without them too",
         )
     ]

@@ -53,7 +53,9 @@ def fix_tail(case: Case) -> Answer:
     whole = math.ceil(math.ceil(blocks / sms) / resident)
     if case.profile.heaviest or case.profile.sampled:
         return _even(case)
-    if whole / rounds < _TAIL or rounds < 1:
+    if whole == 1:
+        return refused(name, "all blocks are on the SMs at once: there is no last round")
+    if whole / rounds < _TAIL:
         return refused(name, f"{rounds:.3g} rounds of blocks: the last one leaves little idle")
     if _tied(case):
         return refused(name, f"{rounds:.3g} rounds of blocks, but the threads of a block are tied together")

@@ -51,7 +51,9 @@ def privatise_atomics(case: Case) -> Answer:
     if not addresses:
         return refused(name, "which addresses its atomics go to is not known")
     if per_block <= addresses:
-        return refused(name, f"a block has {per_block:.0f} atomics for {addresses:.0f} addresses")
+        return refused(
+            name, f"a block has no more atomics ({per_block:.0f}) than there are addresses ({addresses:.0f})"
+        )
     made = _added_up(case, sites, addresses)
     code = {s.index: replace(s.instruction, opcode="ATOMS", kind="shared") for s in sites}
     none = dict.fromkeys(("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors"), 0.0)

@@ -227,7 +227,7 @@ def _loads_before(case: Case, barrier: int) -> Answer:
         made.append(
             Proposal(
                 name=name,
-                title=f"{factor} elements per thread: what a block does with barriers is done a {factor}th as often",
+                title=f"{factor} elements per thread: what a block does with barriers is done once for {factor}",
                 workload=joined,
                 assumption="a thread can combine its elements before the block does",
                 where=case.places(loads),

@@ -67,10 +67,9 @@ def _cut(case: Case, path: Path, behind: int) -> Proposal | None:
     values = len(alive[at].first)
     moved = 4.0 * values * 32 * case.warps
     parts = [_carrying(part, case, moved, writes=k == 0) for k, part in enumerate(parts)]
-    line = next((case.code[i].line for i in range(last[0].runs[0][0], len(case.code))), None)
-    title = (
-        f"split in two before line {line}: {needs[0]} and {needs[1]} registers, {warps[0]} and {warps[1]} warps per SM"
-    )
+    line = _line(case, last)
+    cut = f"instruction {last[0].runs[0][0]}" if line is None else f"line {line}"
+    title = f"split in two before {cut}: {needs[0]} and {needs[1]} registers, {warps[0]} and {warps[1]} warps per SM"
     return Proposal(
         name="split",
         title=title,
@@ -81,6 +80,14 @@ def _cut(case: Case, path: Path, behind: int) -> Proposal | None:
         changes={"before_line": line, "registers": needs, "carried_bytes": moved},
         no_help="the second launch, and what it has to read again, cost as much as more warps save",
     )
+
+
+def _line(case: Case, part: Sequence[Segment]) -> int | None:
+    """Return the source line at which a part begins: if with a loop, whose head is behind its body, the first of it."""
+    at = part[0].runs[0][0]
+    loops = (case.inside([s]) for s in part if s.times > 1)
+    lines = [case.code[i].line for i in next((loop for loop in loops if at in loop), {at})]
+    return min((n for n in lines if n is not None), default=None)
 
 
 def fits_with(case: Case, workload: Workload) -> int:
