@@ -561,3 +561,12 @@ def test_no_fewer_registers_are_advised_than_are_alive_at_a_time() -> None:
     case = Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast"))
     (refusal,) = raise_occupancy(case)
     assert isinstance(refusal, Refusal) and refusal.reason.endswith("it would spill")
+
+
+def test_blocks_that_were_emulated_alike_are_not_said_to_differ() -> None:
+    workload, before = counted("vector_add")
+    for last, reason in ((8.0, "no last round"), (16.0, "")):
+        known = replace(before, heaviest=True, grid_blocks=66, sampled=[(0, 8.0), (1, 8.0), (2, last)])
+        case = Case(workload.with_values(profile=known), GPU, wl.predict(workload, GPU, "warplens-fast"))
+        (answer,) = REMEDIES["fix-tail"](case)
+        assert reason in answer.reason if isinstance(answer, Refusal) else not reason

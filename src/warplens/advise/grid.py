@@ -12,6 +12,7 @@ from warplens.advise.overlay import regrouped
 from warplens.advise.rewrite import Way, as_written, fewer_blocks, rewritten
 from warplens.kernel.profile import Path
 
+_ALIKE = 1.001  # instructions of the longest block over those of the shortest: no difference
 _TAIL = 1.03  # time of whole rounds over that of even ones, from which a tail matters
 
 
@@ -51,7 +52,7 @@ def fix_tail(case: Case) -> Answer:
     blocks = case.profile.grid_blocks
     rounds = blocks / (sms * resident)
     whole = math.ceil(math.ceil(blocks / sms) / resident)
-    if case.profile.heaviest or case.profile.sampled:
+    if _differ(case):
         return _even(case)
     if whole == 1:
         return refused(name, "all blocks are on the SMs at once: there is no last round")
@@ -74,6 +75,12 @@ def fix_tail(case: Case) -> Answer:
                 )
             )
     return made or refused(name, "its blocks are as small as they can be")
+
+
+def _differ(case: Case) -> bool:
+    """Whether blocks have more or less to do: by those that were emulated, where they are known one by one."""
+    done = [n for _, n in case.profile.sampled]
+    return max(done) > _ALIKE * min(done) if done else case.profile.heaviest
 
 
 def _even(case: Case) -> Answer:
