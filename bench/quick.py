@@ -27,7 +27,7 @@ def main() -> None:
     for name in sys.argv[1:] or DATA_DEPENDENT:
         stem, _, variant = name.partition(".")
         call = load_launch(FILES[stem], variant)
-        path, options = source_of(call, gpu)
+        path, options = source_of(call, "sm_90")
         program = load_program(path, call.kernel, options)
         made, took = [], []
         for effort in (QUICK, FULL):

@@ -58,7 +58,8 @@ OFF = {
     "rms_norm": "l1 l2", "softmax_block": "l1 l2", "softmax_block.vocabulary": "l2",
     "softmax_block.r32768": "l1 l2 dram", "layer_norm.r32768": "l2 dram", "svm_coalesced": "l1 l2 dram",
     "svm_constant": "dram", "svm_naive": "dram", "spmv_scalar": "counts l1 l2 dram",
-    "spmv_scalar.rows2m": "counts l1 l2 dram", "spmv_scalar.skew": "l1 dram", "mb.mb6-uncoalesced": "l2", "mb.mb7-uncoalesced": "l2 dram",
+    "spmv_scalar.rows2m": "counts l1 l2 dram", "spmv_scalar.skew": "l1 dram",
+    "mb.mb6-uncoalesced": "l2", "mb.mb7-uncoalesced": "l2 dram",
     "hash_probe": "counts", "hash_probe.n64k": "counts", "hash_probe.slots64m": "counts l1 l2",
     "spill.limit32": "l1 l2 dram", "spill.limit48": "dram", "spill.n1m-limit32": "l1 l2 dram",
     # stores that follow closely on what touched their line

@@ -209,5 +209,6 @@ def test_whole_numbers_their_products_and_fixed_conversions_have_units_of_their_
     all_on_one = predict(launch.workload, machine, "volkov")  # the worksheet's units, slower than what was measured
     assert not ours.flags
     assert all_on_one.seconds is not None and all_on_one.seconds > 1.2 * launch.seconds
+    assert ours.throughput_warps_per_cycle is not None
     twice = replace(ours, throughput_warps_per_cycle=2 * ours.throughput_warps_per_cycle, flags=[])
     assert flagged(twice, launch.workload, machine).flags

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from warplens.advise.case import LOCAL, SECTOR_BYTES, Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import with_counts, with_instructions, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Way, as_written, dropped, rewritten
+from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 
@@ -27,17 +28,29 @@ def avoid_spills(case: Case) -> Answer:
     words = {o.text for s in sites for o in s.instruction.operands if o.kind == "memory"}
     registers = min(255, case.launch.registers_per_thread + len(words))
     made = with_launch(dropped(case.workload, {s.index for s in sites}), registers_per_thread=registers)
+    made = with_instructions(made, {i: _with_room(x) for i, x in enumerate(made.code)})
     return [
         Proposal(
             name=name,
             title=f"{registers} registers per thread instead of {case.launch.registers_per_thread}: no spills",
             workload=made,
-            assumption="a register for each word that is spilled; occupancy falls accordingly",
+            assumption="a register for each word that is spilled, so that occupancy falls; with so many the compiler "
+            "finds some of different banks",
             where=case.places(s.index for s in sites),
             changes={"registers_per_thread": registers},
             no_help="local memory is served by L1 beside the rest",
         )
     ]
+
+
+def _with_room(x: Instruction) -> Instruction:
+    """Let an instruction read one register of each bank: those that it has now were chosen among too few."""
+    banks: dict[int, str] = {}
+    for name in x.reads:
+        if name[0] == "R" and name[1:].isdigit():
+            banks.setdefault(int(name[1:]) % 2, name)
+    kept = set(banks.values())
+    return replace(x, reads=tuple(r for r in x.reads if r in kept or not (r[0] == "R" and r[1:].isdigit())))
 
 
 def privatise_atomics(case: Case) -> Answer:
