@@ -11,15 +11,23 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import CACHED, Profile, Traffic
 from warplens.kernel.workload import Workload
 
+_SECTORS = frozenset(("sectors", "l1_hit_sectors", "l2_sectors", "requests"))
+
 
 def with_counts(workload: Workload, new: Mapping[int, Mapping[str, float]]) -> Workload:
-    """Replace counts of instructions: `{12: {"wavefronts": 4096.0}}`."""
+    """Replace counts of instructions: `{12: {"wavefronts": 4096.0}}`.
+
+    How many accesses pass L1 is no longer known where other sectors do, unless it is said.
+    """
     profile = workload.profile
     assert profile is not None
     counts = {name: list(values) for name, values in profile.counts.items()}
     for index, columns in new.items():
         for name, value in columns.items():
-            counts[name][index] = value
+            if name in counts:  # some are of later versions
+                counts[name][index] = value
+        if "passed" in counts and "passed" not in columns and not _SECTORS.isdisjoint(columns):
+            counts["passed"][index] = 0.0
     return workload.with_values(profile=replace(profile, counts=counts))
 
 
@@ -65,7 +73,7 @@ def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
     if known is None or not found or not known.fits(profile):
         return workload
     new = {
-        copy: {name: share * found[-1].counts[name][k] for name in CACHED}
+        copy: {name: share * found[-1].counts[name][k] for name in CACHED if name in found[-1].counts}
         for k, i in enumerate(found[-1].accesses)
         for copy, share in _copies(workload.code, profile, i).items()
     }

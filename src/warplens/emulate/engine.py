@@ -228,7 +228,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         if pc >= table.shape[0]:
             return BAD_TARGET, pc - 1, turn
         ins = table[pc]
-        if ins[ops.AWAITS] and turn < whole:
+        if ins[ops.AWAITS] and turn < whole and warp[GROUPS] == 1:  # groups share UR: none runs amid another
             turn = np.int64(0)
             break
         if ins[ops.GROUP] == ops.NOTHING and ins[ops.TARGET] > 0 and not flags[SOME_UNKNOWN]:

@@ -152,7 +152,8 @@ def course_of(code: Sequence[Instruction], profile: Profile) -> Course:
                 waits, sent = waits + times * waited, {}
             apart = (apart or waited > 0.0) and x.opcode != "BAR"
             if x.kind == "load" and control and control.write_scoreboard is not None and counts["requests"][i]:
-                passed = min(1.0, counts.get("passed", counts["requests"])[i] / counts["requests"][i])
+                passed = counts.get("passed", counts["requests"])[i] / counts["requests"][i]
+                passed = min(1.0, passed or float(counts["l2_sectors"][i] > 0))  # 0: none, or not known
                 sent[control.write_scoreboard] = max(sent.get(control.write_scoreboard, 0.0), passed)
             elif x.kind == "store":
                 stored, alone = stored + times, alone + times * apart
