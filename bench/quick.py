@@ -13,7 +13,7 @@ from pathlib import Path
 import warplens as wl
 from warplens.emulate.profiler import FULL, QUICK, profile
 from warplens.frontend import load_program
-from warplens.frontend.calls import source_of
+from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import load_launch
 
@@ -27,7 +27,7 @@ def main() -> None:
     for name in sys.argv[1:] or DATA_DEPENDENT:
         stem, _, variant = name.partition(".")
         call = load_launch(FILES[stem], variant)
-        path, options = source_of(call, "sm_90")
+        path, options = source_of(call, architecture(gpu, OLDEST))
         program = load_program(path, call.kernel, options)
         made, took = [], []
         for effort in (QUICK, FULL):

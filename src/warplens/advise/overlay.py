@@ -24,8 +24,7 @@ def with_counts(workload: Workload, new: Mapping[int, Mapping[str, float]]) -> W
     counts = {name: list(values) for name, values in profile.counts.items()}
     for index, columns in new.items():
         for name, value in columns.items():
-            if name in counts:  # some are of later versions
-                counts[name][index] = value
+            counts[name][index] = value
         if "passed" in counts and "passed" not in columns and not _SECTORS.isdisjoint(columns):
             counts["passed"][index] = 0.0
     return workload.with_values(profile=replace(profile, counts=counts))
