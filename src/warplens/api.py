@@ -93,11 +93,13 @@ def analyze(
     exact: bool = False,
     load: Callable[[], Program | None] | None = None,
     progress: Callable[[str], None] | None = None,
+    early: Callable[[Workload], None] | None = None,
 ) -> Workload:
     """Compile a kernel, emulate its call on a part of the grid (`exact`: on all of it), and count it as a workload.
 
     The file, the kernel and what it is compiled with may be left to the launch file. `load` waits for the kernel where
     someone loads it already, while the emulator is made ready here; if it returns nothing, it is loaded as usual.
+    `early` gets the workload as soon as its time can be predicted; what only remedies ask for is emulated after that.
     """
     gpu = _machine(machine)
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
@@ -107,12 +109,19 @@ def analyze(
         program = load()
     if program is None:
         program, call = program_and_call(call, gpu, file, kernel, options)
-    made = profile(program, call, gpu, exact=exact, progress=progress)
-    workload = workload_of(program, call, made, gpu)
-    if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
-        note = f"counted from code for {OLDEST}: compilers of today make none for {gpu.name}"
-        workload = workload.with_values(notes=[*workload.notes, note])
-    return workload
+    counted = list[Workload]()
+
+    def count(made: Profile) -> None:
+        workload = workload_of(program, call, made, gpu)
+        if program.arch == OLDEST and not (gpu.compute_capability or "").startswith("7.5"):
+            note = f"counted from code for {OLDEST}: compilers of today make none for {gpu.name}"
+            workload = workload.with_values(notes=[*workload.notes, note])
+        counted.append(workload)
+        if early is not None:
+            early(workload)
+
+    made = profile(program, call, gpu, exact=exact, progress=progress, early=count)
+    return counted[0].with_values(profile=made)
 
 
 def load_report(
@@ -173,9 +182,14 @@ def profile(
     *,
     exact: bool = False,
     progress: Callable[[str], None] | None = None,
+    early: Callable[[Profile], None] | None = None,
 ) -> Profile:
-    """Emulate a call as the machine would run it: how often each instruction runs, and what it touches."""
-    made: Profile = _profiler().profile(program, call, _machine(machine), exact=exact, progress=progress)
+    """Emulate a call as the machine would run it: how often each instruction runs, and what it touches.
+
+    `early` gets the profile before what only remedies ask for is emulated (`Profile.crowding`).
+    """
+    gpu = _machine(machine)
+    made: Profile = _profiler().profile(program, call, gpu, exact=exact, progress=progress, early=early)
     return made
 
 
@@ -468,13 +482,13 @@ def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Predictio
 
 
 def _workload(given: Workload | str | Path) -> Workload:
+    if isinstance(given, Workload):
+        return given
+    if not isinstance(given, (str, Path)):
+        raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
     if str(given).endswith(".ncu-rep"):
         return only_kernel(load_report(str(given)), str(given))
-    if isinstance(given, (str, Path)):
-        return kernel.load_workload(given)
-    if not isinstance(given, Workload):
-        raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
-    return given
+    return kernel.load_workload(given)
 
 
 def only_kernel(found: list[tuple[Workload, KernelCall]], path: str) -> Workload:

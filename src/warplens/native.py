@@ -29,8 +29,12 @@ from msgspec import DecodeError, Struct, msgpack
 from warplens.errors import FileError
 from warplens.files import write_whole
 
-# What Numba's code calls after an error, or to count references to arrays that Numba made: ours has neither.
-_NEVER_CALLED = ("NRT_", "numba_do_raise", "numba_gil_", "numba_runtime_build_excinfo_struct", "numba_unpickle")
+# What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
+# raises nothing does not.
+_NEVER_CALLED = (
+    "NRT_Free", "NRT_MemInfo_call_dtor", "numba_do_raise", "numba_gil_", "numba_runtime_build_excinfo_struct",
+    "numba_unpickle",
+)  # fmt: skip
 _ONE_AT_A_TIME = threading.RLock()
 _FINE = (0, -2)  # what Numba's functions return: a result, or nothing
 _ANY = "*"  # a name that only Numba knows
@@ -263,9 +267,10 @@ class Entry:
         import numba
 
         jit: Any = numba.njit  # their types describe less than they take
-        kind: Any = numba.typeof
+        item: Any = numba.from_dtype
         made = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
-        made.compile(tuple(kind(a) if getattr(a, "ndim", 0) else numba.int64 for a in arguments))
+        kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
+        made.compile(tuple(kinds))
         (result,) = made.overloads.values()
         symbol = result.fndesc.llvm_func_name
         address = int(result.library.get_pointer_to_function(symbol))
@@ -281,16 +286,20 @@ def _package(function: Callable[..., Any]) -> Path:
     return Path(function.__code__.co_filename).parent
 
 
+def _is_array(argument: Any) -> bool:
+    return bool(getattr(argument, "ndim", 0))
+
+
 def _kind(argument: Any) -> Any:
-    """Return what machine code depends on."""
-    if not getattr(argument, "ndim", 0):
+    """Return what machine code depends on: as little as possible, for another kind is compiled again."""
+    if not _is_array(argument):
         return "int"
-    flags = argument.flags
-    return str(argument.dtype), argument.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable
+    assert argument.flags.c_contiguous
+    return str(argument.dtype), argument.ndim
 
 
 def _words(argument: Any) -> tuple[int, ...]:
-    if not getattr(argument, "ndim", 0):
+    if not _is_array(argument):
         return (int(argument),)
     where = argument.__array_interface__["data"][0]
     return (0, 0, argument.size, argument.itemsize, where, *argument.shape, *argument.strides)

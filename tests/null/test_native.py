@@ -32,6 +32,9 @@ sources = lambda: (Path(sys.argv[1]),)
 x, out = np.arange(6, dtype=np.int32).reshape(2, 3), np.zeros(3)
 assert Entry(total, {"error_model": "numpy"}, sources)(x, 10, out) == 150
 assert out.tolist() == [1.5, 2.5, 3.5]
+row = np.ones((1, 3), np.int32)  # of one row, not to be written, or empty: all by the same machine code
+row.flags.writeable = False
+assert [Entry(total, {"error_model": "numpy"}, sources)(a, 1, out) for a in (row, x[:0])] == [3, 0]
 function = Function(double, signature, {}, sources)
 ready = function.is_ready()
 assert function.call(21) == 42
@@ -72,3 +75,26 @@ def test_where_nothing_can_be_kept_it_is_compiled_again(tmp_path: Path) -> None:
     kept.write_text("a file where the folder would be")
     assert _run(program, source, kept) == "False True"
     assert _run(program, source, kept) == "False True"
+
+
+ALLOCATING = """
+import sys
+from pathlib import Path
+import numpy as np
+from warplens.native import Entry
+
+def doubled(x):
+    return np.int64((x + x).sum())
+
+assert Entry(doubled, {}, lambda: (Path(sys.argv[1]),))(np.arange(4)) == 12
+print("numba" in sys.modules)
+"""
+
+
+def test_what_allocates_finds_numba_which_does_it(tmp_path: Path) -> None:
+    """It was called with nothing behind the name in every process but the one that compiled it, and died."""
+    program, source, kept = tmp_path / "program.py", tmp_path / "source.py", tmp_path / "kept"
+    program.write_text(ALLOCATING)
+    source.write_text("one")
+    assert _run(program, source, kept) == "True"
+    assert _run(program, source, kept) == "True"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from warplens import api, study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
+from warplens.cli.analysis import analyze
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
@@ -23,16 +23,12 @@ from warplens.kernel import Graph, Workload, is_graph
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
-from warplens.models import Prediction
-from warplens.report import analysis, html, listing, occupancy, profiled, simulation, terminal, whatif
+from warplens.report import html, listing, occupancy, profiled, simulation, terminal
 from warplens.report.data import to_json
-from warplens.report.page.content import gather
-from warplens.report.page.frame import page
 from warplens.simulate.overlay import parse
 from warplens.units import printable
 
 _MOST_WARPS = 1e6
-_MOST_CODE = 40_000  # instructions of all remedies that `analyze` tries: twenty of a kernel of a thousand
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,70 +88,8 @@ def _compare(args: argparse.Namespace) -> None:
         print(f"report: {args.html}")
 
 
-def _why_not_ours(found: api.Comparison) -> str:
-    """Return why our own model does not give the answer: what it lacks, or what is impossible about what it says."""
-    ours = found.predictions.get("warplens")
-    return found.silent.get("warplens", "") if ours is None else "; ".join(f"warplens: {flag}" for flag in ours.flags)
-
-
 def _analyze(args: argparse.Namespace) -> None:
-    machines = _machines(args)
-    if len(machines) > 1 and (args.html or args.save):
-        raise WarplensError("--html and --save take one GPU")
-    data, parts = [], list[RenderableType]()
-    several, silent = list[tuple[Machine, Prediction, api.Advised | None]](), dict[str, str]()
-    works = [(m, *work) for m in machines for work in _counted(args, m)]
-    if len(works) > len(machines) and (args.html or args.save):
-        raise WarplensError("--html and --save take one kernel: choose it by --kernel")
-    for m, workload, call in works:
-        comparison = api.compare(workload, m, simulated=not args.fast)
-        answer = api.predict(workload, m, args.model) if args.model else comparison.headline
-        if answer is None:
-            why = next(iter(comparison.silent.values()), "no model speaks")
-            raise WarplensError(f"no model gives a time for {workload.name} on {m.name}: {why}")
-        top = analysis.headline(answer, call, m)
-        if len(works) == 1 and not args.json:  # the time is there: remedies of long code take seconds more
-            _show(args, None, top)
-            sys.stdout.flush()
-            top = []
-        advised = _advised(workload, m, comparison)
-        shown = gather(answer, comparison, workload, m, advised) if args.json or args.html else None
-        data.append(analysis.data(answer, comparison, workload, m, advised, shown))
-        several.append((m, answer, advised))
-        silent |= {m.name: why} if (why := _why_not_ours(comparison)) else {}
-        parts += [*top, *analysis.rest(answer, comparison, workload, advised)]
-    if len(machines) > 1:
-        parts = whatif.gpus(workload.name, several, silent)
-    if args.save:
-        workload.save(args.save)
-    if args.html:
-        assert shown is not None
-        write_whole(Path(args.html), page(shown, to_json(data[0])))
-    _show(args, data[0] if len(data) == 1 else data, parts)
-    for what, path in (("workload", args.save), ("report", args.html)):
-        if path and not args.json:
-            print(f"{what}: {path}")
-
-
-def _counted(args: argparse.Namespace, machine: Machine) -> list[tuple[Workload, api.KernelCall]]:
-    """Return the workload of a call that is emulated, or all those of a profiler's report."""
-    if str(args.file).endswith(".ncu-rep"):
-        return api.load_report(args.file, machine, args.kernel)
-    if args.launch is None:
-        raise WarplensError("analyze needs --launch L.toml (but for a profiler's report, .ncu-rep)")
-    with _watching("analysing") as say:
-        call = api.load_launch(args.launch, args.variant)
-        workload = api.analyze(
-            args.file, call, machine, kernel=args.kernel, options=_options(args, ""), exact=args.exact,
-            load=args.load, progress=say,
-        )  # fmt: skip
-    return [(workload, call)]
-
-
-def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -> api.Advised | None:
-    """Return the advice where our own model speaks."""
-    base = comparison.predictions.get("warplens")
-    return None if base is None else api.advise(workload, machine, base=base, most_code=_MOST_CODE)
+    analyze(args, _machines(args))
 
 
 def _advise(args: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ Numba is imported only when something is compiled: see `warplens.native`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def bare_array(context: Any, builder: Any, dtype: Any, data: Any, sizes: list[An
     return array._getvalue()
 
 
-def _own(name: str, kind: str, *bits: int) -> Any:
+def _own(name: str, kind: str, *bits: int, shape: tuple[int, ...] = (32,)) -> Any:
     def own(context: Any) -> Any:
         from llvmlite import ir
         from numba import types
@@ -151,10 +152,11 @@ def _own(name: str, kind: str, *bits: int) -> Any:
         codegen: Any = cgutils
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            items = codegen.alloca_once(builder, ir.ArrayType(item, 32))
-            return bare_array(context, builder, dtype, builder.bitcast(items, item.as_pointer()), [ir.IntType(64)(32)])
+            items = codegen.alloca_once(builder, ir.ArrayType(item, math.prod(shape)))
+            sizes = [ir.IntType(64)(n) for n in shape]
+            return bare_array(context, builder, dtype, builder.bitcast(items, item.as_pointer()), sizes)
 
-        return types.Array(dtype, 1, "C")(), generate
+        return types.Array(dtype, len(shape), "C")(), generate
 
     return intrinsic(own)
 
@@ -163,3 +165,6 @@ def _own(name: str, kind: str, *bits: int) -> Any:
 lanes = _own("uint32", "IntType", 32)
 wide_lanes = _own("int64", "IntType", 64)
 real_lanes = _own("float64", "DoubleType")
+# The same for matrices: what Numba would allocate needs Numba in every process (native.py).
+real_matrix = _own("float64", "DoubleType", shape=(64, 16))
+wide_matrix = _own("int64", "IntType", 64, shape=(64, 8))

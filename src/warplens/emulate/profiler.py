@@ -79,9 +79,17 @@ def profile(
     exact: bool = False,
     progress: Progress | None = None,
     effort: Effort = FULL,
+    early: Callable[[Profile], None] | None = None,
 ) -> Profile:
-    """Emulate a call, a part of its grid or (`exact`, or where that is cheap) all of it, as on this machine."""
-    return _Profiler(program, call, machine, progress or (lambda text: None), effort).run(exact)
+    """Emulate a call, a part of its grid or (`exact`, or where that is cheap) all of it, as on this machine.
+
+    `early` gets the profile before it is seen how fewer blocks on an SM would fare, which no prediction asks for.
+    """
+    profiler = _Profiler(program, call, machine, progress or (lambda text: None), effort)
+    made = profiler.run(exact)
+    if early is not None:
+        early(made)
+    return replace(made, crowding=profiler.crowding()) if effort.crowding else made
 
 
 class _Profiler:
@@ -97,6 +105,7 @@ class _Profiler:
         self.together: Block | None = None
         self.around: Around | None = None
         self.lone: Counts = np.zeros(0)
+        self.ran: tuple[_Resident, Seen, int] | None = None  # the blocks of an SM, what was seen, the first block
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
@@ -358,7 +367,8 @@ class _Profiler:
             traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > _MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
-        made = Profile(
+        self.ran = resident, seen, first
+        return Profile(
             grid_blocks=self.call.blocks,
             warps_per_block=-(-self.call.threads_per_block // 32),
             emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
@@ -378,7 +388,6 @@ class _Profiler:
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
         )
-        return replace(made, crowding=self._crowding(resident, seen, first)) if self.effort.crowding else made
 
     def _through_caches(self, seen: Seen) -> list[Traffic]:
         """Give the counts of the grid the hits of the blocks of an SM; return the traffic of each array."""
@@ -395,8 +404,10 @@ class _Profiler:
         spread_hits(self.program, seen.total, traffic, self.around)
         return traffic
 
-    def _crowding(self, resident: _Resident, seen: Seen, first: int) -> Crowding:
+    def crowding(self) -> Crowding:
         """See what L1 loses of what the blocks of an SM come back to, and how fewer of them would fare."""
+        assert self.ran is not None
+        resident, seen, first = self.ran
         now, cost = self.runner.resident, max(1.0, float(self.lone[:, layout.EXECUTED].sum()))
         asked = float(seen.total[:, layout.L2_SECTORS].sum())
         if now == 1 or not self.runner.l1_bytes:

@@ -27,7 +27,9 @@ from warplens.emulate.bits import (
     lanes,
     popcount,
     real_lanes,
+    real_matrix,
     wide_lanes,
+    wide_matrix,
 )
 from warplens.emulate.half import to_half
 from warplens.emulate.handlers import handler
@@ -35,7 +37,7 @@ from warplens.emulate.integer_parts import keep, lane_bit
 from warplens.emulate.layout import FINE
 from warplens.emulate.single import rounded
 
-_DEEPEST, _ROWS, _COLUMNS = 64, 16, 8
+_COLUMNS = 8
 _KEPT = 25  # bits behind the point of the largest
 _LOWEST = -10_000  # an exponent below all sums of two others
 
@@ -127,7 +129,7 @@ def _power(exponent: Any) -> Any:
 def _aligned_sums(a: Any, b: Any, kind: int, total: int, rows: int, deep: int, sums: Any) -> None:
     """Add the products of each row and column to sums, which have C: aligned to the largest, 25 bits of each."""
     least, least_of_sums = -14 if kind == ops.M_F16 else -126, -14 if total == ops.M_F16 else -126
-    exponents = np.empty((deep, _COLUMNS), np.int64)
+    exponents = wide_matrix()
     for k in range(deep):
         for c in range(_COLUMNS):
             exponents[k, c] = _exponent(b[k, c], least)
@@ -153,13 +155,15 @@ def _aligned_sums(a: Any, b: Any, kind: int, total: int, rows: int, deep: int, s
 @compiled
 def _plain_sums(a: Any, b: Any, rows: int, deep: int, sums: Any) -> None:
     """Add the products of each row and column to each other, then to sums, in double precision."""
-    totals = np.zeros((_ROWS, _COLUMNS))
+    totals = real_lanes()
     for r in range(rows):
+        totals[:_COLUMNS] = 0.0
         for k in range(deep):
             x = a[k, r]
             for c in range(_COLUMNS):
-                totals[r, c] += x * b[k, c]
-    sums += totals
+                totals[c] += x * b[k, c]
+        for c in range(_COLUMNS):
+            sums[r, c] += totals[c]
 
 
 @compiled
@@ -178,7 +182,10 @@ def add_products(a: Any, b: Any, kind: int, total: int, rows: int, deep: int, su
         _plain_sums(a, b, rows, deep, sums)
         return
     finite = _is_finite(a, deep, rows) and _is_finite(b, deep, _COLUMNS) and _is_finite(sums, rows, _COLUMNS)
-    plain = sums.copy()
+    plain = real_matrix()
+    for r in range(rows):
+        for c in range(_COLUMNS):
+            plain[r, c] = sums[r, c]
     if not finite:
         _plain_sums(a, b, rows, deep, plain)
     _aligned_sums(a, b, kind, total, rows, deep, sums)
@@ -241,7 +248,7 @@ def _multiply(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     if mask == np.uint32(0):
         return FINE
     rows, deep, per, total = ins[ops.X], ins[ops.Y], ins[ops.Z], ins[ops.PS]
-    sums = np.zeros((_ROWS, _COLUMNS))
+    sums = real_matrix()
     for r in range(rows):
         for c in range(_COLUMNS):
             l, n = 4 * (r & 7) + c // 2, 2 * (r // 8) + (c & 1)
@@ -249,7 +256,7 @@ def _multiply(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     if ins[ops.PD] == ops.M_B1:
         _bit_products(ins, R, rows, deep // 32, sums)
     else:
-        a, b = np.zeros((_DEEPEST, _ROWS)), np.zeros((_DEEPEST, _COLUMNS))
+        a, b = real_matrix(), real_matrix()
         _gather(R, ins[ops.A], ins[ops.PD], per, rows, deep, a)
         _gather(R, ins[ops.B], ins[ops.PD2], per, 8, deep, b)
         add_products(a, b, ins[ops.PD], total, rows, deep, sums)

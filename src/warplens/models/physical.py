@@ -58,11 +58,12 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
 
 def _by_unit(sheet: list[Use], workload: Workload, machine: Machine) -> list[Use]:
     """Name the units that serve classes of machine code, where the worksheet has them on the CUDA cores or the SFUs."""
-    made, fixed = list[Use](), _fixed_share(workload)
+    made = list[Use]()
     for use in sheet:
         if use.resource == "cuda cores":
             made.append(structs.replace(use, resource=_OF_CODE.get(use.user, use.resource)))
         elif use.resource == "sfu units" and use.user == "convert":
+            fixed = _fixed_share(workload)
             made.append(structs.replace(use, count=use.count * (1 - fixed)))
             made.append(Use("integer", use.user, 1 / machine.peak_ipc("int"), use.count * fixed))
         else:

@@ -1,0 +1,118 @@
+"""`warplens analyze`: from a kernel and its call to the first screen, the time before all else."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from warplens import api
+from warplens.cli.ahead import options
+from warplens.cli.output import show, watching
+from warplens.errors import WarplensError
+from warplens.files import write_whole
+from warplens.kernel import Workload
+from warplens.machine import Machine
+from warplens.models import Prediction
+from warplens.report import analysis, whatif
+from warplens.report.data import to_json
+from warplens.report.page.content import gather
+from warplens.report.page.frame import page
+
+_MOST_CODE = 40_000  # instructions of all remedies that are tried: twenty of a kernel of a thousand
+
+
+def analyze(args: argparse.Namespace, machines: list[Machine]) -> None:
+    """Print the time of a kernel's call, what limits it and what would help; write what else is asked for."""
+    if len(machines) > 1 and (args.html or args.save):
+        raise WarplensError("--html and --save take one GPU")
+    data, parts = [], list[RenderableType]()
+    several, silent = list[tuple[Machine, Prediction, api.Advised | None]](), dict[str, str]()
+    shown_early = list[tuple[api.Comparison, Prediction]]()
+
+    def early(workload: Workload, call: api.KernelCall) -> None:
+        """Print the time as soon as it is there: the remedies of a kernel can take seconds more."""
+        shown_early.append(_answered(args, workload, machines[0]))
+        show(args, None, analysis.headline(shown_early[0][1], call, machines[0]))
+        sys.stdout.flush()
+
+    at_once = early if len(machines) == 1 and not args.json else None
+    works = [(m, *work) for m in machines for work in _counted(args, m, at_once)]
+    if len(works) > len(machines) and (args.html or args.save):
+        raise WarplensError("--html and --save take one kernel: choose it by --kernel")
+    for m, workload, call in works:
+        comparison, answer = shown_early[0] if shown_early else _answered(args, workload, m)
+        top = [] if shown_early else analysis.headline(answer, call, m)
+        advised = _advised(workload, m, comparison)
+        shown = gather(answer, comparison, workload, m, advised) if args.json or args.html else None
+        data.append(analysis.data(answer, comparison, workload, m, advised, shown))
+        several.append((m, answer, advised))
+        silent |= {m.name: why} if (why := _why_not_ours(comparison)) else {}
+        parts += [*top, *analysis.rest(answer, comparison, workload, advised)]
+    if len(machines) > 1:
+        parts = whatif.gpus(workload.name, several, silent)
+    if args.save:
+        workload.save(args.save)
+    if args.html:
+        assert shown is not None
+        write_whole(Path(args.html), page(shown, to_json(data[0])))
+    show(args, data[0] if len(data) == 1 else data, parts)
+    for what, path in (("workload", args.save), ("report", args.html)):
+        if path and not args.json:
+            print(f"{what}: {path}")
+
+
+def _answered(args: argparse.Namespace, workload: Workload, machine: Machine) -> tuple[api.Comparison, Prediction]:
+    """Return what every model says, and the answer: of the model that was asked for, or the most complete one."""
+    comparison = api.compare(workload, machine, simulated=not args.fast)
+    answer = api.predict(workload, machine, args.model) if args.model else comparison.headline
+    if answer is None:
+        why = next(iter(comparison.silent.values()), "no model speaks")
+        raise WarplensError(f"no model gives a time for {workload.name} on {machine.name}: {why}")
+    return comparison, answer
+
+
+def _counted(
+    args: argparse.Namespace, machine: Machine, early: Callable[[Workload, api.KernelCall], None] | None
+) -> list[tuple[Workload, api.KernelCall]]:
+    """Return the workload of a call that is emulated, or all those of a profiler's report.
+
+    `early` gets the emulated one as soon as its time can be predicted.
+    """
+    if str(args.file).endswith(".ncu-rep"):
+        found = api.load_report(args.file, machine, args.kernel)
+        if early is not None and len(found) == 1:
+            early(*found[0])
+        return found
+    if args.launch is None:
+        raise WarplensError("analyze needs --launch L.toml (but for a profiler's report, .ncu-rep)")
+    call = api.load_launch(args.launch, args.variant)
+    with contextlib.ExitStack() as stack:
+        say = stack.enter_context(watching("analysing"))
+
+        def known(workload: Workload) -> None:
+            stack.close()  # nothing else on the screen while the answer is printed
+            if early is not None:
+                early(workload, call)
+
+        workload = api.analyze(
+            args.file, call, machine, kernel=args.kernel, options=options(args, ""), exact=args.exact,
+            load=args.load, progress=say, early=known,
+        )  # fmt: skip
+    return [(workload, call)]
+
+
+def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -> api.Advised | None:
+    """Return the advice where our own model speaks."""
+    base = comparison.predictions.get("warplens")
+    return None if base is None else api.advise(workload, machine, base=base, most_code=_MOST_CODE)
+
+
+def _why_not_ours(found: api.Comparison) -> str:
+    """Return why our own model does not give the answer: what it lacks, or what is impossible about what it says."""
+    ours = found.predictions.get("warplens")
+    return found.silent.get("warplens", "") if ours is None else "; ".join(f"warplens: {flag}" for flag in ours.flags)
