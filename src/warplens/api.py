@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens import kernel, machine, models, study
-from warplens.advise import Advice, Advised
-from warplens.advise import advise as _advise
-from warplens.advise.diff import Difference, difference
-from warplens.advise.whatif import WhatIf
-from warplens.advise.whatif import what_if as _what_if
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_call, load_program, report
 from warplens.frontend.calls import OLDEST, architecture, source_of
@@ -33,12 +29,17 @@ from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, KernelValidation, ModelError, ablation, confidence, ladders
-from warplens.study.ablation import Ablation
-from warplens.study.ladders import Climbed
-from warplens.study.profiled import Profiled, profiled
-from warplens.study.stalls import Stalls, compare_stalls
+from warplens.study import Item, KernelValidation, ModelError, confidence
 from warplens.units import seconds
+
+if TYPE_CHECKING:
+    from warplens.advise import Advice, Advised
+    from warplens.advise.diff import Difference
+    from warplens.advise.whatif import WhatIf
+    from warplens.study.ablation import Ablation
+    from warplens.study.ladders import Climbed
+    from warplens.study.profiled import Profiled
+    from warplens.study.stalls import Stalls
 
 __all__ = [
     "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Graph", "Item",
@@ -54,6 +55,19 @@ __all__ = [
 DEFAULT_GPU = "h200"
 DEFAULT_MODEL = "volkov"  # of curves, and where no model is asked for and none that speaks is physically possible
 _FIRST = ("warplens", "warplens-fast", "volkov-contention", "volkov")  # the most complete model first
+
+
+# What a prediction does not need is imported when it is asked for: it takes as long as all of our models.
+_LATER = {
+    "Advice": "advise", "Advised": "advise", "Difference": "advise.diff", "WhatIf": "advise.whatif",
+    "Ablation": "study.ablation", "Climbed": "study.ladders", "Profiled": "study.profiled", "Stalls": "study.stalls",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(f"warplens.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'warplens.api' has no attribute {name!r}")
 
 
 class Comparison(Struct, frozen=True):
@@ -220,6 +234,8 @@ def profile_program(
     The launch file says what the program calls, or a workload that was counted elsewhere is that call; `skip` earlier
     launches of the kernel are passed over.
     """
+    from warplens.study.profiled import profiled
+
     gpu = _machine(machine)
     if workload is not None or launch is None:
         known = _workload(workload or "")
@@ -266,12 +282,14 @@ def advise(
     `most_code` instructions were predicted, no more remedies are tried.
     """
 
+    from warplens.advise import advise
+
     def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
         found = confidence.interval(p, w, m)
         return None if isinstance(found, str) else (found.low, found.high)
 
     w, m = _workload(workload), _machine(gpu)
-    made = _advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
+    made = advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
     return replace(made, base=_with_interval(made.base, w, m))
 
 
@@ -287,12 +305,16 @@ def what_if(
 
     `other` is the workload and the machine that the changes are made to, where that is another GPU.
     """
+    from warplens.advise.whatif import what_if
+
     w, m = _workload(workload), _machine(gpu)
-    return _what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
+    return what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
 
 
 def diff(before: Workload | str | Path, after: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Difference:
     """Compare two counted kernels on one GPU: code, counts, limits, time, and why."""
+    from warplens.advise.diff import difference
+
     a, b, m = _workload(before), _workload(after), _machine(gpu)
     return difference(a, b, predict(a, m, "warplens"), predict(b, m, "warplens"))
 
@@ -453,11 +475,15 @@ def validate_stalls(
     gpu: str = DEFAULT_GPU, *, every: int = 1, watch: Callable[[int, int], None] | None = None
 ) -> list[Stalls]:
     """Return what warps of the measured kernels wait for, simulated and as Nsight Compute sampled it."""
+    from warplens.study.stalls import compare_stalls
+
     return compare_stalls(gpu, every=every, watch=watch)
 
 
 def climb(gpu: str = DEFAULT_GPU, *, watch: Callable[[int, int], None] | None = None) -> Climbed:
     """Hold the advisor against optimisations that were applied and timed: the ladders that ship."""
+    from warplens.study import ladders
+
     return ladders.climb(gpu, watch=watch)
 
 
@@ -470,6 +496,8 @@ def ablate(
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Ablation]:
     """Return a model's error on the measured kernels with each mechanism switched off."""
+    from warplens.study import ablation
+
     return ablation.ablate(gpu, model, every=every, processes=processes, watch=watch)
 
 

@@ -18,16 +18,23 @@ from warplens.files import write_whole
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report import analysis, whatif
 from warplens.report.data import to_json
-from warplens.report.page.content import gather
-from warplens.report.page.frame import page
+from warplens.report.headline import headline
 
 _MOST_CODE = 40_000  # instructions of all remedies that are tried: twenty of a kernel of a thousand
 
 
-def analyze(args: argparse.Namespace, machines: list[Machine]) -> None:
+def machines_of(args: argparse.Namespace) -> list[Machine]:
+    """Load the GPUs that the arguments name."""
+    names = [name.strip() for name in args.gpu.split(",") if name.strip()]
+    if not names:
+        raise WarplensError("--gpu names no machine; `warplens machine list` shows them")
+    return [api.load_machine(name) for name in names]
+
+
+def run(args: argparse.Namespace) -> int:
     """Print the time of a kernel's call, what limits it and what would help; write what else is asked for."""
+    machines = machines_of(args)
     if len(machines) > 1 and (args.html or args.save):
         raise WarplensError("--html and --save take one GPU")
     data, parts = [], list[RenderableType]()
@@ -37,18 +44,21 @@ def analyze(args: argparse.Namespace, machines: list[Machine]) -> None:
     def early(workload: Workload, call: api.KernelCall) -> None:
         """Print the time as soon as it is there: the remedies of a kernel can take seconds more."""
         shown_early.append(_answered(args, workload, machines[0]))
-        show(args, None, analysis.headline(shown_early[0][1], call, machines[0]))
+        show(args, None, headline(shown_early[0][1], call, machines[0]))
         sys.stdout.flush()
 
     at_once = early if len(machines) == 1 and not args.json else None
     works = [(m, *work) for m in machines for work in _counted(args, m, at_once)]
     if len(works) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")
+    from warplens.report import analysis, whatif  # not before the time is printed: they need all of the advisor
+    from warplens.report.page import content
+
     for m, workload, call in works:
         comparison, answer = shown_early[0] if shown_early else _answered(args, workload, m)
-        top = [] if shown_early else analysis.headline(answer, call, m)
+        top = [] if shown_early else headline(answer, call, m)
         advised = _advised(workload, m, comparison)
-        shown = gather(answer, comparison, workload, m, advised) if args.json or args.html else None
+        shown = content.gather(answer, comparison, workload, m, advised) if args.json or args.html else None
         data.append(analysis.data(answer, comparison, workload, m, advised, shown))
         several.append((m, answer, advised))
         silent |= {m.name: why} if (why := _why_not_ours(comparison)) else {}
@@ -58,12 +68,15 @@ def analyze(args: argparse.Namespace, machines: list[Machine]) -> None:
     if args.save:
         workload.save(args.save)
     if args.html:
+        from warplens.report.page.frame import page
+
         assert shown is not None
         write_whole(Path(args.html), page(shown, to_json(data[0])))
     show(args, data[0] if len(data) == 1 else data, parts)
     for what, path in (("workload", args.save), ("report", args.html)):
         if path and not args.json:
             print(f"{what}: {path}")
+    return 0
 
 
 def _answered(args: argparse.Namespace, workload: Workload, machine: Machine) -> tuple[api.Comparison, Prediction]:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from warplens import api, study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
-from warplens.cli.analysis import analyze
+from warplens.cli.analysis import machines_of as _machines
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
@@ -53,13 +53,6 @@ def _loaded(args: argparse.Namespace, machine: Machine) -> Workload:
     return api.load_workload(args.workload, alpha=args.alpha)
 
 
-def _machines(args: argparse.Namespace) -> list[Machine]:
-    names = [name.strip() for name in args.gpu.split(",") if name.strip()]
-    if not names:
-        raise WarplensError("--gpu names no machine; `warplens machine list` shows them")
-    return [api.load_machine(name) for name in names]
-
-
 def _predict(args: argparse.Namespace) -> None:
     if args.model == "all":
         return _compare(args)
@@ -86,10 +79,6 @@ def _compare(args: argparse.Namespace) -> None:
     _show(args, made[0] if len(made) == 1 else made, parts[:-1])
     if getattr(args, "html", None) and not args.json:
         print(f"report: {args.html}")
-
-
-def _analyze(args: argparse.Namespace) -> None:
-    analyze(args, _machines(args))
 
 
 def _advise(args: argparse.Namespace) -> None:

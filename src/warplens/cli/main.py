@@ -311,6 +311,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.command == "analyze":  # most wait for this one: without what the others import
+        from warplens.cli import analysis
+
+        return analysis.run(args)
     from warplens.cli import commands
 
     return commands.run(args)

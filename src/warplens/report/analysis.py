@@ -32,37 +32,14 @@ from rich.text import Text
 from warplens.advise import Advised
 from warplens.api import Comparison, occupancy
 from warplens.kernel import Workload
-from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report import advice
 from warplens.report.page import content
 from warplens.report.page.content import Content
-from warplens.report.terminal import bars, span, sure
-from warplens.units import number, printable, quantity, seconds
-
-
-def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
-    """Render the top of the first screen: the time, and what limits it."""
-    grid, block = ("x".join(str(n) for n in shape if n > 1) or "1" for shape in (call.grid_shape, call.block_shape))
-    share = float(p.warps_per_sm) / machine.sm.warps_max
-    head = f"{printable(p.workload)} on {machine.name}, grid {grid}, block {block}: "
-    parts: list[RenderableType] = [
-        Text(f"{head}{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", "bold"),
-        "",
-    ]
-    time = Text(f"  {seconds(float(p.seconds or 0))}", "bold green")
-    if p.interval_seconds is not None:
-        time.append(f", {sure(p.interval_seconds)}", "bold default")
-    time.append(f"   by {p.model}", "not bold default")
-    time.append(f"      limited by: {p.bound}", "bold default")
-    parts.append(time)
-    if p.interval_about:
-        rests = "by the errors of " if p.interval_seconds is not None else ""
-        parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
-    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
-    return [*parts, "", Text("  alone, each limit would take"), *bars(p), ""]
+from warplens.report.terminal import span
+from warplens.units import number, quantity
 
 
 def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
