@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens import kernel, machine, models, study
+from warplens import kernel, machine, models
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_call, load_program, report
 from warplens.frontend.calls import OLDEST, architecture, source_of
@@ -29,17 +29,19 @@ from warplens.models import Curve, Prediction, needed_warps
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import Item, KernelValidation, ModelError, confidence
+from warplens.study import confidence
 from warplens.units import seconds
 
 if TYPE_CHECKING:
     from warplens.advise import Advice, Advised
     from warplens.advise.diff import Difference
     from warplens.advise.whatif import WhatIf
-    from warplens.study.ablation import Ablation
-    from warplens.study.ladders import Climbed
+    from warplens.study import Item, KernelValidation, ModelError, reproduce, validate, validate_kernels
+    from warplens.study.ablation import Ablation, ablate
+    from warplens.study.from_ncu import validate_ncu
+    from warplens.study.ladders import Climbed, climb
     from warplens.study.profiled import Profiled
-    from warplens.study.stalls import Stalls
+    from warplens.study.stalls import Stalls, validate_stalls
 
 __all__ = [
     "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Graph", "Item",
@@ -60,7 +62,10 @@ _FIRST = ("warplens", "warplens-fast", "volkov-contention", "volkov")  # the mos
 # What a prediction does not need is imported when it is asked for: it takes as long as all of our models.
 _LATER = {
     "Advice": "advise", "Advised": "advise", "Difference": "advise.diff", "WhatIf": "advise.whatif",
-    "Ablation": "study.ablation", "Climbed": "study.ladders", "Profiled": "study.profiled", "Stalls": "study.stalls",
+    "Item": "study", "KernelValidation": "study", "ModelError": "study", "reproduce": "study", "validate": "study",
+    "validate_kernels": "study", "Ablation": "study.ablation", "ablate": "study.ablation",
+    "validate_ncu": "study.from_ncu", "Climbed": "study.ladders", "climb": "study.ladders",
+    "Profiled": "study.profiled", "Stalls": "study.stalls", "validate_stalls": "study.stalls",
 }  # fmt: skip
 
 
@@ -419,86 +424,6 @@ def simulate(
     return _simulate(
         work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, mode=mode, changes=changes, options=options
     )
-
-
-def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item]:
-    """Regenerate the papers' tables and figures: all, one paper's, or one item; or those of a measured GPU."""
-    return study.reproduce(which, gpu)
-
-
-def validate(gpu: str = DEFAULT_GPU, *, simulated: bool = False) -> list[ModelError]:
-    """Return each model's error over all measurements of a GPU that ship with warplens, best first.
-
-    `simulated` adds the simulator, which runs the measured machine code: a minute or two.
-    """
-    found = study.validate(gpu)
-    if simulated:
-        from warplens.study.simulated import error, simulate_mixes
-
-        if gpu != "h200":
-            raise WarplensError("the simulator is compared with measured mixes of the H200 only")
-        found.append(error(simulate_mixes()))
-    return sorted(found, key=lambda e: e.mean_percent)
-
-
-def validate_kernels(
-    gpu: str = DEFAULT_GPU,
-    models: list[str] | None = None,
-    *,
-    every: int = 1,
-    processes: int = 1,
-    watch: Callable[[int, int], None] | None = None,
-) -> KernelValidation:
-    """Hold each model against the measured kernels, those it may be tuned by and the test set apart.
-
-    `every` n-th launch only; by several `processes`, from a script with a main guard; `watch` is told how many of how
-    many launches are done.
-    """
-    return study.validate_kernels(gpu, models, every=every, processes=processes, watch=watch)
-
-
-def validate_ncu(
-    gpu: str = DEFAULT_GPU,
-    models: list[str] | None = None,
-    *,
-    every: int = 1,
-    processes: int = 1,
-    watch: Callable[[int, int], None] | None = None,
-) -> list[study.KernelError]:
-    """Return the error of our models (or those named) from ncu's counts, beside that from the emulator's."""
-    from warplens.study import from_ncu, kernel_errors
-
-    return from_ncu.validate_ncu(gpu, models or kernel_errors.OURS, every=every, processes=processes, watch=watch)
-
-
-def validate_stalls(
-    gpu: str = DEFAULT_GPU, *, every: int = 1, watch: Callable[[int, int], None] | None = None
-) -> list[Stalls]:
-    """Return what warps of the measured kernels wait for, simulated and as Nsight Compute sampled it."""
-    from warplens.study.stalls import compare_stalls
-
-    return compare_stalls(gpu, every=every, watch=watch)
-
-
-def climb(gpu: str = DEFAULT_GPU, *, watch: Callable[[int, int], None] | None = None) -> Climbed:
-    """Hold the advisor against optimisations that were applied and timed: the ladders that ship."""
-    from warplens.study import ladders
-
-    return ladders.climb(gpu, watch=watch)
-
-
-def ablate(
-    gpu: str = DEFAULT_GPU,
-    model: str = "warplens",
-    *,
-    every: int = 1,
-    processes: int = 1,
-    watch: Callable[[int, int], None] | None = None,
-) -> list[Ablation]:
-    """Return a model's error on the measured kernels with each mechanism switched off."""
-    from warplens.study import ablation
-
-    return ablation.ablate(gpu, model, every=every, processes=processes, watch=watch)
 
 
 def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Prediction:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from warplens.cli.main import main
-from warplens.study.stalls import Stalls, compare_stalls
+from warplens.study.stalls import Stalls, validate_stalls
 
 
 def test_only_the_three_largest_sampled_reasons_count() -> None:
@@ -28,6 +28,6 @@ def test_every_sixteenth_launch_one_in_three_agrees(capsys: pytest.CaptureFixtur
 
 @pytest.mark.slow
 def test_stall_reasons_of_ten_kernels_agree_with_nsight_within_ten_points() -> None:
-    found = compare_stalls()
+    found = validate_stalls()
     assert sum(x.agrees for x in found) >= 110  # of 319
     assert len({x.name.partition(".")[0] for x in found if x.agrees}) >= 40

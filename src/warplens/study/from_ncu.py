@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from warplens.frontend.ncu import INSTRUCTION
 from warplens.kernel.measured import with_measured
 from warplens.machine import load_machine
-from warplens.study.kernel_errors import KernelError, errors
+from warplens.study.kernel_errors import OURS, KernelError, errors
 from warplens.study.kernels import Launch, launches, measured_folder
 from warplens.study.points import Run, Watch, points
 from warplens.study.validation import read
@@ -32,10 +32,11 @@ def measured_launches(gpu: str = "h200", every: int = 1) -> list[Launch]:
 
 
 def validate_ncu(
-    gpu: str, models: Iterable[str], *, every: int = 1, processes: int = 1, watch: Watch | None = None
-) -> list[KernelError]:
-    """Return the errors of models from the emulator's counts, warm, and from the profiler's, cold."""
-    machine, names = load_machine(gpu), list(models)
+    gpu: str = "h200", models: Iterable[str] | None = None, *, every: int = 1, processes: int = 1,
+    watch: Watch | None = None,
+) -> list[KernelError]:  # fmt: skip
+    """Return the errors of our models (or those named) from the emulator's counts, warm, and the profiler's, cold."""
+    machine, names = load_machine(gpu), list(models or OURS)
     counted, measured = launches(machine.id)[::every], measured_launches(machine.id, every)
     total = len(counted) + len(measured)
     report = watch or (lambda done, total: None)

@@ -39,7 +39,7 @@ class Stalls(Struct, frozen=True):
         return abs(self.off[0]) <= WITHIN
 
 
-def compare_stalls(
+def validate_stalls(
     gpu: str = "h200", *, every: int = 1, watch: Callable[[int, int], None] | None = None
 ) -> list[Stalls]:
     """Simulate each launch (or every so-manieth) whose stalls were sampled."""

@@ -46,8 +46,11 @@ class ModelError(Struct, frozen=True):
     unphysical: int
 
 
-def validate(gpu: str = "h200") -> list[ModelError]:
-    """Return the error of each model that gives a time, best first."""
+def validate(gpu: str = "h200", *, simulated: bool = False) -> list[ModelError]:
+    """Return the error of each model that gives a time over all measured mixes of a GPU, best first.
+
+    `simulated` adds the simulator, which runs the measured machine code: a minute or two.
+    """
     machine = load_machine(gpu)
     measured = sweeps(machine)
     made = []
@@ -56,6 +59,12 @@ def validate(gpu: str = "h200") -> list[ModelError]:
             made.append(_error(name, machine, measured))
         except WarplensError:
             continue  # a model without the parameters, or that gives no time
+    if simulated:
+        from warplens.study.simulated import error, simulate_mixes
+
+        if gpu != "h200":
+            raise WarplensError("the simulator is compared with measured mixes of the H200 only")
+        made.append(error(simulate_mixes()))
     return sorted(made, key=lambda e: e.mean_percent)
 
 
