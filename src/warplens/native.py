@@ -252,7 +252,8 @@ class Entry:
         return result[0] if returns else None
 
     def _loaded(self, kinds: tuple[Any, ...], arguments: Sequence[Any]) -> tuple[Callable[..., int], bool]:
-        which = hashlib.sha256(repr(kinds).encode()).hexdigest()[:8]
+        named = tuple([kind if kind == "int" else (str(kind[0]), *kind[1:]) for kind in kinds])
+        which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
         if kept.found is not None:
             address = loaded(kept.found)
@@ -295,11 +296,11 @@ def _kind(argument: Any) -> Any:
     if not _is_array(argument):
         return "int"
     assert argument.flags.c_contiguous
-    return str(argument.dtype), argument.ndim
+    return argument.dtype, argument.ndim
 
 
 def _words(argument: Any) -> tuple[int, ...]:
     if not _is_array(argument):
         return (int(argument),)
-    where = argument.__array_interface__["data"][0]
+    where = argument.ctypes.data  # its other views of itself list all fields
     return (0, 0, argument.size, argument.itemsize, where, *argument.shape, *argument.strides)

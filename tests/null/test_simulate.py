@@ -22,7 +22,7 @@ from warplens.kernel.profile import Path as WarpPath
 from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
 from warplens.simulate import layout as at
-from warplens.simulate.code import Code, lay_steps
+from warplens.simulate.code import Code, Way, lay_steps
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import from_workload
 from warplens.simulate.overlay import overlay
@@ -121,6 +121,38 @@ def test_a_million_warps_cost_no_more_than_the_budget() -> None:
     assert all(x.simulated_instructions <= BUDGET for x in made)
     assert made[1].simulated_instructions <= 2 * made[0].simulated_instructions
     assert made[1].cycles == pytest.approx(100 * made[0].cycles, rel=0.03)
+
+
+STREAM = "LD R1, [R2]\n" + "FADD R1, R1, R3\n" * 20
+TILE = "FADD R1, R1, R3\n" * 16 + "MUFU R1, R1\nLDS R4, [R5]\nBAR\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "turns"),
+    [
+        (STREAM, 100),
+        (STREAM, 1000),
+        (TILE, 110),
+        pytest.param(STREAM, 1, marks=pytest.mark.xfail(strict=True, reason="exact: 159,096 instructions, not 1,680")),
+    ],
+)
+def test_a_million_warps_cost_no_more_than_ten_thousand(text: str, turns: int) -> None:
+    """As in `make bench`, in instructions. What has fewer than the budget is simulated as a whole."""
+    few, many = (
+        api.simulate(listing(text, iterations=turns, launch=Launch(grid=n // 8, block=256, blocks_per_sm=8)), "h200")
+        for n in (10_000, 1_000_000)
+    )
+    assert many.simulated_instructions <= few.simulated_instructions
+
+
+def test_what_is_behind_the_first_part_of_a_way_is_the_rest_of_it() -> None:
+    way = Way([([(0, 3)], 1), ([(3, 5), (7, 8)], 4), ([(8, 10)], 1)])
+    walked = [
+        [i for runs, times in part.segments for _ in range(times) for first, stop in runs for i in range(first, stop)]
+        for n in range(way.instructions)
+        for part in (way, Way([*way.first(n).segments, *way.behind(n).segments]))
+    ]
+    assert all(part == walked[0] for part in walked)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -108,6 +108,26 @@ class Way(Struct, frozen=True, dict=True):
             break
         return Way(segments)
 
+    def behind(self, instructions: int) -> Way:
+        """Return what is left of the way behind its first so many instructions."""
+        segments: list[tuple[list[tuple[int, int]], int]] = []
+        passed = instructions
+        for runs, times in self.segments:
+            turns, within = divmod(passed, sum(stop - first for first, stop in runs))
+            passed = max(0, passed - times * sum(stop - first for first, stop in runs))
+            left = times - turns
+            if left > 0 and within:
+                part = list[tuple[int, int]]()
+                for first, stop in runs:
+                    if within < stop - first:
+                        part.append((first + within, stop))
+                    within = max(0, within - (stop - first))
+                segments.append((part, 1))
+                left -= 1
+            if left > 0:
+                segments.append((runs, left))
+        return Way(segments)
+
 
 class Code(Struct, frozen=True, kw_only=True, dict=True):
     """Instructions and ways. `blocks` has for each kind of block the way of each of its warps.
@@ -254,3 +274,20 @@ def sampled(code: Code, share: float, length: int = 1) -> Code:
 def first_part(code: Code, share: float) -> Code:
     """Return the code with the first part of every way, a share of its instructions."""
     return replace(code, ways=[way.first(max(1, round(way.instructions * share))) for way in code.ways])
+
+
+def in_midst(code: Code, resident: int, further: int) -> Code:
+    """Return the code for so many blocks at places spread evenly over their ways, the first one farthest on.
+
+    So many whole blocks come behind them.
+    """
+    kinds, ways, blocks = len(code.blocks), list(code.ways), list[list[int]]()
+    for k in range(resident):
+        left: dict[int, int] = {}
+        for w in code.blocks[k % kinds]:
+            if w not in left:
+                length = code.ways[w].instructions
+                left[w] = len(ways)
+                ways.append(code.ways[w].behind(length - math.ceil(length * (k + 0.5) / resident)))
+        blocks.append([left[w] for w in code.blocks[k % kinds]])
+    return replace(code, ways=ways, blocks=blocks + [code.blocks[(resident + i) % kinds] for i in range(further)])

@@ -43,7 +43,8 @@ _I, _F = np.int64, np.float64
 
 def record(whole: str, real: str = "") -> np.dtype[Any]:
     """Return a kind of record: the names of its whole numbers, and of its real ones."""
-    return np.dtype([(name, _I) for name in whole.split()] + [(name, _F) for name in real.split()], align=True)
+    fields = [(name, _I) for name in whole.split()] + [(name, _F) for name in real.split()]
+    return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
 # An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.simulate import blocks as blocks_module
@@ -109,6 +110,14 @@ class Course:
         end.go()
         self.simulated += end.simulated
         return end.done()
+
+    def held(self, begun: int) -> Run:
+        """Return what has come out when so many blocks have a place, at that cycle."""
+        self.state[0].pause = begun
+        self.go()
+        (sm,), schedulers, made = self.state[-1], self.state[4], self.done()
+        now = min(float(sm.next_start), float(schedulers.next.min()))
+        return replace(made, end_cycle=now, stalls=made.stalls.copy())
 
     def done(self) -> Run:
         """Return what has come out."""

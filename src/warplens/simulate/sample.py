@@ -1,22 +1,25 @@
 """A kernel's time from a part of it: some rounds of its blocks, some turns of its loops.
 
-Rounds of blocks are alike, and so are turns of a loop. Numbers of rounds with the same tail are simulated until the
-next ones take as long as those before, or three lengths of the loops, two of them for two numbers of rounds; whatever
-counts (cycles, bytes, stalls) goes on along the line through the first and the last. A longer run goes on where a
-shorter one has given out its last block (`Course.up_to`). The error reported is a share of the time that was not
-simulated: by how much the line's two steps differ, and `LEAST` for what they do not show (warps that drift apart
+Rounds of blocks are alike, and so are turns of a loop. Of many rounds (`MANY`) a window in their midst is simulated
+(`rounds`), of long loops for two lengths. Of fewer rounds numbers with the same tail are simulated until the next ones
+take as long as those before, or three lengths of the loops, two of them for two numbers of rounds; whatever counts
+(cycles, bytes, stalls) goes on along the line through the first and the last. A longer run goes on where a shorter one
+has given out its last block (`Course.up_to`). The error reported is a share of the time that was not simulated: by how
+much the line's two steps or the window's halves differ, and `LEAST` for what they do not show (warps that drift apart
 slowly, chance in both). What has neither rounds nor loops is cut off behind its first part; if other instructions come
 behind it, all of that time may be wrong.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
+from warplens.simulate.rounds import LONGEST, MANY, Window, apart, window
 from warplens.simulate.run import Course, Options, Run
 from warplens.simulate.steady import BUDGET, Measured, busiest
 from warplens.simulate.units import Units
@@ -26,6 +29,7 @@ LENGTHS = ((1, 1), (2, 2), (6, 3))  # times this, and how often a few turns that
 ROUNDS = 3  # up to so many rounds of blocks are all simulated
 STEPS = (3_000, 6_000, 12_000, 37_500, 75_000, 112_500)  # instructions of all rounds but the first and the tail
 ALIKE = 0.005  # of the time of a round: steps that differ by no more are a steady state
+APART = 0.25  # of a round: what many rounds take beyond their rate, if their blocks are not in step
 TAIL = 0.75  # of a round: what is left of it when the last block begins
 # Of the time that was not simulated. Over 361 workloads, random graphs and counted kernels of the train set, as they
 # are and with ten and a hundred times the blocks, the largest difference from a full run, less that of the steps, was
@@ -42,9 +46,10 @@ class _Bench(Struct, frozen=True):
     blocks: int
     laid: StepArrays
 
-    def course(self, code: Code) -> Course:
-        """Return a course for at most all blocks of a code."""
-        return Course(code, self.units, self.options, resident=self.resident, blocks=self.blocks, laid=self.laid)
+    def course(self, code: Code, blocks: int | None = None) -> Course:
+        """Return a course for so many blocks of a code, else for at most all."""
+        number = blocks or self.blocks
+        return Course(code, self.units, self.options, resident=self.resident, blocks=number, laid=self.laid)
 
 
 def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int) -> Measured:
@@ -53,15 +58,59 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     each = code.grid_mean or code.block_instructions
     if options.full or each * blocks <= BUDGET:
         return _whole(bench.course(code), blocks)
-    lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
-    if lengths[0].block_instructions == code.block_instructions:
-        made = _by_rounds(bench, code, each)
-    else:
-        made = _by_lengths(bench, code, lengths, each)
+    made = _by_windows(bench, code, each)
+    if made is None:
+        lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
+        cut = lengths[0].block_instructions < code.block_instructions
+        made = _by_lengths(bench, code, lengths, each) if cut else _by_rounds(bench, code, each)
     served = busiest(bench.laid.steps, made.run.counts, units)
     if served <= made.cycles:
         return made
     return replace(made, cycles=served, run=replace(made.run, end_cycle=served))
+
+
+def _by_windows(bench: _Bench, code: Code, each: float) -> Measured | None:
+    """Simulate a window in the midst of many rounds, of long loops two lengths; None where these cannot tell."""
+    blocks, resident, options = bench.blocks, bench.resident, bench.options
+    together = options.strict_barriers and any(len(set(block)) > 1 for block in code.blocks)  # at the same barrier
+    if blocks < MANY * resident or options.events or code.streams > 1 or together:
+        return None
+    lengths, notes = [code], list[str]()
+    if each * resident > LONGEST:
+        lengths = _lengths(code, resident)[1:]
+        short, long = (c.block_instructions for c in lengths)
+        if short == long or long * resident > 1.5 * LONGEST or _reached(code) - _reached(lengths[-1]):
+            return None
+        notes = [_shortened(lengths[-1], code)]
+    windows = [window(bench.course, c, resident) for c in lengths]
+    runs = [
+        _going_on(w, (c.block_instructions if notes else each) * blocks) for w, c in zip(windows, lengths, strict=True)
+    ]
+    made, rounds = _on_line(runs[0], runs[-1], each * blocks) if notes else runs[0], blocks / resident
+    # In step, the last round takes as long as others, however many blocks it has; apart, a part of a round is left.
+    tail = (math.ceil(rounds) - rounds + APART) / 2 * made.end_cycle / rounds
+    notes.append(f"blocks extrapolated: {windows[-1].begun} of {blocks} were simulated")
+    made = replace(made, end_cycle=made.end_cycle + tail)
+    seen, differ = [w.last for w in windows], max(w.apart for w in windows)
+    return _measured(made, seen, differ, sum(w.simulated for w in windows), notes)
+
+
+def _going_on(seen: Window, instructions: float) -> Run:
+    """Return what so many instructions take at the rate of a window."""
+    first, last = seen.first, seen.last
+    nothing = replace(
+        first, end_cycle=0.0, dram_bytes=0.0, issued=0, counts=0 * first.counts, stalls=0 * first.stalls
+    )  # fmt: skip
+    within = replace(
+        last, end_cycle=last.end_cycle - first.end_cycle, dram_bytes=last.dram_bytes - first.dram_bytes,
+        issued=last.issued - first.issued, counts=last.counts - first.counts, stalls=last.stalls - first.stalls,
+    )  # fmt: skip
+    return _on_line(nothing, within, instructions)
+
+
+def _shortened(cut: Code, code: Code) -> str:
+    share = 100 * cut.block_instructions / code.block_instructions
+    return f"loops extrapolated: {share:.2g} % of the instructions of a block were simulated"
 
 
 def _whole(course: Course, blocks: int) -> Measured:
@@ -88,11 +137,11 @@ def _by_rounds(bench: _Bench, code: Code, each: float) -> Measured:
         if count >= blocks:
             return _whole(course, blocks)
         runs = [*runs[-2:], course.up_to(count)]
-        if len(runs) == 3 and _apart(runs) <= ALIKE:
+        if len(runs) == 3 and apart(runs) <= ALIKE:
             break
     made = _on_line(runs[0], runs[-1], runs[-1].issued + (blocks - count) * each)
     note = f"blocks extrapolated: {count} of {blocks} were simulated"
-    return _measured(made, runs, _apart(runs), course.simulated, [note])
+    return _measured(made, runs, apart(runs), course.simulated, [note])
 
 
 def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], each: float) -> Measured:
@@ -104,9 +153,8 @@ def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], each: float)
         return _whole(bench.course(code), blocks)
     courses = [bench.course(c) for c in lengths]
     runs = [course.up_to(few) for course in courses]
-    made, apart = _on_line(runs[0], runs[-1], few * each), _apart(runs)
-    notes = [f"loops extrapolated: {100 * sizes[-1] / code.block_instructions:.2g} % of the instructions of a block "
-             "were simulated"]  # fmt: skip
+    made, differ = _on_line(runs[0], runs[-1], few * each), apart(runs)
+    notes = [_shortened(lengths[-1], code)]
     if few < blocks:
         more = [course.up_to(few + resident) for course in (courses[0], courses[-1])]  # the middle one says the same
         longer = _on_line(more[0], more[-1], (few + resident) * each)
@@ -114,7 +162,7 @@ def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], each: float)
         notes.append(f"blocks extrapolated: {few + resident} of {blocks} were simulated")
         runs += more
     unseen = _reached(code) - _reached(lengths[-1])
-    return _measured(made, runs, 1.0 if unseen else apart, sum(course.simulated for course in courses), notes)
+    return _measured(made, runs, 1.0 if unseen else differ, sum(course.simulated for course in courses), notes)
 
 
 def _reached(code: Code) -> set[str]:
@@ -123,17 +171,10 @@ def _reached(code: Code) -> set[str]:
     return {code.steps[i].label for first, stop in runs for i in range(first, stop)}
 
 
-def _measured(made: Run, runs: Sequence[Run], apart: float, simulated: int, notes: list[str]) -> Measured:
+def _measured(made: Run, runs: Sequence[Run], differ: float, simulated: int, notes: list[str]) -> Measured:
     """Return the answer; of the time behind the longest run so large a share, and `LEAST`, may be wrong."""
-    error = (made.end_cycle - max(r.end_cycle for r in runs)) * min(1.0, LEAST + apart)
+    error = (made.end_cycle - max(r.end_cycle for r in runs)) * min(1.0, LEAST + differ)
     return Measured(made.end_cycle, error, simulated, made.dram_bytes / made.end_cycle, made, notes)
-
-
-def _apart(runs: Sequence[Run]) -> float:
-    """Return by how much the steps from the first run to the second and to the third differ, over the larger one."""
-    first, middle, last = runs
-    slopes = [(b.end_cycle - a.end_cycle) / max(1, b.issued - a.issued) for a, b in ((first, middle), (middle, last))]
-    return abs(slopes[1] - slopes[0]) / (max(slopes) or 1.0)
 
 
 def _on_line(first: Run, last: Run, instructions: float) -> Run:
