@@ -26,6 +26,8 @@ from warplens.simulate.units import PIPES, Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
+# Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `operations.brev`).
+_SERVED_AS = {"FMNMX": "int", "BREV": "convert"}
 
 
 def from_program(
@@ -45,6 +47,9 @@ def from_program(
         instructions = program
     if any(x.control is None for x in instructions):
         raise WarplensError(f"{name}: no control codes; simulate a listing instead")
+    instructions = [
+        msgspec.structs.replace(x, kind=_SERVED_AS[x.opcode]) if x.opcode in _SERVED_AS else x for x in instructions
+    ]
     served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
     kept: set[str] = set()
     traffic = traffic_of(instructions, served, units, profile)
@@ -131,7 +136,36 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
     )
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
-    return made
+    return _single(made, x, units)
+
+
+# Instructions that take longer than others of their class, by opcode or with a modifier: their entry of `operations`,
+# and the cycles that the chain they were measured in spends on moving the result to where the next one reads it.
+_SINGLE = {
+    "MATCH": ("match", 0.0), "REDUX": ("redux", 6.0), "ATOMS": ("atoms_add", 0.0), "ATOMS.CAS": ("atoms_cas", 5.0),
+    "SHFL.IDX": ("shfl_idx", 0.0),
+}  # fmt: skip
+
+
+def _single(made: Step, x: Instruction, units: Units) -> Step:
+    """Return an instruction at its own rate and latency, where they were measured and are not those of its class.
+
+    Those of shared memory take so many passes for each wavefront. A sum over a warp has a unit apart from the others,
+    that of special registers: which other instructions it shares it with was not measured.
+    """
+    name, besides = _SINGLE.get(".".join((x.opcode, *x.modifiers[:1])), _SINGLE.get(x.opcode, ("", 0.0)))
+    known = units.machine.operations.get(name)
+    if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
+        return made
+    cycles, latency = round(32 / known.peak_ops_per_cycle_per_scheduler), known.latency_cycles - besides
+    if x.opcode == "REDUX":
+        pipe, reason = PIPES.index("special registers"), at.SHORT
+        return msgspec.structs.replace(
+            made, kind=at.QUEUED, pipe=pipe, reason=reason, passes=float(cycles), latency=latency
+        )
+    interval = float(units.pipes[made.pipe].interval)
+    passes = cycles / (units.machine.sm.schedulers * interval) if interval else 1.0
+    return msgspec.structs.replace(made, passes=made.passes * passes, latency=latency - interval * (passes - 1.0))
 
 
 def _operand_cycles(x: Instruction, units: Units) -> float:
