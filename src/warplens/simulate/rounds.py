@@ -2,8 +2,8 @@
 
 When a grid has run for long, the blocks of an SM are at different places of their ways. A run that begins so, with
 blocks spread evenly over them, soon goes at the rate that a run from the start comes to after some rounds: the cycles
-from the beginning of one block to that of another a round later, over the instructions issued meanwhile. So that
-neither chance nor what is left of the start counts, the time between is at least `WINDOW` instructions long, and
+from the beginning of one block to that of another, most of a round later, over the instructions issued meanwhile. So
+that neither chance nor what is left of the start counts, the time between is at least `WINDOW` instructions long, and
 doubled until its halves are alike.
 """
 
@@ -21,6 +21,7 @@ from warplens.simulate.steady import BUDGET
 MANY = 16  # rounds: what the start and the tail take besides is a few hundredths of these
 LONGEST = BUDGET // 2  # instructions of a round, and of all of a window that is doubled
 WINDOW = BUDGET // 8
+PART = 0.75  # of a round that is longer than this
 DOUBLED = 4  # times, at most
 ALIKE = 0.02  # of the halves' rates
 
@@ -37,9 +38,10 @@ class Window(Struct, frozen=True):
 
 def window(course: Callable[[Code, int], Course], code: Code, resident: int) -> Window:
     """Return some rounds of blocks in the midst of many; `course` takes the code and the number of its blocks."""
-    size = resident * max(1, math.ceil(WINDOW / (code.block_instructions * resident)))
-    before = resident + (max(1, resident // 8) if size == resident else resident)
-    size, most = max(2, size), before + max(2, size) * DOUBLED
+    rounds = math.ceil(WINDOW / (code.block_instructions * resident))
+    before = resident + (resident if rounds > 1 else max(1, resident // 8))
+    size = max(2, math.ceil(resident * (rounds if rounds > 1 else PART)))
+    most = before + size * DOUBLED
     run = course(in_midst(code, resident, most - resident), most + 1)
     looks = [run.held(before + part) for part in (0, size // 2, size)]
     while apart(looks) > ALIKE and before + 2 * size <= most and 2 * looks[-1].issued <= LONGEST:
