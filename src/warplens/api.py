@@ -439,9 +439,14 @@ def _workload(given: Workload | str | Path) -> Workload:
         return given
     if not isinstance(given, (str, Path)):
         raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
-    if str(given).endswith(".ncu-rep"):
-        return only_kernel(load_report(str(given)), str(given))
-    return kernel.load_workload(given)
+    return load_given(given)
+
+
+def load_given(path: str | Path, machine: Machine | str = DEFAULT_GPU, *, alpha: float | None = None) -> Workload:
+    """Load a workload by its name or file, or the only one of a profiler's report."""
+    if str(path).endswith(".ncu-rep"):
+        return only_kernel(load_report(path, machine), str(path))
+    return kernel.load_workload(path, alpha=alpha)
 
 
 def only_kernel(found: list[tuple[Workload, KernelCall]], path: str) -> Workload:

@@ -19,7 +19,7 @@ from warplens.sweep.counting import compiled, count
 from warplens.sweep.estimate import estimate
 from warplens.sweep.measured import measure
 from warplens.sweep.spec import Configuration, Sweep, load_sweep
-from warplens.sweep.tune import Tuned, tune
+from warplens.sweep.tune import Tuned, budget, tune
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 SOURCE = """
@@ -110,6 +110,11 @@ def test_only_legal_candidates_and_no_more_emulated_than_allowed(tuned: Tuned) -
     assert tuned.best.seconds <= 1.02 * min(c.seconds for c in tuned.candidates if c.emulated)
 
 
+def test_of_a_small_space_five_are_emulated_where_nothing_is_said() -> None:
+    assert [budget(legal, None) for legal in (1, 35, 100, 684)] == [5, 5, 5, 34]
+    assert [budget(legal, 0.05) for legal in (1, 35, 100, 684)] == [1, 1, 5, 34]
+
+
 def test_candidates_that_do_not_do_the_same_work_are_pointed_out(tuned: Tuned, folder: Path) -> None:
     assert tuned.warnings == []
     (folder / "wrong.toml").write_text(SPEC.replace('block = "threads"', 'block = "threads"\narg.n = "1024 * threads"'))
@@ -192,6 +197,10 @@ def test_a_call_is_launched_as_its_file_says(sweep: Sweep) -> None:
 def test_refused_questions(sweep: Sweep, folder: Path) -> None:
     with pytest.raises(WarplensError, match="between 0 and 1"):
         tune(sweep, load_machine("h200"), share=0)
+    with pytest.raises(WarplensError, match="unknown model 'warplen'; did you mean 'warplens'"):
+        tune(sweep, load_machine("h200"), model="warplen")
+    with pytest.raises(WarplensError, match="no configuration can be predicted: mowry gives no time"):
+        tune(sweep, load_machine("h200"), model="mowry", share=0.05, cache=Cache(folder / "cache"))
     (folder / "two.toml").write_text(SPEC + SPEC)
     with pytest.raises(WarplensError, match="tune takes one kernel"):
         tune(load_sweep(folder / "two.toml"), load_machine("h200"))

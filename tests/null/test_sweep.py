@@ -295,6 +295,24 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     assert (after.points, after.earlier) == (94, 2 * (kept.count(b"\n") - 1))
 
 
+def test_a_source_that_was_changed_is_another_sweep(tmp_path: Path) -> None:
+    again = partial(run, sweeping.make(tmp_path, "0"), tmp_path / "out", Engine(1, _Here), work=sweeping.work)
+    again()  # without its source
+    for file, text in (("k.cu", '#include "k.h"'), ("k.h", "int a;"), ("k.h", "int b;")):
+        (tmp_path / file).write_text(text)
+        with pytest.raises(FileError, match="a file that it names was changed"):
+            again()
+        again(restart=True)
+        assert again().earlier == 2
+
+
+def test_a_sweep_of_which_nothing_comes_says_why_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweeping.make(tmp_path, "-8, -9")
+    assert main(["sweep", str(tmp_path / "s.toml"), "--workers", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "4 points; 4 failed" in said and "2 times: k: grid" in said
+
+
 def test_another_sweep_is_not_mixed_in(tmp_path: Path) -> None:
     sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0"))
     with pytest.raises(FileError, match="of another sweep"):
@@ -547,3 +565,13 @@ def test_refused_axes_of_workloads(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(CLOSED.replace("warps_per_sm", "warps"))
     with pytest.raises(FileError, match=r"axis\.warps: unknown"):
         load_sweep(tmp_path / "c.toml")
+    for value in ("0", "nan", "-1"):
+        (tmp_path / "c.toml").write_text(CLOSED.replace("[4,", f"[{value},"))
+        with pytest.raises(FileError, match=rf"axis\.warps_per_sm: must be a number from .*, not {value}"):
+            load_sweep(tmp_path / "c.toml")
+
+
+def test_closed_form_points_that_fail_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(CLOSED.replace("mowry", "warplens-fast"))
+    made = run(load_sweep(tmp_path / "c.toml"), tmp_path / "out", processes(1))
+    assert (made.points, made.failed) == (108, 54) and sum(made.reasons.values()) == 54

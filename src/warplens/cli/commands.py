@@ -40,17 +40,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _given(args: argparse.Namespace) -> tuple[Workload, list[Machine]]:
     machines = _machines(args)
-    workload = _loaded(args, machines[0])
+    workload = api.load_given(args.workload, machines[0], alpha=args.alpha)
     if args.warps is not None and args.warps > _MOST_WARPS:
         raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
     return workload, machines
-
-
-def _loaded(args: argparse.Namespace, machine: Machine) -> Workload:
-    """Load a workload, or the only one of a profiler's report."""
-    if str(args.workload).endswith(".ncu-rep"):
-        return api.only_kernel(api.load_report(args.workload, machine), args.workload)
-    return api.load_workload(args.workload, alpha=args.alpha)
 
 
 def _predict(args: argparse.Namespace) -> None:
@@ -201,7 +194,11 @@ def _simulate(args: argparse.Namespace) -> None:
                 None, api.load_launch(args.launch, args.variant), machines[0], progress=say
             )
     else:
-        work = api.load_graph(args.workload) if is_graph(args.workload or "") else _loaded(args, machines[0])
+        work = (
+            api.load_graph(args.workload)
+            if is_graph(args.workload or "")
+            else api.load_given(args.workload, machines[0], alpha=args.alpha)
+        )
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0,
         **({"policy": args.policy} if args.policy else {}),

@@ -32,7 +32,7 @@ def _tune_command(commands: argparse._SubParsersAction[Any]) -> None:
     tune.add_argument("spec", metavar="SPEC.toml", help="a space with one kernel: docs/formats/sweep.md")
     tune.add_argument("--gpu", metavar="NAME", help="machine id, alias or file (default: the first of the file)")
     tune.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
-    tune.add_argument("--share", default="5%", metavar="SHARE", help="of the space to emulate at most (default: 5%%)")
+    tune.add_argument("--share", metavar="SHARE", help="of the space to emulate at most (default: 5%%, and five)")
     tune.add_argument("--top", type=int, default=5, metavar="K", help="candidates to show and measure (default: 5)")
     tune.add_argument("--measure", action="store_true", help="time the top ones on the GPU at hand")
     tune.add_argument("--workers", type=int, metavar="N", help="processes that compile (default: one per core)")
@@ -50,11 +50,13 @@ def _cache_options(command: argparse.ArgumentParser) -> None:
 def _check_command(commands: argparse._SubParsersAction[Any]) -> None:
     text = "fail (exit 1) where a kernel is too slow, or slower than it was, by the model"
     check = commands.add_parser("check", help=text, description=text)
-    check.add_argument("file", nargs="?", help="a saved workload (.json, .toml), or a kernel's file for --launch")
+    check.add_argument("file", nargs="?", help="a saved workload, a profiler's report, or a kernel's file for --launch")
     check.add_argument("--launch", metavar="L.toml", help="emulate this call")
     check.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     check.add_argument("--max-time", metavar="TIME", help="such as 120us: the longest time allowed")
-    check.add_argument("--against", metavar="W.json", help="a workload that `analyze --save` kept: not slower than it")
+    check.add_argument(
+        "--against", metavar="W.json", help="a workload that `analyze --save` kept, or a report: not slower"
+    )
     check.add_argument("--tolerance", default="1%", metavar="SHARE", help="how much slower is allowed (default: 1%%)")
     check.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
     check.add_argument("--model", help="a model's name (default: warplens, or the best one that can speak)")
@@ -91,7 +93,7 @@ def _sweep(args: argparse.Namespace) -> int:
     with counting("sweeping") as watch:
         outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch, restart=args.restart)
     show(args, outcome, sweeps.outcome(outcome))
-    return 0
+    return 1 if outcome.failed == outcome.points else 0  # nothing came of it
 
 
 def _tune(args: argparse.Namespace) -> int:
@@ -110,11 +112,11 @@ def _tune(args: argparse.Namespace) -> int:
         raise WarplensError(f"--top takes a whole number from 1 on, not {args.top}")
     measure = measured.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
     engine = engines.processes(args.workers)
+    share = None if args.share is None else parse_share(args.share)
     with stages() as watch:
         found = tune(
-            sweep, machine, model=args.model, share=parse_share(args.share), cache=Cache(_cache(args)), engine=engine,
-            watch=watch,
-        )  # fmt: skip
+            sweep, machine, model=args.model, share=share, cache=Cache(_cache(args)), engine=engine, watch=watch
+        )
     timed = measured.measure(sweep, found, measure, args.top) if measure else []
     show(args, {**_fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
     return 0
@@ -128,13 +130,13 @@ def _check(args: argparse.Namespace) -> int:
 
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, machine = parse_share(args.tolerance), api.load_machine(args.gpu)
-    against = None if args.against is None else api.load_workload(args.against)
+    against = None if args.against is None else api.load_given(args.against, machine)
     if args.launch:
         with watching("analysing") as say:
             call = api.load_launch(args.launch, args.variant)
             workload = api.analyze(args.file, call, machine, progress=say)
     elif args.file:
-        workload = api.load_workload(args.file)
+        workload = api.load_given(args.file, machine)
     else:
         raise WarplensError("name a workload, or give --launch L.toml")
     ask = partial(gate, workload, machine, max_seconds=limit, against=against, tolerance=tolerance)

@@ -67,7 +67,9 @@ def load_report(path: str | Path) -> list[Reported]:
     programs: dict[str, Program] = {}
     found = []
     for action in actions:
-        name = str(action.name(action.NameBase_MANGLED))
+        name = action.name(action.NameBase_MANGLED)
+        if name is None:
+            raise FileError(f"{path}: a kernel without a name: the report was damaged or cut short")
         if name not in programs:
             programs[name] = _program(name, cubins, path)
         found.append(_reported(action, programs[name], path))

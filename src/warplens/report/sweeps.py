@@ -16,6 +16,7 @@ from warplens.sweep.run import Outcome
 from warplens.sweep.tune import Tuned
 from warplens.units import printable, seconds
 
+_LONGEST_REASON = 200  # characters
 _MOST_BEST = 60  # lines: the rest is in the files
 
 
@@ -35,9 +36,23 @@ def outcome(found: Outcome) -> list[RenderableType]:
         best = [f"the fastest configurations by {found.best[0].model}", terminal.table(heads, rows, {3, 5, 6})]
         best += [f"  and {more:,} more in the results"] if more else []
     earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
-    failed = f"; {found.failed:,} failed, and say why" if found.failed else ""
+    failed = f"; {found.failed:,} failed" if found.failed else ""
+    why = sorted(found.reasons.items(), key=lambda item: -item[1])
+    said = [f"  {count:,} times: {_short(reason)}" for reason, count in why[:3]]
+    said += ["  and for other reasons, which their rows say"] if len(why) > 3 else []
     files = [f"  {printable(str(file))}" for file in found.files]
-    return [*best, f"{found.points:,} points{earlier}{failed}", *files, *(f"note: {note}" for note in found.notes)]
+    return [
+        *best,
+        f"{found.points:,} points{earlier}{failed}",
+        *said,
+        *files,
+        *(f"note: {note}" for note in found.notes),
+    ]
+
+
+def _short(reason: str) -> str:
+    """As much of a reason as fits two lines: compilers may say more than a page."""
+    return printable(reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " ...")
 
 
 def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:
@@ -57,7 +72,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
         f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "
         f"({100 * found.share:.1f} % of the legal ones), {found.pruned} ruled out by their bound"
     )
-    return [*parts, *(f"  {count} times: {printable(reason)}" for reason, count in list(found.illegal.items())[:3])]
+    return [*parts, *(f"  {count} times: {_short(reason)}" for reason, count in list(found.illegal.items())[:3])]
 
 
 def _values(values: Mapping[str, Value]) -> str:

@@ -29,6 +29,7 @@ from warplens.models import predict
 Array = npt.NDArray[Any]
 CHUNK = 100_000
 _NUMBERS = ("barriers", "iterations", "ilp", "mlp")
+_LEAST, _MOST = {"warps_per_sm": 1e-6, "iterations": 1e-6, "ilp": 1.0, "mlp": 1.0}, 1e18  # as in a workload's file
 
 
 class Range(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from", "stop": "to"}):
@@ -69,9 +70,9 @@ def load(space: WorkloadSpace, folder: str) -> Workload:
 
 
 def check(space: WorkloadSpace, folder: str, where: str) -> None:
-    """Refuse an axis that the workload does not have."""
+    """Refuse an axis that the workload does not have, and values that no workload can have."""
     workload = load(space, folder)
-    for name in space.axis:
+    for name, values in space.axis.items():
         table, _, kind = name.partition(".")
         known = name == "warps_per_sm" or (name == "alpha" and workload.mix is not None) or name in _NUMBERS
         if not known and not (table == "instructions" and kind in KINDS):
@@ -79,6 +80,10 @@ def check(space: WorkloadSpace, folder: str, where: str) -> None:
                 f"{where}.axis.{name}: unknown; there are: warps_per_sm, alpha (of a mix), instructions.CLASS, "
                 + ", ".join(_NUMBERS)
             )
+        least = _LEAST.get(name, 0.0)
+        for value in (values.start, values.stop) if isinstance(values, Range) else values:
+            if not least <= value <= _MOST:
+                raise FileError(f"{where}.axis.{name}: must be a number from {least:g} to {_MOST:g}, not {value:g}")
 
 
 def chunks(

@@ -94,12 +94,25 @@ def _profile(program: Program, call: KernelCall, machine: Machine, emulation: Em
     return profiler.profile(program, call, machine, effort=profiler.QUICK if emulation == "quick" else profiler.FULL)
 
 
+def contents(call: KernelCall) -> list[str | None]:
+    """Return what the files hold that a call names: its source, all that this includes, what arrays are filled from.
+
+    Where one cannot be read there is None: what is wrong is said when it is needed.
+    """
+    try:
+        path, options = source_of(call, OLDEST)
+        source = list(_sources(path, options)) if _is_text(path) else [_digest(path)]
+        return [*source, *_held(call)]
+    except WarplensError:
+        return [None]
+
+
 # ---- keys
 
 
 def _code_key(path: Path, options: Options, kernel: str | None) -> str | None:
-    if path.suffix not in (".cu", ".cuh", ".ptx"):
-        return key_of("program", hashlib.sha256(_bytes(path)).hexdigest(), options, kernel, _tools(""))
+    if not _is_text(path):
+        return key_of("program", _digest(path), options, kernel, _tools(""))
     sources = list(_sources(path, options))
     if None in sources:
         return None
@@ -148,9 +161,13 @@ def emulation_key(
     if code_key is None:
         return None
     said = replace(call, folder=".", source="", notes=[], variant="", file="", defines=[])
+    return key_of("counted", emulation, code_key, said, _held(call), *_as_emulated(machine))
+
+
+def _held(call: KernelCall) -> list[str]:
+    """What tells the files from which a call's arrays are filled from others."""
     files = [found[1] for argument in call.arguments if (found := _FILE.search(argument.fill))]
-    held = [hashlib.sha256(_bytes(Path(call.folder) / name)).hexdigest() for name in files]
-    return key_of("counted", emulation, code_key, said, held, *_as_emulated(machine))
+    return [_digest(Path(call.folder) / name) for name in files]
 
 
 def _as_emulated(machine: Machine) -> list[object]:
@@ -158,8 +175,12 @@ def _as_emulated(machine: Machine) -> list[object]:
     return [machine.compute_capability, machine.chip.sm_count, machine.sm, machine.cache, machine.instructions]
 
 
-def _bytes(path: Path) -> bytes:
+def _is_text(path: Path) -> bool:
+    return path.suffix in (".cu", ".cuh", ".ptx")
+
+
+def _digest(path: Path) -> str:
     try:
-        return path.read_bytes()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise WarplensError(f"{path}: {error.strerror}") from None

@@ -58,7 +58,7 @@ def kernel_tuner_restriction(
     gpu: str | Machine = "h200",
     *,
     keep: float = 0.1,
-    share: float = 0.05,
+    share: float | None = None,
     cache: str | Path | None = None,
 ) -> Callable[[Mapping[str, Any]], bool]:
     """Return a restriction function for Kernel Tuner: only the best share `keep` of a tuned space passes.

@@ -24,6 +24,7 @@ from warplens.sweep.worker import Row
 
 SPREAD = 10_000
 _SYNC_SECONDS = 2.0
+_MOST_REASONS = 100  # for which points failed: others are in the results alone
 
 
 class Head(Struct, frozen=True):
@@ -69,6 +70,7 @@ class Journal:
     def __init__(self, path: Path, head: Head, restart: bool = False) -> None:
         """Open or begin a journal; one of another sweep is refused, or thrown away where all is to begin anew."""
         self.path, self.done, self.points, self.failed = path, Done(), 0, 0
+        self.reasons: dict[str, int] = {}  # of failures
         self.end, self.synced = 0, time.monotonic()
         try:
             self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -110,7 +112,7 @@ class Journal:
         except msgspec.DecodeError:
             raise FileError(f"{self.path}: not a journal of ours; name another folder with --out") from None
         for field, what in (
-            ("sweep", "another sweep, or this one before it was changed"),
+            ("sweep", "another sweep, or this one before it or a file that it names was changed"),
             ("warplens", "another version"),
         ):
             if getattr(found, field) != getattr(head, field):
@@ -119,7 +121,15 @@ class Journal:
     def _note(self, line: Line) -> None:
         self.done.add(line.n, line.below)
         self.points += len(line.rows)
-        self.failed += sum(row.error is not None for row in line.rows)
+        for row in line.rows:
+            if row.error is not None:
+                self.count_failed(row.error)
+
+    def count_failed(self, reason: str, points: int = 1) -> None:
+        """Count points that failed for a reason."""
+        self.failed += points
+        if reason in self.reasons or len(self.reasons) < _MOST_REASONS:
+            self.reasons[reason] = self.reasons.get(reason, 0) + points
 
     def skip(self, number: int) -> None:
         """Take note of a number that is not wanted: nothing is written."""

@@ -66,6 +66,8 @@ def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str],
         for part in _closed(sweep):
             closed_points += len(part["number"])
             stream.writelines(msgspec.json.encode(row) + b"\n" for row in _by_row(part))
+            if part["error"] is not None:
+                journal.count_failed(part["error"], len(part["number"]))
             if part["model"] == sweep.models[0] and part["seconds"] is not None:
                 _compare(best, _best_of(part))
     if importlib.util.find_spec("pyarrow") is None:

@@ -8,16 +8,20 @@ the configuration which kills its worker a second time is known, and noted as fa
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import WarplensError, nearest
 from warplens.machine import load_machine
 from warplens.models import MODELS
 from warplens.sweep import results
+from warplens.sweep.cache import code_digest
+from warplens.sweep.counting import contents
 from warplens.sweep.engines import Engine
 from warplens.sweep.journal import SPREAD, Head, Journal
 from warplens.sweep.spec import Configuration, Sweep, WrongPoint
@@ -28,19 +32,21 @@ Watch = Callable[[int, int], None]  # numbers done, numbers in all
 Work = Callable[[Task], list[Row]]
 Pending = dict[Future[list[Row]], Task]
 _AHEAD = 4  # tasks in the queue for each worker
+_LAYERS = ("machine", "kernel", "frontend", "emulate", "simulate", "models", "sweep")  # all that makes a point
 _LOOK_SECONDS = 2.0  # between looks at the engine
 
 
 class Outcome(Struct, frozen=True):
     """What a sweep made: points, how many of them failed, how many were there before, the files, the best points.
 
-    `notes`: what is not there, and why.
+    `reasons`: of failures, with how many points each; `notes`: what is not there, and why.
     """
 
     points: int
     failed: int
     earlier: int
     files: list[str]
+    reasons: dict[str, int] = {}
     best: list[results.Best] = []
     notes: list[str] = []
 
@@ -62,7 +68,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WarplensError(f"{folder}: {error.strerror}") from None
-    with Journal(folder / "journal.jsonl", Head(sweep.digest, __version__), restart) as journal:
+    with Journal(folder / "journal.jsonl", head(sweep), restart) as journal:
         if restart:
             results.remove(folder)
         earlier = journal.points
@@ -72,7 +78,15 @@ def run(
             engine.close()
         closed_points, files, best = results.write(folder, sweep, journal)
         notes = [] if any(file.endswith(".parquet") for file in files) else [results.NO_PARQUET]
-        return Outcome(journal.points + closed_points, journal.failed, earlier, files, best, notes)
+        return Outcome(journal.points + closed_points, journal.failed, earlier, files, journal.reasons, best, notes)
+
+
+def head(sweep: Sweep) -> Head:
+    """What tells a sweep from any other: what its file says, what files and GPUs that it names hold, our code."""
+    held = [contents(call) for call in sweep.calls()]
+    said = [sweep.digest, held, [load_machine(gpu) for gpu in sweep.gpus]]
+    digest = hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+    return Head(digest, f"{__version__}+{code_digest(_LAYERS)[:12]}")
 
 
 def check(sweep: Sweep) -> None:
@@ -81,7 +95,8 @@ def check(sweep: Sweep) -> None:
         load_machine(gpu)
     for model in sweep.models:
         if model not in MODELS:
-            raise WarplensError(f"{sweep.file}: models: unknown model {model!r}; `warplens models` lists them")
+            hint = nearest(model, MODELS) or "; `warplens models` lists them"
+            raise WarplensError(f"{sweep.file}: models: unknown model {model!r}{hint}")
     if not sweep.workloads and next(sweep.configurations(), None) is None:
         raise WarplensError(f"{sweep.file}: nothing to sweep: `where` leaves no configuration")
 

@@ -133,11 +133,14 @@ class Sweep(Struct, frozen=True, dict=True):
         said = [self.gpus, self.models, self.kernels, self.workloads, self.launches, self.emulation]
         return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
+    def calls(self) -> Iterator[KernelCall]:
+        """Yield the call of each kernel as its launch file has it."""
+        return (_base(tree, kernel, self.folder) for kernel, tree in zip(self.kernels, self.launches, strict=True))
+
     def configurations(self, first: int = 0) -> Iterator[Configuration | WrongPoint]:
         """Yield the wanted configurations in the order of their numbers, made one by one; a wrong one says why."""
         start = 0
-        for kernel, tree in zip(self.kernels, self.launches, strict=True):
-            base = _base(tree, kernel, self.folder)
+        for kernel, base in zip(self.kernels, self.calls(), strict=True):
             scalars = _scalars(base)
             for at in range(max(0, first - start), kernel.size):
                 made = _configured(start + at, kernel, kernel.values(at), base, scalars)

@@ -17,10 +17,10 @@ from functools import partial
 
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import WarplensError, nearest
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine, occupancy
-from warplens.models import predict
+from warplens.models import MODELS, predict
 from warplens.sweep.cache import Cache
 from warplens.sweep.choose import Candidate, choose
 from warplens.sweep.counting import Counted, compiled, count
@@ -33,6 +33,7 @@ Watch = Callable[[str, int, int], None]  # what is being done, done, in all
 _ALIKE = 1.005  # predictions that differ by less are the same
 _NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
 _SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
+_SHARE, _FEW = 0.05, 5  # of the space to emulate where nothing is said; configurations, of a small one
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
 
 
@@ -69,19 +70,23 @@ def tune(
     machine: Machine,
     *,
     model: str = "warplens",
-    share: float = 0.05,
+    share: float | None = None,
     cache: Cache | None = None,
     engine: Engine | None = None,
     watch: Watch | None = None,
 ) -> Tuned:
     """Search the space of a sweep file with one kernel; at most this share of it, and at least one, is emulated.
 
+    Where nothing is said it is a twentieth, and of small spaces five: one alone says nothing of the others.
+
     With a cache on disk, an `engine` compiles by several workers.
     """
     if len(sweep.kernels) != 1:
         raise WarplensError(f"{sweep.file}: tune takes one kernel, and there are {len(sweep.kernels)}")
-    if not 0 < share <= 1:
+    if share is not None and not 0 < share <= 1:
         raise WarplensError(f"the share to be emulated lies between 0 and 1, not at {share:g}")
+    if model not in MODELS:
+        raise WarplensError(f"unknown model {model!r}{nearest(model, MODELS) or '; `warplens models` lists them'}")
     search = _Search(sweep.kernels[0], machine, model, cache or Cache(None), watch or (lambda what, done, total: None))
     configurations = list(sweep.configurations())
     if engine is not None and search.cache.folder is not None:
@@ -90,8 +95,15 @@ def tune(
     if not search.legal:
         reason = next(iter(search.illegal), "`where` leaves none")
         raise WarplensError(f"{sweep.file}: no configuration is legal: {reason}")
-    search.run(max(1, math.floor(share * len(search.legal))))
+    search.run(budget(len(search.legal), share))
+    if not search.predicted:
+        raise WarplensError(f"{sweep.file}: no configuration can be predicted: {list(search.illegal)[-1]}")
     return search.answer()
+
+
+def budget(legal: int, share: float | None) -> int:
+    """How many of so many legal configurations are emulated at most."""
+    return max(_FEW if share is None else 1, math.floor((share or _SHARE) * legal))
 
 
 class _Search:
@@ -146,7 +158,10 @@ class _Search:
 
     def run(self, budget: int) -> None:
         """Emulate as many as the budget allows: some far apart, then what looks best."""
-        for done in range(budget):
+        for _ in range(max(budget, _FEW)):  # of a small budget some may fail
+            done = len(self.predicted)
+            if done == budget:
+                return
             self.watch("emulating", done, budget)
             chosen = self._farthest() if done < max(1, round(_SEEDS * budget)) else self._most_promising()
             if chosen is None:
@@ -158,14 +173,12 @@ class _Search:
         try:
             made = count(call, self.machine, self.cache)
             p = predict(made.workload, self.machine, self.model)
+            if p.seconds is None:
+                raise WarplensError(f"{self.model} gives no time")
         except WarplensError as error:
-            if not self.predicted and len(self.legal) == 1:
-                raise
             del self.legal[number]
             self.illegal[str(error)] = self.illegal.get(str(error), 0) + 1
             return
-        if p.seconds is None:
-            raise WarplensError(f"{self.model} gives no time")
         self.counted[number] = made
         self.predicted[number] = float(p.seconds), str(p.bound)
         limits = [float(x) for x in p.limits.values()]
