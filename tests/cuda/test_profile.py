@@ -17,7 +17,7 @@ import warplens as wl
 from tests.cuda.programs import program_of
 from warplens.emulate.emulator import EmulationError
 from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
-from warplens.emulate.layout import L1_HITS
+from warplens.emulate.layout import EXECUTED, L1_HITS
 from warplens.emulate.profiler import QUICK, profile
 from warplens.emulate.runner import Runner, l1_bytes
 from warplens.emulate.sample import Sample, estimate, number, place, shifts, strata
@@ -236,6 +236,16 @@ def test_of_two_threads_that_fail_the_first_block_tells() -> None:
         patch.setattr(Runner, "single", fails)
         runner.singles([0, 1, 2, 3])
     assert [counts.sum() for counts in runner.singles([0, 1, 2])] == [single(runner, b).sum() for b in range(3)]
+
+
+def test_a_block_that_is_drawn_twice_does_the_work_of_one() -> None:
+    call = load_launch(FILES["saxpy"])
+    runner = Runner(program_of(call), call, GPU)
+    runner.single(5)
+    alone = dict(runner.work)
+    counts = runner.batch([5, 7, 5])
+    assert runner.work == {5: alone[5], 7: alone[5]}
+    assert counts[:, EXECUTED].sum() == 3 * alone[5]
 
 
 def test_what_repeats_is_found() -> None:

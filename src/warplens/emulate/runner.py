@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, cached_property
 from threading import Thread
@@ -171,9 +172,9 @@ class Runner:
         self.emulator.stats[:] = 0
         before = len(self.emulator.work)
         self.emulator.run(blocks, sms)
-        work = dict.fromkeys(blocks, 0.0)
+        work, times = dict.fromkeys(blocks, 0.0), Counter(blocks)  # some were drawn more than once
         for block, instructions in self.emulator.work[before:]:
-            work[block] += instructions
+            work[block] += instructions / times[block]
         self.work |= work
         self.accesses += float(self.emulator.stats[:, layout.REQUESTS].sum())
         self.arrays = np.maximum(self.arrays, self.emulator.stats[:, layout.ARRAY])
