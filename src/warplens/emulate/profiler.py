@@ -264,13 +264,18 @@ class _Profiler:
         self.around = Around(counts[:, layout.L2_HITS] / np.maximum(1.0, counts[:, layout.L2_SECTORS]), inside)
 
     def _from_everywhere(self, resident: _Resident) -> _Resident:
-        """Give resident blocks the ways of as many from all over the grid: where blocks differ, these stand for it."""
+        """Give resident blocks the ways of as many from all over the grid: where blocks differ, these stand for it.
+
+        Of those that were drawn, by the work that they do: one in the middle of every part of equal size.
+        """
         grid = self.samples[0]
-        drawn = [number(grid.stratum.spread(k, self.shifts[0]), self.shape) for k in range(self.runner.resident)]
+        drawn = sorted(grid.drawn or self.runner.work, key=lambda block: (self.runner.work[block], block))
         mean = max(1.0, float(grid.mean()[:, layout.EXECUTED].sum()))
+        count = max(1, min(self.runner.resident, int(self.effort.resident / mean)))
         self.runner.without_caches()
         self.emulator.forget()
-        _, paths, ways, work = self.runner.followed(sorted(set(drawn[: max(1, int(self.effort.resident / mean))])))
+        chosen = {drawn[int((k + 0.5) * len(drawn) / count)] for k in range(count)}
+        _, paths, ways, work = self.runner.followed(sorted(chosen))
         return replace(resident, paths=paths, ways=ways, work=work)
 
     def _draw(self, sample: Sample, count: int, pairs: int | None = None) -> float:
@@ -449,7 +454,8 @@ class _Profiler:
         """The instructions of the blocks that were seen, by their number; nothing where all are alike."""
         if len(set(self.runner.work.values())) <= 1:
             return []
-        kept = sorted(self.runner.work.items())
+        drawn = self.samples[0].drawn if len(self.samples) == 1 else None  # by chance, not for their place
+        kept = sorted(x for x in self.runner.work.items() if not drawn or x[0] in drawn)
         return kept[:: -(-len(kept) // _MOST_SAMPLED)]
 
     def _columns(self, total: Counts) -> dict[str, list[float]]:
