@@ -31,7 +31,7 @@ def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
     if shipped:
         path = FOLDER / f"{name}.toml"
     elif path.suffix not in (".toml", ".json"):
-        if path.is_file() or ("/" in str(name) and re.search(r"\w", str(name))):
+        if path.suffix in (".cu", ".ptx", ".cubin", ".py") or ("/" in str(name) and re.search(r"\w", str(name))):
             raise FileError(f"{path}: a workload file ends in .toml or .json; a kernel's file needs --launch L.toml")
         hint = nearest(str(name), list_workloads()) or "; `warplens workload list` shows them"
         raise WarplensError(f"unknown workload {str(name)[:80]!r}{hint}")
