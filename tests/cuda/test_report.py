@@ -135,3 +135,19 @@ def test_without_ncu_report_it_says_so(capsys: pytest.CaptureFixture[str]) -> No
     if find_spec("ncu_report") is None:
         assert main(["analyze", str(REPORTS / "vector_add.ncu-rep")]) == 2
         assert "pip install 'warplens[ncu]'" in capsys.readouterr().err
+
+
+@ncu_report
+def test_a_report_that_was_cut_short_is_told(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.ncu-rep"
+    cut.write_bytes((REPORTS / "vector_add.ncu-rep").read_bytes()[:100_000])
+    with pytest.raises(WarplensError, match="damaged or cut short"):
+        api.load_report(cut)
+
+
+@ncu_report
+def test_a_report_passes_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(REPORTS / "vector_add.ncu-rep")
+    assert main(["check", file, "--against", file, "--max-time", "1ms"]) == 0
+    assert main(["check", file, "--max-time", "1ns"]) == 1
+    assert "over the limit" in capsys.readouterr().out
