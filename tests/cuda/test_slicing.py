@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.cuda.programs import program_of
+from tests.cuda.programs import program_of, programs
 from tests.cuda.test_profile import FILES
 from warplens.emulate import ops
 from warplens.emulate.emulator import Emulator
-from warplens.kernel.launch import load_launch
+from warplens.emulate.steadiness import is_steady
+from warplens.frontend import Options
+from warplens.kernel.launch import KernelCall, load_launch, parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 
@@ -50,3 +54,39 @@ def test_what_is_written_is_forgotten_and_what_is_read_is_kept() -> None:
     assert np.array_equal(emulator.array(3), first)
     emulator.run([0])
     assert int(emulator.pages.table[-1]) == pages_in_use
+
+
+STEADY = """
+#define KERNEL(name, condition) \\
+  extern "C" __global__ void name(int n, int m, const int* x, int* out) { \\
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y; \\
+    if (condition) out[j * n + i] = x[j * n + i]; \\
+  }
+KERNEL(inside, i < n)
+KERNEL(within, i < n && j < m)
+KERNEL(one, blockIdx.x == n)
+KERNEL(some, i % 3 < n)
+KERNEL(gap, i < 1000 || i > 1040)
+KERNEL(window, i > n && i < m)
+KERNEL(square, i * j < n)
+KERNEL(data, x[i] < n)
+extern "C" __global__ void gather(int n, int m, const int* x, int* out) { out[threadIdx.x] = x[x[threadIdx.x]]; }
+extern "C" __global__ void strided(int n, int m, const int* x, int* out) {
+#pragma unroll 1
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += m) out[i & 1023] = x[i];
+}
+"""
+
+
+def test_steady_programs_are_told_from_others(tmp_path: Path) -> None:
+    """What the corners of a grid tell of its inside: linear bounds along each axis, not gaps, single blocks, data."""
+    (tmp_path / "steady.cu").write_text(STEADY)
+    made = programs(tmp_path / "steady.cu", Options(arch="sm_90"))
+    found = {name for name, program in made.items() if is_steady(Emulator(program, _any_call(name), values=False).code)}
+    assert found == {"inside", "within", "strided"}
+
+
+def _any_call(name: str) -> KernelCall:
+    arrays = [{"name": n, "type": "i32*", "count": 8} for n in ("x", "out")]
+    numbers = [{"name": n, "type": "i32", "value": 1} for n in ("n", "m")]
+    return parse_launch({"kernel": name, "grid": 1, "block": 32, "arg": [*numbers, *arrays]}, "steady.toml")

@@ -10,7 +10,7 @@ where it belongs and a copy in each other part that reads it: docs/emulator.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from warplens.emulate import pages
 from warplens.emulate.cache import READ, WRITTEN
 
 SECTOR_BYTES = 32
+_LINE_SECTORS = 4
 Map = npt.NDArray[np.uint32]
 
 
@@ -98,6 +99,15 @@ class Block(Struct, frozen=True):
     def of(self, array: int, how: How) -> Footprint:
         """Return the footprint in one array."""
         return (self.written if how.writes else self.read)[array].widened(how.group)
+
+    def shares_lines_with(self, other: Block) -> bool:
+        """Whether both touch some line."""
+        mine, theirs = (zip(block.read, block.written, strict=True) for block in (self, other))
+        return any(
+            a.widened(_LINE_SECTORS).shared_with(b.widened(_LINE_SECTORS))
+            for one, another in zip(mine, theirs, strict=True)
+            for a, b in product(one, another)
+        )
 
 
 class Weighted(Struct, frozen=True):

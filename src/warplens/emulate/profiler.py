@@ -27,6 +27,7 @@ from warplens.emulate.runner import Runner
 from warplens.emulate.sample import (
     Counts,
     Sample,
+    Stratum,
     beside,
     estimate,
     number,
@@ -37,6 +38,7 @@ from warplens.emulate.sample import (
     whole_grid,
 )
 from warplens.emulate.slicing import not_seen
+from warplens.emulate.steadiness import is_steady
 from warplens.emulate.traffic import STORES, Around, Seen, spread_hits, spread_l1, traffic_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, CROWDED, Crowding, Fewer, Path, Profile, Traffic
@@ -47,6 +49,7 @@ _MOST_DRAWS = 4096  # blocks in all sequences
 _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it would cost three times as much again
+_FEW_NEIGHBOURS = 2  # along each axis, where blocks are alike
 _FEW_PAIRS = 2  # of sequences, to see whether blocks differ that cost much: as few as have an error
 _MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
@@ -110,6 +113,7 @@ class _Profiler:
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
         self.row = 1  # neighbours along each axis that are looked at
+        self.apart = False  # no block touches what others do
         self.per_access: tuple[list[float], list[float]] | None = None
         self.random = np.random.default_rng(1)
 
@@ -135,11 +139,12 @@ class _Profiler:
         affordable = max(1, int(self.effort.places / cost))
         axes = sum(n > 1 for n in self.shape)
         self.row = max(1, min(self.effort.row, affordable // axes if self.call.blocks > 1 else 1))
-        neighbours = [n for axis in self._neighbours(first) for n in axis]
         places = [number(s.stratum.middle, self.shape) for s in self.samples]
         self.progress("a block of every place")
+        steady = affordable > len(places) and self._is_steady(first)
+        neighbours = [n for axis in self._neighbours(first) for n in axis]
         self._all_alone([*neighbours, *places][: max(affordable, len(neighbours))])
-        differ = self._differ()
+        differ = not steady and self._differ()
         if differ:
             self._more()
         block, ratio = self._heaviest()
@@ -153,6 +158,32 @@ class _Profiler:
         if differ:
             resident = self._from_everywhere(resident)
         return self._made(resident, exact=False, first=first)
+
+    def _is_steady(self, first: int) -> bool:
+        """Whether all blocks inside the grid are alike: those at its corners are, and the program says that this is so.
+
+        Then blocks that have no line in common with either of the next two along an axis have none with others. The
+        turns of an access to several lines depend on where these are: such blocks are not taken for alike.
+        """
+        inner = self.samples[0]
+        has_several_lines = (self.lone[:, layout.LINES] > self.lone[:, layout.REQUESTS]).any()
+        if has_several_lines or self.call.assumptions or not is_steady(self.emulator.code):
+            return False
+        row, self.row = self.row, min(self.row, _FEW_NEIGHBOURS)
+        rows = self._neighbours(first)
+        corners = [number(corner, self.shape) for corner in inner.stratum.corners()]
+        self._all_alone([*corners, *(n for near in rows for n in near)])
+        seen = [counts[:, : layout.L1_HITS] for counts in inner.chosen.values()]
+        if any((counts != seen[0]).any() for counts in seen):
+            self.row = row
+            return False
+        footprints = [[self.runner.footprints[b] for b in (first, *near)] for near in rows]
+        self.apart = not any(a.shares_lines_with(b) for row in footprints for a, b in itertools.pairwise(row))
+        if not self.apart:
+            self.row = row
+        some = itertools.chain(*self._groups(inner.stratum, range(self.effort.draws)))
+        self.runner.work |= dict.fromkeys(some, self.runner.work[first])  # as is known without running them
+        return True
 
     def _of_few(self, first: int) -> Profile:
         """Look at as few blocks as tell something, where one costs more than those of an SM may together.
@@ -256,7 +287,7 @@ class _Profiler:
         """Run a block and those beside it, each on an SM of its own, to see which accesses find what others fetched."""
         near = beside(first, self.shape, self.runner.in_flight)
         blocks = [number((x, y, z), self.shape) for z, y, x in itertools.product(*reversed(near))]
-        if len(blocks) * cost > self.effort.places or not 1 < len(blocks) <= self.runner.most_blocks:
+        if self.apart or len(blocks) * cost > self.effort.places or not 1 < len(blocks) <= self.runner.most_blocks:
             return
         self.progress("a block and those beside it")
         counts = self.runner.side_by_side(blocks, sum(f.sectors for f in self.runner.footprints[first].read))
@@ -286,11 +317,7 @@ class _Profiler:
         if 2 * (pairs or self.effort.pairs) * count >= sample.stratum.size:
             sample.whole = self.runner.batch([number(p, self.shape) for p in sample.stratum.places()])
             return _effort(sample.whole)
-        ks = range(sample.draws // 2, sample.draws // 2 + count)
-        groups = [
-            [number(sample.stratum.spread(k, shift, m), self.shape) for k in ks for m in (False, True)]
-            for shift in self.shifts[:pairs]
-        ]
+        groups = self._groups(sample.stratum, range(sample.draws // 2, sample.draws // 2 + count), pairs)
         seen = {block for group in groups for block in group}
         if sample.draws == 0 and count == 1:
             each = self.runner.singles([block for group in groups for block in group])
@@ -300,19 +327,24 @@ class _Profiler:
         sample.add(np.array(sums), seen, 2 * count)
         return _effort(np.sum(sums, axis=0))
 
+    def _groups(self, stratum: Stratum, ks: range, pairs: int | None = None) -> list[list[int]]:
+        """The blocks of each pair of sequences, from which place in them to which."""
+        return [
+            [number(stratum.spread(k, shift, m), self.shape) for k in ks for m in (False, True)]
+            for shift in self.shifts[:pairs]
+        ]
+
     def _differ(self) -> bool:
         """Whether blocks inside the grid, some of them by chance from all over it, execute different things."""
         inner = self.samples[0]
-        if len(inner.chosen) < inner.stratum.size:
+        if len(inner.chosen) < inner.stratum.size and not _are_different(inner):
             self.progress("some blocks by chance")
             costly = 2 * self.effort.pairs * _effort(inner.mean()) > self.effort.places
             pairs = _FEW_PAIRS if costly else self.effort.pairs
-            spent = self._draw(inner, 1, pairs)
-            if inner.whole is None and spent < self.effort.places:
+            spent = self._draw(inner, 1, pairs) + inner.draws * pairs * self.runner.pages_effort
+            if inner.whole is None and spent < self.effort.places and not _are_different(inner):
                 self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))), pairs)
-        drawn = inner.sums / max(1, inner.draws)
-        seen = [c[:, layout.EXECUTED] for c in [inner.mean(), *inner.chosen.values(), *drawn]]
-        return any((c != seen[0]).any() for c in seen)
+        return _are_different(inner)
 
     def _more(self) -> None:
         """Draw blocks from all over the grid until all instructions that matter are known well enough."""
@@ -484,6 +516,13 @@ class _Profiler:
             blocks = [b for b in sample.drawn if b in self.runner.footprints] or list(sample.chosen)
             made += [Weighted(self.runner.footprints[block], sample.stratum.size / len(blocks)) for block in blocks]
         return made
+
+
+def _are_different(sample: Sample) -> bool:
+    """Whether the blocks that were seen of a stratum execute different things."""
+    drawn = sample.sums / max(1, sample.draws)
+    seen = [c[:, layout.EXECUTED] for c in [sample.mean(), *sample.chosen.values(), *drawn]]
+    return any((c != seen[0]).any() for c in seen)
 
 
 def _effort(counts: Counts) -> float:

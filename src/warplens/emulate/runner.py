@@ -13,6 +13,7 @@ import numpy.typing as npt
 from warplens.emulate import layout
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import Emulator
+from warplens.emulate.engine import ACCESS_EFFORT, LINE_EFFORT
 from warplens.emulate.footprint import SECTOR_BYTES, Block, of_block
 from warplens.emulate.sample import Counts
 from warplens.emulate.trace import paths_of
@@ -57,6 +58,7 @@ class Runner:
         self.footprints: dict[int, Block] = {}
         self.most_blocks = 1  # side by side, once `see_room` was called
         self.has_room_for_two = False  # likewise
+        self.pages_effort = 0.0  # what it takes to make the pages that a block touches, in instructions; likewise
         self.costly = False  # a second thread is worth its memory
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.accesses = 0.0
@@ -165,6 +167,7 @@ class Runner:
         row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
         self.most_blocks = max(1, min((256 << 20) // row_bytes, room))
         self.has_room_for_two = min(all_pages, touched * _DRAWN) <= _PAGES // 2
+        self.pages_effort = float(ACCESS_EFFORT * LINE_EFFORT * touched)
         return room
 
     def counted(self, blocks: list[int], sms: list[int] | None = None) -> Counts:

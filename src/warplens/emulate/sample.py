@@ -54,6 +54,11 @@ class Stratum(Struct, frozen=True):
         x, y, z = ((l + h) // 2 for l, h in zip(self.low, self.high, strict=True))
         return x, y, z
 
+    def corners(self) -> list[Shape]:
+        """Return the blocks at its corners, each once."""
+        x, y, z = (sorted({l, h}) for l, h in zip(self.low, self.high, strict=True))
+        return [(i, j, k) for k, j, i in product(z, y, x)]
+
     def places(self) -> list[Shape]:
         """Return all of its blocks."""
         z, y, x = (range(l, h + 1) for l, h in zip(reversed(self.low), reversed(self.high), strict=True))

@@ -30,12 +30,14 @@ def needed_only(code: Code) -> npt.NDArray[np.int64]:
     """Return the code table in which instructions do nothing whose results no address and no branch depends on."""
     pure = np.isin(code.table[:, ops.GROUP], _ONLY_REGISTERS).tolist()
     rows: list[Row] = code.table.tolist()
-    follows = [_followers(i, row) for i, row in enumerate(rows)]
+    follows = [followers(i, row) for i, row in enumerate(rows)]
     loaded: set[int] = set()  # spaces of memory whose contents matter
     while True:
         steps = []
         for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
-            steps.append(_Step(row, _bits(reads), writes, _guard(row) if one else _asked_for(row, reads, loaded), one))
+            steps.append(
+                _Step(row, row_bits(reads), writes, _guard(row) if one else _asked_for(row, reads, loaded), one)
+            )
         _follow(steps, follows)
         found = loaded.union(*(_spaces(step.row, loaded, step.is_needed) for step in steps))
         if found == loaded:
@@ -60,20 +62,20 @@ def not_seen(code: Code, executed: npt.NDArray[np.float64]) -> list[int]:
     while len(data) != before:
         before = len(data)
         for row, read, writes in zip(rows, reads, code.writes, strict=True):
-            if not _is_idle(row) and (_is_data(row) or not data.isdisjoint(read)):
+            if not is_idle(row) and (_is_data(row) or not data.isdisjoint(read)):
                 data.update(writes)
     branches = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and not data.isdisjoint(reads[i])]
-    todo = [k for i in branches if executed[i] for k in _followers(i, rows[i]) or ()]
+    todo = [k for i in branches if executed[i] for k in followers(i, rows[i]) or ()]
     found: set[int] = set()
     while todo:
         k = todo.pop()
         if 0 <= k < len(rows) and not executed[k] and k not in found:
             found.add(k)
-            todo += _followers(k, rows[k]) or ()
+            todo += followers(k, rows[k]) or ()
     return sorted(found)
 
 
-def _is_idle(row: Row) -> bool:
+def is_idle(row: Row) -> bool:
     """Whether nobody needs what an instruction computes or loads."""
     return bool(row[ops.GROUP] == ops.NOTHING or (row[ops.GROUP] == ops.MEMORY and row[ops.MODE] & ops.NO_VALUES))
 
@@ -109,9 +111,9 @@ class _Step:
             (reads & ~guard) << self.guard | guard,
             (asked & ~guard) << self.guard | guard & asked,
         )
-        self.writes = _everywhere(_bits(writes))
+        self.writes = _everywhere(row_bits(writes))
         always = row[ops.GUARD] in _ALWAYS
-        self.replaced = self.writes if always else _bits(writes) << self.guard if self.guard else 0
+        self.replaced = self.writes if always else row_bits(writes) << self.guard if self.guard else 0
         self.decides = [part for p in writes if -8 < p < 0 for part in (2 * -p - 1, 2 * -p)]
 
     def before(self, needed: int) -> int:
@@ -123,7 +125,7 @@ class _Step:
         return needed & ~self.replaced | (self.reads if self.pure and self.is_needed else self.asked)
 
 
-def _bits(rows: tuple[int, ...] | set[int]) -> int:
+def row_bits(rows: tuple[int, ...] | set[int]) -> int:
     """Return rows as a set of bits."""
     made = 0
     for row in rows:
@@ -144,10 +146,10 @@ def _part(row: Row) -> int:
 
 def _guard(row: Row) -> int:
     """The guard of an instruction, which says how many threads take part."""
-    return 0 if row[ops.GUARD] in _ALWAYS else _bits((-1 - int(row[ops.GUARD]),))
+    return 0 if row[ops.GUARD] in _ALWAYS else row_bits((-1 - int(row[ops.GUARD]),))
 
 
-def _followers(at: int, row: Row) -> tuple[int, ...] | None:
+def followers(at: int, row: Row) -> tuple[int, ...] | None:
     """The instructions that may come next; None: any."""
     if row[ops.GROUP] == ops.CONTROL:
         if row[ops.OP] in _ANYWHERE:
@@ -177,10 +179,16 @@ def _asked_for(row: Row, reads: tuple[int, ...], loaded: set[int]) -> int:
     """What an instruction reads, but what it stores where nothing that matters is loaded."""
     stores = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.STORE
     if not stores or not loaded.isdisjoint(_reached(row)):
-        return _bits(reads)
+        return row_bits(reads)
+    return row_bits(set(reads) - stored_rows(row))
+
+
+def stored_rows(row: Row) -> set[int]:
+    """The rows that an access reads only for what it stores."""
+    if row[ops.OP] not in (ops.STORE, ops.ATOMIC, ops.REDUCTION):
+        return set()
     data = {int(row[ops.C]) + k for k in range(max(1, int(row[ops.Z] & 255) >> 2))}
-    place = {int(row[ops.A]), int(row[ops.A]) + (int(row[ops.Z]) >> 8 not in (ops.SHARED, ops.LOCAL))}
-    return _bits({r for r in reads if r not in data or r in place})
+    return data - {int(row[ops.A]), int(row[ops.A]) + (int(row[ops.Z]) >> 8 not in (ops.SHARED, ops.LOCAL))}
 
 
 def _spaces(row: Row, loaded: set[int], needed: bool) -> set[int]:

@@ -1,0 +1,130 @@
+"""Whether what blocks do follows from their places alone, in such a way that the corners of a box of them tell all.
+
+A value is fixed if it is the same in every block (thread indices, arguments, constants), placed if it is a linear
+function of the block's index along some axes (`blockIdx.x * blockDim.x + threadIdx.x`), bent if it is another function
+of that (divided, masked, compared for equality or unsigned), and data otherwise. An order between placed values that is
+the same at all corners of a box of blocks is the same within it, and so is what depends on two such orders along
+different axes: if no guard and no branch is bent, and neither these nor addresses depend on data, the blocks inside a
+box execute what those at its corners do, where these execute the same.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from warplens.emulate import ops
+from warplens.emulate.decode import Code
+from warplens.emulate.slicing import Row, followers, is_idle, row_bits, stored_rows
+
+_AXES = {ops.SR_CTAID_X: 0, ops.SR_CTAID_Y: 1, ops.SR_CTAID_Z: 2}
+_BENT, _DATA = 3, 4  # sets behind those of what is placed along each axis
+_NOT_FIXED = (ops.SR_CLOCK, ops.SR_SMID, ops.SR_WARPID)
+_LINEAR = (ops.MOV, ops.MOV2, ops.IADD3, ops.LEA, ops.LEA_HI, ops.UIADD64)
+_PRODUCTS = (ops.IMAD, ops.IMAD_WIDE)
+_ORDERS = tuple(ops.COMPARE[name] for name in ("LT", "LE", "GT", "GE"))
+_RIGHT, _SIGN_BIT = 1, ("bits", 31, 0)
+_ALWAYS = (7, 15)  # guards that always hold
+
+Sets = tuple[int, int, int, int, int]  # of rows: placed along x, y, z; bent; data
+
+
+def is_steady(code: Code) -> bool:
+    """Whether no guard and no branch of a program (that of `needed_only`) is bent, and no address depends on data."""
+    rows: list[Row] = code.table.tolist()
+    before: dict[int, Sets] = {0: (0, 0, 0, 0, 0)}
+    todo = [0]
+    while todo:
+        i = heappop(todo)
+        row, here, next_ones = rows[i], before[i], followers(i, rows[i])
+        if next_ones is None or not _decides_steadily(code, i, row, here):
+            return False
+        behind = _behind(code, i, row, here)
+        for k in next_ones:
+            old = before.get(k)
+            joined = behind if old is None else _joined(old, behind)
+            if joined != old and k < len(rows):
+                before[k] = joined
+                heappush(todo, k)
+    return True
+
+
+def _joined(a: Sets, b: Sets) -> Sets:
+    """What is so on one of two ways."""
+    return a[0] | b[0], a[1] | b[1], a[2] | b[2], a[3] | b[3], a[4] | b[4]
+
+
+def _decides_steadily(code: Code, i: int, row: Row, here: Sets) -> bool:
+    """Whether what an instruction executes or touches depends on data, or its way on what is bent."""
+    if row[ops.GROUP] == ops.NOTHING:
+        return True
+    guard, reads = row_bits((-1 - row[ops.GUARD],)), 0
+    if row[ops.GROUP] == ops.MEMORY and row_bits(set(code.reads[i]) - stored_rows(row)) & here[_DATA]:
+        return False
+    if row[ops.GROUP] in (ops.CONTROL, ops.ASYNC):
+        reads = row_bits(code.reads[i])
+    return not (guard | reads) & (here[_BENT] | here[_DATA])
+
+
+def _behind(code: Code, i: int, row: Row, here: Sets) -> Sets:
+    """What is placed, bent and data behind an instruction, from what is before it."""
+    written = row_bits(code.writes[i])
+    if not written:
+        return here
+    kept = ~written if row[ops.GUARD] in _ALWAYS else -1  # under a guard lanes may keep what they had
+    made = _made(code, i, row, here)
+    x, y, z, bent, data = (s & kept | (written if made >> which & 1 else 0) for which, s in enumerate(here))
+    return x, y, z, bent, data
+
+
+def _made(code: Code, i: int, row: Row, here: Sets) -> int:
+    """Return in which sets what an instruction writes is, a bit for each."""
+    group, op, reads = row[ops.GROUP], row[ops.OP], row_bits(code.reads[i])
+    from_others = group in (ops.MEMORY, ops.ASYNC, ops.UNKNOWN) or (group == ops.CONTROL and op == ops.B2R)
+    if from_others or is_idle(row) or reads & here[_DATA]:
+        return 1 << _DATA
+    if group == ops.LANES and op == ops.S2R + 100:
+        special = row[ops.X]
+        return 1 << _AXES[special] if special in _AXES else (special in _NOT_FIXED) << _DATA
+    axes = _axes(reads, here)
+    if reads & here[_BENT]:
+        return 1 << _BENT
+    straight = (group == ops.LANES and op == ops.R2UR) or _is_linear(code, row, here) or _is_order(row, here)
+    return axes if straight or not axes else 1 << _BENT
+
+
+def _axes(rows: int, here: Sets) -> int:
+    """Along which axes some of these rows are placed, a bit for each."""
+    return sum(1 << axis for axis in range(3) if rows & here[axis])
+
+
+def _of(row: Row, which: int, here: Sets, wide: bool = False) -> int:
+    """Along which axes a source is placed."""
+    return _axes(row_bits({row[which], row[which] + wide}), here)
+
+
+def _is_linear(code: Code, row: Row, here: Sets) -> bool:
+    """Whether an instruction makes a linear function of linear ones; upper words are parts of what they belong to."""
+    op = row[ops.OP]
+    if row[ops.GROUP] != ops.INTEGER:
+        return False
+    if op in _PRODUCTS:
+        return not (_of(row, ops.A, here) and _of(row, ops.B, here))
+    if op == ops.SHF:
+        by = code.pool[row[ops.B] - code.row_count] if row[ops.B] >= code.row_count else None
+        return not _of(row, ops.B, here) and (not row[ops.X] & _RIGHT or by == _SIGN_BIT)
+    return op in _LINEAR
+
+
+def _is_order(row: Row, here: Sets) -> bool:
+    """Whether it compares signed numbers by less and more, and joins that only with what is placed along other axes."""
+    wide = row[ops.GROUP] == ops.PACKED and row[ops.OP] == ops.ISETP2
+    if not wide and (row[ops.GROUP] != ops.INTEGER or row[ops.OP] not in (ops.ISETP, ops.PLOP3)):
+        return False
+    first, second = (_axes(row_bits((-1 - row[which],)), here) for which in (ops.PS, ops.PS2))
+    if not wide and row[ops.OP] == ops.PLOP3:
+        third = _axes(row_bits((-1 - row[ops.A],)), here)
+        return not (first & second | first & third | second & third)
+    compared = _of(row, ops.A, here, wide) | _of(row, ops.B, here, wide)
+    lower = second if row[ops.MODE] & ops.EXTENDED else 0  # of the same comparison
+    in_order = row[ops.X] in _ORDERS and row[ops.MODE] & ops.SIGNED  # others: x - 3 < 5u is asked of both ends
+    return not first & (compared | lower) and (not compared or bool(in_order))
