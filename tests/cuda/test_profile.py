@@ -58,9 +58,9 @@ OFF = {
     "rms_norm": "l1 l2", "softmax_block": "l1 l2", "softmax_block.vocabulary": "l2",
     "softmax_block.r32768": "l1 l2 dram", "layer_norm.r32768": "l2 dram", "svm_coalesced": "l1 l2 dram",
     "svm_constant": "dram", "svm_naive": "dram", "spmv_scalar": "counts l1 l2 dram",
-    "spmv_scalar.rows2m": "counts l1 l2 dram", "spmv_scalar.skew": "l1 dram",
+    "spmv_scalar.rows2m": "counts l2 dram",
     "mb.mb6-uncoalesced": "l2", "mb.mb7-uncoalesced": "l2 dram",
-    "hash_probe": "counts", "hash_probe.n64k": "counts", "hash_probe.slots64m": "counts l1 l2",
+    "hash_probe": "counts", "hash_probe.n64k": "counts", "hash_probe.slots64m": "counts",
     "spill.limit32": "l1 l2 dram", "spill.limit48": "dram", "spill.n1m-limit32": "l1 l2 dram",
     # stores that follow closely on what touched their line
     "saxpy": "l1", "compact": "l1", "compact.n256k": "l1", "compact.n128m": "l1 l2", "radix_scatter.n256k": "l1",
@@ -155,7 +155,7 @@ def test_the_documents_say_how_many_launches_are_right() -> None:
     assert f"on {l1}, {l2} and {dram} of {launches} launches" in " ".join((ROOT / "README.md").read_text().split())
 
 
-@pytest.mark.xfail(strict=True, reason="282 of 319 launches are right in L1, L2 and DRAM together: 88 %")
+@pytest.mark.xfail(strict=True, reason="284 of 319 launches are right in L1, L2 and DRAM together: 89 %")
 def test_nine_of_ten_launches_are_right_in_all() -> None:
     """What the emulator is held to; what misses it is in docs/mispredictions.md."""
     assert sum(bool(FIGURES & set(off.split())) for off in OFF.values()) <= 0.1 * len(counters())
