@@ -12,9 +12,11 @@ from warplens.measure import (
     plans_lives,
     plans_memory,
     plans_scattered,
+    plans_waits,
     scattered,
     tensor,
     traffic,
+    waits,
 )  # fmt: skip
 from warplens.measure.chains import ADDRESSES, UNIFORM, chain, local, uniform
 from warplens.measure.entry import Entry
@@ -312,6 +314,12 @@ def issues() -> list[Entry]:
                 Entry(f"stall.{name}.s{cycles}", kernels, plans.chain_sweep, "wide products by their stall count",
                       {"register": "l" if name == "imad_wide" else "r", "warps": (1,)}, weight=0.1)
             )  # fmt: skip
+    for name in pipes.READERS:
+        made.append(
+            Entry(f"wait.sources.{name}", (pipes.readers(name), pipes.readers(name, True)), plans.chain_sweep,
+                  "when sources have been read", {"register": "f" if name == "mufu_rsq" else "r", "warps": (1,),
+                  "width": 1 if name == "lds" else 0}, weight=0.1)
+        )  # fmt: skip
     for classes in ("same4", "same2", "mixed"):
         made.append(
             Entry(f"issue.banks.{classes}", (pipes.banks(classes), pipes.banks(classes, True)), plans.chain_sweep,
@@ -361,6 +369,25 @@ def lives_of_warps() -> list[Entry]:
     ]  # fmt: skip
 
 
+def waiting() -> list[Entry]:
+    """Places before units, barriers beside shared memory, strips that drift apart, code in no cache."""
+    meetings = [
+        waits.meeting(store, n, barrier) for store in (False, True) for n in waits.ACCESSES for barrier in (False, True)
+    ]
+    return [
+        Entry("wait.queue.sfu", tuple(waits.queue("mufu", n) for n in waits.QUEUED), plans_waits.queues,
+              "instructions that wait before the SFUs", weight=0.1),
+        Entry("wait.queue.shared", tuple(waits.queue("lds", n) for n in waits.QUEUED), plans_waits.queues,
+              "instructions that wait before shared memory", weight=0.1),
+        Entry("wait.barrier", tuple(meetings), plans_waits.meetings,
+              "what a barrier takes of the data path of shared memory", weight=0.1),
+        Entry("wait.strips", tuple(waits.strips(w) for w in (16, 32, 64, 256, 1024)), plans_waits.strips,
+              "strips of a table, copied: sectors that two blocks or warps fill", weight=0.2),
+        Entry("wait.code", (*map(waits.straight, waits.LENGTHS), control.code(6144), control.code(8192)),
+              plans_waits.cold_code, "code that L2 has lost", weight=0.2),
+    ]  # fmt: skip
+
+
 def others() -> list[Entry]:
     """Atomics on global memory, single latencies under load, requests in flight."""
     return [
@@ -379,5 +406,5 @@ def entries() -> list[Entry]:
     """Return all measurements in the order in which they are done: what matters most comes first."""
     return [
         *instructions(), *issues(), *chases(), *bandwidths(), *scatters(), *streams(), *launches(), *others(),
-        *lives_of_warps(), *mixes(), *tensors(),
+        *lives_of_warps(), *waiting(), *mixes(), *tensors(),
     ]  # fmt: skip

@@ -8,6 +8,8 @@ What a kernel's `patch` says, in one or more parts with `;` between them. Encodi
               mixed  the second in another bank, the third in that of the first
     weak LDG         every volatile LDG of 16 bytes becomes a plain one, from sm_80 on
     stall WIDE.9     every IMAD.WIDE that lets its warp wait for five cycles or more lets it wait for nine
+    stall MUFU.2     every MUFU that lets its warp wait for longer lets it wait for two: its result has a scoreboard
+    sources MUFU     every MUFU waits until the one before it has read its sources: nobody waits less than before
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from warplens.errors import WarplensError
 from warplens.frontend.cubin import Cubin, parse_cubin
 from warplens.measure.source import Kernel
 
-_OPCODES = {"BSYNC": 0x141, "FFMA": 0x023, "LDG": 0x181, "WIDE": 0x025}
+_OPCODES = {"BSYNC": 0x141, "FFMA": 0x023, "LDG": 0x181, "WIDE": 0x025, "MUFU": 0x108, "LDS": 0x184, "SHFL": 0x189}
 _FORM = {"LDG": 6}  # bits 73 to 75 of those that are meant: of 16 bytes
-_STALL, _SCOPE = 105, 77
+_STALL, _WRITE, _READ, _WAITS, _SCOPE = 105, 110, 113, 116, 77
+_SCOREBOARDS = 6
+_SEEN = 2  # cycles from an instruction until its scoreboard is seen by the next
 _FIXED_LATENCY = 5  # and more: a stall count that lets a result come to be
 _NOP = 0x7918
 _LAST_REGISTER = 31  # of those that sources are taken from: the kernels here have as many
@@ -93,10 +97,24 @@ def _weak(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
 
 def _stall(code: bytearray, cubin: Cubin, kernel: str, which: str) -> int:
     opcode, cycles = which.split(".")
-    waits = [at for at in _places(code, cubin, kernel, opcode) if _word(code, at) >> _STALL & 15 >= _FIXED_LATENCY]
+    least = _FIXED_LATENCY if opcode == "WIDE" else int(cycles) + 1
+    waits = [at for at in _places(code, cubin, kernel, opcode) if _word(code, at) >> _STALL & 15 >= least]
     for at in waits:
         _put(code, at, _STALL, 4, int(cycles))
     return len(waits)
 
 
-_CHANGES = {"drop": _drop, "registers": _registers, "weak": _weak, "stall": _stall}
+def _sources(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
+    found = list(_places(code, cubin, kernel, opcode))
+    results = {_word(code, at) >> _WRITE & 7 for at in found}
+    free = max(set(range(_SCOREBOARDS)) - results, default=None)
+    if free is None:
+        return 0
+    for at in found:
+        _put(code, at, _READ, 3, free)
+        _put(code, at, _WAITS + free, 1, 1)
+        _put(code, at, _STALL, 4, max(_SEEN, _word(code, at) >> _STALL & 15))
+    return len(found)
+
+
+_CHANGES = {"drop": _drop, "registers": _registers, "weak": _weak, "stall": _stall, "sources": _sources}

@@ -187,12 +187,12 @@ def empty_launches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sa
                 yield point, lab.watched(partial(between_events, lab, "empty", waves * sms, threads))
 
 
-def between_events(lab: Laboratory, name: str, blocks: int, threads: int) -> dict[str, float]:
+def between_events(lab: Laboratory, name: str, blocks: int, threads: int, **given: Any) -> dict[str, float]:
     """Return the seconds from event to event in a full queue, with a launch between them or nothing."""
     lab.launch("blocks", 1, 32, size=200_000)
     lab.gpu.mark(0)
     if name:
-        lab.launch(name, blocks, threads)
+        lab.launch(name, blocks, threads, **given)
     lab.gpu.mark(1)
     return {"seconds": lab.gpu.elapsed_seconds()}
 

@@ -1,0 +1,87 @@
+"""How waiting is measured: rows of instructions for one unit, barriers beside shared memory, strips, code in no cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from warplens.measure.entry import Effort, Entry, Sample
+from warplens.measure.laboratory import SCHEDULERS, Laboratory
+from warplens.measure.plans import between_events, kept
+from warplens.measure.waits import COPY_AT, ROWS, WORDS
+
+_QUEUE_TRIPS, _MEETINGS = 100, 200
+_CONFLICT_WORDS = 32  # from lane to lane: all in one bank, so that an access takes 32 cycles
+BLOCK_WARPS = 4  # of the blocks that meet: as many of them as fit, so that others always have something to ask for
+TURNS = (2, 4, 8, 16, 32)  # of a strip
+SHIFTS = (1, 8)  # words from a line to where a row begins: in the middle of a sector, and at a whole one
+_NEVER = 0x7FC12345  # a value that no result has
+
+
+def queues(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """So many instructions of one unit in a row: cycles until the last is issued; a lone warp, one per scheduler."""
+    lab.operands("f")
+    for kernel in entry.kernels:
+        for warps in (1, SCHEDULERS):
+            place, sms = lab.place(kernel.name, warps), lab.facts.sm_count
+            for repetition in range(effort.repetitions):
+                made = lab.sample(
+                    kernel.name, sms, place.threads, place.shared, trips=_QUEUE_TRIPS, a=_CONFLICT_WORDS, c=_NEVER
+                )
+                issuing = round(made["count"] / (sms * warps * _QUEUE_TRIPS), 3)
+                yield {"warps": warps, **kernel.facts, "repetition": repetition}, {"issuing": issuing, **kept(made)}
+
+
+def meetings(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Blocks of four warps, as many as fit, in turns of accesses to shared memory and a barrier: N and 2N turns."""
+    warps = lab.facts.warps_per_sm_max
+    for kernel in entry.kernels:
+        place = lab.place(kernel.name, warps, threads=32 * BLOCK_WARPS)
+        grid = place.blocks_per_sm * lab.facts.sm_count
+        for repetition in range(effort.repetitions):
+            values: dict[str, float] = {}
+            for suffix, turns in (("_n", _MEETINGS), ("_2n", 2 * _MEETINGS)):
+                made = lab.sample(kernel.name, grid, place.threads, place.shared, trips=turns, c=_NEVER)
+                values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": round(made["mean_span_cycles"], 2)}
+            point = {"warps": warps, "blocks": place.blocks_per_sm, "turns": _MEETINGS, **kernel.facts}
+            yield {**point, "repetition": repetition}, values
+
+
+def strips(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Strips of a table copied from top to bottom, half of it and all, by width, turns and where rows begin."""
+    if lab.data_bytes < 2 * COPY_AT:
+        return
+    for kernel in entry.kernels:
+        for turns in TURNS:
+            for shift in SHIFTS:
+                for repetition in range(2 * effort.repetitions):
+                    values = lab.watched(partial(_copied, lab, kernel.name, kernel.facts, turns, shift))
+                    yield {"turns": turns, "shift": shift, **kernel.facts, "repetition": repetition}, values
+    lab.forget()
+
+
+def _copied(lab: Laboratory, name: str, facts: dict[str, int], turns: int, shift: int) -> dict[str, float]:
+    blocks = WORDS // facts["words"] * (ROWS // (turns * facts["rows"]))
+    given = {"size": WORDS + 2 * shift, "trips": turns, "a": shift}
+    half, whole = (
+        between_events(lab, name, n, max(128, facts["words"]), **given)["seconds"] for n in (blocks // 2, blocks)
+    )
+    return {"seconds_n": half, "seconds_2n": whole}
+
+
+def cold_code(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Long code on all SMs, one warp each, just after it ran and after L2 was read full of something else."""
+    lab.operands("f")
+    for kernel in entry.kernels:
+        for flushed in (False, True):
+            for repetition in range(5 * effort.repetitions):
+                values = lab.watched(partial(_run_through, lab, kernel.name, flushed))
+                yield {"flushed": flushed, **kernel.facts, "repetition": repetition}, values
+
+
+def _run_through(lab: Laboratory, name: str, flushed: bool) -> dict[str, float]:
+    if flushed:
+        lab.flush()
+    else:
+        lab.launch(name, lab.facts.sm_count, 32, c=_NEVER)
+    return between_events(lab, name, lab.facts.sm_count, 32, c=_NEVER)
