@@ -42,7 +42,7 @@ def test_without_a_driver_one_line_says_so(monkeypatch: pytest.MonkeyPatch, caps
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "no NVIDIA driver" in err
+    assert "no NVIDIA driver" in err and "run this on a machine with one" in err
     assert not Path("nowhere").exists()
 
 

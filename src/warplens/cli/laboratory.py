@@ -143,6 +143,12 @@ def _measure(args: argparse.Namespace) -> int:
         )
         for name, message in outcome.errors.items():
             print(f"{name}: {message}", file=sys.stderr)
+        if outcome.others:
+            print(
+                f"{outcome.others} other process(es) began to compute on the GPU meanwhile: end them, and measure again "
+                "in another folder",
+                file=sys.stderr,
+            )
         if outcome.off_clock:
             why = f" (throttled: {', '.join(outcome.throttled)})" if outcome.throttled else ""
             print(

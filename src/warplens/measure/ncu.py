@@ -13,6 +13,8 @@ from warplens.errors import WarplensError
 from warplens.frontend.ncu import SECTIONS, Record, records
 from warplens.frontend.toolchain import INSTALLED, MissingTool, ToolError, one_line
 
+_NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
 
 def ncu() -> str:
     """Return the path of ncu."""
@@ -56,6 +58,11 @@ def _run(command: Sequence[str]) -> str:
     except OSError as error:
         raise ToolError(f"ncu could not be run: {error.strerror or error}") from None
     out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+    if _NO_PERMISSION in out + err:  # the program itself may have gone well
+        raise ToolError(
+            f"ncu may not read the GPU's counters ({_NO_PERMISSION}): run this as root, or have an administrator load "
+            "the driver with NVreg_RestrictProfilingToAdminUsers=0 (`warplens machine measure` needs no counters)"
+        )
     if done.returncode:
         marked = [line for line in (out + "\n" + err).splitlines() if "==ERROR==" in line]
         raise ToolError(f"ncu: {one_line(' '.join(marked) or err or out)[:500] or f'failed, code {done.returncode}'}")

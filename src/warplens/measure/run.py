@@ -54,6 +54,7 @@ class Outcome(Struct):
     samples: int = 0
     off_clock: int = 0
     throttled: list[str] = []
+    others: int = 0  # processes that computed on the GPU meanwhile, at most
 
 
 def chosen(only: tuple[str, ...], quick: bool) -> list[Entry]:
@@ -142,6 +143,7 @@ class _Session:
         self.built, self.journal, self.outcome = built, journal, outcome
         self.effort = Effort(request.quick, request.repetitions or (2 if request.quick else 3))
         self.lab = Laboratory(gpu, facts, watch, built.cubins)
+        self._alone = len(watch.other_processes(-1) or ())  # ours, and those that were there before
 
     def begin(self) -> None:
         """Warm up, find the reference clock, write the head."""
@@ -198,6 +200,8 @@ class _Session:
         throttled = sorted({*before.throttled, *after.throttled})
         self.outcome.samples, self.outcome.off_clock = self.outcome.samples + samples, self.outcome.off_clock + off
         self.outcome.throttled = sorted({*self.outcome.throttled, *throttled})
+        more = len(self.watch.other_processes(-1) or ()) - self._alone
+        self.outcome.others = max(self.outcome.others, more)
         note = f"throttled: {', '.join(throttled)}" if throttled else ""
         bar.step(entry.weight, entry.name, f"{off} of {samples} samples at another clock" if off else note)
 
