@@ -375,15 +375,15 @@ def waiting() -> list[Entry]:
         waits.meeting(store, n, barrier) for store in (False, True) for n in waits.ACCESSES for barrier in (False, True)
     ]
     return [
-        Entry("wait.queue.sfu", tuple(waits.queue("mufu", n) for n in waits.QUEUED), plans_waits.queues,
+        Entry("wait.queue.sfu", tuple(waits.queue("mufu", n) for n in waits.QUEUED["mufu"]), plans_waits.queues,
               "instructions that wait before the SFUs", weight=0.1),
-        Entry("wait.queue.shared", tuple(waits.queue("lds", n) for n in waits.QUEUED), plans_waits.queues,
+        Entry("wait.queue.shared", tuple(waits.queue("lds", n) for n in waits.QUEUED["lds"]), plans_waits.queues,
               "instructions that wait before shared memory", weight=0.1),
         Entry("wait.barrier", tuple(meetings), plans_waits.meetings,
               "what a barrier takes of the data path of shared memory", weight=0.1),
         Entry("wait.strips", tuple(waits.strips(w) for w in (16, 32, 64, 256, 1024)), plans_waits.strips,
               "strips of a table, copied: sectors that two blocks or warps fill", weight=0.2),
-        Entry("wait.code", (*map(waits.straight, waits.LENGTHS), control.code(6144), control.code(8192)),
+        Entry("wait.code", tuple(map(waits.straight, waits.LENGTHS)),
               plans_waits.cold_code, "code that L2 has lost", weight=0.2),
     ]  # fmt: skip
 

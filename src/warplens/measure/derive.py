@@ -24,6 +24,7 @@ from warplens.measure import (
     derive_memory,
     derive_pipes,
     derive_scattered,
+    derive_waits,
 )  # fmt: skip
 from warplens.measure.journal import ENDINGS
 from warplens.measure.numbers import Number
@@ -33,6 +34,7 @@ from warplens.units import unit_of
 STEPS = (
     *derive_instructions.STEPS, *derive_memory.STEPS, *derive_access.STEPS, *derive_control.STEPS,
     *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS, *derive_lives.STEPS,
+    *derive_waits.STEPS,
 )  # fmt: skip
 
 _GUIDE = Source(unit="", source="vendor", ref="CUDA C++ Programming Guide 13, Compute Capabilities, cc 7.5 and later")
@@ -42,12 +44,8 @@ _KNOWN = {
     **dict.fromkeys(("shared_memory.banks", "shared_memory.bank_bytes"), _GUIDE),
 }
 
-# What counters tell better than times, and other programs that looked at more shapes of blocks and lengths of code: a
-# file that has these from there keeps them.
-_KEPT = (
-    "cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction", "sm.block_exchange_cycles", "memory.alike_warps",
-    "contention.written_cycles", "instruction_cache.fetch_interval_cycles",
-)  # fmt: skip
+# What counters tell better than times: a file that has these from there keeps them.
+_KEPT = ("cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction")
 
 
 def driver_facts(samples: Samples) -> Iterator[Number]:

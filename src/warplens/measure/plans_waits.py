@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
-from warplens.measure.laboratory import SCHEDULERS, Laboratory
+from warplens.measure.laboratory import SCHEDULERS, Laboratory, Place
 from warplens.measure.plans import between_events, kept
 from warplens.measure.waits import COPY_AT, ROWS, WORDS
 
-_QUEUE_TRIPS, _MEETINGS = 100, 200
+_QUEUE_TRIPS = 100
+_MEETING_ACCESSES = 6400  # of a warp: long enough for a clock while the data path is busy
 _CONFLICT_WORDS = 32  # from lane to lane: all in one bank, so that an access takes 32 cycles
 BLOCK_WARPS = 4  # of the blocks that meet: as many of them as fit, so that others always have something to ask for
 TURNS = (2, 4, 8, 16, 32)  # of a strip
@@ -23,13 +25,19 @@ def queues(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     lab.operands("f")
     for kernel in entry.kernels:
         for warps in (1, SCHEDULERS):
-            place, sms = lab.place(kernel.name, warps), lab.facts.sm_count
+            place = lab.place(kernel.name, warps)
             for repetition in range(effort.repetitions):
-                made = lab.sample(
-                    kernel.name, sms, place.threads, place.shared, trips=_QUEUE_TRIPS, a=_CONFLICT_WORDS, c=_NEVER
-                )
-                issuing = round(made["count"] / (sms * warps * _QUEUE_TRIPS), 3)
-                yield {"warps": warps, **kernel.facts, "repetition": repetition}, {"issuing": issuing, **kept(made)}
+                values = lab.steady(partial(_issuing, lab, kernel.name, place))
+                yield {"warps": warps, **kernel.facts, "repetition": repetition}, values
+
+
+def _issuing(lab: Laboratory, name: str, place: Place) -> dict[str, float]:
+    """Return the cycles until the last instruction of a row was issued: mean over warps, and the longest."""
+    given = {"trips": _QUEUE_TRIPS, "a": _CONFLICT_WORDS, "c": _NEVER}
+    records = lab.stamped(name, lab.facts.sm_count, place.threads, place.shared, **given)
+    made, each = stamps.reduce(records), stamps.columns(records)["count"] / _QUEUE_TRIPS
+    return {"issuing": round(float(each.mean()), 3), "longest": round(float(each.max()), 3), **kept(made),
+            "span_ns": made["span_ns"]}  # fmt: skip
 
 
 def meetings(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -38,12 +46,13 @@ def meetings(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     for kernel in entry.kernels:
         place = lab.place(kernel.name, warps, threads=32 * BLOCK_WARPS)
         grid = place.blocks_per_sm * lab.facts.sm_count
+        turns = _MEETING_ACCESSES // kernel.facts["accesses"]
         for repetition in range(effort.repetitions):
             values: dict[str, float] = {}
-            for suffix, turns in (("_n", _MEETINGS), ("_2n", 2 * _MEETINGS)):
-                made = lab.sample(kernel.name, grid, place.threads, place.shared, trips=turns, c=_NEVER)
+            for suffix, trips in (("_n", turns), ("_2n", 2 * turns)):
+                made = lab.sample(kernel.name, grid, place.threads, place.shared, trips=trips, c=_NEVER)
                 values |= {**kept(made, suffix), f"mean_span_cycles{suffix}": round(made["mean_span_cycles"], 2)}
-            point = {"warps": warps, "blocks": place.blocks_per_sm, "turns": _MEETINGS, **kernel.facts}
+            point = {"warps": warps, "blocks": place.blocks_per_sm, "turns": turns, **kernel.facts}
             yield {**point, "repetition": repetition}, values
 
 

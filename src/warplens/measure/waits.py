@@ -14,14 +14,14 @@ from warplens.measure.source import Expectation, Kernel
 ACCESSES = (4, 8, 16)  # of shared memory in a turn
 AT_ONCE = 4  # rows that a thread of a strip loads before it stores them
 WORDS, ROWS = 4096, 32768  # of the table that strips are cut from
-LENGTHS = (1024, 2048, 4096, 5120, 6144, 7168, 8192)  # of code, in instructions
+LENGTHS = (1024, 4096, 6144, 6656, 7168, 8192, 10240, 12288, 16384)  # of code, in instructions
 COPY_AT = 1 << 30  # byte of the data where the copy of the table begins
 # What goes to a unit: PTX, its register's type and C type, its machine code, what is changed in it.
 _QUEUES = {
     "mufu": ("rsqrt.approx.ftz.f32 %0, %0;", "f", "float", r"MUFU\.RSQ", "stall MUFU.2"),
     "lds": ("ld.shared.u32 %0, [%0];", "r", "u32", r"LDS(\.U)?", ""),
 }
-QUEUED = (1, 2, 3, 4, 5, 6, 8, 12, 16)  # instructions in a row
+QUEUED = {"mufu": (2, 3, 4, 12, 16), "lds": (2, 4, 8, 12, 16, 20, 24, 32, 40, 48)}  # instructions in a row
 
 
 def queue(unit: str, count: int) -> Kernel:
@@ -59,7 +59,7 @@ KERNEL({name}, 128) {{
 }}
 """
     expect = Expectation({pattern: count}, 2 * count + 40, True)
-    return Kernel(name, text, expect, facts={"unit": unit, "count": count}, patch=patch if count > 1 else "")
+    return Kernel(name, text, expect, facts={"unit": unit, "count": count}, patch=patch)
 
 
 def meeting(store: bool, count: int, barrier: bool) -> Kernel:
