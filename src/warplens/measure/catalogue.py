@@ -314,12 +314,6 @@ def issues() -> list[Entry]:
                 Entry(f"stall.{name}.s{cycles}", kernels, plans.chain_sweep, "wide products by their stall count",
                       {"register": "l" if name == "imad_wide" else "r", "warps": (1,)}, weight=0.1)
             )  # fmt: skip
-    for name in pipes.READERS:
-        made.append(
-            Entry(f"wait.sources.{name}", (pipes.readers(name), pipes.readers(name, True)), plans.chain_sweep,
-                  "when sources have been read", {"register": "f" if name == "mufu_rsq" else "r", "warps": (1,),
-                  "width": 1 if name == "lds" else 0}, weight=0.1)
-        )  # fmt: skip
     for classes in ("same4", "same2", "mixed"):
         made.append(
             Entry(f"issue.banks.{classes}", (pipes.banks(classes), pipes.banks(classes, True)), plans.chain_sweep,
@@ -375,6 +369,8 @@ def waiting() -> list[Entry]:
         waits.meeting(store, n, barrier) for store in (False, True) for n in waits.ACCESSES for barrier in (False, True)
     ]
     return [
+        Entry("wait.sources", tuple(map(waits.reader, ("mufu", "lds", "shfl"))), plans_waits.queues,
+              "when sources have been read", weight=0.1),
         Entry("wait.queue.sfu", tuple(waits.queue("mufu", n) for n in waits.QUEUED["mufu"]), plans_waits.queues,
               "instructions that wait before the SFUs", weight=0.1),
         Entry("wait.queue.shared", tuple(waits.queue("lds", n) for n in waits.QUEUED["lds"]), plans_waits.queues,

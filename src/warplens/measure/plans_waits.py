@@ -9,6 +9,7 @@ from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import SCHEDULERS, Laboratory, Place
 from warplens.measure.plans import between_events, kept
+from warplens.measure.source import Kernel
 from warplens.measure.waits import COPY_AT, ROWS, WORDS
 
 _QUEUE_TRIPS = 100
@@ -27,14 +28,14 @@ def queues(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
         for warps in (1, SCHEDULERS):
             place = lab.place(kernel.name, warps)
             for repetition in range(effort.repetitions):
-                values = lab.steady(partial(_issuing, lab, kernel.name, place))
+                values = lab.steady(partial(_issuing, lab, kernel, place))
                 yield {"warps": warps, **kernel.facts, "repetition": repetition}, values
 
 
-def _issuing(lab: Laboratory, name: str, place: Place) -> dict[str, float]:
+def _issuing(lab: Laboratory, kernel: Kernel, place: Place) -> dict[str, float]:
     """Return the cycles until the last instruction of a row was issued: mean over warps, and the longest."""
-    given = {"trips": _QUEUE_TRIPS, "a": _CONFLICT_WORDS, "c": _NEVER}
-    records = lab.stamped(name, lab.facts.sm_count, place.threads, place.shared, **given)
+    given = {"trips": _QUEUE_TRIPS, "a": _CONFLICT_WORDS if kernel.facts["count"] > 1 else 1, "c": _NEVER}
+    records = lab.stamped(kernel.name, lab.facts.sm_count, place.threads, place.shared, **given)
     made, each = stamps.reduce(records), stamps.columns(records)["count"] / _QUEUE_TRIPS
     return {"issuing": round(float(each.mean()), 3), "longest": round(float(each.max()), 3), **kept(made),
             "span_ns": made["span_ns"]}  # fmt: skip
