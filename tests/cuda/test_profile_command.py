@@ -106,7 +106,12 @@ def test_both_predictions_stand_beside_the_measurement(
         ([sys.executable, "-c", "raise SystemExit(3)"], "ncu: ==ERROR== The application returned an error code (3)"),
         ([sys.executable, "-c", "", "nothing"], "ncu saw no launch of saxpy4"),
         (
-            [sys.executable, "-c", "print('==ERROR== ERR_NVGPUCTRPERM - The user does not have permission')", "nothing"],
+            [
+                sys.executable,
+                "-c",
+                "print('==ERROR== ERR_NVGPUCTRPERM - The user does not have permission')",
+                "nothing",
+            ],
             "ncu may not read the GPU's counters (ERR_NVGPUCTRPERM): run this as root, or have an administrator load",
         ),
         ([], "name the program to run"),

@@ -215,7 +215,9 @@ def test_a_gpu_too_old_is_told(capability: tuple[int, int], good: bool) -> None:
     if good:
         Gpu(driver)
     else:
-        with pytest.raises(WarplensError, match=r"compute capability \d\.\d: compilers make code from 7.5 on; use a newer GPU"):
+        with pytest.raises(
+            WarplensError, match=r"compute capability \d\.\d: compilers make code from 7.5 on; use a newer GPU"
+        ):
             Gpu(driver)
 
 

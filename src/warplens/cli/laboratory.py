@@ -145,8 +145,8 @@ def _measure(args: argparse.Namespace) -> int:
             print(f"{name}: {message}", file=sys.stderr)
         if outcome.others:
             print(
-                f"{outcome.others} other process(es) began to compute on the GPU meanwhile: end them, and measure again "
-                "in another folder",
+                f"{outcome.others} other process(es) began to compute on the GPU meanwhile: end them, and measure "
+                "again in another folder",
                 file=sys.stderr,
             )
         if outcome.off_clock:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from warplens.measure.derive_memory import LOWERED
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.samples import Reading, Samples, Take
 
@@ -79,15 +80,21 @@ def first_level(samples: Samples) -> Iterator[Number]:
         span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
         return float(span / (point["trips"] * point.get("accesses", 8) * point["warps"]))
 
-    plain = samples.take("bandwidth.l1.width", interval, "warps", width=4, sms=sms)
+    def cycles_of(entry: str, **only: Any) -> tuple[dict[int, Reading], str]:
+        """Return readings by warps; what the first level does in a cycle does not depend on the clock."""
+        found = samples.take(entry, interval, "warps", sms=sms, **only)
+        hot = samples.take(entry, interval, "warps", sms=sms, off_clock=True, **only)
+        return (found, "") if found else (hot, LOWERED)
+
+    plain, note = cycles_of("bandwidth.l1.width", width=4)
     if plain:
         warps, least = min(plain.items(), key=lambda one: one[1].median)
-        how = f"4 bytes per lane, one line, {warps} warps per SM, 2T trips less T"
+        how = f"4 bytes per lane, one line, {warps} warps per SM, 2T trips less T{note}"
         yield from number("cache.l1_request_interval_cycles", least, "bandwidth.l1.width", how, worth=3)
     by_stride = {
         stride: min(readings, key=lambda r: r.median)
         for stride in (2, 3, 4, 5, 8, 9, 16, 17, 32, 33)
-        if (readings := list(samples.take(entry, interval, "warps", stride=stride, sms=sms).values()))
+        if (readings := list(cycles_of(entry, stride=stride)[0].values()))
     }
     for key, strides, what in (
         ("cache.l1_line_interval_cycles", (5, 9, 17, 33), "words in different banks"),

@@ -9,38 +9,38 @@ import numpy as np
 
 from warplens.measure.numbers import Number, digits
 from warplens.measure.plans_waits import BLOCK_WARPS, SHIFTS
-from warplens.measure.samples import Point, Reading, Samples, per_link
+from warplens.measure.samples import Point, Samples
 from warplens.measure.waits import AT_ONCE, ROWS, WORDS
 
-_KINDS = {"mufu_rsq": "sfu", "lds": "shared", "shfl": "shuffle"}
+_KINDS = {"mufu": "sfu", "lds": "shared", "shfl": "shuffle"}
+_FIRST, _APART = 1, 2  # cycles from the clock to the instruction behind it, from one MUFU to the next: stall counts
 _LANES, _WORD_BYTES, _INSTRUCTION_BYTES = 32, 4, 16
-_SLOWER = 0.05  # of its own time, by which code that L2 has lost takes longer
+_SLOWER = 0.1  # of its own time, by which code that L2 has lost takes longer
 
 
 def sources(samples: Samples) -> Iterator[Number]:
-    """From issue until the sources have been read: from one to the next that waits for it."""
-    for name, kind in _KINDS.items():
-        entry = f"wait.sources.{name}"
-        taken = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
-        if taken:
-            how = f"one warp, each waits until the one before has read its sources, in whole cycles; {taken}"
-            yield Number(f"instructions.{kind}.read_cycles", float(round(taken.median)), entry, how)
+    """From issue until the sources have been read."""
+    entry = "wait.sources"
+    taken = samples.take(entry, lambda p, v: v["issuing"], "unit", warps=1)
+    for unit, kind in _KINDS.items():
+        if unit in taken:
+            how = f"one warp, from clock to clock around one that the second waits for, less {_FIRST}; {taken[unit]}"
+            yield Number(f"instructions.{kind}.read_cycles", float(round(taken[unit].median - _FIRST)), entry, how)
 
 
 def places(samples: Samples) -> Iterator[Number]:
     """How far the issue of a row of instructions runs ahead of their unit: what waits before it."""
-    for entry, key in (("wait.queue.sfu", "sfu_place_cycles"), ("wait.queue.shared", "queued_per_scheduler")):
-        issuing = samples.take(entry, lambda p, v: v["issuing"], "count", warps=1)
-        if len(issuing) < 4:
-            continue
+    entry = "wait.queue.sfu"
+    issuing = samples.take(entry, lambda p, v: v["issuing"], "count", warps=1)
+    if len(issuing) > 3 and 2 in issuing:
         *_, fewer, many = sorted(issuing)
         each = (issuing[many].median - issuing[fewer].median) / (many - fewer)
-        ahead = each * (many - 1) - (issuing[many].median - issuing[min(issuing)].median)
-        how = f"one warp, {many} in a row: one per {each:.2f} cycles, issued {ahead:.1f} cycles ahead of that"
-        value = float(round(ahead / each))
-        if key == "sfu_place_cycles":
-            value, how = float(round(each - ahead)), f"{how}: one place, free again so much later than at once"
-        yield Number(f"sm.{key}", value, entry, f"{how}; {issuing[many]}")
+        # the first is taken at once, the second waits, the third is issued when the second was taken, and so on
+        late = issuing[many].median - issuing[2].median + _APART - each * (many - 2)
+        how = (
+            f"one warp, {many} in a row: one per {each:.2f} cycles, each issued so long after the one before was taken"
+        )
+        yield Number("sm.sfu_place_cycles", float(round(late)), entry, f"{how}; {issuing[many]}")
 
 
 def meetings(samples: Samples) -> Iterator[Number]:
@@ -49,18 +49,19 @@ def meetings(samples: Samples) -> Iterator[Number]:
 
     def cycles(point: Point, values: dict[str, Any]) -> float:
         longer: float = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
-        return longer / (point["turns"] * point["blocks"])
+        return float(longer / (point["turns"] * point["blocks"]))
 
     taken = samples.take(entry, cycles, "store", "accesses", "barrier")
+    both = [at[:2] for at in taken if at[2] and (*at[:2], False) in taken]
     more = {
-        store: [taken[at].median - taken[*at[:2], False].median for at in taken if at[0] == store and at[2]]
+        store: [taken[*at, True].median - taken[*at, False].median for at in both if at[0] == store]
         for store in (False, True)
     }
     if all(more.values()):
         reads, stores = (", ".join(f"{one:.1f}" for one in more[store]) for store in (False, True))
         how = (
-            f"blocks of {BLOCK_WARPS} warps, as many as fit: cycles of a turn of 4, 8, 16 reads and a barrier less "
-            f"those without, {reads}, of as many stores, {stores}: mean of reads and stores, in whole cycles"
+            f"blocks of {BLOCK_WARPS} warps, as many as fit: cycles of a turn of some reads and a barrier less those "
+            f"without, {reads}, of some stores, {stores}: mean of reads and stores, in whole cycles"
         )
         mean = (np.mean(more[False]) + np.mean(more[True])) / 2
         yield Number("sm.barrier_data_path_cycles", float(round(mean)), entry, how)
@@ -111,16 +112,17 @@ def cold_code(samples: Samples) -> Iterator[Number]:
     entry, clock = "wait.code", samples.head["reference_ghz"] * 1e9
     taken = samples.take(entry, lambda p, v: v["seconds"] * clock, "links", "flushed", chains=1)
     more = {n: taken[n, True].median - at.median for (n, flushed), at in taken.items() if not flushed}
-    kept = max((n for n, longer in more.items() if longer < _SLOWER * taken[n, False].median), default=0)
-    beyond = sorted(n for n in more if n > kept)
-    if not kept or len(beyond) < 2:
+    kept = [n for n, longer in more.items() if longer < _SLOWER * taken[n, False].median]
+    beyond = sorted(n for n in more if kept and n > max(kept))
+    if len(beyond) < 2:
         return
-    each = np.polyfit(beyond, [more[n] for n in beyond], 1)[0]
-    start = beyond[-1] - more[beyond[-1]] / each
+    start = float(np.median([more[n] for n in kept]))  # arguments and first instructions
+    each, at = np.polyfit(beyond, [more[n] - start for n in beyond], 1)
     listed = ", ".join(f"{n}: {more[n]:.0f}" for n in sorted(more))
-    how = f"dependent multiply-adds on all SMs, cycles more after a flush of L2, by their number: {listed}"
-    yield Number("instruction_cache.kept_bytes", digits(start * _INSTRUCTION_BYTES, 2), entry, f"{how}; where that begins")
-    yield Number("instruction_cache.cold_interval_cycles", digits(float(each), 3), entry, f"{how}; slope")
+    how = f"dependent multiply-adds on all SMs, cycles more after a flush of L2, by their number: {listed}; "
+    held = digits(-float(at / each) * _INSTRUCTION_BYTES, 2)
+    yield Number("instruction_cache.kept_bytes", held, entry, f"{how}where the line of the longer ones begins")
+    yield Number("instruction_cache.cold_interval_cycles", digits(float(each), 3), entry, f"{how}slope of these")
 
 
 STEPS = (sources, places, meetings, splits, cold_code)

@@ -1,4 +1,4 @@
-"""How waiting is measured: rows of instructions for one unit, barriers beside shared memory, strips, code in no cache."""
+"""How waiting is measured: rows of instructions for one unit, barriers beside shared memory, strips, cold code."""
 
 from __future__ import annotations
 

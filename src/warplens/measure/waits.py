@@ -1,4 +1,4 @@
-"""Kernels about waiting: places before a unit, barriers beside shared memory, strips that drift apart, code in no cache.
+"""Kernels about waiting: places before units, barriers beside shared memory, strips that drift apart, cold code.
 
 `queue` notes when each of several instructions in a row was issued: how far issue runs ahead of the unit that they go
 to is what the places before it hold. `turns` has accesses to shared memory and a barrier, or none. `strips` copies
