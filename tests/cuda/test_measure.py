@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.errors import WarplensError
-from warplens.measure import control, lives, memory, pipes, scattered, tensor, traffic
+from warplens.measure import control, lives, memory, pipes, scattered, tensor, traffic, waits
 from warplens.measure.build import build
 from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.chains import chain, local, uniform
@@ -33,7 +33,8 @@ def _templates() -> list[Kernel]:
         pipes.among("", 16), pipes.among("ldg", 32), pipes.banks("same2"),
         scattered.packets("both", 16), scattered.reductions(old=True), memory.stream(0, 8, 16), local(address="int"),
         pipes.stalls("imad_wide", 9), lives.life(2, 1), lives.turns(1), lives.fetch(512),
-        lives.together(),
+        lives.together(), waits.queue("mufu", 3), pipes.readers("lds"), waits.meeting(True, 4, True), waits.strips(16),
+        waits.straight(512),
     ]  # fmt: skip
 
 

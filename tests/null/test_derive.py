@@ -15,7 +15,7 @@ from warplens.machine.loader import load_file
 from warplens.machine.writer import toml_of
 from warplens.measure import derive_scattered, journal
 from warplens.measure.catalogue import entries
-from warplens.measure.derive import derive
+from warplens.measure.derive import _KEPT, derive
 from warplens.measure.derive_control import plateaus
 from warplens.measure.derive_memory import dram_bandwidth, dram_latency
 from warplens.measure.fits import loaded_latency
@@ -25,26 +25,12 @@ from .fake_gpu import ATTRIBUTES
 
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.xz")
-MORE = Path("data/h200/measured_more.jsonl.xz")  # what was measured later, on another H200 of the kind
-ALSO = [Path(f"data/h200/measured_{name}.jsonl.xz") for name in ("again", "more_again")]  # two others
+MORE = [Path(f"data/h200/measured_{name}.jsonl.xz") for name in ("more", "waits", "queues")]  # later, on three others
+ALSO = [Path(f"data/h200/measured_{name}.jsonl.xz") for name in ("again", "more_again", "queues_again", "waits_again")]
 QUICK = Path("data/h200/measured_quick.jsonl.xz")
-# What the journal gives too: the H200's file has it from counters and from programs that looked at more
-# (docs/laboratory.md).
-KEPT = {
-    "cache.l2_dirty_bytes",
-    "cache.l2_pair_saving_fraction",
-    "sm.block_exchange_cycles",
-    "memory.alike_warps",
-    "contention.written_cycles",
-    "instruction_cache.fetch_interval_cycles",
-}
-# Of other programs: when sources are read (lone_warp.json), how blocks drift apart (drift.json), what of long code is
-# kept (flushed.json).
-ELSEWHERE = {
-    *(f"instructions.{kind}.read_cycles" for kind in ("sfu", "shared", "shuffle")),
-    *(f"scattered.split_{name}" for name in ("sector_seconds", "blocks_bytes", "warps_bytes")),
-    "instruction_cache.kept_bytes",
-}
+# What the journal gives too: the H200's file has it from counters and from other programs (docs/laboratory.md).
+KEPT = set(_KEPT)
+ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts
 
 
 @pytest.fixture
@@ -54,7 +40,7 @@ def in_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
-    return load(ROOT / JOURNAL, ROOT / MORE)
+    return load(ROOT / JOURNAL, *(ROOT / more for more in MORE))
 
 
 @pytest.mark.parametrize("machine", list_machines(), ids=lambda m: m.id)
@@ -67,7 +53,8 @@ def test_a_machine_that_is_written_is_read_back_the_same(machine: object, tmp_pa
 @pytest.mark.usefixtures("in_root")
 def test_the_h200s_file_is_what_its_journal_gives(tmp_path: Path) -> None:
     file = tmp_path / "h200.toml"
-    assert main(["machine", "derive", str(JOURNAL), str(MORE), "--also", *map(str, ALSO), "--out", str(file)]) == 0
+    given = [*map(str, (JOURNAL, *MORE)), "--also", *map(str, ALSO), "--out", str(file)]
+    assert main(["machine", "derive", *given]) == 0
     assert file.read_text() == (ROOT / "src/warplens/machine/files/h200.toml").read_text()
 
 
@@ -77,9 +64,9 @@ def test_vendor_facts_stay_and_measured_numbers_say_where_from() -> None:
     assert machine.sources["memory.pin_bytes_per_second"].source == "vendor"
     for key in ("cache.l2_partitions", "cache.dram_bytes", "sm.reconverge_cycles", "packets.store_seconds"):
         assert machine.sources[key].ref.startswith(f"{JOURNAL}: ")
-    journals = f"{JOURNAL}: ", f"{MORE}: "
-    measured = {key for key, s in machine.sources.items() if s.source == "measured"}
-    assert {key for key in measured if not machine.sources[key].ref.startswith(journals)} == KEPT | ELSEWHERE
+    journals = tuple(f"{one}: " for one in (JOURNAL, *MORE))
+    measured = {key for key, s in machine.sources.items() if s.source != "vendor"}
+    assert {key for key in measured if not machine.sources[key].ref.startswith(journals)} == KEPT | ARITHMETIC
     own = [s for s in machine.sources.values() if s.ref.startswith(journals)]
     assert len(own) > 400
     assert all(s.source == "measured" and s.date == "2026-11-16" for s in own)
@@ -95,8 +82,8 @@ def test_a_gpu_without_a_file_gets_one_from_its_driver(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(toml_of(machine))
     assert load_file(tmp_path / "x.toml") == machine
     known = load_machine("h200").sources
-    wanted = {key for key, source in known.items() if source.source == "measured"}
-    assert wanted - set(machine.sources) == ELSEWHERE  # the quick form gives every other field
+    wanted = {key for key, source in known.items() if source.source != "vendor"}
+    assert wanted - set(machine.sources) == ARITHMETIC  # the quick form gives every field
     with pytest.raises(WarplensError, match=r"is of an NVIDIA Example 9000, the base file of an NVIDIA H200: name"):
         derive(file, load_machine("h200"))
 
@@ -178,8 +165,8 @@ def small(**head: Any) -> list[dict[str, Any]]:
 def quick_form(folder: Path, gpu: str = "NVIDIA H200") -> Path:
     """The quick journal, and of what was measured later what the quick form has: its entries, two repetitions."""
     known = {entry.name for entry in entries() if entry.quick}
-    quick, more = (journal.read(ROOT / name) for name in (QUICK, MORE))
-    events = [*quick, *(e for e in more if e.get("entry") in known and _repetition(e) < 2)]
+    later = (event for name in MORE for event in journal.read(ROOT / name))
+    events = [*journal.read(ROOT / QUICK), *(e for e in later if e.get("entry") in known and _repetition(e) < 2)]
     file = folder / "measured.jsonl"
     put(file, [{**event, "gpu": gpu} if event["is"] == "head" else event for event in events])
     return file

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from warplens.measure import (
     control,
-    lives,
     memory,
     pipes,
     plans,
     plans_bandwidth,
-    plans_lives,
     plans_memory,
     plans_scattered,
-    plans_waits,
     scattered,
     tensor,
     traffic,
-    waits,
 )  # fmt: skip
+from warplens.measure.catalogue_waits import lives_of_warps, waiting
 from warplens.measure.chains import ADDRESSES, UNIFORM, chain, local, uniform
 from warplens.measure.entry import Entry
 from warplens.measure.laboratory import GIB, KIB, MIB
@@ -314,6 +311,12 @@ def issues() -> list[Entry]:
                 Entry(f"stall.{name}.s{cycles}", kernels, plans.chain_sweep, "wide products by their stall count",
                       {"register": "l" if name == "imad_wide" else "r", "warps": (1,)}, weight=0.1)
             )  # fmt: skip
+    for name in pipes.READERS:
+        shape = {"register": "f" if name == "mufu_rsq" else "r", "warps": (1,), "width": 1 if name == "lds" else 0}
+        made.append(
+            Entry(f"wait.sources.{name}", (pipes.readers(name), pipes.readers(name, True)), plans.chain_sweep,
+                  "when sources have been read", shape, weight=0.1)
+        )  # fmt: skip
     for classes in ("same4", "same2", "mixed"):
         made.append(
             Entry(f"issue.banks.{classes}", (pipes.banks(classes), pipes.banks(classes, True)), plans.chain_sweep,
@@ -345,42 +348,6 @@ def scatters() -> list[Entry]:
               plans_scattered.addition_rates, "additions to lines that all share", weight=2.0),
         Entry("bandwidth.l2.dirty", (traffic.bandwidth(0, 1, 16), traffic.bandwidth(1, 0, 16)),
               plans_scattered.left_to_write, "how much of what was written L2 keeps", weight=0.5),
-    ]  # fmt: skip
-
-
-def lives_of_warps() -> list[Entry]:
-    """Short blocks, reads among writes, long code in several warps, pairs of SMs that read the same."""
-    shapes = tuple(lives.life(loads, stores) for loads in (1, 2) for stores in (0, 1))
-    return [
-        Entry("lives.blocks", shapes, plans_lives.block_lives, "latencies of a block's warps, its place taken again",
-              {"block_warps": (4, 8, 16, 32)}),
-        Entry("lives.turns", tuple(lives.turns(stores) for stores in (0, 1, 2, 4)), plans_lives.turns,
-              "latency of loads among stores, by load", {"blocks": (2, 3, 4, 5, 6, 7, 8)}),
-        Entry("control.fetch", (lives.fetch(8192),), plans_lives.fetches, "warps at different places of long code",
-              weight=0.2),
-        Entry("bandwidth.l2.together", (lives.together(),), plans_lives.read_together,
-              "pairs of SMs that read the same at once: how much of it L2 is asked for once", weight=0.1),
-    ]  # fmt: skip
-
-
-def waiting() -> list[Entry]:
-    """Places before units, barriers beside shared memory, strips that drift apart, code in no cache."""
-    meetings = [
-        waits.meeting(store, n, barrier) for store in (False, True) for n in waits.ACCESSES for barrier in (False, True)
-    ]
-    return [
-        Entry("wait.sources", tuple(map(waits.reader, ("mufu", "lds", "shfl"))), plans_waits.queues,
-              "when sources have been read", weight=0.1),
-        Entry("wait.queue.sfu", tuple(waits.queue("mufu", n) for n in waits.QUEUED["mufu"]), plans_waits.queues,
-              "instructions that wait before the SFUs", weight=0.1),
-        Entry("wait.queue.shared", tuple(waits.queue("lds", n) for n in waits.QUEUED["lds"]), plans_waits.queues,
-              "instructions that wait before shared memory", weight=0.1),
-        Entry("wait.barrier", tuple(meetings), plans_waits.meetings,
-              "what a barrier takes of the data path of shared memory", weight=0.1),
-        Entry("wait.strips", tuple(waits.strips(w) for w in (16, 32, 64, 256, 1024)), plans_waits.strips,
-              "strips of a table, copied: sectors that two blocks or warps fill", weight=0.2),
-        Entry("wait.code", tuple(map(waits.straight, waits.LENGTHS)),
-              plans_waits.cold_code, "code that L2 has lost", weight=0.2),
     ]  # fmt: skip
 
 

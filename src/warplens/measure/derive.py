@@ -44,8 +44,14 @@ _KNOWN = {
     **dict.fromkeys(("shared_memory.banks", "shared_memory.bank_bytes"), _GUIDE),
 }
 
-# What counters tell better than times: a file that has these from there keeps them.
-_KEPT = ("cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction")
+# What counters tell better than times, and what other programs saw before: a file that has these from there keeps them.
+_KEPT = (
+    "cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction", "instructions.shared.read_cycles",
+    "sm.block_exchange_cycles", "memory.alike_warps", "contention.written_cycles",
+    "instruction_cache.fetch_interval_cycles", "instruction_cache.kept_bytes", "instruction_cache.cold_interval_cycles",
+    "sm.barrier_data_path_cycles", "sm.queued_per_scheduler", "sm.sfu_place_cycles",
+    "scattered.split_sector_seconds", "scattered.split_blocks_bytes", "scattered.split_warps_bytes",
+)  # fmt: skip
 
 
 def driver_facts(samples: Samples) -> Iterator[Number]:

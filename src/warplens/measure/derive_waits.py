@@ -7,25 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from warplens.measure.laboratory import SCHEDULERS
 from warplens.measure.numbers import Number, digits
-from warplens.measure.plans_waits import BLOCK_WARPS, SHIFTS
-from warplens.measure.samples import Point, Samples
+from warplens.measure.plans_waits import BLOCK_WARPS, CONFLICT_WORDS, SHIFTS
+from warplens.measure.samples import Point, Samples, per_link
 from warplens.measure.waits import AT_ONCE, ROWS, WORDS
 
-_KINDS = {"mufu": "sfu", "lds": "shared", "shfl": "shuffle"}
-_FIRST, _APART = 1, 2  # cycles from the clock to the instruction behind it, from one MUFU to the next: stall counts
+_KINDS = {"mufu_rsq": "sfu", "lds": "shared", "shfl": "shuffle"}
+_APART = 2  # cycles from one MUFU to the next: their stall count
+_HELD = 8  # cycles of a warp per instruction of a row, from which on issue waits for the unit
 _LANES, _WORD_BYTES, _INSTRUCTION_BYTES = 32, 4, 16
 _SLOWER = 0.1  # of its own time, by which code that L2 has lost takes longer
 
 
 def sources(samples: Samples) -> Iterator[Number]:
-    """From issue until the sources have been read."""
-    entry = "wait.sources"
-    taken = samples.take(entry, lambda p, v: v["issuing"], "unit", warps=1)
-    for unit, kind in _KINDS.items():
-        if unit in taken:
-            how = f"one warp, from clock to clock around one that the second waits for, less {_FIRST}; {taken[unit]}"
-            yield Number(f"instructions.{kind}.read_cycles", float(round(taken[unit].median - _FIRST)), entry, how)
+    """From issue until the sources have been read: from one to the next, which waits for that."""
+    for name, kind in _KINDS.items():
+        entry = f"wait.sources.{name}"
+        taken = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
+        if taken:
+            how = f"one warp, each waits until the one before has read its sources, in whole cycles; {taken}"
+            yield Number(f"instructions.{kind}.read_cycles", float(round(taken.median)), entry, how)
 
 
 def places(samples: Samples) -> Iterator[Number]:
@@ -41,6 +43,18 @@ def places(samples: Samples) -> Iterator[Number]:
             f"one warp, {many} in a row: one per {each:.2f} cycles, each issued so long after the one before was taken"
         )
         yield Number("sm.sfu_place_cycles", float(round(late)), entry, f"{how}; {issuing[many]}")
+    entry = "wait.queue.shared"
+    longest = samples.take(entry, lambda p, v: v["longest"], "count", warps=SCHEDULERS)
+    held = {n: SCHEDULERS * n - r.median / CONFLICT_WORDS for n, r in longest.items() if r.median > _HELD * n}
+    if len(held) > 2:
+        listed = ", ".join(f"{n}: {held[n]:.0f}" for n in sorted(held))
+        how = (
+            f"a warp on each scheduler reads {CONFLICT_WORDS} words of one bank, so many times in a row: issued in all "
+            f"less those done, one per {CONFLICT_WORDS} cycles, when the last is issued: {listed}; a quarter of these"
+        )
+        yield Number(
+            "sm.queued_per_scheduler", float(round(float(np.median([*held.values()])) / SCHEDULERS)), entry, how
+        )
 
 
 def meetings(samples: Samples) -> Iterator[Number]:
@@ -114,15 +128,16 @@ def cold_code(samples: Samples) -> Iterator[Number]:
     more = {n: taken[n, True].median - at.median for (n, flushed), at in taken.items() if not flushed}
     kept = [n for n, longer in more.items() if longer < _SLOWER * taken[n, False].median]
     beyond = sorted(n for n in more if kept and n > max(kept))
-    if len(beyond) < 2:
+    if not beyond:
         return
     start = float(np.median([more[n] for n in kept]))  # arguments and first instructions
-    each, at = np.polyfit(beyond, [more[n] - start for n in beyond], 1)
+    each = (more[beyond[-1]] - start) / (beyond[-1] - max(kept))
     listed = ", ".join(f"{n}: {more[n]:.0f}" for n in sorted(more))
     how = f"dependent multiply-adds on all SMs, cycles more after a flush of L2, by their number: {listed}; "
-    held = digits(-float(at / each) * _INSTRUCTION_BYTES, 2)
-    yield Number("instruction_cache.kept_bytes", held, entry, f"{how}where the line of the longer ones begins")
-    yield Number("instruction_cache.cold_interval_cycles", digits(float(each), 3), entry, f"{how}slope of these")
+    held = float(max(kept) * _INSTRUCTION_BYTES)
+    yield Number("instruction_cache.kept_bytes", held, entry, f"{how}the last that take less than a tenth longer")
+    how += f"{beyond[-1]} less those, per instruction"
+    yield Number("instruction_cache.cold_interval_cycles", digits(each, 3), entry, how)
 
 
 STEPS = (sources, places, meetings, splits, cold_code)

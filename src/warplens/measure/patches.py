@@ -9,7 +9,7 @@ What a kernel's `patch` says, in one or more parts with `;` between them. Encodi
     weak LDG         every volatile LDG of 16 bytes becomes a plain one, from sm_80 on
     stall WIDE.9     every IMAD.WIDE that lets its warp wait for five cycles or more lets it wait for nine
     stall MUFU.2     every MUFU that lets its warp wait for longer lets it wait for two: its result has a scoreboard
-    sources MUFU     what stands behind a MUFU waits until its sources have been read: nobody waits less than before
+    sources MUFU     every MUFU waits until the one before it has read its sources: nobody waits less than before
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _sources(code: bytearray, cubin: Cubin, kernel: str, opcode: str) -> int:
         return 0
     for at in found:
         _put(code, at, _READ, 3, free)
-        _put(code, at + 16, _WAITS + free, 1, 1)
+        _put(code, at, _WAITS + free, 1, 1)
         _put(code, at, _STALL, 4, max(_SEEN, _word(code, at) >> _STALL & 15))
     return len(found)
 

@@ -95,3 +95,13 @@ STALLS = {"imad_wide": (6, 7, 8, 9, 12, 15), "imad_wide_lop3": (5, 9, 12)}  # th
 def stalls(name: str, cycles: int, doubled: bool = False) -> Kernel:
     """Return a chain of wide products that let their warp wait for so many cycles."""
     return _changed(chain(_BY_NAME[name], doubled=doubled), f"stall{cycles}", f"stall WIDE.{cycles}")
+
+
+READERS = {"mufu_rsq": "MUFU", "lds": "LDS", "shfl": "SHFL"}  # whose sources are read later than at issue
+_READER_CHAINS = 3  # so many that results come before they are asked for
+
+
+def readers(name: str, doubled: bool = False) -> Kernel:
+    """Return chains of an instruction of which each waits until the one before has read its sources."""
+    made = chain(_BY_NAME[name], _READER_CHAINS, doubled, 0, 20)
+    return _changed(made, "read", f"sources {READERS[name]}")

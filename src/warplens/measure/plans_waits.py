@@ -14,7 +14,7 @@ from warplens.measure.waits import COPY_AT, ROWS, WORDS
 
 _QUEUE_TRIPS = 100
 _MEETING_ACCESSES = 6400  # of a warp: long enough for a clock while the data path is busy
-_CONFLICT_WORDS = 32  # from lane to lane: all in one bank, so that an access takes 32 cycles
+CONFLICT_WORDS = 32  # from lane to lane: all in one bank, so that an access takes 32 cycles
 BLOCK_WARPS = 4  # of the blocks that meet: as many of them as fit, so that others always have something to ask for
 TURNS = (2, 4, 8, 16, 32)  # of a strip
 SHIFTS = (1, 8)  # words from a line to where a row begins: in the middle of a sector, and at a whole one
@@ -34,7 +34,7 @@ def queues(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
 
 def _issuing(lab: Laboratory, kernel: Kernel, place: Place) -> dict[str, float]:
     """Return the cycles until the last instruction of a row was issued: mean over warps, and the longest."""
-    given = {"trips": _QUEUE_TRIPS, "a": _CONFLICT_WORDS if kernel.facts["count"] > 1 else 1, "c": _NEVER}
+    given = {"trips": _QUEUE_TRIPS, "a": CONFLICT_WORDS, "c": _NEVER}
     records = lab.stamped(kernel.name, lab.facts.sm_count, place.threads, place.shared, **given)
     made, each = stamps.reduce(records), stamps.columns(records)["count"] / _QUEUE_TRIPS
     return {"issuing": round(float(each.mean()), 3), "longest": round(float(each.max()), 3), **kept(made),

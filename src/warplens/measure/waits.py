@@ -7,8 +7,6 @@ columns of a table whose rows begin at whole sectors or not. `straight` runs thr
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from warplens.measure.chains import ZERO_AT
 from warplens.measure.memory import _SCOPE
 from warplens.measure.source import Expectation, Kernel
@@ -22,16 +20,8 @@ COPY_AT = 1 << 30  # byte of the data where the copy of the table begins
 _QUEUES = {
     "mufu": ("rsqrt.approx.ftz.f32 %0, %0;", "f", "float", r"MUFU\.RSQ", "stall MUFU.2"),
     "lds": ("ld.shared.u32 %0, [%0];", "r", "u32", r"LDS(\.U)?", ""),
-    "shfl": ("shfl.sync.bfly.b32 %0, %0, 1, 31, -1;", "r", "u32", r"SHFL.*", ""),
 }
 QUEUED = {"mufu": (2, 3, 4, 12, 16), "lds": (2, 4, 8, 12, 16, 20, 24, 32, 40, 48)}  # instructions in a row
-
-
-def reader(unit: str) -> Kernel:
-    """As `queue`, of one instruction, and the clock behind it waits until the instruction's sources have been read."""
-    made = queue(unit, 1)
-    name = f"reader_{unit}"
-    return replace(made, name=name, text=made.text.replace(made.name, name), patch=f"sources {unit.upper()}")
 
 
 def queue(unit: str, count: int) -> Kernel:
