@@ -62,9 +62,12 @@ def test_code_beyond_its_caches_is_cold_after_a_flush() -> None:
     rows = [r for r in json.loads((DATA / "flushed.json").read_text())["rows"] if r["kernel"] == "straight"]
     cache = GPU.instruction_cache
     kept = max(r["n"] for r in rows if r["flushed_us"] < 1.02 * r["us"])
-    assert cache.kept_bytes == 16 * kept
+    assert cache.kept_bytes and cache.cold_interval_cycles
+    assert 16 * kept < cache.kept_bytes < 16 * 2 * kept
+    # another program on another H200: its least is 0.7 of what the laboratory has
     more = statistics.median(r["flushed_us"] - r["us"] for r in rows if r["n"] == 2 * kept and r["blocks"] == 132)
-    assert cache.cold_interval_cycles == pytest.approx(1e-6 * more * GPU.chip.clock_hz / kept, rel=0.01)
+    ours = (2 * kept - cache.kept_bytes / 16) * cache.cold_interval_cycles
+    assert 0.65 * ours < 1e-6 * more * GPU.chip.clock_hz < ours
     profile = _workload("long_code.steps8192").profile
     assert profile is not None
     assert cold_code_cycles(GPU, profile) == 0

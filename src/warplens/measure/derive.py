@@ -48,8 +48,7 @@ _KNOWN = {
 _KEPT = (
     "cache.l2_dirty_bytes", "cache.l2_pair_saving_fraction", "instructions.shared.read_cycles",
     "sm.block_exchange_cycles", "memory.alike_warps", "contention.written_cycles",
-    "instruction_cache.fetch_interval_cycles", "instruction_cache.kept_bytes", "instruction_cache.cold_interval_cycles",
-    "sm.barrier_data_path_cycles", "sm.queued_per_scheduler", "sm.sfu_place_cycles",
+    "instruction_cache.fetch_interval_cycles", "sm.queued_per_scheduler",
     "scattered.split_sector_seconds", "scattered.split_blocks_bytes", "scattered.split_warps_bytes",
 )  # fmt: skip
 
