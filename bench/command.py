@@ -83,7 +83,8 @@ def run(name: str, mode: str, source: Path) -> Run:
     stem, _, variant = name.partition(".")
     options = [*(["--variant", variant] if variant else []), *([mode] if mode else [])]
     command = [sys.executable, "-m", "warplens", "analyze", "--launch", str(FILES[stem]), *options]
-    surroundings = {**os.environ, "PYTHONPATH": str(source)}
+    others = [x for x in [os.environ.get("PYTHONPATH")] if x]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *others])}
     surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=surroundings) as process:
