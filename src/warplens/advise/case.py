@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -20,7 +19,6 @@ from warplens.models.prediction import Prediction
 SECTOR_BYTES, LINE_BYTES = 32, 128
 GLOBAL = frozenset(("LDG", "STG", "LD", "ST", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG"))
 LOCAL = frozenset(("LDL", "STL"))
-_OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -158,9 +156,3 @@ class Case:
 def refused(name: str, reason: str) -> Answer:
     """Answer that a remedy does not apply."""
     return [Refusal(name, reason)]
-
-
-def byte_offset(operand: str) -> int:
-    """Return what a memory operand adds to its register, in bytes: `desc[UR4][R2.64+0x10]`."""
-    found = _OFFSET.search(operand)
-    return int(found[1], 16) if found else 0

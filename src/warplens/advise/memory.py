@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
 from warplens.advise.rows import warp_per_row
 from warplens.advise.slices import address_instructions, indirect, registers_written
+from warplens.kernel.instruction import byte_offset
 from warplens.kernel.profile import Path, Segment
 from warplens.kernel.workload import Workload
 from warplens.units import quantity

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
+from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import (
     Repeat,
@@ -23,7 +23,7 @@ from warplens.advise.rewrite import (
     side_by_side,
 )
 from warplens.advise.slices import address_instructions, carried, freed, from_data, same_for_all, same_for_rows, slowest
-from warplens.kernel.instruction import Instruction
+from warplens.kernel.instruction import Instruction, byte_offset
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 from warplens.machine import KINDS

@@ -9,7 +9,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, byte_offset, refused
+from warplens.advise.case import SECTOR_BYTES, Answer, Case, Proposal, Site, refused
 from warplens.advise.overlay import with_counts, with_launch
 from warplens.advise.rewrite import Copy, Run, Way, as_written, rewritten
 from warplens.advise.schedule import Scheduler
@@ -22,6 +22,7 @@ from warplens.advise.slices import (
     same_for_rows,
     turns_at_once,
 )
+from warplens.kernel.instruction import byte_offset
 from warplens.kernel.profile import Path
 from warplens.kernel.workload import Workload
 

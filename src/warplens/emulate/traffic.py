@@ -11,6 +11,7 @@ from msgspec import Struct
 from warplens.emulate import layout
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, alone, reuse_of
 from warplens.emulate.lookups import Asked, lookups, needs_translation
+from warplens.emulate.rows import stored_before
 from warplens.emulate.sample import Counts
 from warplens.kernel.profile import Traffic
 from warplens.kernel.program import Program
@@ -60,6 +61,7 @@ class _Array(Struct, frozen=True):
     asked_writes: float
     asked: Asked
     bytes_written: float  # by threads
+    stored_again: float  # sectors, each by the thread that stored a part of it just before
     refetched: float
     read_alone: float
     written_alone: float
@@ -69,7 +71,8 @@ class _Array(Struct, frozen=True):
 def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen, l2: L2, cold: bool) -> list[Traffic]:
     """Return the traffic of each array (their names and sizes in bytes)."""
     kinds = np.array([x.opcode for x in program.instructions])
-    arrays = [_array(kinds, seen, k, size, l2) for k, size in enumerate(sizes)]
+    again = stored_before(program.instructions, STORES)
+    arrays = [_array(kinds, seen, k, size, l2, again) for k, size in enumerate(sizes)]
     both = [a.reads if a.reads.sectors >= a.writes.sectors else a.writes for a in arrays]
     room, between = (sum(r.room(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
     asked = max(1.0, sum(a.asked_reads + a.asked_writes for a in arrays))
@@ -112,7 +115,9 @@ def _filled(a: _Array, written: float) -> float:
     return written * (1 - there**_WORDS)
 
 
-def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -> _Array:
+def _array(
+    kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2, again: npt.NDArray[np.float64]
+) -> _Array:
     total, resident = seen.total, seen.resident
     here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, STORES), np.isin(kinds, _ATOMICS)
     asked = total[:, layout.L2_SECTORS]
@@ -150,7 +155,7 @@ def _array(kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2) -
     return _Array(
         reads, plain.sectors, writes,
         float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
-        by_kind, float(total[here & stores, layout.USEFUL_BYTES].sum()),
+        by_kind, float(total[here & stores, layout.USEFUL_BYTES].sum()), float((asked * again)[here & stores].sum()),
         refetched, lone(How(False)), lone(How(True)),
         by_kind.atomic_passes,
     )  # fmt: skip
@@ -165,15 +170,15 @@ def _asked_together(loads: Counts) -> float:
 def _split(a: _Array, grid: Grid, written: float) -> tuple[float, float]:
     """Sectors that different blocks, and different warps of a block, store in parts, and that do not stay in L2.
 
-    What is asked for beyond the sectors of all blocks are stores of the same block again; what these are beyond the
-    sectors of the grid, those of neighbours. Two stores at least that fill a part make one such sector. Sectors that
-    are read as well are in L2 when they are stored.
+    What is asked for beyond the sectors of all blocks are stores of the same block again, but for those of the same
+    thread, which come at once; what these are beyond the sectors of the grid, those of neighbours. Two stores at least
+    that fill a part make one such sector. Sectors that are read as well are in L2 when they are stored.
     """
     stored, union = a.asked.stores, a.writes.union(grid)
     if a.reads.sectors or not stored or not union:
         return 0.0, 0.0
     touched = a.writes.sectors * math.prod(grid.shape)
-    blocks, warps = max(0.0, touched - union), max(0.0, stored - touched)
+    blocks, warps = max(0.0, touched - union), max(0.0, stored - touched - a.stored_again)
     in_parts = stored * min(1.0, max(0.0, 2 * (1 - a.bytes_written / SECTOR_BYTES / stored)))
     share = min(1.0, in_parts / 2 / max(1.0, blocks + warps)) * min(1.0, written / union)
     return blocks * share, warps * share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct
@@ -13,6 +14,9 @@ OperandKind = Literal[
 
 
 _WAITS = [tuple(i for i in range(6) if mask >> i & 1) for mask in range(64)]  # the scoreboards of each wait mask
+
+
+_OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 
 
 class Control(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -72,3 +76,9 @@ class Instruction(Struct, frozen=True, gc=False, omit_defaults=True):
     def name(self) -> str:
         """Opcode with its modifiers, as the disassembler writes it."""
         return ".".join((self.opcode, *self.modifiers))
+
+
+def byte_offset(operand: str) -> int:
+    """Return what a memory operand adds to its register, in bytes: `desc[UR4][R2.64+0x10]`."""
+    found = _OFFSET.search(operand)
+    return int(found[1], 16) if found else 0
