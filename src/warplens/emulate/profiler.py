@@ -23,6 +23,7 @@ from warplens.emulate.effort import FULL, QUICK, Effort
 from warplens.emulate.engine import ACCESS_EFFORT, prepare
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
+from warplens.emulate.queues import counter
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import (
     Counts,
@@ -424,7 +425,19 @@ class _Profiler:
             traffic=traffic,
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
+            notes=[] if exact else self._notes(),
         )
+
+    def _notes(self) -> list[str]:
+        """Say what makes a part of the grid a bad sample of it."""
+        found = counter(self.program)
+        if found is None:
+            return []
+        line = f"line {found.line}" if found.line else found.text
+        return [
+            f"blocks take their work from a counter ({line}): each of the few that were emulated did all of it, and "
+            "counts and time are far too high; --exact counts the whole grid"
+        ]
 
     def _through_caches(self, seen: Seen) -> list[Traffic]:
         """Give the counts of the grid the hits of the blocks of an SM; return the traffic of each array."""
