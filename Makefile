@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint types layers pytest bench cluster fuzz clean
+.PHONY: demo test test-all lint types warm layers pytest bench cluster fuzz clean
 
 demo: $(READY)
 	@mkdir -p build
@@ -12,7 +12,13 @@ demo: $(READY)
 	@echo
 	@$(BIN)/warplens show examples/saxpy.cu --launch examples/saxpy.toml
 
-test: lint types layers pytest
+test: lint
+	@$(MAKE) --no-print-directory -j2 types warm
+	@$(MAKE) --no-print-directory layers pytest
+
+# The emulator and the simulator are compiled once, not by each process that tests.
+warm: $(READY)
+	@$(BIN)/warplens analyze --launch examples/saxpy.toml > /dev/null
 
 lint: $(READY)
 	$(BIN)/ruff check src tests bench
