@@ -1,8 +1,9 @@
 """The kernel of a launch, loaded by a process of its own while this one gets ready for it.
 
-Compiling and disassembling take 0.6 s, importing NumPy and our modules and loading the emulator 0.4 s: on two cores
-neither waits for the other. The process is a fork, made as long as there is little more here than the arguments.
-Until it has answered, nobody here looks for garbage: what is imported stays, and looking takes a tenth of that time.
+Compiling takes 0.3 s, the disassembler's tables as long, importing our modules and loading the emulator 0.4 s:
+on two cores none of them waits for another. The process is a fork, made as long as there is little more here than the
+arguments. Until it has answered, nobody here looks for garbage: what is imported stays, and looking takes a tenth of
+that time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from warplens.errors import WarplensError
 from warplens.frontend import Options, load_program
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.triton import split_name
+from warplens.frontend.waiting import waiting
 from warplens.kernel.launch import load_launch
 from warplens.kernel.program import Program
 from warplens.machine.loader import capability
@@ -62,7 +64,10 @@ def _loaded(args: argparse.Namespace) -> Program | None:
     path, how = source_of(call, arch, args.file, options(args, ""))
     if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
         return None
-    return load_program(path, args.kernel or call.kernel, how)
+    if path.suffix not in (".cu", ".cuh"):
+        return load_program(path, args.kernel or call.kernel, how)
+    with waiting(how.arch) as disassembler:
+        return load_program(path, args.kernel or call.kernel, how, disassembler)
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.errors import FileError
+from warplens.frontend.cubin import plain
 from warplens.frontend.decoding import decode_texts
+from warplens.frontend.lines import Calls
 from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Control, Instruction, Operand
 from warplens.kernel.listing import INSTRUCTION
@@ -35,6 +37,8 @@ _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
 _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
+# In bare code, the place that a branch or call goes to, or that a return is relative to.
+_PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|RET|WARPSYNC)\S* .*?(0x[0-9a-f]+)$")
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
 _CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
@@ -68,6 +72,27 @@ def parse_disassembly(text: str) -> list[Function]:
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
     functions = [reader.function(decoded) for reader in found]
     return [function for function in functions if function.instructions]
+
+
+def parse_code(text: str, name: str, arch: str, names: dict[int, str], lines: dict[int, Calls]) -> Function:
+    """Parse what nvdisasm writes for bare machine code, given a kernel's symbols and source lines by their offsets.
+
+    The result is what it writes for the cubin, where places in the code have labels.
+    """
+    reader, numbers = _Reader(name, arch), dict[int, str]()
+    for match in _PAIR.finditer(text):
+        offset = int(match[1], 16)
+        if offset in lines:
+            reader.come_from(lines[offset])
+        code = match[2].strip()
+        target = _PLACE.search(code)
+        if target:
+            at = int(target[1], 16)
+            label = names.get(at) or numbers.setdefault(at, f".L_x_{len(numbers)}")
+            code = f"{code[: target.start(1)]}`({label})"
+        reader.take(offset, code, match[3], match[4])
+    reader.labels = {label: at for at, label in (numbers | names).items()} | {f".text.{plain(name)}": 0}
+    return reader.function(decode_texts([row[1] for row in reader.rows]))
 
 
 def _read_rows(rows: str, found: list[_Reader]) -> None:
@@ -146,11 +171,16 @@ class _Reader:
             self._waits = False
         elif line:
             self._calls.append((file or "", int(line[:9])))
-            if not inlined:  # the outermost: of its calls, the innermost in the same file
-                self._line = next(number for name, number in self._calls if name == file)
-                self.files[self._line] = file or ""
+            if not inlined:
+                self.come_from(tuple(self._calls))
                 self._calls.clear()
         return bool(label or line or word)
+
+    def come_from(self, calls: Calls) -> None:
+        """Take in where the code is from: of the calls in the outermost one's file, the innermost."""
+        file = calls[-1][0]
+        self._line = next(number for name, number in calls if name == file)
+        self.files[self._line] = file
 
     def _instruction(self, offset: int, row: str) -> None:
         code, ended, behind = row.partition(";")

@@ -82,7 +82,13 @@ def _symbols(cubin: Cubin) -> list[_Symbol]:
     return found
 
 
-def _relocations(cubin: Cubin, section: str) -> Iterator[tuple[int, int, int, int | None]]:
+def function_names(cubin: Cubin, kernel: str) -> dict[int, str]:
+    """Return the names of the functions in a kernel's code, itself among them, by offset, as text holds them."""
+    code = cubin.sections[f".text.{kernel}"].index
+    return {s.value: plain(s.name) for s in _symbols(cubin) if s.section == code and s.kind == _FUNCTION and s.name}
+
+
+def relocations(cubin: Cubin, section: str) -> Iterator[tuple[int, int, int, int | None]]:
     """Yield (place, kind, symbol, addend); without an addend the content of the place is one."""
     for prefix, form in ((".rel", "<QII"), (".rela", "<QIIq")):
         data, size = cubin.content(prefix + section), struct.calcsize(form)
@@ -92,7 +98,7 @@ def _relocations(cubin: Cubin, section: str) -> Iterator[tuple[int, int, int, in
 
 def _relocated(cubin: Cubin, section: str, places: list[int | None]) -> bytes:
     data = bytearray(cubin.content(section))
-    for at, kind, symbol, addend in _relocations(cubin, section):
+    for at, kind, symbol, addend in relocations(cubin, section):
         size = _SIZES.get(kind)
         place = places[symbol] if symbol < len(places) else None
         if size is None or place is None or at + size > len(data):

@@ -8,6 +8,7 @@ anything else     a cubin, or a program, library, object or fat binary with cubi
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -19,17 +20,18 @@ from warplens.files import read_text
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain, read_bytes
-from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly
+from warplens.frontend.disassembly import Function, parse_bare, parse_code, parse_disassembly
 from warplens.frontend.fatbinary import cubins_in
-from warplens.frontend.linking import link
+from warplens.frontend.lines import UnknownTable, source_lines
+from warplens.frontend.linking import function_names, link, relocations
 from warplens.frontend.names import choose, demangle, demangled
 from warplens.frontend.triton import compile_kernel, split_name
 from warplens.frontend.triton_source import extract
+from warplens.frontend.waiting import Disassembler
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.program import Program
 
-# What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
-_BYTES_PER_SECOND, _BYTES_PER_BYTE = 16000.0, 500
+_LABEL_USED, _LABEL = re.compile(r"`\(\.L_x_(\d+)\)"), re.compile(r"\.L_x_(\d+)\b")
 
 
 class Kernel(Struct, frozen=True):
@@ -52,15 +54,26 @@ def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
     return list(dict.fromkeys(found.values()))
 
 
-def load_program(path: str | Path, kernel: str | None = None, options: Options | None = None) -> Program:
-    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part)."""
+def load_program(
+    path: str | Path,
+    kernel: str | None = None,
+    options: Options | None = None,
+    disassembler: Disassembler | None = None,
+) -> Program:
+    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part).
+
+    A disassembler that waits for the code, of the options' architecture, is asked first.
+    """
     path, options = Path(path), options or Options()
     found = _kernels(path, options)
     if not found:
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
-    return _disassembled(chosen, str(path)) if isinstance(chosen.place, Cubin) else _assembled(chosen.place, str(path))
+    if isinstance(chosen.place, Function):
+        return _assembled(chosen.place, str(path))
+    early = disassembler if chosen.arch == options.arch else None
+    return _disassembled(chosen, str(path), early)
 
 
 def load_call(
@@ -129,11 +142,13 @@ def _for_arch(found: list[Kernel], arch: str, path: Path) -> Kernel:
     raise WarplensError(f"{path}: {name} is there for {', '.join(there)}, not for {arch}; choose one with --arch")
 
 
-def _disassembled(kernel: Kernel, origin: str) -> Program:
+def _disassembled(kernel: Kernel, origin: str, early: Disassembler | None = None) -> Program:
     """Have nvdisasm take a kernel's machine code apart."""
     cubin = kernel.place
     assert isinstance(cubin, Cubin)
     symbol = cubin.symbol(kernel.name)
+    if early is not None and symbol is not None and (bare := _by_waiting(kernel, cubin, symbol, early)):
+        return _with_resources(kernel, cubin, bare, origin)
     only = [] if symbol is None else ["-fun", str(symbol)]
     if not cubin.annotated(kernel.name):
         only.append("-ndf")  # it looks for nothing to annotate: a fifth of its time
@@ -144,10 +159,22 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
     return _with_resources(kernel, cubin, function, origin)
 
 
+def _by_waiting(kernel: Kernel, cubin: Cubin, symbol: int, early: Disassembler) -> Function | None:
+    """Have the code itself taken apart, if there is no more to say of it than its lines and the names of places."""
+    name = kernel.name
+    if cubin.annotated(name) or any(relocations(cubin, f".text.{name}")):
+        return None
+    try:
+        lines = source_lines(cubin, symbol)
+    except UnknownTable:
+        return None
+    text = early(cubin.content(f".text.{name}"))
+    return None if text is None else parse_code(text, name, kernel.arch, function_names(cubin, name), lines)
+
+
 def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
     toolchain.tool("nvdisasm")
-    seconds = max(toolchain.TOOL_SECONDS, min(toolchain.COMPILER_SECONDS, len(cubin.elf) / _BYTES_PER_SECOND))
-    size = toolchain.TOOL_BYTES + _BYTES_PER_BYTE * len(cubin.elf)
+    seconds, size = toolchain.disassembler_limits(len(cubin.elf))
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
@@ -156,7 +183,14 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
             text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
-    return parse_disassembly(text)
+    return parse_disassembly(_numbered(text) if only else text)
+
+
+def _numbered(text: str) -> str:
+    """Count the labels of a kernel from 0 on, as they are used, whatever other kernels are in its file."""
+    used = dict.fromkeys([*_LABEL_USED.findall(text), *_LABEL.findall(text)])
+    order = {number: place for place, number in enumerate(used)}
+    return _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
 
 
 def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str) -> Program:

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +29,8 @@ _WHEEL = {
 INSTALLED = Path("/usr/local/cuda")  # where the CUDA toolkit installs itself
 TOOL_SECONDS, COMPILER_SECONDS = 3.0, 60.0  # processor time; a large source takes long
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
+# What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
+_BYTES_PER_SECOND, _BYTES_PER_BYTE = 16000.0, 500
 TOO_LONG = -24  # the exit code of a program that SIGXCPU ends, past its limit
 _BUSY = 4  # a machine that does other things too: the clock may run this much faster than the processor's time
 _LONGEST_MESSAGE = 1000
@@ -92,21 +94,44 @@ def execute(
     program works in `folder` and leaves its own temporary files there. When it takes too long or we are
     interrupted, its process group goes.
     """
+    try:
+        with running(command, folder) as process:
+            return finished(process, limit_seconds, limit_bytes, given)
+    except subprocess.TimeoutExpired:
+        return TOO_LONG, b"", b""
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], folder: str | Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program in a folder, and yield its process; behind that it has ended, or its process group goes."""
     surroundings = {**os.environ, "TMPDIR": str(folder)} if folder else None
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=surroundings, start_new_session=True
     ) as process:
+        ended = False
         try:
-            _limit(process.pid, limit_seconds, limit_bytes)
-            out, err = process.communicate(given, timeout=_BUSY * limit_seconds)
-        except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                return TOO_LONG, b"", b""
-            raise
+            yield process
+            ended = process.poll() is not None
+        finally:
+            if not ended:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def finished(
+    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None = None, given: bytes = b""
+) -> tuple[int, bytes, bytes]:
+    """Let a program finish within its limits, of processor time and memory; return its exit code, output and errors."""
+    _limit(process.pid, limit_seconds, limit_bytes)
+    out, err = process.communicate(given, timeout=_BUSY * limit_seconds)
     return process.returncode, out, err
+
+
+def disassembler_limits(size: int) -> tuple[float, int]:
+    """Return the processor seconds and the bytes of memory that nvdisasm may take for a file of a size."""
+    seconds = max(TOOL_SECONDS, min(COMPILER_SECONDS, size / _BYTES_PER_SECOND))
+    return seconds, TOOL_BYTES + _BYTES_PER_BYTE * size
 
 
 def _limit(process: int, seconds: float, size: int | None) -> None:
