@@ -124,7 +124,7 @@ def analyze(
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
     program = None
     if load is not None:
-        _profiler().prepare()
+        _make_ready()
         program = load()
     if program is None:
         program, call = program_and_call(call, gpu, file, kernel, options)
@@ -210,6 +210,19 @@ def profile(
     gpu = _machine(machine)
     made: Profile = _profiler().profile(program, call, gpu, exact=exact, progress=progress, early=early)
     return made
+
+
+def _make_ready() -> None:
+    """Import what nearly every answer needs, and read the emulator's machine code."""
+    parts = ("integer", "packed", "float", "memory", "async", "control", "tensor")
+    for name in (
+        "numpy.ma",
+        "numpy.random",
+        "warplens.models.warplens",
+        *(f"warplens.emulate.decode_{p}" for p in parts),
+    ):
+        importlib.import_module(name)
+    _profiler().prepare()
 
 
 def _profiler() -> Any:
@@ -342,10 +355,14 @@ def compare(
     *,
     warps_per_sm: Number | None = None,
     simulated: bool = True,
+    known: Prediction | None = None,
 ) -> Comparison:
-    """Put all models side by side, the silent ones with their reason; or all but those that simulate."""
+    """Put all models side by side, the silent ones with their reason; or all but those that simulate.
+
+    `known` is what one of them said already.
+    """
     w, m = _workload(workload), _machine(gpu)
-    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm, simulated=simulated)
+    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm, simulated=simulated, known=known)
     return Comparison(
         w.name,
         m.id,

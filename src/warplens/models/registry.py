@@ -89,13 +89,19 @@ def predict(
 
 
 def predict_all(
-    workload: Workload, machine: Machine, *, warps_per_sm: Number | None = None, simulated: bool = True
-) -> dict[str, Prediction | str]:
-    """Predict with every model, or all but ours that simulates; one that cannot speak says why instead."""
+    workload: Workload, machine: Machine, *, warps_per_sm: Number | None = None, simulated: bool = True,
+    known: Prediction | None = None,
+) -> dict[str, Prediction | str]:  # fmt: skip
+    """Predict with every model, or all but ours that simulates; one that cannot speak says why instead.
+
+    `known` is what one of them said already.
+    """
     answers: dict[str, Prediction | str] = {}
     for name in (name for name in MODELS if simulated or name != "warplens"):
         try:
-            answers[name] = predict(workload, machine, name, warps_per_sm=warps_per_sm)
+            answers[name] = (
+                known if known and known.model == name else predict(workload, machine, name, warps_per_sm=warps_per_sm)
+            )
         except WarplensError as error:
             answers[name] = str(error)
     return answers
