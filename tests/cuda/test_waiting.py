@@ -73,6 +73,13 @@ def test_every_example_is_the_same(path: Path) -> None:
         assert same(path, kernel, "sm_90")
 
 
+def test_it_waits_for_code_that_takes_longer_than_its_tables() -> None:
+    with waiting("sm_90") as disassembler:
+        time.sleep(1.0)  # it opens its file meanwhile, and a signal tells us so
+        text = disassembler(bytes.fromhex("4d790000000000000000800300ea0f00"))
+    assert text is not None and " EXIT ;" in text
+
+
 def test_without_leases_or_the_tool_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError

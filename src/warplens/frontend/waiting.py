@@ -16,6 +16,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,13 +27,15 @@ from warplens.frontend import toolchain
 Disassembler = Callable[[bytes], str | None]  # machine code to text, once; nothing where that failed
 
 _INSTRUCTION_BYTES = 16
+_OPENED = signal.SIGURG  # what tells us: unlike SIGIO, one that ends nobody who does not wait for it
+_SET_OWNER, _THREAD = 15, 0  # F_SETOWN_EX, F_OWNER_TID: whom it tells
 _OPENING_SECONDS = 2.0  # to start a process that opens a file, on a busy machine
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 
 
 @contextmanager
 def waiting(arch: str) -> Iterator[Disassembler]:
-    """Start nvdisasm for an architecture, and yield what gives it the machine code. Not for a process with threads."""
+    """Start nvdisasm for an architecture, and yield what gives it the machine code."""
     with contextlib.ExitStack() as stack:
         ready: Disassembler = _nothing
         with contextlib.suppress(ImportError, AttributeError, OSError, toolchain.ToolError):
@@ -46,7 +49,7 @@ def _nothing(_: bytes) -> None:
 
 @contextmanager
 def _started(arch: str) -> Iterator[Disassembler]:
-    told = {signal.SIGIO, signal.SIGCHLD}  # that somebody opens what is leased, or that the tool has ended
+    told = {_OPENED, signal.SIGCHLD}  # that somebody opens what is leased, or that the tool has ended
     before = signal.pthread_sigmask(signal.SIG_BLOCK, told)
     try:
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
@@ -67,6 +70,8 @@ def _leased(path: Path) -> Iterator[BinaryIO]:
     import fcntl
 
     with path.open("wb") as file:
+        fcntl.fcntl(file, _SET_OWNER, struct.pack("ii", _THREAD, threading.get_native_id()))
+        fcntl.fcntl(file, fcntl.F_SETSIG, _OPENED)
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         yield file
 
