@@ -110,15 +110,17 @@ def analyze(
     kernel: str | None = None,
     options: Options | None = None,
     exact: bool = False,
+    brisk: bool = False,
     load: Callable[[], Program | None] | None = None,
     progress: Callable[[str], None] | None = None,
     early: Callable[[Workload], None] | None = None,
 ) -> Workload:
-    """Compile a kernel, emulate its call on a part of the grid (`exact`: on all of it), and count it as a workload.
+    """Compile a kernel, emulate its call on a part of the grid, and count it as a workload.
 
-    The file, the kernel and what it is compiled with may be left to the launch file. `load` waits for the kernel where
-    someone loads it already, while the emulator is made ready here; if it returns nothing, it is loaded as usual.
-    `early` gets the workload as soon as its time can be predicted; what only remedies ask for is emulated after that.
+    `exact` emulates all of the grid, `brisk` a smaller part. The file, the kernel and what it is compiled with may be
+    left to the launch file. `load` waits for the kernel where someone loads it already, while the emulator is made
+    ready here; if it returns nothing, it is loaded as usual. `early` gets the workload as soon as its time can be
+    predicted; what only remedies ask for is emulated after that.
     """
     gpu = _machine(machine)
     call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
@@ -139,7 +141,7 @@ def analyze(
         if early is not None:
             early(workload)
 
-    made = profile(program, call, gpu, exact=exact, progress=progress, early=count)
+    made = profile(program, call, gpu, exact=exact, brisk=brisk, progress=progress, early=count)
     return counted[0].with_values(profile=made)
 
 
@@ -200,15 +202,18 @@ def profile(
     machine: Machine | str = DEFAULT_GPU,
     *,
     exact: bool = False,
+    brisk: bool = False,
     progress: Callable[[str], None] | None = None,
     early: Callable[[Profile], None] | None = None,
 ) -> Profile:
     """Emulate a call as the machine would run it: how often each instruction runs, and what it touches.
 
+    All of the grid is emulated (`exact`), a part, or a smaller part, which remedies cannot be judged by (`brisk`).
     `early` gets the profile before what only remedies ask for is emulated (`Profile.crowding`).
     """
-    gpu = _machine(machine)
-    made: Profile = _profiler().profile(program, call, gpu, exact=exact, progress=progress, early=early)
+    gpu, profiler = _machine(machine), _profiler()
+    effort = profiler.BRISK if brisk else profiler.FULL
+    made: Profile = profiler.profile(program, call, gpu, exact=exact, effort=effort, progress=progress, early=early)
     return made
 
 

@@ -127,6 +127,7 @@ def _counted(
 
         workload = api.analyze(
             args.file, call, machine, kernel=args.kernel, options=options(args, ""), exact=args.exact,
+            brisk=args.fast,
             load=args.load, progress=say, early=known,
         )  # fmt: skip
     return [(workload, call)]

@@ -162,7 +162,7 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     analyze.add_argument("--gpu", default="h200", metavar="NAME[,NAME]", help="machine id, alias or file")
     which = analyze.add_mutually_exclusive_group()
     which.add_argument("--model", help="a model's name (default: the most complete one that speaks)")
-    which.add_argument("--fast", action="store_true", help="our model's analytical form: no simulation, no advice")
+    which.add_argument("--fast", action="store_true", help="our model's analytical form, fewer blocks: no advice")
     analyze.add_argument("--exact", action="store_true", help="emulate the whole grid, however long it takes")
     analyze.add_argument("--save", metavar="W.json", help="save the workload, with the profile")
     analyze.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")

@@ -24,5 +24,7 @@ class Effort(Struct, frozen=True):
 
 
 FULL = Effort()
+# For `analyze --fast`: docs/models/warplens.md says what it costs in accuracy.
+BRISK = Effort(500_000, 3_000_000, 500_000, 6_000_000, draws=15, crowding=False)
 # For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
 QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2, crowding=False, threads=1)

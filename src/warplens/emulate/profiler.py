@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from warplens.emulate import layout
 from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.crowding import fewer, lost_share
-from warplens.emulate.effort import FULL, QUICK, Effort
+from warplens.emulate.effort import BRISK, FULL, QUICK, Effort
 from warplens.emulate.engine import ACCESS_EFFORT, prepare
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
@@ -59,7 +59,7 @@ _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _COSTLY = 10_000  # instructions of a block: some milliseconds, from where on two threads are faster than one
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
-__all__ = ["FULL", "QUICK", "Effort", "prepare", "profile"]
+__all__ = ["BRISK", "FULL", "QUICK", "Effort", "prepare", "profile"]
 
 Progress = Callable[[str], None]
 
