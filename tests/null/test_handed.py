@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import heapq
 import json
 import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from warplens.kernel.measured import own_writes
 from warplens.kernel.workload import Workload
 from warplens.machine import load_machine
+from warplens.models import hand_out
 from warplens.models.warplens import cold_code_cycles, start_cycles
 from warplens.simulate.simulation import simulate
 from warplens.study.kernels import launches
@@ -83,3 +86,20 @@ def test_what_the_profiler_left_in_l2_is_not_the_kernels() -> None:
         assert written < 0.4e6
     assert own_writes({"dram_read_bytes": 1e6, "dram_write_bytes": 1e6}) == 1e6
     assert own_writes({}) is None
+
+
+@pytest.mark.parametrize("sampled", [(3.0, 3.0, 5.0), (0.0, 1.0), tuple(float(7 + k * k % 11) for k in range(50))])
+@pytest.mark.parametrize(("count", "sms", "resident"), [(133, 132, 8), (700, 132, 2), (3000, 7, 3)])
+def test_blocks_that_differ_go_to_the_place_that_is_free_first(
+    sampled: tuple[float, ...], count: int, sms: int, resident: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = np.random.default_rng(0).choice(sampled, count)
+    places, per_sm = [(0.0, i) for i in range(min(count, sms * resident))], [0.0] * sms
+    for each in (work / work.mean()).tolist():
+        free, place = places[0]
+        per_sm[place % sms] += each
+        heapq.heapreplace(places, (free + each, place))
+    wanted = max(places)[0], max(per_sm) / (count / sms)
+    assert hand_out.handed_out.__wrapped__(sampled, count, sms, resident) == wanted
+    monkeypatch.setattr(hand_out, "_compiled", None)  # without Numba
+    assert hand_out.handed_out.__wrapped__(sampled, count, sms, resident) == wanted

@@ -14,7 +14,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Number, Workload
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
+from warplens.models.hand_out import handed_out
 from warplens.models.levels import Levels, Load, latency_bound
 from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
@@ -199,24 +199,10 @@ def schedule(profile: Profile, sms: int, resident: int) -> Schedule:
     if not profile.sampled or blocks <= sms:
         return alike
     count = min(blocks, _SCHEDULED)
-    last, busiest = _handed_out(tuple(w for _, w in profile.sampled), count, sms, resident)
+    last, busiest = handed_out(tuple(w for _, w in profile.sampled), count, sms, resident)
     rounds = last + (blocks - count) / min(count, sms * resident)
     uneven = 1 + (busiest - 1) * count / blocks
     return Schedule(rounds, uneven, rounds / _rounds_of_sm(profile, on_busiest, resident))
-
-
-@lru_cache(64)
-def _handed_out(sampled: tuple[float, ...], count: int, sms: int, resident: int) -> tuple[float, float]:
-    """Return when the last place is done, in mean blocks, and the work of the busiest SM over the mean."""
-    work = np.random.default_rng(0).choice(sampled, count)
-    work = work / work.mean()
-    places = [(0.0, i) for i in range(min(count, sms * resident))]
-    per_sm = [0.0] * sms
-    for each in work.tolist():
-        free, place = places[0]
-        per_sm[place % sms] += each
-        heapq.heapreplace(places, (free + each, place))
-    return max(places)[0], max(per_sm) / (count / sms)
 
 
 def _rounds_of_sm(profile: Profile, blocks: int, resident: int) -> float:
