@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -194,18 +195,23 @@ def lay_steps(steps: Sequence[Step]) -> StepArrays:
 
 def _laid(steps: Sequence[Step]) -> StepArrays:
     laid = at.rows(at.STEP, len(steps))
-    for name in _SAME:
-        laid[name] = [getattr(x, name) for x in steps]
-    laid.ports = [
-        sum((n > 0) << at.PORT_BITS * i for i, n in enumerate((*x.bank_reads, *x.bank_writes))) for x in steps
-    ]
-    laid.further = [sum(max(0, n - 1) << at.PORT_BITS * i for i, n in enumerate(x.bank_reads)) for x in steps]
+    for name, column in zip(_SAME, zip(*map(attrgetter(*_SAME), steps), strict=True), strict=False):
+        laid[name] = column
+    ports = [_ports(x.bank_reads, x.bank_writes) for x in steps]
+    laid.ports, laid.further = [used for used, _ in ports], [further for _, further in ports]
     waits = [wait for x in steps for wait in x.waits]
     gives = [_given(x) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])
     laid.results_end = np.cumsum([len(g) for g in gives])
     laid.sources[1:], laid.results[1:] = laid.sources_end[:-1], laid.results_end[:-1]
     return StepArrays(laid, _table(at.SOURCE, waits), _table(at.RESULT, [pair for g in gives for pair in g]))
+
+
+@cache
+def _ports(reads: tuple[int, ...], writes: tuple[int, ...]) -> tuple[int, int]:
+    """Return the ports of registers that are used, and what is read of each beyond one."""
+    used = sum((n > 0) << at.PORT_BITS * i for i, n in enumerate((*reads, *writes)))
+    return used, sum(max(0, n - 1) << at.PORT_BITS * i for i, n in enumerate(reads))
 
 
 def _given(x: Step) -> list[tuple[int, int]]:

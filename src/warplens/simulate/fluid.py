@@ -15,7 +15,7 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, queue
-from warplens.simulate.compiled import called, entry
+from warplens.simulate.compiled import called, entry, folded
 from warplens.simulate.engine import meet
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
@@ -24,7 +24,7 @@ FLOW = at.record("", "left rate begun")  # a warp's burst: cycles left of it (-1
 _LEAST, _NOTHING = 0.01, 1e-6  # of the issue slots: not worth giving out; what is left of what is used up
 
 
-@called
+@folded
 def share(
     s: int, now: float, scheduler: Any, bursts: Any, demands: Any, waits: Any, warps: Any, flows: Any, order: Any,
     followed: Any, rest: Any,
@@ -166,7 +166,7 @@ def move_on(b: int, now: float, setup: Any, sm: Any, bursts: Any, warp: Any, seg
     return finished
 
 
-@called
+@folded
 def finish(
     w: int, s: int, now: float, setup: Any, sm: Any, bursts: Any, operations: Any, steps: Any, sources: Any,
     results: Any, pipes: Any, segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any,
