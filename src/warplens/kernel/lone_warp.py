@@ -56,7 +56,7 @@ def issue_alone(
     """
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
-    known = {id(x): facts(x, machine) for x in code}  # a way comes by the same instructions many times
+    known = {key: facts(x, machine) for key, x in {id(x): x for x in code}.items()}  # a way comes by the same again
     return issue_in_order([known[id(x)] for x in code], machine, taken or set(), latencies)
 
 
