@@ -39,14 +39,13 @@ from warplens.emulate.layout import (
     USEFUL_BYTES,
     WAVEFRONTS,
 )
-from warplens.emulate.pages import CHANGED, PAGE_BYTES, PAGE_WORDS, find_array, locate, locate_line, no_pages
+from warplens.emulate.pages import CHANGED, PAGE_BYTES, PAGE_WORDS, array_of, find_array, locate, locate_line, no_pages
 from warplens.emulate.patterns import first_line, recall
 from warplens.emulate.transactions import touch
 from warplens.emulate.wavefronts import shared_wavefronts
 
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
-_LINE_WORDS = 32
-_PAGE_BITS, _IN_PAGE = np.uint32(8), np.uint32(PAGE_WORDS - 1)
+_LINE_WORDS, _PAGE_BITS, _IN_PAGE = 32, np.uint32(8), np.uint32(PAGE_WORDS - 1)
 _ALL = np.uint32(0xFFFFFFFF)
 
 
@@ -320,23 +319,26 @@ def _first_outside(m: Any, mask: Any, size: int) -> int:
 
 @compiled
 def places(m: Any, mask: Any, size: int, at: Any, storing: bool, moving: bool) -> int:
-    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one line.
-
-    What nobody moves (`moving`) needs not be made.
-    """
+    """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one line."""
     s, row, starts = m.scratch, m.patterns[recall(m, mask, size)], lanes()
     start = first_line(s, mask)
     if row[patterns.ODD]:
         return _first_outside(m, mask, size)
+    if not moving:  # it is only seen whether it may go there
+        for i in range(row[patterns.COUNT]):
+            array = array_of(m, (start + row[patterns.LINES + i]) << 7, row[patterns.ENDS + i], s[HINT])
+            if array < 0:
+                return _first_outside(m, mask, size)
+            s[HINT] = array
+        return FINE
     for i in range(row[patterns.COUNT]):
         line, sectors = start + row[patterns.LINES + i], np.uint32(row[patterns.LINE_SECTORS + i])
-        sectors = sectors if moving else np.uint32(0)
         page, array = locate_line(m, line, sectors, row[patterns.ENDS + i], s[HINT])
         if page < 0:
             return _first_outside(m, mask, size)
         s[HINT] = array
         starts[i] = np.uint32(page * PAGE_WORDS + (line & 7) * _LINE_WORDS)
-        if storing and moving:
+        if storing:
             m.pages.arrays[array, CHANGED] = 1
     for l in range(32):
         at[l] = starts[row[patterns.WHICH + l]] + np.uint32((row[patterns.PLACES + l] >> 2) & (_LINE_WORDS - 1))

@@ -19,6 +19,7 @@ from warplens.emulate.handlers import CACHES, service
 from warplens.emulate.layout import (
     ARRAY,
     FINE,
+    FOUND,
     L1_HITS,
     L2_HITS,
     L2_SECTORS,
@@ -34,12 +35,11 @@ from warplens.emulate.layout import (
     STRIDE,
     STRIDES,
 )
-from warplens.emulate.pages import BASE, FIRST_PAGE, find_array
+from warplens.emulate.pages import BASE, BYTES, find_array, page_of
 
 # Planes of a cache: tags, sectors present, sectors dirty, time of last use; the way behind the last one counts.
 TAG, PRESENT, DIRTY, USED = range(4)
-# Counters in the last plane's extra way: time, sectors written back.
-TIME, WRITTEN_BACK = range(2)
+TIME = 0  # the set in whose extra way the last plane counts accesses
 # Kinds of access.
 LOAD, STORE, ATOMIC = range(3)
 # Words of the map per page: sectors read, sectors written.
@@ -80,32 +80,39 @@ def _bits(mask: Any) -> int:
 
 
 @compiled
-def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool) -> Any:
-    """Ask a cache for sectors of a line, keep them; return which of them were there, all that were, and their age."""
+def _keep(cache: Any, which: int, line: Any, wanted: Any, write: bool, guess: Any) -> Any:
+    """Ask a cache for sectors of a line, keep them; return which of them were there, all that were, their age, and
+    where the line is (256 times the set, and the way). It is looked for first where it is guessed to be.
+    """
     ways = cache.shape[3] - 1
-    counters = cache[USED, which]
-    counters[TIME, ways] += 1
-    at = _index(line, cache.shape[2])
-    way, when = 0, np.int64(2**62)
-    there = False
-    for k in range(ways):
-        if cache[TAG, which, at, k] == line:
-            way, there = k, True
-            break
-        if cache[USED, which, at, k] < when:
-            way, when = k, cache[USED, which, at, k]
-    if not there:
-        counters[WRITTEN_BACK, ways] += _bits(cache[DIRTY, which, at, way])
-        cache[TAG, which, at, way] = line
-        cache[PRESENT, which, at, way] = 0
-        cache[DIRTY, which, at, way] = 0
-    present = cache[PRESENT, which, at, way]
-    age = counters[TIME, ways] - cache[USED, which, at, way]
-    cache[PRESENT, which, at, way] |= wanted
+    now = cache[USED, which, TIME, ways] + 1
+    cache[USED, which, TIME, ways] = now
+    at, way, present = guess >> np.uint64(8), guess & np.uint64(255), np.int64(0)
+    if cache[TAG, which, at, way] == line:
+        present = cache[PRESENT, which, at, way]
+    else:
+        at = np.uint64(_index(line, cache.shape[2]))
+        tags, used = cache[TAG, which, at], cache[USED, which, at]
+        oldest, when, there = 0, np.int64(2**62), -1
+        for k in range(ways):
+            if tags[k] == line:
+                there = k
+                break
+            if used[k] < when:
+                oldest, when = k, used[k]
+        if there >= 0:
+            way = np.uint64(there)
+            present = cache[PRESENT, which, at, way]
+        else:
+            way = np.uint64(oldest)
+            tags[oldest] = line
+            cache[DIRTY, which, at, way] = 0
+    age = now - cache[USED, which, at, way]
+    cache[PRESENT, which, at, way] = present | wanted
     if write:
         cache[DIRTY, which, at, way] |= wanted
-    cache[USED, which, at, way] = counters[TIME, ways]
-    return present & wanted, present, age
+    cache[USED, which, at, way] = now
+    return present & wanted, present, age, at << np.uint64(8) | way
 
 
 @compiled
@@ -130,34 +137,37 @@ def _joined(l1: Any, which: int, line: Any, wanted: Any) -> Any:
 
 
 @compiled
-def _mark(memory: Any, pc: int, line: Any, sectors: Any, kind: int) -> None:
-    """Mark sectors in the map of their page."""
+def _mark(memory: Any, line: Any, sectors: Any, kind: int, hint: int) -> Any:
+    """Mark sectors in the map of their page; return the array that they are of, mostly that of those before them."""
     arrays = memory.pages.arrays
-    array = find_array(memory.pages, line << 7, np.int64(1))
-    if array < 0:
-        return
-    memory.stats[pc, ARRAY] = array + 1
-    page = np.int64(memory.pages.table[arrays[array, FIRST_PAGE] + (((line << 7) - arrays[array, BASE]) >> 10)]) - 1
+    offset, array = (line << 7) - arrays[max(hint, 0), BASE], hint
+    if hint < 0 or offset < 0 or offset >= arrays[hint, BYTES]:
+        array = find_array(memory.pages, line << 7, np.int64(1))
+        if array < 0:
+            return hint
+        offset = (line << 7) - arrays[array, BASE]
+    page = page_of(memory, array, offset, np.uint32(0))  # of what nobody moves it is new
     if page < 0 or page >= memory.touched.shape[0]:
-        return
+        return array
     bits = np.uint32(sectors) << np.uint32(4 * (line & 7))
     if kind != STORE:
         memory.touched[page, READ] |= bits
     if kind != LOAD:
         memory.touched[page, WRITTEN] |= bits
+    return array
 
 
 @compiled
-def _follow_stride(stats: Any, pc: int, line: Any) -> None:
+def _follow_stride(row: Any, line: Any) -> None:
     """Count an access, and whether it is as far from the last one of this instruction as one shortly before was."""
-    step = line - stats[pc, LAST_LINE]
-    stats[pc, LAST_LINE] = line
-    stats[pc, LOOKUPS] += 1
+    step = line - row[LAST_LINE]
+    row[LAST_LINE] = line
+    row[LOOKUPS] += 1
     for k in range(STRIDES):
-        if stats[pc, STRIDE + k] == step:
-            stats[pc, REGULAR] += 1
+        if row[STRIDE + k] == step:
+            row[REGULAR] += 1
             return
-    stats[pc, STRIDE + stats[pc, LOOKUPS] % STRIDES] = step
+    row[STRIDE + row[LOOKUPS] % STRIDES] = step
 
 
 @service(CACHES)
@@ -167,52 +177,62 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     how: twice the kind of access, plus one if it is local. Where some of a load hits, what misses is done by itself
     when it is there: a wavefront more for each that has some of it (data/h200/data_path.json).
     """
-    l1, l2, stats = memory.l1, memory.l2, memory.stats
+    l1, l2, s, row = memory.l1, memory.l2, memory.scratch, memory.stats[pc]
     kind, local = np.int64(how >> np.uint32(1)), how & np.uint32(1) != 0
     if count > 0 and not local:
-        _follow_stride(stats, pc, memory.scratch[LINE])
-    code = memory.table[pc]
+        _follow_stride(row, s[LINE])
+    code, passes = memory.table[pc], s[PASSES]
     passes_by = code[ops.GROUP] == ops.MEMORY and code[ops.OP] == ops.COPY and code[ops.MODE] & 1 != 0  # BYPASS
-    some_hit, passed, replays, last = False, False, 0, np.int64(-1)
+    asks_l1, which = l1.shape[1] > 0 and kind != ATOMIC and not passes_by, np.int64(0)
+    if asks_l1 and l1.shape[1] > 1:
+        which = sm % l1.shape[1]
+    l1_hits, l2_sectors, l2_hits, pairs = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    replays, last, array = np.int64(0), np.int64(-1), np.int64(-1)
     for i in range(count):
-        line, wanted = memory.scratch[LINE + i], memory.scratch[LINE_SECTORS + i]
+        line, wanted = s[LINE + i], s[LINE_SECTORS + i]
         missing = wanted
         under_way = np.int64(0)
-        if l1.shape[1] > 0 and kind != ATOMIC and not passes_by:
-            hits, present, age = _keep(l1, sm % l1.shape[1], line, wanted, False)
+        if asks_l1:
+            hits, present, age, place = _keep(l1, which, line, wanted, False, np.uint64(s[FOUND + i]))
+            s[FOUND + i] = np.int64(place)  # the next access often is to the same lines
             if kind == STORE and present:  # it needs no data of the line (data/h200/stores.json)
                 hits = wanted
             under_way = present if age <= _UNDER_WAY else under_way
-            stats[pc, L1_HITS] += _bits(hits)
+            l1_hits += _bits(hits)
             if kind == LOAD:
                 missing = wanted & ~hits
-                l1[DIRTY, sm % l1.shape[1], 0, l1.shape[3] - 1] += _WAITING_LINES
             elif not local:
-                missing = wanted & ~_joined(l1, sm % l1.shape[1], line, wanted)
-            some_hit = some_hit or hits != 0
+                missing = wanted & ~_joined(l1, which, line, wanted)
         if missing == 0:
             continue
-        passed = True
-        wavefront = i * memory.scratch[PASSES] // count
+        wavefront = i * passes // count if passes > 1 else np.int64(0)
         if wavefront != last:
             replays, last = replays + 1, wavefront
         for pair in (3, 12):  # a sector whose neighbour was asked for just before is looked up with it
-            stats[pc, PAIRS] += missing & pair != 0 and under_way & pair == 0
-        stats[pc, L2_SECTORS] += _bits(missing)
+            pairs += missing & pair != 0 and under_way & pair == 0
+        l2_sectors += _bits(missing)
         if not local:
-            _mark(memory, pc, line, missing, kind)
+            array = _mark(memory, line, missing, kind, array)
         if l2.shape[1] > 0:
             for half in range(2):  # L2 keeps halves of a line, and DRAM gives them whole
                 sectors = missing >> 2 * half & 3
                 if sectors == 0:
                     continue
-                hits, _, _ = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD)
+                hits, _, _, place = _keep(l2, 0, 2 * line + half, sectors, kind != LOAD, np.uint64(0))
                 if kind == STORE:  # a sector that is written needs not be read
                     hits = sectors
                 elif hits != sectors:
-                    _keep(l2, 0, 2 * line + half, 3, False)
-                stats[pc, L2_HITS] += _bits(hits)
-    stats[pc, PASSED] += passed
-    if kind == LOAD and some_hit:
-        stats[pc, REPLAYS] += replays
+                    _keep(l2, 0, 2 * line + half, 3, False, place)
+                l2_hits += _bits(hits)
+    if asks_l1 and kind == LOAD:  # what is stored waits no longer
+        l1[DIRTY, which, 0, l1.shape[3] - 1] += count * _WAITING_LINES
+    if array >= 0:
+        row[ARRAY] = array + 1
+    row[L1_HITS] += l1_hits
+    row[L2_SECTORS] += l2_sectors
+    row[L2_HITS] += l2_hits
+    row[PAIRS] += pairs
+    row[PASSED] += last >= 0
+    if kind == LOAD and l1_hits:
+        row[REPLAYS] += replays
     return FINE

@@ -193,34 +193,15 @@ class Line:
 
     def source(self, which: str, operand: Operand, kind: str = "int", width: int = 1) -> None:
         """Set source A, B or C: its row and what turns it into its negative, complement or absolute value."""
-        text = operand.text.replace(".reuse", "")
-        negative, inverted = text.startswith("-"), text.startswith("~")
-        absolute = "|" in text
         if operand.kind in ("register", "uniform"):
-            at = self.register(text)
-        elif operand.kind == "constant":
-            match = re.search(r"c\[0x([0-9a-f]+)\]\s*\[0x([0-9a-f]+)\]", text)
-            if not match:
-                raise CannotDecode
-            bank, offset = int(match.group(1), 16), int(match.group(2), 16)
-            at = self.d.pooled(*(("bank", bank, offset + 4 * k) for k in range(width)))
-        elif text.startswith("32@"):
-            at = self.d.pooled(("bits", self._address_part(text), 0))
+            at = self.register(operand.text)
+        elif operand.text.startswith("32@"):
+            at = self.d.pooled(("bits", self._address_part(operand.text.replace(".reuse", "")), 0))
         else:
-            at = self.d.pooled(*(("bits", b, 0) for b in _immediate(text, kind, width)))
-            negative = absolute = inverted = False
-        self.set(**{which: at})
-        if kind == "int":
-            if negative:
-                self.set(**{f"{which}_XOR": _ALL, f"{which}_ADD": 1})
-            elif inverted:
-                self.set(**{f"{which}_XOR": _ALL})
-            return
-        sign = 0x8000 if kind == "half" else _SIGN
-        if absolute:
-            self.set(**{f"{which}_AND": _ALL ^ sign})
-        if negative:
-            self.set(**{f"{which}_XOR": sign})
+            at = self.d.pooled(*_constants(operand.text, operand.kind, kind, width))
+        self.fields[_COLUMN[which]] = at
+        for column, value in _changes(which, operand.text, operand.kind, kind):
+            self.fields[column] = value
 
     def _address_part(self, text: str) -> int:
         """Return half of a variable's address: `32@lo(table)`, `32@hi((table + 0x8))`."""
@@ -257,13 +238,18 @@ class Line:
 
     def rounding(self) -> int:
         """Return rounding and flags of a floating-point instruction."""
-        found = [ops.ROUND[m] for m in self.x.modifiers if m in ops.ROUND]
-        mode = found[0] if found else 0
-        for name, flag in (("FTZ", ops.FTZ), ("SAT", ops.SATURATE), ("NAN", ops.NAN_WINS), ("XORSIGN", ops.XOR_SIGN),
-                           ("RELU", ops.RELU), ("BF16_V2", ops.BF16), ("BF16", ops.BF16)):  # fmt: skip
-            if name in self.mods:
-                mode |= flag
-        return mode
+        return _rounding(self.x.modifiers)
+
+
+@lru_cache(4096)
+def _rounding(modifiers: tuple[str, ...]) -> int:
+    found = [ops.ROUND[m] for m in modifiers if m in ops.ROUND]
+    mode = found[0] if found else 0
+    for name, flag in (("FTZ", ops.FTZ), ("SAT", ops.SATURATE), ("NAN", ops.NAN_WINS), ("XORSIGN", ops.XOR_SIGN),
+                       ("RELU", ops.RELU), ("BF16_V2", ops.BF16), ("BF16", ops.BF16)):  # fmt: skip
+        if name in modifiers:
+            mode |= flag
+    return mode
 
 
 @lru_cache(4096)
@@ -272,6 +258,34 @@ def _bare(text: str) -> str:
     if not match:
         raise CannotDecode
     return match.group(1)
+
+
+@lru_cache(4096)
+def _constants(text: str, operand: str, kind: str, width: int) -> tuple[Key, ...]:
+    """Return what the pool has to hold for a source that is no register."""
+    text = text.replace(".reuse", "")
+    if operand != "constant":
+        return tuple(("bits", b, 0) for b in _immediate(text, kind, width))
+    match = re.search(r"c\[0x([0-9a-f]+)\]\s*\[0x([0-9a-f]+)\]", text)
+    if not match:
+        raise CannotDecode
+    bank, offset = int(match.group(1), 16), int(match.group(2), 16)
+    return tuple(("bank", bank, offset + 4 * k) for k in range(width))
+
+
+@lru_cache(4096)
+def _changes(which: str, text: str, operand: str, kind: str) -> list[tuple[int, int]]:
+    """Return the columns, and their values, that make a source its negative, complement or absolute value."""
+    if operand not in ("register", "uniform", "constant") and not text.startswith("32@"):
+        return []  # an immediate is what it says
+    column = _COLUMN[f"{which}_XOR"]
+    if kind == "int":
+        if text.startswith("-"):
+            return [(column, _ALL), (_COLUMN[f"{which}_ADD"], 1)]
+        return [(column, _ALL)] if text.startswith("~") else []
+    sign = 0x8000 if kind == "half" else _SIGN
+    absolute = [(_COLUMN[f"{which}_AND"], _ALL ^ sign)] if "|" in text else []
+    return [*absolute, (column, sign)] if text.startswith("-") else absolute
 
 
 def _immediate(text: str, kind: str, width: int) -> list[int]:

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from warplens.emulate import engine, layout, ops, pages
+from warplens.emulate import engine, layout, pages
 from warplens.emulate.banks import PARAMETERS_AT, constant_banks
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.emulate.engine import Memory
+from warplens.emulate.resident import Resident
 from warplens.emulate.slicing import needed_only
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of
@@ -90,6 +91,8 @@ class Emulator:
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
         self._looked_up: dict[tuple[bool, bool], engine.Functions] = {}
+        self._scratch = np.zeros(layout.SCRATCH, np.int64)
+        self._block = engine.new_block()
 
     # ---- memory
 
@@ -246,30 +249,29 @@ class Emulator:
 
         `delays`: instructions by which each block starts late.
         """
-        state = self._state(blocks, sms or [0] * len(blocks))
+        state, shared, local = self._resident.begin(blocks, sms or [0] * len(blocks), self._flags, self._marks)
         if delays is not None:
             per_block = len(state.warps) // len(blocks)
             state.warps[:, layout.DELAY] = np.repeat(np.asarray(delays) // engine.TURN, per_block)
         budget = budget or _BUDGET + _BUDGET_PER_WARP * len(state.warps)
         self.traced = 0
         while True:
-            memory = self._memory(len(blocks), state)
+            memory = self._memory(shared, local)
             memory.scratch[layout.TRACED] = self.traced
             functions = self._functions(bool(state.flags[layout.SOME_UNKNOWN]))
-            status = engine.run(self.code.table, functions, self.names, state, memory, budget)
+            status = engine.run(self.code.table, functions, self.names, state, memory, budget, self._block)
             self.traced = int(memory.scratch[layout.TRACED])
             if status != engine.GROW:
                 break
-            self._shared, self._local = memory.shared, memory.local
             self._grow()
             state = state._replace(marks_global=self._marks)
         engine.count_idle(self.stats, self._idle)
-        self._shared = self._local = None
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
         self.assumed_accesses += int(state.flags[layout.ASSUMED_ACCESSES])
         self._flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]] = state.flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]]
-        self.work += [(blocks[int(w[layout.SLOT])], int(w[layout.WORK])) for w in state.warps]
+        slots, work = (state.warps[:, column].tolist() for column in (layout.SLOT, layout.WORK))
+        self.work += [(blocks[slot], each) for slot, each in zip(slots, work, strict=True)]
         if status != engine.DONE:
             raise EmulationError(self._explained(status, memory, state))
 
@@ -280,62 +282,19 @@ class Emulator:
             self._looked_up[kind] = engine.addresses(self.code.table, self.caches[0], unknown)
         return self._looked_up[kind]
 
-    _shared: npt.NDArray[np.uint32] | None = None
-    _local: npt.NDArray[np.uint32] | None = None
-
-    def _memory(self, block_count: int, state: engine.State) -> Memory:
-        shared = self._shared
-        if shared is None:
-            shared = np.zeros((block_count, self._shared_words()), np.uint32)
-        local = self._local
-        if local is None:
-            local = np.zeros((len(state.warps), max(1, self._local_bytes // 4) * 32), np.uint32)
+    def _memory(self, shared: npt.NDArray[np.uint32], local: npt.NDArray[np.uint32]) -> Memory:
+        self._scratch[:] = 0
         return Memory(
             pages=self.pages, shared=shared, local=local, banks=self.banks, stats=self.stats,
-            scratch=np.zeros(layout.SCRATCH, np.int64), l1=self.caches[0], l2=self.caches[1],
+            scratch=self._scratch, l1=self.caches[0], l2=self.caches[1],
             touched=self.touched, trace=self.trace, samples=self.samples,
             patterns=self.patterns, idle=self._idle,
         )  # fmt: skip
 
-    def _state(self, blocks: Sequence[int], sms: Sequence[int]) -> engine.State:
-        bx, by, bz = self.call.block_shape
-        gx, gy, _ = self.call.grid_shape
-        threads = bx * by * bz
-        per_block = -(-threads // 32)
-        warps = per_block * len(blocks)
-        lanes = np.arange(per_block * 32).reshape(per_block, 32)
-        index = np.stack([lanes % bx, lanes // bx % by, lanes // (bx * by)], axis=1).astype(np.int64)
-        live = ((lanes < threads) << np.arange(32)).sum(axis=1).astype(np.uint32)
-        table = np.zeros((warps, layout.WARP_COLUMNS), np.int64)
-        for n, block in enumerate(blocks):
-            here = table[n * per_block : (n + 1) * per_block]
-            here[:, layout.PLACE : layout.PLACE + 3] = block % gx, block // gx % gy, block // (gx * gy)
-            here[:, layout.SM], here[:, layout.SLOT] = sms[n], n
-            here[:, layout.WARP] = np.arange(per_block)
-            here[:, layout.NUMBER] = block * per_block + np.arange(per_block)
-            here[:, layout.LIVE] = here[:, layout.MASK] = live
-        table[:, layout.GROUPS], table[:, layout.STATE] = 1, layout.READY
-        per_slot = np.zeros((len(blocks), layout.BLOCK_COLUMNS), np.int64)
-        per_slot[:, layout.ALIVE] = threads
-        predicates = np.zeros((warps, 17), np.uint32)
-        predicates[:, [7, 15]] = 0xFFFFFFFF
-        registers = np.zeros((warps, self.code.row_count + len(self.pool), 32), np.uint32)
-        registers[:, self.code.row_count :] = self.pool
-        return engine.State(
-            registers=registers,
-            predicates=predicates,
-            threads=np.tile(index, (len(blocks), 1, 1)),
-            warps=table,
-            blocks=per_slot,
-            unknown=np.zeros((warps, registers.shape[1] + 17), np.uint32),
-            flags=self._flags.copy(),
-            calls=np.array([ops.SYSTEM.get(n, ops.SYSTEM_UNKNOWN) for n in self.program.system] or [0], np.int64),
-            marks_global=self._marks,
-            marks_shared=np.zeros((len(blocks), self._shared_words() // 32 + 1), np.uint32),
-            marks_local=np.zeros((warps, max(1, self._local_bytes // 4) + 1), np.uint32),
-            assumed=self._assumed,
-            turns=np.zeros((warps, int(self._assumed[:, 2].max(initial=0)) + 1), np.int64),
-        )
+    @cached_property
+    def _resident(self) -> Resident:
+        words = self._shared_words(), max(1, self._local_bytes // 4)
+        return Resident(self.program, self.call, self.code, self.pool, self._assumed, words)
 
     @cached_property
     def _assumed(self) -> npt.NDArray[np.int64]:

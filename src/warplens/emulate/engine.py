@@ -54,7 +54,7 @@ from warplens.emulate.layout import (
     WAITS,
     WORK,
 )
-from warplens.emulate.views import viewed
+from warplens.emulate.views import Block, viewed
 from warplens.native import Function
 
 _ALL = np.uint32(0xFFFFFFFF)
@@ -355,14 +355,21 @@ def prepare() -> None:
             assert one.address
 
 
-def run(table: Table, functions: Functions, names: Names, state: State, memory: Memory, budget: int) -> int:
+def run(
+    table: Table, functions: Functions, names: Names, state: State, memory: Memory, budget: int, block: Block
+) -> int:
     """Run all warps to their end, or until that took as long as `budget` instructions; return how it went.
 
-    `functions`: what `addresses` returned.
+    `functions`: what `addresses` returned; `block`: that of earlier runs, or `new_block`.
     """
     arrays = {"table": table, "handlers": functions[0], "services": functions[1]}
-    block = MACHINE.block({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()})
-    return _compiled_run.call(block.ctypes.data, budget)
+    MACHINE.describe({**arrays, **names._asdict(), **state._asdict(), **memory._asdict()}, block)
+    return _compiled_run.call(block.address, budget)
+
+
+def new_block() -> Block:
+    """Make what a run hands to compiled code: an emulator's runs share it, for most arrays stay."""
+    return Block(MACHINE)
 
 
 def mark_idle(table: Table) -> None:
@@ -379,7 +386,7 @@ def mark_idle(table: Table) -> None:
 
 def count_idle(stats: Table, idle: Table) -> None:
     """Count what did nothing: the first of a straight run of it has the count, which ends behind the last."""
-    stats[:, [EXECUTED, THREADS]] += np.cumsum(idle, axis=0)[:-1]
+    stats[:, EXECUTED : THREADS + 1] += np.cumsum(idle, axis=0)[:-1]
     idle[:] = 0
 
 

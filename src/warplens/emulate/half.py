@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, float_of, fma64
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, float_of, fma64, lanes
 from warplens.emulate.double import read_double, write_double
 from warplens.emulate.handlers import handler
-from warplens.emulate.integer_parts import joined, lane_bit, predicate, set_predicate
+from warplens.emulate.integer_parts import joined, keep, lane_bit, predicate, set_predicate
 from warplens.emulate.layout import FINE
 from warplens.emulate.single import flushed, holds, rounded
 
@@ -216,11 +216,23 @@ def _integer_source(ins: Any, R: Any, l: int) -> Any:
     return word, False
 
 
+@compiled
+def _whole_to_single(A: Any, D: Any, signed: int, mask: Any) -> int:
+    """Convert words to floats, the most frequent conversion: a double holds each, and is rounded once."""
+    made = lanes()
+    for l in range(32):
+        value = np.float64(np.int32(A[l])) if signed else np.float64(A[l])
+        made[l] = bits_of(np.float32(value))
+    return keep(D, made, mask)
+
+
 @handler(ops.CONVERT)
 def convert(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     """Run one conversion for the lanes in the mask. X: bits of the result, Y: bits of the source, Z: which part."""
     ins, R = m.table[pc], m.registers[w]
     op, mode = ins[ops.OP], ins[ops.MODE]
+    if op == ops.I2F and ins[ops.X] == 32 and ins[ops.Y] == 32 and ins[ops.Z] == 0 and mode & 3 == ops.NEAREST:
+        return _whole_to_single(R[ins[ops.A]], R[ins[ops.D]], mode & ops.SIGNED, mask)
     for l in range(32):
         if not lane_bit(mask, l):
             continue

@@ -216,7 +216,7 @@ def find_array(pages: Any, address: Any, size: Any) -> int:
 
 
 @compiled
-def _page(m: Any, array: int, offset: Any, wanted: Any) -> Any:
+def page_of(m: Any, array: int, offset: Any, wanted: Any) -> Any:
     """Return the page of a place in an array, with these of its sectors filled; -2: no pages left."""
     pages = m.pages
     slot = pages.arrays[array, FIRST_PAGE] + (offset >> 10)
@@ -235,7 +235,7 @@ def _page(m: Any, array: int, offset: Any, wanted: Any) -> Any:
 
 
 @compiled
-def _array(m: Any, address: Any, size: Any, hint: int) -> int:
+def array_of(m: Any, address: Any, size: Any, hint: int) -> int:
     """Return the array that holds some bytes, mostly this one; -1: none."""
     offset = address - m.pages.arrays[hint, BASE]
     return hint if 0 <= offset <= m.pages.arrays[hint, BYTES] - size else find_array(m.pages, address, size)
@@ -244,19 +244,19 @@ def _array(m: Any, address: Any, size: Any, hint: int) -> int:
 @compiled
 def locate(m: Any, address: Any, size: Any, hint: int) -> Any:
     """Return (page, word in it, array) of some bytes of a page; page -1: no array holds them, -2: no pages left."""
-    array = _array(m, address, size, hint)
+    array = array_of(m, address, size, hint)
     if array < 0:
         return np.int64(-1), np.int64(0), hint
     offset = address - m.pages.arrays[array, BASE]
     first, last = np.uint32((offset >> 5) & 31), np.uint32(((offset + size - 1) >> 5) & 31)
     wanted = np.uint32((np.uint32(0xFFFFFFFF) >> np.uint32(np.uint32(31) - last + first)) << first)
-    return _page(m, array, offset, wanted), (offset >> 2) & (PAGE_WORDS - 1), array
+    return page_of(m, array, offset, wanted), (offset >> 2) & (PAGE_WORDS - 1), array
 
 
 @compiled
 def locate_line(m: Any, line: Any, sectors: Any, end: Any, hint: int) -> Any:
     """Return (page, array) of some sectors of a line, up to so many bytes of it; page as `locate` has it."""
-    array = _array(m, line << 7, end, hint)
+    array = array_of(m, line << 7, end, hint)
     if array < 0:
         return np.int64(-1), hint
-    return _page(m, array, (line << 7) - m.pages.arrays[array, BASE], sectors << np.uint32(4 * (line & 7))), array
+    return page_of(m, array, (line << 7) - m.pages.arrays[array, BASE], sectors << np.uint32(4 * (line & 7))), array

@@ -27,21 +27,37 @@ class View:
             self.places[key] = self.words
             self.words += field.words if isinstance(field, View) else 1 + len(field[1])
 
-    def block(self, arrays: Any) -> npt.NDArray[np.int64]:
-        """Return the addresses and shapes of arrays, found by name in a mapping; it must outlive its use."""
-        made: list[int] = []
+    def describe(self, arrays: Any, block: Block) -> None:
+        """Write the addresses and shapes of arrays, found by name in a mapping, to a block that has others or none.
+
+        Most of them are those that it has.
+        """
+        held, words = block.held, block.words
         for key, field in self.fields.items():
             value = arrays[key]
-            if isinstance(field, View):
-                made += field.block(value._asdict()).tolist()
+            if value is held.get(key):
                 continue
-            dtype, shape = field
-            assert value.dtype == dtype, key
-            assert value.flags.c_contiguous, key
-            assert value.ndim == len(shape), key
-            assert all(wanted in (0, size) for wanted, size in zip(shape, value.shape, strict=True)), key
-            made += [value.ctypes.data, *value.shape]
-        return np.array(made, np.int64)
+            if isinstance(field, View):
+                inner = Block(field, words[self.places[key] :])
+                field.describe(value._asdict(), inner)
+            else:
+                dtype, shape = field
+                assert value.dtype == dtype, key
+                assert value.flags.c_contiguous, key
+                assert value.ndim == len(shape), key
+                assert all(wanted in (0, size) for wanted, size in zip(shape, value.shape, strict=True)), key
+                at = self.places[key]
+                words[at : at + 1 + len(shape)] = (value.ctypes.data, *value.shape)
+            held[key] = value
+
+
+class Block:
+    """What compiled code reads of a view: addresses and shapes, and the arrays that these are of."""
+
+    def __init__(self, view: View, words: npt.NDArray[np.int64] | None = None) -> None:
+        self.words = np.zeros(view.words, np.int64) if words is None else words
+        self.held: dict[str, Any] = {}
+        self.address = int(self.words.ctypes.data)
 
 
 @cache
