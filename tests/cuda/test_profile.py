@@ -23,6 +23,7 @@ from warplens.emulate.runner import Runner, l1_bytes
 from warplens.emulate.sample import Sample, estimate, number, place, shifts, strata
 from warplens.emulate.trace import paths_of
 from warplens.frontend import load_program
+from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import load_launch, parse_launch
 from warplens.kernel.profile import Profile
 
@@ -405,6 +406,28 @@ def _footprint(*sectors: int) -> Footprint:
     for sector in sectors:
         bits[sector >> 5, 0] |= np.uint32(1) << np.uint32(sector & 31)
     return Footprint(np.arange(3), bits)
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_a_whole_grid_with_more_ways_than_are_kept_has_those_of_some_blocks(
+    uneven: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = "blockIdx.x" if uneven else "9"
+    source = f"""extern "C" __global__ void kernel(volatile float* x) {{
+      for (int i = 0; i < {turns}; i++) x[threadIdx.x] += 1;
+    }}"""
+    (tmp_path / "k.cu").write_text(source)
+    call = parse_launch({"grid": 100, "block": 64, "arg": [{"name": "x", "type": "f32*", "count": 64}]}, "k.toml")
+    program = load_program(tmp_path / "k.cu")
+    all_ways = profile(program, call, GPU, exact=True)
+    monkeypatch.setattr("warplens.emulate.runner._TRACE_ROWS", 1500 if uneven else 100)
+    some = profile(program, call, GPU, exact=True)
+    assert (some.counts, some.traffic, some.exact) == (all_ways.counts, all_ways.traffic, True)
+    assert some.heaviest == uneven and some.paths and 1 <= len(some.blocks) < len(all_ways.blocks)
+    assert not uneven or max(some.block_instructions) == max(all_ways.block_instructions)
+    workload = [workload_of(program, call, made, GPU) for made in (all_ways, some)]
+    few, whole = (float(wl.predict(w, GPU, "warplens-fast").seconds or 0) for w in workload)
+    assert few == pytest.approx(whole, rel=0.1)
 
 
 def test_footprints() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +26,7 @@ from warplens.kernel.profile import Path
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 
+_UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _MOST_DRAWS = 4096  # blocks in all sequences
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it would cost three times as much again
@@ -38,7 +39,10 @@ Progress = Callable[[str], None]
 
 
 class Together(Struct, frozen=True):
-    """The blocks of one SM, run together: counts with L1, paths, and the path of each warp by block."""
+    """The blocks of one SM, run together: counts with L1, paths, and the path of each warp by block.
+
+    `heaviest`: they are those of the SM with the most work.
+    """
 
     counts: Counts
     blocks: list[int]
@@ -46,6 +50,7 @@ class Together(Struct, frozen=True):
     ways: list[list[int]]
     work: list[float]
     l1_bytes: float
+    heaviest: bool = False
 
 
 class Blocks:
@@ -183,18 +188,13 @@ class Blocks:
         self.around = Around(counts[:, layout.L2_HITS] / np.maximum(1.0, counts[:, layout.L2_SECTORS]), inside)
 
     def _from_everywhere(self, resident: Together) -> Together:
-        """Give resident blocks the ways of as many from all over the grid: where blocks differ, these stand for it.
-
-        Of those that were drawn, by the work that they do: one in the middle of every part of equal size.
-        """
+        """Give resident blocks the ways of as many from all over the grid: where blocks differ, these stand for it."""
         grid = self.samples[0]
-        drawn = sorted(grid.drawn or self.runner.work, key=lambda block: (self.runner.work[block], block))
         mean = max(1.0, float(grid.mean()[:, layout.EXECUTED].sum()))
-        count = max(1, min(self.runner.resident, int(self.effort.resident / mean)))
+        chosen = self._in_every_part(grid.drawn or self.runner.work, mean)
         self.runner.without_caches()
         self.emulator.forget()
-        chosen = {drawn[int((k + 0.5) * len(drawn) / count)] for k in range(count)}
-        _, paths, ways, work = self.runner.followed(sorted(chosen))
+        _, paths, ways, work = self.runner.followed(chosen)
         return replace(resident, paths=paths, ways=ways, work=work)
 
     def _draw(self, sample: Sample, count: int, pairs: int | None = None) -> float:
@@ -272,10 +272,36 @@ class Blocks:
             total[:, : layout.ARRAY] += counts[:, : layout.ARRAY]
             if not start:
                 paths, ways, _ = self.runner.ways(blocks)
+        self.together = self.runner.footprint()
         by_block: dict[int, float] = {}
         for block, work in self.emulator.work:
             by_block[block] = by_block.get(block, 0.0) + work
-        return Together(total, list(range(count)), paths, ways, list(by_block.values()), self.runner.l1_bytes)
+        made = Together(total, list(range(count)), paths, ways, list(by_block.values()), self.runner.l1_bytes)
+        return made if paths else self._with_some_ways(made, by_block)
+
+    def _with_some_ways(self, whole: Together, work: dict[int, float]) -> Together:
+        """Give a grid whose ways are too many to be kept those of as many blocks as an SM has, chosen by their work."""
+        self.runner.work |= work
+        heaviest, ratio = self._heaviest()
+        mean = max(1.0, float(np.mean(list(work.values()))))
+        if uneven := self._ends_with(ratio):
+            chosen = self._on_one_sm(heaviest, mean * ratio)
+        else:
+            chosen = self._in_every_part(list(work), mean)
+        self.runner.without_caches()
+        self.emulator.forget()
+        _, paths, ways, each = self.runner.followed(chosen)
+        return replace(whole, paths=paths, ways=ways, work=each, heaviest=uneven)
+
+    def _ends_with(self, ratio: float) -> bool:
+        """Whether the block that does so many times what others do ends last, and the kernel with it."""
+        return self.call.blocks <= self.runner.sms * self.runner.resident and ratio > _UNEVEN
+
+    def _in_every_part(self, blocks: Iterable[int], mean: float) -> list[int]:
+        """Of blocks, by the work that they do, the one in the middle of each of as many parts as an SM has blocks."""
+        ordered = sorted(blocks, key=lambda block: (self.runner.work[block], block))
+        count = max(1, min(self.runner.resident, int(self.effort.resident / mean)))
+        return sorted({ordered[int((k + 0.5) * len(ordered) / count)] for k in range(count)})
 
 
 def _are_different(sample: Sample) -> bool:

@@ -37,7 +37,6 @@ from warplens.kernel.profile import COLUMNS, CROWDED, Crowding, Fewer, Profile, 
 from warplens.kernel.program import Program
 from warplens.machine import Machine
 
-_UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has it is looked at
 _WARM = 16  # times the size of L1: blocks that ask for more are run again without those before them
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _COSTLY = 10_000  # instructions of a block: some milliseconds, from where on two threads are faster than one
@@ -97,11 +96,9 @@ class _Profiler(Blocks):
         if differ:
             self._more()
         block, ratio = self._heaviest()
-        if (
-            self.call.blocks <= self.runner.sms * self.runner.resident and ratio > _UNEVEN
-        ):  # it ends last, and the kernel with it
-            resident = self._together(self._on_one_sm(block, cost * ratio))
-            return self._made(resident, exact=False, first=first, heaviest=True)
+        if self._ends_with(ratio):
+            resident = replace(self._together(self._on_one_sm(block, cost * ratio)), heaviest=True)
+            return self._made(resident, exact=False, first=first)
         resident = self._together(self._on_one_sm(first, cost))
         self._run_around(first, cost)
         if differ:
@@ -135,7 +132,7 @@ class _Profiler(Blocks):
 
     # ---- the result
 
-    def _made(self, resident: Together, exact: bool, first: int, *, heaviest: bool = False) -> Profile:
+    def _made(self, resident: Together, exact: bool, first: int) -> Profile:
         total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
@@ -164,7 +161,7 @@ class _Profiler(Blocks):
             blocks=resident.ways,
             block_instructions=resident.work,
             sampled=self._sampled(),
-            heaviest=heaviest,
+            heaviest=resident.heaviest,
             traffic=traffic,
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
@@ -257,7 +254,8 @@ class _Profiler(Blocks):
         """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
         per_sm = self.runner.in_flight / self.runner.sms
         if exact:
-            whole = Weighted(self.runner.footprint(), 1)
+            assert self.together is not None
+            whole = Weighted(self.together, 1)
             return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks), per_sm, total)
         neighbours = [
             [self.runner.footprints[n] for n in row if n in self.runner.footprints] for row in self._neighbours(first)
