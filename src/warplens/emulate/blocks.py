@@ -276,13 +276,14 @@ class Blocks:
         by_block: dict[int, float] = {}
         for block, work in self.emulator.work:
             by_block[block] = by_block.get(block, 0.0) + work
+        self.runner.work |= by_block
         made = Together(total, list(range(count)), paths, ways, list(by_block.values()), self.runner.l1_bytes)
-        return made if paths else self._with_some_ways(made, by_block)
-
-    def _with_some_ways(self, whole: Together, work: dict[int, float]) -> Together:
-        """Give a grid whose ways are too many to be kept those of as many blocks as an SM has, chosen by their work."""
-        self.runner.work |= work
         heaviest, ratio = self._heaviest()
+        return made if paths and not self._ends_with(ratio) else self._with_some_ways(made, heaviest, ratio)
+
+    def _with_some_ways(self, whole: Together, heaviest: int, ratio: float) -> Together:
+        """Give a grid, of which not all ways were kept or not all count, those of as many blocks as an SM has."""
+        work = self.runner.work
         mean = max(1.0, float(np.mean(list(work.values()))))
         if uneven := self._ends_with(ratio):
             chosen = self._on_one_sm(heaviest, mean * ratio)
