@@ -45,7 +45,8 @@ def lay_bursts(code: Code, laid: StepArrays, ways: WayArrays, units: Units) -> B
     steps, cached = laid.steps, len(code.steps) <= units.setup[0].first_lines * at.LINE_INSTRUCTIONS
     starts = _starts(steps, ways, lines=not cached and bool(units.setup[0].first_lines))
     lasts = np.append(starts[1:], len(steps)) - 1
-    issued = np.cumsum(np.maximum(steps.stall, steps.branch)) - np.maximum(steps.stall, steps.branch)
+    gaps = np.maximum(steps.stall, steps.branch)
+    issued = np.cumsum(gaps) - gaps + np.cumsum(steps.late)
     bursts = at.rows(BURST, len(starts))
     bursts.first, bursts.last = starts, lasts
     bursts.sources, bursts.sources_end = steps.sources[starts], steps.sources_end[starts]
@@ -60,7 +61,7 @@ def lay_bursts(code: Code, laid: StepArrays, ways: WayArrays, units: Units) -> B
     runs = ways.runs.copy()
     runs.first, runs.stop = np.searchsorted(starts, runs.first), np.searchsorted(starts, runs.stop)
     counts = _executed(code, ways, len(steps))
-    holds = steps.holds + _held_ports(steps, counts)
+    holds = steps.holds + _held_ports(steps, counts) + _held_halves(steps, counts, units)
     bursts.slots = np.add.reduceat(holds, starts)
     works = [np.where(~queued & (steps.pipe == p), steps.passes * units.pipes.interval[p], 0.0)
              for p in range(len(units.pipes))]  # fmt: skip
@@ -127,6 +128,17 @@ def _held_ports(steps: Any, counts: Floats) -> Floats:
         uses = (steps.ports >> at.PORT_BITS * port) & 1 == 1
         share = counts @ (uses & (steps.kind == at.FIXED)) / max(1.0, counts.sum())
         lost += (uses & (steps.kind != at.FIXED)) * _HELD * share**2
+    return lost
+
+
+def _held_halves(steps: Any, counts: Floats, units: Units) -> Floats:
+    """Return the issue slots that each product loses to adds: one if the add before it took its half of the cores.
+
+    That is every second one of those that come one behind the other.
+    """
+    half = np.append(units.pipes.half, 0)[steps.pipe]
+    share = counts @ (half == at.EITHER) / max(1.0, counts.sum())
+    lost: Floats = (half == at.ONE) * share**2 / 2
     return lost
 
 

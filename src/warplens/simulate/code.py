@@ -49,6 +49,8 @@ class Step(Struct, frozen=True, kw_only=True):
     l1_hit: float = 0.0
     l2_hit: float = 0.0
     branch: float = 0.0  # cycles until the instruction behind a branch is there
+    late: float = 0.0  # cycles beyond the stall counts before a wide product has its operand
+    feeds: float = 0.0  # cycles until a wide product behind it can read its result
     beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
     yields: bool = True  # its warp lets the others go first
     pairs: bool = False  # may issue together with the one before
@@ -178,7 +180,8 @@ class WayArrays(Struct, frozen=True):
 
 
 _SAME = ("pipe", "kind", "yields", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
-         "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch")  # fmt: skip
+         "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch", "late",
+         "feeds")  # fmt: skip
 
 
 _LAST: list[tuple[Sequence[Step], StepArrays]] = []  # the same steps are laid out for the engine and the fluid one

@@ -17,6 +17,7 @@ from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue
 from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
+from warplens.simulate.onward import onward, release
 from warplens.simulate.ports import arbitrate, book, settle_ports
 
 
@@ -81,13 +82,18 @@ def pick(s: int, now: float, turn: int, scheduler: Any, steps: Any, warps: Any, 
 
 @folded
 def serve(
-    w: int, s: int, now: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any, asked: Any,
-    curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any, events: Any,
+    w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any,
+    asked: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any,
+    events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
+        if pipe.half == at.EITHER and scheduler.half_free <= now:
+            scheduler.half_free = now + 2.0
+        elif pipe.half:
+            scheduler.other_free = now + (2.0 if pipe.half == at.EITHER else step.passes)
         own = 0 if pipe.shared else s
         free = pipe_free[own, pipe.unit]
         if free > start:
@@ -116,18 +122,7 @@ def serve(
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.ports:
             book(s, floor(now), start, done, step.ports, step.pipe == setup.late, ring)
-    for r in range(step.results, step.results_end):
-        result = results[r]
-        value = done if result.kind == at.VALUE else start + step.read
-        slot = slots[warp.slots + result.slot]
-        reason = step.reason
-        if result.kind == at.MOVED:
-            before = slots[warp.slots + result.slot - 1]
-            value = before.value
-            reason = before.reason
-        if setup.streams > 1 or value > slot.value:
-            slot.value = value
-            slot.reason = reason
+    release(start, done, setup, step, warp, slots, results)
     return start
 
 
@@ -139,25 +134,8 @@ def advance(
 
     Noted is when it has that instruction, and for what it waits: stall count, branch, its line.
     """
-    finished = False
-    following = pc + 1
-    if following == runs[warp.run].stop:
-        warp.run += 1
-        segment = segments[warp.segment]
-        if warp.run == segment.end:
-            warp.turn += 1
-            warp.turns += 1
-            warp.run = segment.first
-            if now >= setup.window:
-                finished = True
-            elif warp.turn == segment.times:
-                warp.turn = 0
-                warp.segment += 1
-                finished = warp.segment == warp.end
-                if not finished:
-                    warp.run = segments[warp.segment].first
-        following = runs[warp.run].first
-    warp.pc = following
+    finished = onward(pc, now, setup, warp, segments, runs)
+    following = warp.pc
     warp.ready = now + step.stall
     warp.why = at.WAIT
     jump = step.branch
@@ -193,6 +171,8 @@ def wait_for(
     if awake > first:
         stalls[warp.pc, why] += awake - first
     when = awake
+    if step.late and warp.fed > when + 1.0:
+        when = warp.fed - 1.0
     latest = now
     for k in range(step.sources, step.sources_end):
         source = sources[k]
@@ -284,9 +264,13 @@ def issue(
     if now + step.holds > scheduler.free:
         scheduler.free = now + step.holds
     start = serve(
-        w, s, now, setup, sm, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring, slots,
-        warp, results, events,
+        w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring,
+        slots, warp, results, events,
     )  # fmt: skip
+    if step.feeds:
+        warp.fed = now + step.feeds
+    if step.yields and setup.yielding and step.kind == at.FIXED:
+        scheduler.last = -1
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
         meet(
@@ -331,6 +315,7 @@ def select(
             w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls, events
         )
     uses = further = 0
+    held = False
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
     else:
@@ -339,9 +324,16 @@ def select(
             scheduler.last = w
         step = steps[warps[w].pc]
         if step.kind == at.FIXED:
-            uses = step.ports
-            further = step.further
+            if step.pipe >= 0 and scheduler.other_free > now and pipes[step.pipe].half:
+                held = pipes[step.pipe].half == at.ONE or scheduler.half_free > now
+            if step.late and warps[w].fed > now:
+                held = True
+            if not held:
+                uses = step.ports
+                further = step.further
     if setup.banks and arbitrate(s, cycle, uses, further, scheduler, ring, pipe_free, setup.late):
+        held = True
+    if held:
         stalls[warps[w].pc, at.DISPATCH] += 1.0
         warps[w].since += 1.0
         scheduler.next = now + 1.0

@@ -19,6 +19,7 @@ from warplens.simulate.compiled import called, entry, folded
 from warplens.simulate.engine import meet
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
+from warplens.simulate.onward import onward, release
 
 FLOW = at.record("", "left rate begun")  # a warp's burst: cycles left of it (-1: it waits), how fast, since when
 _LEAST, _NOTHING = 0.01, 1e-6  # of the issue slots: not worth giving out; what is left of what is used up
@@ -115,16 +116,7 @@ def send(
             step, start, w, pc, warp, setup, sm, curves, loads, spread, outstanding
         )  # fmt: skip
         warp.stored = max(warp.stored, done if step.kind == at.LOAD else start + setup.drain)
-    for r in range(step.results, step.results_end):
-        result = results[r]
-        value, reason = done if result.kind == at.VALUE else start + step.read, step.reason
-        slot = slots[warp.slots + result.slot]
-        if result.kind == at.MOVED:
-            before = slots[warp.slots + result.slot - 1]
-            value, reason = before.value, before.reason
-        if value > slot.value:
-            slot.value = value
-            slot.reason = reason
+    release(start, done, setup, step, warp, slots, results)
     warp.since = start
     return later
 
@@ -136,22 +128,8 @@ def move_on(b: int, now: float, setup: Any, sm: Any, bursts: Any, warp: Any, seg
 
     Noted is when it has that burst's instructions, and for what it waits: stall count, branch, its line.
     """
-    finished, following = False, b + 1
-    if following == runs[warp.run].stop:
-        warp.run += 1
-        segment = segments[warp.segment]
-        if warp.run == segment.end:
-            warp.turn += 1
-            warp.turns += 1
-            warp.run = segment.first
-            if warp.turn == segment.times:
-                warp.turn = 0
-                warp.segment += 1
-                finished = warp.segment == warp.end
-                if not finished:
-                    warp.run = segments[warp.segment].first
-        following = runs[warp.run].first
-    warp.pc = following
+    finished: bool = onward(b, now, setup, warp, segments, runs)
+    following = warp.pc
     warp.ready, warp.why = now + bursts[b].stall, at.WAIT
     jump = bursts[b].branch
     if bursts[following].first != bursts[b].last + 1 and not finished:

@@ -54,6 +54,7 @@ def from_program(
     kept: set[str] = set()
     traffic = traffic_of(instructions, served, units, profile)
     steps = [_step(x, kept, units, served, profile, i, traffic) for i, x in enumerate(instructions)]
+    steps = _fed(steps, instructions, units.machine)
     copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
     steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
     notes, mean = [], None
@@ -70,6 +71,33 @@ def from_program(
     return Code(
         name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes
     )  # fmt: skip
+
+
+def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> list[Step]:
+    """Return the steps with what wide products wait for besides their stall counts.
+
+    They read a result later than the compiler thinks: `held_cycles` has what a pair of a wide product and a logic
+    operation takes beyond their stall counts, that of its further issue slots and this. One whose operand was made so
+    close before it may issue a cycle before it can read it.
+    """
+    wide = machine.timing("imul_wide")
+    later = (wide.held_cycles or 0.0) - _slots_behind("imul_wide", machine)
+    cycles = later + machine.timing("int").latency_to.get("imul", 0.0)
+    for i, x in enumerate(code if later > 0 else ()):
+        away, j = 0.0, i - 1
+        while x.kind == "imul_wide" and j >= 0 and code[j].target is None and (away := away + steps[j].stall) < cycles:
+            if steps[j].kind == at.FIXED and not set(x.reads).isdisjoint(code[j].writes):
+                steps[i] = msgspec.structs.replace(steps[i], late=cycles - away)
+                steps[j] = msgspec.structs.replace(steps[j], feeds=cycles)
+                break
+            j -= 1
+    return steps
+
+
+def _slots_behind(kind: str, machine: Machine) -> float:
+    """Return the issue slots of an instruction behind its first: its stall count begins with the last one."""
+    timing = machine.timing(kind)
+    return (timing.issue_slots or 1.0) - 1.0 if timing.held_cycles else 0.0
 
 
 def _held(x: Instruction, machine: Machine) -> float:
@@ -96,7 +124,7 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
     if kind in (at.LOAD, at.STORE) or KINDS[x.kind] in ("shared memory", "shuffle"):
         passes = 1.0
     latency, holds, reason = unit.latency, unit.holds, unit.reason
-    held = machine.timing(x.kind).held_cycles or 0.0
+    held = _slots_behind(x.kind, machine)
     if x.opcode.endswith("GMMA"):
         # they queue for the tensor cores; whoever waits for them shows as at a barrier, as in ncu's samples
         latency, reason = passes + behind_passes(x, machine), at.AT_BARRIER

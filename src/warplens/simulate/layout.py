@@ -52,17 +52,20 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`: until its
 # result is there; `read`: until its sources have been read (streams: when a warp that ends with it is done); `passes`
 # through its pipe; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`:
-# cycles until the instruction behind a branch is there.
+# cycles until the instruction behind a branch is there. `feeds`: cycles until a wide product can read its result;
+# `late`: by how much such a product, alone, then comes later than the stall counts say.
 STEP = record(
     "pipe kind sources sources_end results results_end pairs reason ports further yields",
-    "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch",
+    "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds",
 )
 SOURCE = record("slot", "delta")
 RESULT = record("slot kind")
 # A pipe, of the SM or of each scheduler: cycles from one instruction to the next, places in each scheduler's queue
 # before it (none: an instruction issues when the pipe takes it; -1: without end), the unit that it leads to. A place
-# is free `held` cycles after the pipe took what was in it.
-PIPE = record("shared places unit", "interval held")
+# is free `held` cycles after the pipe took what was in it. `half`: it takes two cycles of EITHER half of the cores, or
+# of that ONE half all of its passes.
+EITHER, ONE = 1, 2
+PIPE = record("shared places unit half", "interval held")
 SEGMENT = record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = record("first stop")
 SLOT = record("reason", "value")
@@ -72,10 +75,11 @@ SLOT = record("reason", "value")
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
 # held when so many blocks have a place, to be gone on with. `alike`: so many neighbouring warps of a block wait for
 # DRAM equally long (none: each for itself). `first_every`: cycles from one of the first blocks to the next.
-# `data_path`: the unit that stands for `barrier_held` cycles when the warps of a block meet.
+# `yielding`: an instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held`
+# cycles when the warps of a block meet.
 SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling results pause alike seed data_path",
+    "first_lines second_lines telling results pause alike seed data_path yielding",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",
 )
@@ -84,9 +88,9 @@ CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier", "ready queued since stored ended"
+    "end segment turn run state second slots turns why pc place block barrier", "ready queued since stored ended fed"
 )
-SCHEDULER = record("listed last turn carry port_cycle taken", "free next soonest")
+SCHEDULER = record("listed last turn carry port_cycle taken", "free next soonest half_free other_free")
 PLACE = record("block live arrived", "start ended leave")
 SM = record(
     "random issued ended begun coming requests told marks status fetched deep row",

@@ -17,11 +17,15 @@ from warplens.simulate import fetch as fetch_module
 from warplens.simulate import fluid as fluid_module
 from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
+from warplens.simulate import onward as onward_module
 from warplens.simulate import ports as ports_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.units import INFINITE, Units, policy
 
+_MODULES = (
+    blocks_module, ports_module, memory_module, fetch_module, onward_module, engine_module, fluid_module
+)  # fmt: skip
 MARKS = 24  # how often a run up to a limit notes what it has issued
 NEVER = 1 << 60  # blocks after which a run is held
 
@@ -170,6 +174,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     if code.controlled:
         setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
+        setup.yielding = setup.by_block
         setup.first_every = 0.0 if code.steady else setup.launch_every
     else:
         setup.branch_taken = 0.0
@@ -214,7 +219,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
 def plain_engine(name: str = "simulate") -> Any:
     """Return the engine, or the fluid one by its name, as plain Python: the same functions, none of them compiled."""
     names: dict[str, Any] = {}
-    for module in (blocks_module, ports_module, memory_module, fetch_module, engine_module, fluid_module):
+    for module in _MODULES:
         for key, value in vars(module).items():
             plain = getattr(value, "py_func", value)
             if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:

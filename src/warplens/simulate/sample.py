@@ -30,6 +30,7 @@ ROUNDS = 3  # up to so many rounds of blocks are all simulated
 STEPS = (3_000, 6_000, 12_000, 37_500, 75_000, 112_500)  # instructions of all rounds but the first and the tail
 ALIKE = 0.005  # of the time of a round: steps that differ by no more are a steady state
 APART = 0.25  # of a round: what many rounds take beyond their rate, if their blocks are not in step
+WORTH = 0.5  # of all instructions: for less than this is saved, nothing is left out
 TAIL = 0.75  # of a round: what is left of it when the last block begins
 # Of the time that was not simulated. Over 361 workloads, random graphs and counted kernels of the train set, as they
 # are and with ten and a hundred times the blocks, the largest difference from a full run, less that of the steps, was
@@ -149,7 +150,8 @@ def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], each: float)
     blocks, resident = bench.blocks, bench.resident
     few = blocks if blocks <= ROUNDS * resident else blocks % resident + resident
     sizes = [c.block_instructions for c in lengths]
-    if sum(sizes) * few + (few < blocks) * (1 + TAIL) * resident * (sizes[0] + sizes[-1]) >= each * blocks:
+    part = sum(sizes) * few + (few < blocks) * (1 + TAIL) * resident * (sizes[0] + sizes[-1])
+    if part >= WORTH * each * blocks:
         return _whole(bench.course(code), blocks)
     courses = [bench.course(c) for c in lengths]
     runs = [course.up_to(few) for course in courses]

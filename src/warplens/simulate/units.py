@@ -163,9 +163,19 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         pipes.unit[PIPES.index("shared memory")] = l1  # one data path
     else:
         notes.append("cache.l1_request_interval_cycles is not known: accesses to L1 take no time of its pipe")
+    if sm.register_banks and _halves(machine):
+        pipes.half[PIPES.index("cuda cores")], pipes.half[PIPES.index("product")] = at.EITHER, at.ONE
     pipes.held[PIPES.index("sfu units")] = sm.sfu_place_cycles or 0.0
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
     return pipes
+
+
+def _halves(machine: Machine) -> bool:
+    """Whether products run on one half of the cores, which take an instruction over two cycles: at half their rate."""
+    try:
+        return machine.peak_ipc("fp32") == machine.sm.schedulers == 2 * machine.peak_ipc("imul")
+    except MissingField:
+        return False
 
 
 def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
