@@ -125,9 +125,8 @@ class Kept:
                     return made
         return None
 
-    def keep(self, library: Any, symbol: str, returns: bool = True) -> None:
+    def keep(self, code: bytes, symbol: str, returns: bool = True) -> None:
         """Write what Numba compiled to the first place that takes it."""
-        code = library.serialize_using_object_code()[2][0]
         self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
         for place in self.places:
             with contextlib.suppress(OSError, FileError):
@@ -209,7 +208,7 @@ class Function:
         signature = self.signature()
         made = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
         made.compile()
-        self._kept.keep(made._library, made.native_name)
+        self._kept.keep(made._library.serialize_using_object_code()[2][0], made.native_name)
         return int(made.address)
 
     @cached_property
@@ -255,16 +254,15 @@ class Entry:
         named = tuple([kind if kind == "int" else (str(kind[0]), *kind[1:]) for kind in kinds])
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
-        if kept.found is not None:
-            address = loaded(kept.found)
-        else:
+        if kept.found is None:
             with self.compiling():
-                address = self._compiled(kept, arguments)
+                self._compile(kept, arguments)
         assert kept.found is not None
+        address = loaded(kept.found)
         count = 2 + sum(len(_words(a)) for a in arguments)
         return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), kept.found.returns
 
-    def _compiled(self, kept: Kept, arguments: Sequence[Any]) -> int:
+    def _compile(self, kept: Kept, arguments: Sequence[Any]) -> None:
         import numba
 
         jit: Any = numba.njit  # their types describe less than they take
@@ -273,10 +271,8 @@ class Entry:
         kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
         made.compile(tuple(kinds))
         (result,) = made.overloads.values()
-        symbol = result.fndesc.llvm_func_name
-        address = int(result.library.get_pointer_to_function(symbol))
-        kept.keep(result.library, symbol, result.signature.return_type != numba.types.none)
-        return address
+        library, returns = result.library, result.signature.return_type != numba.types.none
+        kept.keep(library.codegen._tm.emit_object(library._final_module), result.fndesc.llvm_func_name, returns)
 
 
 def _name(function: Callable[..., Any]) -> str:

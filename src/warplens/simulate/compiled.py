@@ -41,6 +41,16 @@ def _searched_once(search: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
+def _optimize(library: Any) -> None:
+    """Optimise once: Numba does so twice, the first time for what counts references."""
+    passes, builder = library._codegen._module_pass_manager()
+    passes.run(library._final_module, builder)
+
+
+def _not_yet(*_: Any) -> None:
+    """Load nothing: machine code is made of the entry alone, with all that it calls, and not of each function."""
+
+
 @contextmanager
 def _compiling() -> Iterator[None]:
     """Do not look for garbage meanwhile: Numba makes millions of objects that live on, a tenth of its time.
@@ -49,23 +59,31 @@ def _compiling() -> Iterator[None]:
     and nothing counts references. It is asked for that, and Numba looks up each operation once, here only.
     """
     import numba
-    from numba.core import registry
+    from numba.core import codegen, registry
     from numba.core.types import BaseFunction
 
     config, target = vars(numba.config), registry.cpu_target
-    operation: Any = BaseFunction  # their types describe less than there is
     light = {"OPT": type(config["OPT"])(1), "LOOP_VECTORIZE": 0, "LLVM_REFPRUNE_PASS": 0}
+    library, generator = codegen.JITCodeLibrary, codegen.JITCPUCodegen
+    changes: list[tuple[Any, str, Any]] = [
+        (BaseFunction, "get_call_type", _searched_once(vars(BaseFunction)["get_call_type"])),
+        (library, "_optimize_final_module", _optimize), (library, "_finalize_specific", _not_yet),
+        (generator, "_add_module", _not_yet), (generator, "set_env", _not_yet),
+    ]  # fmt: skip
     collecting = gc.isenabled()
     gc.disable()
-    before, search = {name: config[name] for name in light}, operation.get_call_type
     target.target_context.codegen()  # made once for all that Numba compiles: by its own settings
+    before = {name: config[name] for name in light}
+    methods = [(kind, name, getattr(kind, name)) for kind, name, _ in changes]
     config.update(light)
-    operation.get_call_type = _searched_once(search)
+    for kind, name, method in changes:
+        setattr(kind, name, method)
     try:
         yield
     finally:
         config.update(before)
-        operation.get_call_type = search
+        for kind, name, method in methods:
+            setattr(kind, name, method)
         if collecting:
             if not gc.get_freeze_count():  # what is new counts as old, and is not looked through at once
                 gc.freeze()
