@@ -133,7 +133,7 @@ TILE = "FADD R1, R1, R3\n" * 16 + "MUFU R1, R1\nLDS R4, [R5]\nBAR\n"
         (STREAM, 100),
         (STREAM, 1000),
         (TILE, 110),
-        pytest.param(STREAM, 1, marks=pytest.mark.xfail(strict=True, reason="exact: 159,096 instructions, not 1,680")),
+        pytest.param(STREAM, 1, marks=pytest.mark.xfail(strict=True, reason="1,680 are 10 blocks, 9 % off by chance")),
     ],
 )
 def test_a_million_warps_cost_no_more_than_ten_thousand(text: str, turns: int) -> None:
