@@ -24,8 +24,9 @@ from warplens.frontend import load_program, nvrtc
 from warplens.kernel.flow import flow_graph
 from warplens.measure import catalogue
 from warplens.measure.chains import chain
-from warplens.measure.checks import checked, compiled, source_of, timed_loop
+from warplens.measure.checks import checked, compiled, timed_loop
 from warplens.measure.operations import OPERATIONS, PAIRS
+from warplens.measure.source import source_of
 
 here = Path(__file__).parent
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_args
 
-import msgspec
-
 from warplens.errors import FileError, nearest
 
 T = TypeVar("T")
@@ -47,6 +45,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def convert(tree: Any, kind: type[T], file: str) -> T:
     """Turn a tree into a structure; what does not fit is said as `file: key: why`, with the nearest key."""
+    import msgspec  # here and below: who only writes files, as the laboratory does, needs none
+
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
@@ -59,6 +59,8 @@ def convert(tree: Any, kind: type[T], file: str) -> T:
 
 def _located(tree: Any, kind: type, steps: list[tuple[str, str]]) -> list[str]:
     """Return the keys to the faulty place. msgspec writes `[...]` for a key of a table: find which one it is."""
+    import msgspec
+
     keys: list[str] = []
     for name, bracket in steps:
         if bracket != "...":
@@ -121,6 +123,8 @@ _WORDS = {
 
 def _names(kind: Any, seen: frozenset[Any] = frozenset()) -> set[str]:
     """Return all field names of a structure and of the structures in it (which may hold itself)."""
+    import msgspec
+
     inner = list(get_args(kind))
     names: set[str] = set()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in seen:

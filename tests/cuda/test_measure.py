@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.measure import control, lives, memory, pipes, scattered, tensor, traffic, waits

@@ -6,12 +6,12 @@ import ctypes
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from warplens.cli import main
 from warplens.errors import WarplensError

@@ -33,6 +33,7 @@ class Operation(Section, frozen=True):
     at_90_percent_warps_per_scheduler: Warps | None = None
     at_95_percent_warps_per_scheduler: Warps | None = None
     issue_slots: Annotated[float, Meta(ge=0.1, le=1000)] | None = None
+    ilp_latency_cycles: Interval | None = None
 
 
 class Tensor(Section, frozen=True):
@@ -40,6 +41,8 @@ class Tensor(Section, frozen=True):
 
     latency_cycles: Interval | None = None
     peak_flops_per_cycle_per_sm: OpsPerCycle | None = None
+    at_90_percent_warps_per_scheduler: Warps | None = None
+    at_95_percent_warps_per_scheduler: Warps | None = None
 
 
 class Atomic(Section, frozen=True):
@@ -101,7 +104,8 @@ class LaunchCost(Section, frozen=True):
     An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it. Two events around a kernel add
     `events_seconds`: an empty one then seems to take `empty_between_events_seconds`. In a row of kernels one follows
     the other after `interval_seconds`. Code, constants and translations are not in the caches when a kernel begins:
-    that takes `cold_start_seconds`.
+    that takes `cold_start_seconds`. A grid with more blocks than fit takes a wave more even for one of them:
+    `tail_block_cycles` beyond that block's own time; a whole further wave takes `wave_cycles` beyond its blocks' time.
     """
 
     empty_kernel_seconds: Seconds | None = None
@@ -111,6 +115,8 @@ class LaunchCost(Section, frozen=True):
     cold_start_seconds: Seconds | None = None
     round_trip_seconds: Seconds | None = None
     block_interval_cycles: Cycles | None = None
+    tail_block_cycles: Cycles | None = None
+    wave_cycles: Cycles | None = None
 
 
 class InstructionCache(Section, frozen=True):

@@ -10,21 +10,18 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
-from msgspec import Struct
 
 from warplens.errors import FileError, WarplensError
 from warplens.files import write_whole
-from warplens.frontend import toolchain
-from warplens.measure.checks import checked, compiled, fingerprint
-from warplens.measure.source import Kernel
+from warplens.measure.source import Kernel, fingerprint
 
 _BATCH_CHARACTERS, _BATCH_KERNELS = 200_000, 24
 
 
-class Built(Struct):
+@dataclass
+class Built:
     """What was made: for each kernel its cubin, or why there is none; the tools that made them."""
 
     cubins: dict[str, bytes]
@@ -67,8 +64,9 @@ def _made(batch: list[Kernel], arch: str, folder: Path | None) -> Built:
     kept = folder / f"{fingerprint(batch, batch[0].target(arch))}.cubin" if folder else None
     if kept and kept.is_file():
         with contextlib.suppress(OSError, ValueError):  # one that cannot be read is made again
-            tools = msgspec.json.decode(kept.with_suffix(".json").read_bytes(), type=list[str])
-            return Built(dict.fromkeys(names, kept.read_bytes()), {}, tools)
+            tools = json.loads(kept.with_suffix(".json").read_bytes())
+            if isinstance(tools, list) and all(isinstance(tool, str) for tool in tools):
+                return Built(dict.fromkeys(names, kept.read_bytes()), {}, tools)
     try:
         cubin, tools, unchecked = _one(batch, arch)
     except WarplensError as error:
@@ -90,6 +88,12 @@ def _made(batch: list[Kernel], arch: str, folder: Path | None) -> Built:
 
 def _one(batch: list[Kernel], arch: str) -> tuple[bytes, list[str], str]:
     """Return a checked cubin, the tools that made it, and why it could not be checked."""
+    try:
+        from warplens.frontend import toolchain
+        from warplens.measure.checks import checked, compiled
+    except ImportError as error:
+        reason = f"compiling and checking kernels needs {error.name}, which measuring itself does not"
+        raise WarplensError(f"{reason}: install it, or name a folder of compiled kernels with --cubins") from None
     cubin, tools = compiled(batch, arch)
     try:
         toolchain.tool("nvdisasm")

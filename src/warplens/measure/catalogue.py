@@ -18,11 +18,12 @@ from warplens.measure.catalogue_waits import lives_of_warps, waiting
 from warplens.measure.chains import ADDRESSES, UNIFORM, chain, local, uniform
 from warplens.measure.entry import Entry
 from warplens.measure.laboratory import GIB, KIB, MIB
-from warplens.measure.operations import OPERATIONS, PAIRS, Operation
+from warplens.measure.operations import INDEPENDENT, OPERATIONS, PAIRS, Operation
 from warplens.measure.source import Kernel
 
 ALPHAS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)  # steps of about sqrt(2)
 _QUICK_ALPHAS = (0, 4, 32, 128)
+_CUSP_ALPHAS = (23, 32, 45)  # where DRAM and issue are both near their limits: only many loads in flight fill either
 HELPERS: tuple[Kernel, ...] = (
     memory.fill(), memory.touch(), memory.scatter(), control.warm(), control.blocks(), control.moment(),
 )  # fmt: skip
@@ -44,6 +45,12 @@ def instructions() -> list[Entry]:
     """Latency and throughput of every operation, of pairs, and with several chains per warp."""
     made = [_operation(op, 1) for op in OPERATIONS]
     made += [_operation(op, chains) for op in OPERATIONS for chains in (2, 4) if chains <= op.most_chains]
+    for op in (op for op in OPERATIONS if op.name in INDEPENDENT):
+        kernels = chain(op, 8, False, 0, op.length // 4), chain(op, 8, True, 0, op.length // 4)
+        made.append(
+            Entry(f"instruction.{op.name}.ilp8", kernels, plans.chain_sweep, "cycles between two that are independent",
+                  {"register": op.register, "width": op.width, "warps": (1,)}, weight=0.1)
+        )  # fmt: skip
     for op in PAIRS:
         made.append(
             Entry(f"pair.{op.name}", (chain(op), chain(op, doubled=True)), plans.chain_sweep,
@@ -131,6 +138,12 @@ def _variants() -> list[Entry]:
                     Entry(f"mix.{other}.a{alpha}.{suffix}", _pair(op, alpha, chains), plans.chain_sweep, text,
                           {"register": op.register, "width": op.width, **shape}, quick=False, weight=0.3)
                 )  # fmt: skip
+    for alpha in _CUSP_ALPHAS:
+        made.append(
+            Entry(f"mix.load.a{alpha}.ilp8", (memory.stream(alpha, 8),), plans_memory.stream_sweep,
+                  "as the mix without the suffix, 8 chains per warp", {"where": "dram", "most_repetitions": 3},
+                  quick=False, weight=0.5)
+        )  # fmt: skip
     return made
 
 
@@ -172,11 +185,17 @@ def _steps(first: int, last: int, per_doubling: int) -> list[int]:
 
 def chases() -> list[Entry]:
     """One chain alone: caches, DRAM, TLBs; near and far parts of the L2 cache; lanes on several lines."""
+    near_l1 = range(216 * KIB, 264 * KIB, 4 * KIB)
+    near_l2 = range(36 * MIB, 84 * MIB, 4 * MIB)
     far = [64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB, 2 * GIB, 8 * GIB, 16 * GIB]
     sizes = {
-        "l1": (128, _steps(2 * KIB, 512 * KIB, 4), [8 * KIB, 32 * KIB, 128 * KIB, 192 * KIB, 256 * KIB, 512 * KIB]),
+        "l1": (
+            128,
+            sorted({*_steps(2 * KIB, 512 * KIB, 4), *near_l1}),
+            [8 * KIB, 32 * KIB, 128 * KIB, 192 * KIB, 256 * KIB, 512 * KIB],
+        ),
         "l1_sector": (32, _steps(2 * KIB, 64 * KIB, 1), [8 * KIB]),
-        "l2": (128, _steps(MIB, 256 * MIB, 4), [MIB, 8 * MIB, 32 * MIB, 64 * MIB, 128 * MIB]),
+        "l2": (128, sorted({*_steps(MIB, 256 * MIB, 4), *near_l2}), [MIB, 8 * MIB, 32 * MIB, 64 * MIB, 128 * MIB]),
         "dram": (4096, [GIB, 2 * GIB, 4 * GIB, 8 * GIB, 16 * GIB, 32 * GIB], [2 * GIB]),
         "tlb_64k": (64 * KIB, _steps(64 * KIB, 512 * MIB, 2), []),
         "tlb_2m": (2 * MIB, _steps(2 * MIB, 16 * GIB, 2), far),
@@ -192,8 +211,8 @@ def chases() -> list[Entry]:
                   "latency by footprint and stride, one warp alone", parameters, quick=bool(few), weight=1.5)
         )  # fmt: skip
     for shared in (16, 60, 96, 160, 192):
-        parameters = {"stride": 128, "sizes": _steps(32 * KIB, 256 * KIB, 4), "quick_sizes": [], "limit": False,
-                      "shared_bytes": shared * KIB}  # fmt: skip
+        sizes_of = {"sizes": list(range(16 * KIB, 264 * KIB, 8 * KIB)), "quick_sizes": []}
+        parameters = {"stride": 128, **sizes_of, "limit": False, "shared_bytes": shared * KIB}
         made.append(
             Entry(f"chase.l1.shared_{shared}", (memory.chase("l1"),), plans_memory.chase_sizes,
                   "latency by footprint where the block has so many KiB of shared memory", parameters, quick=False)

@@ -19,15 +19,17 @@ _TYPES = {"f": "float", "r": "u32", "d": "double", "l": "u64"}
 _TO_WORD = {"f": "__float_as_uint({})", "r": "{}", "d": "(u32)__double2loint({})", "l": "(u32){}"}
 ZERO_AT = 64  # byte of `out` with the float that alpha adds add
 _SHARED_WORDS = 8192  # 32 KiB: 1024 threads with 16 bytes, and with strides of up to 32 words for one warp
+_FEW_WORDS = 3072  # of a mix: a word for each thread, so that 16 blocks fit on an SM
 
 
 def chain(op: Operation, chains: int = 1, doubled: bool = False, alpha: int = 0, length: int | None = None) -> Kernel:
     """Return the kernel of an operation's chain with so many links per trip, twice as many if `doubled`."""
     links = (length or op.length) * (2 if doubled else 1)
-    name = f"{op.name}_a{alpha}_i{chains}_n{links}"
+    words = _FEW_WORDS if length else _SHARED_WORDS
+    name = f"{op.name}_a{alpha}_i{chains}_n{links}" + ("_few" if op.width and length else "")
     expect = {pattern: count * links * chains for pattern, count in _with_adds(op, alpha).items()}
     slack = 14 + 2 * chains + op.others * links * chains
-    text = _text(name, op, chains, links, alpha)
+    text = _text(name, op, chains, links, alpha, words)
     facts = {"links": links, "chains": chains, "alpha": alpha, "operation": op.name}
     wanted = Expectation(expect, slack, over=op.over, conflicts=op.conflicts)
     return Kernel(name, text, wanted, op.since, facts=facts)
@@ -37,7 +39,7 @@ def _with_adds(op: Operation, alpha: int) -> dict[str, int]:
     return op.expect if alpha == 0 else {**op.expect, "FADD": op.expect.get("FADD", 0) + alpha}
 
 
-def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
+def _text(name: str, op: Operation, chains: int, links: int, alpha: int, words: int) -> str:
     kind, word = _TYPES[op.register], _TO_WORD[op.register]
     shared = op.width > 0
     first = "mine + {} * 128" if shared else "given[0]"
@@ -59,7 +61,7 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
         f'#define LINK(x, p, q, r, s) asm volatile("{op.link}" : "+{c}"(x) '
         f': "{c}"(p), "{c}"(q), "{c}"(r), "{c}"(s) : "memory");\n'
         f"#define ADD(x) {add}\n"
-        f"KERNEL({name}, 1024) {{\n{_SHARED_SETUP.replace('WIDTH', str(op.width)) if shared else ''}"
+        f"KERNEL({name}, 1024) {{\n{_shared_setup(words, op.width) if shared else ''}"
         f"{variables}"
         f"  PASSES {{\n    START_TOGETHER\n    TIMED_LOOP\n{body}    UNTIL_TIME\n  }}\n"
         f"  KEEP(({keep}) == c)\n  record(records, TIMED, done);\n}}\n"
@@ -67,11 +69,12 @@ def _text(name: str, op: Operation, chains: int, links: int, alpha: int) -> str:
     )
 
 
-# A word holds its own address; of an access of several words the first does, and the others are zero.
-_SHARED_SETUP = f"""\
-  __shared__ u32 words[{_SHARED_WORDS}];
-  u32 mine = shared_address(words) + (threadIdx.x * a % {_SHARED_WORDS - 2048}) * 4;
-  for (u32 i = threadIdx.x; i < {_SHARED_WORDS}; i += blockDim.x) words[i] = i % WIDTH ? 0 : shared_address(words + i);
+def _shared_setup(words: int, width: int) -> str:
+    """A word holds its own address; of an access of several words the first does, and the others are zero."""
+    return f"""\
+  __shared__ u32 words[{words}];
+  u32 mine = shared_address(words) + (threadIdx.x * a % {words - 2048}) * 4;
+  for (u32 i = threadIdx.x; i < {words}; i += blockDim.x) words[i] = i % {width} ? 0 : shared_address(words + i);
   __syncthreads();
 """
 

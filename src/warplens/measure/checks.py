@@ -5,7 +5,6 @@ A kernel that fails is named with what was wanted and what was found. Nothing he
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 from collections import Counter
@@ -18,9 +17,8 @@ from warplens.frontend.compile import compile_file
 from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program
-from warplens.measure import patches
 from warplens.measure.patches import patched
-from warplens.measure.source import PRELUDE, Kernel
+from warplens.measure.source import Kernel, source_of
 
 # Accesses to memory that no kernel makes in its timed loop unless it says so.
 _MEMORY = re.compile(r"(LD|ST|LDG|STG|LDL|STL|ATOM|ATOMG|RED|REDG|LDGSTS)(\.|$)")
@@ -30,19 +28,6 @@ _REGISTER = re.compile(r"\bR\d+\b")
 
 class CheckError(WarplensError):
     """Machine code that is not what a measurement means: kernel, wanted, found."""
-
-
-def source_of(kernels: Iterable[Kernel]) -> str:
-    """Return one translation unit with these kernels."""
-    return PRELUDE + "\n".join(kernel.text for kernel in kernels)
-
-
-def fingerprint(kernels: Iterable[Kernel], arch: str) -> str:
-    """Return a short name for what is compiled, for files and for finding a measurement again."""
-    kernels = list(kernels)
-    changes = "".join(kernel.patch for kernel in kernels)
-    changes += Path(patches.__file__).read_text() if changes else ""  # what a change does is said there
-    return hashlib.sha256((arch + source_of(kernels) + changes).encode()).hexdigest()[:16]
 
 
 def compiled(kernels: list[Kernel], arch: str) -> tuple[bytes, list[str]]:

@@ -6,10 +6,14 @@ the run. Vendor's facts of the file that it goes into are kept: a measured numbe
 
 from __future__ import annotations
 
+import contextlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines
@@ -36,6 +40,8 @@ STEPS = (
     *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS, *derive_lives.STEPS,
     *derive_waits.STEPS,
 )  # fmt: skip
+
+_UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of samples that are not there
 
 _GUIDE = Source(unit="", source="vendor", ref="CUDA C++ Programming Guide 13, Compute Capabilities, cc 7.5 and later")
 # What the driver does not say of a GPU that no file describes, and is so on all that the laboratory measures.
@@ -67,9 +73,20 @@ def numbers(samples: Samples) -> Iterator[Number]:
     for step in STEPS:
         try:
             yield from step(samples)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except _UNFIT as error:
             what, why = step.__name__.replace("_", " "), f"{type(error).__name__}: {error}"
             raise WarplensError(f"{samples.name}: {what} cannot be derived from these samples ({why})") from None
+
+
+def _repeated(samples: Samples) -> dict[str, list[Any]]:
+    """Return what each number would be by one repetition of every launch: how sure those are that no reading tells."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for part in samples.repetitions():
+        for step in STEPS:
+            with contextlib.suppress(*_UNFIT):
+                for one in step(part):
+                    found[one.key].append(one.value)
+    return found
 
 
 def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), more: Sequence[Path] = ()) -> Machine:
@@ -104,6 +121,7 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
         kinds = second.head["gpu"], samples.head["gpu"]
         raise WarplensError(f"{also[0]} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
     other = {n.key: n.value for n in (*numbers(second), *driver_facts(second))} if second else {}
+    repeated = _repeated(samples)
     for one in made:
         old = sources.get(one.key)
         if old is not None and (old.source in ("vendor", "paper") or one.key in _KEPT):
@@ -114,7 +132,7 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
             sources[one.key] = Source(
                 unit="cycles" if ".latency_to." in one.key else unit_of(one.key.rpartition(".")[2]),
                 source="measured", date=origin.head["date"],
-                ref=f"{origin.name}: {one.entry}: {one.how}{_beside(one, other)}",
+                ref=f"{origin.name}: {one.entry}: {one.how}{_spread(one, repeated)}{_beside(one, other)}",
             )  # fmt: skip
     return parsed(tree, sources, str(path))
 
@@ -126,6 +144,16 @@ def borrowed(machine: Machine, journal: str, *more: str) -> str:
     if not others:
         return ""
     return f"{len(others)} numbers are not from {journal}, which does not give them, but from {others[0]}"
+
+
+def _spread(one: Number, repeated: dict[str, list[Any]]) -> str:
+    """Say how far the repetitions are apart, each by itself, where the number's own words do not say it."""
+    values = np.array([v for v in repeated.get(one.key, []) if np.shape(v) == np.shape(one.value)], float)
+    if "spread" in one.how or len(values) < 2:
+        return ""
+    middle = np.abs(np.asarray(one.value, float))
+    apart = (values.max(axis=0) - values.min(axis=0))[middle > 0] / middle[middle > 0]
+    return f"; each of {len(values)} repetitions alone: spread {100 * apart.max(initial=0.0):.2g} %"
 
 
 def _beside(one: Number, other: dict[str, Any]) -> str:

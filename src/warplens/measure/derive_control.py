@@ -70,6 +70,22 @@ def replacement(samples: Samples) -> Iterator[Number]:
         yield Number("sm.block_replacement_per_warp_cycles", digits(slope, 3), "launch.blocks", how)
 
 
+def tails(samples: Samples) -> Iterator[Number]:
+    """What a last wave costs beyond its blocks' own time: one block, or one for each SM that has room for one."""
+    entry, clock = "launch.blocks", samples.head["reference_ghz"]
+    taken = samples.take(entry, lambda p, v: v.get("grid_ns", v.get("span_ns")) * clock, "blocks", what="tail")
+    sms = samples.head["facts"]["attributes"]["sm_count"]
+    length = next((p["cycles"] for p, _ in samples.entries.get(entry, []) if p["what"] == "tail"), 0)
+    for key, fewer, more, waves in (("tail_block", sms, sms + 1, 1), ("wave", sms, 4 * sms, 3)):
+        if fewer in taken and more in taken:
+            cycles = (taken[more].median - taken[fewer].median) / waves - length
+            how = f"a grid of {more} blocks of {length} cycles, one to an SM, less {fewer}"
+            how += f", over {waves} waves" if waves > 1 else ""
+            yield Number(
+                f"launch.{key}_cycles", digits(max(0.0, cycles), 3), entry, f"{how}, less these; {taken[more]}"
+            )
+
+
 def launches(samples: Samples) -> Iterator[Number]:
     """An empty kernel's duration, what two events add to it, the way there and back, the rate of blocks."""
     entry = "launch.empty"
@@ -165,4 +181,4 @@ def first_instructions(samples: Samples) -> Iterator[Number]:
     yield Number("launch.cold_start_seconds", digits(max(0.0, seconds), 2), entry, how)
 
 
-STEPS = (barriers, branches, replacement, launches, code, constants, first_instructions)
+STEPS = (barriers, branches, replacement, tails, launches, code, constants, first_instructions)

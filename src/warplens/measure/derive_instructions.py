@@ -83,21 +83,39 @@ def operations(samples: Samples) -> Iterator[Number]:
         yield Number(f"{key}.instructions", count, entry, "machine instructions of one link")
         yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
         yield from rates(samples, key, entry)
+        yield from _independent(samples, name)
+
+
+def _independent(samples: Samples, name: str) -> Iterator[Number]:
+    """ILP latency: cycles between two instructions of a lone warp that do not depend on one another."""
+    entry = f"instruction.{name}.ilp8"
+    apart = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
+    yield from number(
+        f"operations.{name}.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them"
+    )
+    if name == _LATENCY_OF["fp32"]:
+        yield from number("sm.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them", worth=2)
 
 
 def rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
     """Peak rate of an operation, and the warps that 90 and 95 % of it need with one chain per warp."""
     top = best(samples, entry)
-    if top is None:
-        return
-    where, warps, peak = top
-    per_scheduler = _LANES / _SCHEDULERS
-    how = f"best over chains: {warps} warps per SM"
-    yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, per_scheduler, 3)
+    if top is not None:
+        where, warps, peak = top
+        how = f"best over chains: {warps} warps per SM"
+        yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, _LANES / _SCHEDULERS, 3)
+        yield from _saturation(key, entry, curve(samples, entry), peak)
+
+
+def _saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) -> Iterator[Number]:
+    """Warps at 90 and 95 % of the peak; where one chain per warp comes to less, of that (Table 6.4)."""
+    top = max((reading.median for reading in found.values()), default=0.0)
+    short = 0.95 * peak.median > top
+    of_what = f"the {100 * top / peak.median:.0f} % of the peak that this comes to" if short else "the peak"
     for percent in (90, 95):
-        needed = needed_warps(curve(samples, entry), percent / 100 * peak.median)
+        needed = needed_warps(found, percent / 100 * (top if short else peak.median))
         if needed is not None:
-            how = f"{percent} % of the peak, one chain per warp, between measured occupancies on the line"
+            how = f"{percent} % of {of_what}, one chain per warp, between measured occupancies on the line"
             yield Number(f"{key}.at_{percent}_percent_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
 
 
@@ -113,6 +131,7 @@ def classes(samples: Samples) -> Iterator[Number]:
         if top is not None:
             how = f"best over chains: {top[1]} warps per SM"
             yield from number(f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+        entry = f"instruction.{_RATE_OF[kind]}"
         needed = needed_warps(curve(samples, entry), 0.95 * top[2].median) if top else None
         if needed is not None:
             how = "95 % of the peak, one chain per warp"
@@ -208,6 +227,7 @@ def matrices(samples: Samples) -> Iterator[Number]:
         if top:
             how = f"best over chains: {top[1]} warps per SM"
             yield from number(f"{key}.peak_flops_per_cycle_per_sm", top[2], top[0], how, operations_each)
+            yield from _saturation(key, entry, curve(samples, entry), top[2])
     for group in tensor.GROUPS:
         for columns in (64, 128, 256):
             entry = f"tensor.group.{group.name}.c{columns}"
@@ -221,6 +241,7 @@ def matrices(samples: Samples) -> Iterator[Number]:
                 alone = samples.one(entry, _behind_links, warps=_SCHEDULERS)
                 how = "four warps: a trip of N links twice less one of 2N, less the loop around it"
                 yield from number(f"{key}.latency_cycles", alone, entry, how)
+                yield from _saturation(key, entry, found, top_of)
 
 
 def _behind_links(point: Point, values: dict[str, Any]) -> float:

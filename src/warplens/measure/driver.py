@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from warplens.errors import WarplensError
 
@@ -39,7 +39,8 @@ class DriverError(WarplensError):
         self.lost = code in _LOST
 
 
-class Facts(Struct, frozen=True):
+@dataclass(frozen=True)
+class Facts:
     """What the driver says of a GPU, in its own units (kHz, B)."""
 
     name: str

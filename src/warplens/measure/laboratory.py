@@ -10,10 +10,10 @@ import contextlib
 import ctypes
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.measure import stamps
@@ -36,7 +36,8 @@ class Unfit(WarplensError):
     """A point that this GPU cannot run: too many warps, registers or bytes."""
 
 
-class Place(Struct, frozen=True):
+@dataclass(frozen=True)
+class Place:
     """How warps lie on an SM: blocks, threads of each, dynamic shared memory that keeps further blocks away."""
 
     blocks_per_sm: int

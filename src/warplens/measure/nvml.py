@@ -6,9 +6,8 @@ NVML looks, it changes nothing: clocks are measured as they are found.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
-
-from msgspec import Struct
 
 _SM, _MEMORY = 1, 2
 # What throttle reasons mean, by bit; idle and the clocks that an application asked for are no throttling.
@@ -18,7 +17,8 @@ _REASONS = {
 }  # fmt: skip
 
 
-class State(Struct, frozen=True):
+@dataclass(frozen=True)
+class State:
     """A GPU at one moment."""
 
     sm_mhz: int | None = None

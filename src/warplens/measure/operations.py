@@ -7,10 +7,11 @@ machine code of one link.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 
-class Operation(Struct, frozen=True):
+@dataclass(frozen=True)
+class Operation:
     """One instruction, or a short sequence: name, class of the machine files, one link in PTX, its machine code."""
 
     name: str
@@ -172,3 +173,5 @@ PAIRS = (
           {"FADD": 2, "IADD3|VIADD|IADD": 1}, length=32, over=3),
 )  # fmt: skip
 OPERATIONS = (*FP32, *INTEGER, *DOUBLE, *HALF, *CONVERT, *SFU, *WARP, *SHARED)
+# Of these, independent of one another, a lone warp's are counted: one for each class (ILP latency).
+INDEPENDENT = ("fadd", "lop3", "imad", "dadd", "hfma2_1", "popc", "mufu_rsq", "shfl", "lds")

@@ -7,7 +7,7 @@ All warps make the same number of trips, and what counts is when the last one en
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from dataclasses import replace
 
 from warplens.measure.chains import ZERO_AT, chain
 from warplens.measure.operations import OPERATIONS, PAIRS

@@ -166,7 +166,7 @@ def probes(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     for repetition in range(effort.repetitions):
         given = {"size": first, "trips": lines, "a": 0xFFFFFFFF, "shared": place.shared}
         found = lab.watched(partial(_probed, lab, kernel.name, lines, given))
-        yield {"lines": lines, "repetition": repetition}, found | ({"matrix": []} if repetition else {})
+        yield {"lines": lines, "repetition": repetition}, found
 
 
 def _probed(lab: Laboratory, name: str, lines: int, given: dict[str, int]) -> dict[str, Any]:

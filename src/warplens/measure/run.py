@@ -10,29 +10,28 @@ import platform
 import re
 import shlex
 import sys
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from warplens.errors import FileError, WarplensError
 from warplens.measure.build import Built, build
 from warplens.measure.catalogue import HELPERS, entries
-from warplens.measure.checks import fingerprint
 from warplens.measure.driver import OLDEST, Driver, DriverError, Facts, Gpu
 from warplens.measure.entry import Effort, Entry
 from warplens.measure.journal import Journal
 from warplens.measure.laboratory import Laboratory
 from warplens.measure.nvml import Watch
 from warplens.measure.progress import Progress, progress
+from warplens.measure.source import fingerprint
 from warplens.version import __version__
 
 JOURNAL = "measured.jsonl"
 
 
-class Request(Struct, frozen=True):
+@dataclass(frozen=True)
+class Request:
     """What to measure, how thoroughly, where the journal goes."""
 
     out: Path
@@ -44,16 +43,17 @@ class Request(Struct, frozen=True):
     cubins: Path | None = None
 
 
-class Outcome(Struct):
+@dataclass
+class Outcome:
     """How a run went."""
 
     journal: Path
     measured: int = 0
     skipped: int = 0
-    errors: dict[str, str] = {}
+    errors: dict[str, str] = field(default_factory=dict)
     samples: int = 0
     off_clock: int = 0
-    throttled: list[str] = []
+    throttled: list[str] = field(default_factory=list)
     others: int = 0  # processes that computed on the GPU meanwhile, at most
 
 
@@ -122,6 +122,8 @@ def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
     """Take the GPU, unless others compute on it: whose processes they are is asked before we have one of our own."""
     watch = Watch(driver.uuid(request.gpu))
     others = watch.other_processes(os.getpid())
+    if others is None:
+        print("NVML does not say whether others compute on this GPU: see that it is yours alone", file=sys.stderr)
     if others and not request.shared_gpu:
         raise WarplensError(
             f"the GPU is in use by {len(others)} other process(es), such as {others[0]}: end them, or measure all "
@@ -150,12 +152,12 @@ class _Session:
         self.lab.find_reference()
         now = datetime.datetime.now(datetime.UTC)
         self.journal.write(
-            "head", format=2, gpu=self.facts.name, facts=msgspec.to_builtins(self.facts),
+            "head", format=2, gpu=self.facts.name, facts=asdict(self.facts),
             driver_version=self.watch.driver_version(), date=now.date().isoformat(),
             time=now.isoformat(timespec="seconds"), version=__version__,
             command="warplens " + shlex.join(sys.argv[1:]), tools=self.built.tools, unchecked=self.built.unchecked,
             reference_ghz=self.lab.reference_ghz, timer_ns=self.lab.timer_ns, data_bytes=self.lab.data_bytes,
-            state=msgspec.to_builtins(self.lab.state()), quick=self.request.quick, python=platform.python_version(),
+            state=asdict(self.lab.state()), quick=self.request.quick, python=platform.python_version(),
             memory_max_mhz=self.watch.memory_max_mhz(), machine=platform.machine(),
         )  # fmt: skip
 
@@ -194,7 +196,7 @@ class _Session:
             self._failed(entry, f"{type(error).__name__}: {error}", bar, mark if lost else "")
             self._recover(error)
             return
-        states = [msgspec.to_builtins(state) for state in (before, after)]
+        states = [asdict(state) for state in (before, after)]
         self.journal.write("done", entry=entry.name, fingerprint=mark, samples=samples, off_clock=off, states=states)
         self.outcome.measured += 1
         throttled = sorted({*before.throttled, *after.throttled})
@@ -234,7 +236,7 @@ class _Session:
     def end(self) -> None:
         """Write down how the GPU is at the end."""
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.journal.write("end", time=time, state=msgspec.to_builtins(self.lab.state()), errors=self.outcome.errors)
+        self.journal.write("end", time=time, state=asdict(self.lab.state()), errors=self.outcome.errors)
 
     def close(self) -> None:
         """Give the GPU back."""
@@ -262,4 +264,4 @@ def mark_of(entry: Entry, facts: Facts, effort: Effort) -> str:
 
 def summary(outcome: Outcome) -> dict[str, Any]:
     """Return the outcome as plain data."""
-    return {**msgspec.to_builtins(outcome), "journal": str(outcome.journal)}
+    return {**asdict(outcome), "journal": str(outcome.journal)}

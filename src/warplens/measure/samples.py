@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -118,6 +119,20 @@ class Samples:
         for entry in other.entries.keys() - self.entries.keys():
             self.entries[entry], self.off_clock[entry] = other.entries[entry], other.off_clock[entry]
             self.others[entry] = other
+
+    def repetitions(self) -> list[Samples]:
+        """Return one of these for each repetition that all launches have; what has more has a share in each."""
+        last = [max(p.get("repetition", 0) for p, _ in found) for found in self.entries.values() if found]
+        many = min((n + 1 for n in last if n), default=0)
+        return [self._part(k, many) for k in range(many)]
+
+    def _part(self, k: int, of: int) -> Samples:
+        part = copy.copy(self)
+        part.entries, part.off_clock = (
+            {entry: [s for s in found if s[0].get("repetition", k) % of == k] for entry, found in all_of_them.items()}
+            for all_of_them in (self.entries, self.off_clock)
+        )
+        return part
 
     def origin(self, entry: str) -> Samples:
         """Return the journal that an entry is from."""

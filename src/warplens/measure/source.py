@@ -18,9 +18,11 @@ counted with all others at work, however unequally they are served.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 RECORD_WORDS = 8  # start, end, start_ns, end_ns, SM, count, start_clock, end_clock
 
@@ -91,7 +93,8 @@ __device__ __forceinline__ void meet(Record *records, u32 nth, u64 *origin) {
 """
 
 
-class Expectation(Struct, frozen=True):
+@dataclass(frozen=True)
+class Expectation:
     """What the machine code must be: in the timed loop so many instructions of each pattern, and little else.
 
     `inside` maps a regular expression over names such as `LDG.E.128` to the exact number in the timed loop;
@@ -100,7 +103,7 @@ class Expectation(Struct, frozen=True):
     pattern may be the loop's own. `loop` False: the whole kernel.
     """
 
-    inside: dict[str, int] = {}
+    inside: dict[str, int] = field(default_factory=dict)
     others_at_most: int = 16
     stray_memory: bool = False
     loop: bool = True
@@ -109,7 +112,8 @@ class Expectation(Struct, frozen=True):
     conflicts: bool = False
 
 
-class Kernel(Struct, frozen=True):
+@dataclass(frozen=True)
+class Kernel:
     """One measuring kernel: its name, its source without the prelude, what its code must be, from which GPU on."""
 
     name: str
@@ -117,7 +121,7 @@ class Kernel(Struct, frozen=True):
     expect: Expectation = Expectation()
     since: int = 75
     only: str = ""  # an architecture such as sm_90a, where the code is for that one alone
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = field(default_factory=dict)
     patch: str = ""  # what is changed in the machine code, see `patches`
 
     def fits(self, arch: str) -> bool:
@@ -128,3 +132,16 @@ class Kernel(Struct, frozen=True):
     def target(self, arch: str) -> str:
         """Return the architecture to compile for: the GPU's own, or the variant that the kernel needs."""
         return self.only or arch
+
+
+def source_of(kernels: Iterable[Kernel]) -> str:
+    """Return one translation unit with these kernels."""
+    return PRELUDE + "\n".join(kernel.text for kernel in kernels)
+
+
+def fingerprint(kernels: Iterable[Kernel], arch: str) -> str:
+    """Return a short name for what is compiled, for files and for finding a measurement again."""
+    kernels = list(kernels)
+    changes = "".join(kernel.patch for kernel in kernels)
+    changes += Path(__file__).with_name("patches.py").read_text() if changes else ""  # what a change does is said there
+    return hashlib.sha256((arch + source_of(kernels) + changes).encode()).hexdigest()[:16]

@@ -6,12 +6,13 @@ launched as those of `chains` are: N and 2N links per trip, `size` cycles. The m
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from warplens.measure.source import Expectation, Kernel
 
 
-class Matrix(Struct, frozen=True):
+@dataclass(frozen=True)
+class Matrix:
     """One type of mma.sync: shape, types in PTX, registers of D, A and B with their letters, machine code."""
 
     name: str
@@ -37,6 +38,8 @@ MATRICES = (
     Matrix("bf16", (16, 8, 16), "f32.bf16.bf16.f32", ("f", 4), ("r", 4), ("r", 2), r"HMMA\.16816\.F32\.BF16"),
     Matrix("tf32", (16, 8, 8), "f32.tf32.tf32.f32", ("f", 4), ("r", 4), ("r", 2), r"HMMA\.1688\.F32\.TF32"),
     Matrix("s8", (16, 8, 32), "s32.s8.s8.s32", ("r", 4), ("r", 4), ("r", 2), r"IMMA\.16832\.S8\.S8"),
+    Matrix("u8", (16, 8, 32), "s32.u8.u8.s32", ("r", 4), ("r", 4), ("r", 2), r"IMMA\.16832\.U8\.U8"),
+    Matrix("b1", (16, 8, 256), "s32.b1.b1.s32.and.popc", ("r", 4), ("r", 4), ("r", 2), r"BMMA\.168256\.AND\.POPC"),
     Matrix("f64", (8, 8, 4), "f64.f64.f64.f64", ("d", 2), ("d", 1), ("d", 1), r"DMMA\.(884|8x8x4)"),
     Matrix("f64_16816", (16, 8, 16), "f64.f64.f64.f64", ("d", 4), ("d", 8), ("d", 4), r"DMMA\.16x8x16",
            only="sm_90"),
@@ -86,7 +89,8 @@ def _group(first: int, count: int) -> str:
     return "{" + ", ".join(f"%{first + i}" for i in range(count)) + "}"
 
 
-class Group(Struct, frozen=True):
+@dataclass(frozen=True)
+class Group:
     """One type of wgmma: name, type in PTX, inner dimension, what the accumulators are, machine code."""
 
     name: str
@@ -95,6 +99,7 @@ class Group(Struct, frozen=True):
     accumulator: str
     pattern: str
     plain: str  # what follows the descriptors: scales and, for 16-bit types, transpositions
+    packed: bool = False  # two accumulators of 16 bits to a register
 
 
 GROUPS = (
@@ -102,6 +107,11 @@ GROUPS = (
     Group("bf16", "f32.bf16.bf16", 16, "f", r"HGMMA\.64x\d+x16\.F32\.BF16", "1, 1, 1, 0, 0"),
     Group("tf32", "f32.tf32.tf32", 8, "f", r"HGMMA\.64x\d+x8\.F32\.TF32", "1, 1, 1"),
     Group("s8", "s32.s8.s8", 32, "r", r"IGMMA\.64x\d+x32\.S8\.S8", "1"),
+    Group("u8", "s32.u8.u8", 32, "r", r"IGMMA\.64x\d+x32\.U8\.U8", "1"),
+    Group("b1", "s32.b1.b1.and.popc", 256, "r", r"BGMMA\.64x\d+x256\.AND\.POPC", "1"),
+    Group("f16_f16", "f16.f16.f16", 16, "r", r"HGMMA\.64x\d+x16\.F16", "1, 1, 1, 0, 0", True),
+    Group("e4m3_f16", "f16.e4m3.e4m3", 32, "r", r"QGMMA\.64x\d+x32\.F16\.E4M3\.E4M3", "1, 1, 1", True),
+    Group("e5m2", "f32.e5m2.e5m2", 32, "f", r"QGMMA\.64x\d+x32\.F32\.E5M2\.E5M2", "1, 1, 1"),
     Group("e4m3", "f32.e4m3.e4m3", 32, "f", r"QGMMA\.64x\d+x32\.F32\.E4M3\.E4M3", "1, 1, 1"),
 )
 
@@ -114,7 +124,7 @@ def wgmma(group: Group, columns: int, doubled: bool = False) -> Kernel:
     """
     links = 16 if doubled else 8
     name = f"wgmma_{group.name}_c{columns}_n{links}"
-    count, kind = columns // 2, _TYPES[group.accumulator]
+    count, kind = columns // (4 if group.packed else 2), _TYPES[group.accumulator]
     threads = 256 if columns > 128 else 512
     ptx = (
         f"wgmma.mma_async.sync.aligned.m64n{columns}k{group.k}.{group.types} {_group(0, count)}, "

@@ -14,7 +14,7 @@ from warplens.measure.source import Expectation, Kernel
 ACCESSES = (4, 8, 16)  # of shared memory in a turn
 AT_ONCE = 4  # rows that a thread of a strip loads before it stores them
 WORDS, ROWS = 4096, 32768  # of the table that strips are cut from
-LENGTHS = (1024, 4096, 6144, 7168, 8192)  # of code, in instructions
+LENGTHS = (1024, 4096, 6144, 7168, 8192, 12288)  # of code, in instructions
 COPY_AT = 1 << 30  # byte of the data where the copy of the table begins
 # What goes to a unit: PTX, its register's type and C type, its machine code, what is changed in it.
 _QUEUES = {
