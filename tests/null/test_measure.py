@@ -46,14 +46,21 @@ def test_without_a_driver_one_line_says_so(monkeypatch: pytest.MonkeyPatch, caps
     assert not Path("nowhere").exists()
 
 
-def test_measuring_needs_no_rich() -> None:
-    program = (
-        "import sys; sys.modules['rich'] = None; from warplens.cli import main; "
-        "sys.exit(main(['machine', 'measure', '--list']))"
-    )
+def test_measuring_needs_the_driver_python_and_numpy_only() -> None:
+    """With kernels that were compiled before; to compile and check them the front end is needed, and is asked for."""
+    program = """
+import sys
+sys.modules |= dict.fromkeys(("msgspec", "rich", "numba", "llvmlite"))
+from warplens.cli import main
+from warplens.measure import laboratory, plans_memory, run
+assert not any(name.startswith(("warplens.frontend", "warplens.machine")) for name in sys.modules)
+assert main(["machine", "measure", "--check", "--only", "chase.l2"]) == 2
+sys.exit(main(["machine", "measure", "--list"]))
+"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "chase.l2" in done.stdout
+    assert "needs msgspec, which measuring itself does not: install it, or name a folder" in done.stderr
 
 
 def test_every_plan_runs_and_yields() -> None:

@@ -29,7 +29,8 @@ class Machine:
     """What the tests turn: the GPU, its neighbours, what happens at a launch of a kernel."""
 
     def __init__(self) -> None:
-        self.facts, self.others, self.at_launch = facts(), list[int](), dict[str, Callable[[], None]]()
+        self.facts, self.at_launch = facts(), dict[str, Callable[[], None]]()
+        self.others: list[int] | None = []
         self.ghz, self.taken_at_most = 2.0, 100
 
 
@@ -55,7 +56,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     class TakenWatch(FakeWatch):
         def __init__(self, *_: object) -> None: ...
 
-        def other_processes(self, own: int) -> list[int]:
+        def other_processes(self, own: int) -> list[int] | None:
             return made.others
 
     class NoDriver:
@@ -106,8 +107,14 @@ def test_a_gpu_in_use_is_left_alone_unless_asked(machine: Machine, capsys: pytes
     assert measure(*ENTRIES, "--shared-gpu") == 0
 
 
+def test_where_nobody_knows_who_computes_that_is_told(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    machine.others = None
+    assert measure() == 0
+    assert "NVML does not say whether others compute on this GPU: see that it is yours alone" in capsys.readouterr().err
+
+
 def test_others_that_come_meanwhile_are_told(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    machine.at_launch["loop_n8"] = lambda: machine.others.append(4711) if not machine.others else None
+    machine.at_launch["loop_n8"] = lambda: setattr(machine, "others", [4711])
     assert measure() == 0
     told = "1 other process(es) began to compute on the GPU meanwhile: end them, and measure again in another folder"
     assert told in last_line(capsys)

@@ -101,15 +101,15 @@ def splits(samples: Samples) -> Iterator[Number]:
     more = np.array([taken[*at, split].median - taken[*at, whole].median for at in shapes]) / per_row
     between = _WORD_BYTES * in_flight * AT_ONCE * np.sqrt(turns)
 
-    def fit(blocks: float, warps: float) -> tuple[float, float]:
-        """Return the squared error, and the seconds."""
-        left = own / (1 + (blocks / between) ** 2) + (1 - own) / (1 + (warps / between) ** 2)
-        seconds = float(left @ more / (left @ left))
-        return float(((seconds * left - more) ** 2).mean()), seconds
-
     grid = np.geomspace(1e6, 1e8, 231)  # steps of 2 %
-    _, blocks, warps = min((fit(b, w)[0], b, w) for b in grid for w in grid)
-    error, seconds = fit(blocks, warps)
+    gone = 1 / (1 + (grid[:, None] / between) ** 2)
+    of_blocks, of_warps = own * gone, (1 - own) * gone
+    # for each pair of the grid, least squares of the seconds: with left = of_blocks + of_warps, left.more / left.left
+    both = np.add.outer(of_blocks @ more, of_warps @ more)
+    squares = np.add.outer((of_blocks**2).sum(1), (of_warps**2).sum(1)) + 2 * of_blocks @ of_warps.T
+    b, w = np.unravel_index(np.argmax(both**2 / squares), both.shape)
+    blocks, warps, seconds = grid[b], grid[w], both[b, w] / squares[b, w]
+    error = (more @ more - both[b, w] * seconds) / len(more)
     how = f"copies of {AT_ONCE} rows at once, one word off the sectors less at whole ones: least squares of three"
     how += f" numbers over {len(shapes)} widths and turns, {1e12 * np.sqrt(error):.1f} ps off (rms)"
     for key, value in (("sector_seconds", seconds), ("blocks_bytes", blocks), ("warps_bytes", warps)):

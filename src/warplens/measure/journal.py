@@ -18,16 +18,17 @@ import json
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from warplens.errors import FileError
 
+_decode: Callable[[str], Any]
 try:
-    from msgspec.json import decode
+    from msgspec.json import decode as _decode
 except ImportError:  # measuring needs nothing but NumPy; reading takes a little longer
-    decode = json.loads
+    _decode = json.loads
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz")  # of the names of journals
 # What an event must have, and of which kind.
@@ -96,7 +97,7 @@ def lines(data: bytes, name: str) -> Iterator[dict[str, Any]]:
         if not text.strip():
             continue
         try:
-            event = decode(text)
+            event = _decode(text)
             if not isinstance(event, dict) or not isinstance(event.get("is"), str):
                 raise ValueError
             if not all(isinstance(event.get(k), kind) for k, kind in _EVENTS.get(event["is"], {}).items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +20,10 @@ JOURNALS = {"h200": ("h200/measured.jsonl.xz", "h200/measured_more.jsonl.xz")}
 
 
 class Laboratory(Struct, frozen=True):
-    """A machine and its samples, with the readings that tables and figures share."""
+    """A machine and its samples, with the readings that tables and figures share.
+
+    Of the repetitions at one occupancy the best counts, as in the dissertation; the journal has all of them.
+    """
 
     machine: Machine
     samples: Samples
@@ -38,15 +42,15 @@ class Laboratory(Struct, frozen=True):
 
     def streamed(self, entry: str) -> dict[int, Reading]:
         """Loads of a warp per cycle and SM, by warps per SM, of all chains together."""
-        return self.samples.take(entry, lambda p, v: v["rate"] * p["chains"] / self.sms, "warps")
+        return _best(self.samples.take(entry, lambda p, v: v["rate"] * p["chains"] / self.sms, "warps"), max)
 
     def stream_latency(self, entry: str) -> dict[int, Reading]:
         """Cycles of a warp from one load to the next, by warps per SM."""
-        return self.samples.take(entry, lambda p, v: float(v["mean_cycles_per_count"]), "warps")
+        return _best(self.samples.take(entry, lambda p, v: float(v["mean_cycles_per_count"]), "warps"), min)
 
     def chained(self, entry: str, stride: int = 1) -> dict[int, Reading]:
         """Links of a chain per cycle and SM, by warps per SM."""
-        return curve(self.samples, entry, stride)
+        return _best(curve(self.samples, entry, stride), max)
 
     def peak(self, entry: str) -> float:
         """The best of these over occupancies and chains per warp."""
@@ -58,6 +62,10 @@ class Laboratory(Struct, frozen=True):
     def gigabytes(self, loads_per_cycle: float, width: int = 4) -> float:
         """GB/s of the device at so many loads of a warp per cycle and SM."""
         return loads_per_cycle * 32 * width * self.sms * self.machine.chip.clock_hz / 1e9
+
+
+def _best(found: dict[int, Reading], best_of: Callable[[tuple[float, ...]], float]) -> dict[int, Reading]:
+    return {warps: Reading((best_of(reading.all),)) for warps, reading in found.items()}
 
 
 @cache

@@ -6,9 +6,11 @@ import math
 import re
 
 import numpy as np
+from msgspec import structs
 
 from warplens.kernel import mix
 from warplens.machine import load_machine
+from warplens.machine.machine import Contention
 from warplens.measure.derive_instructions import needed_warps
 from warplens.measure.samples import Reading
 from warplens.models import predict
@@ -32,6 +34,8 @@ from warplens.study.volkov_tables import GPUS, PAPER, generation
 
 _LOOP = 9  # instructions of a loop's trip around the loads
 _SHARE = 0.9  # of the peak
+_NEAR = 0.9  # of the most that a curve comes to: beyond, latency says how many loads wait, not what they cost
+_BEST = "measured: the best sample of each occupancy; the journal has all of them"
 _TIMES = "several chains per warp: the warps needed times the chains, which is what would be needed with one each"
 
 
@@ -40,7 +44,7 @@ def _figure(
 ) -> Item:
     identity = f"volkov-figure-{number}-{lab.machine.id}"
     return Item(identity, f"Figure {number}: {title}", f"{PAPER} §{section}; {lab.name} by the laboratory", rows, plots,
-                list(notes))  # fmt: skip
+                [*notes, _BEST])  # fmt: skip
 
 
 def _points(name: str, rates: dict[int, Reading], scale: float = 1.0) -> Series:
@@ -129,13 +133,13 @@ def _alphas(lab: Laboratory, other: str) -> list[int]:
 def measured_cusp(lab: Laboratory, other: Kind) -> list[Series]:
     """Warps at which a mix attains 90 % of what the hardware allows: with one chain each, and with several.
 
-    Where the warps that fit do not attain it with one chain each, they may with two or four: their number times the
-    chains is what would be needed with one. A mix that does not attain it either way has no point.
+    Where the warps that fit do not attain it with one chain each, they may with several: their number times the chains
+    is what would be needed with one. A mix that does not attain it either way has no point.
     """
     one: dict[float, float] = {}
     several: dict[float, float] = {}
     for alpha in filter(None, _alphas(lab, other)):
-        for chains in (1, 2, 4):
+        for chains in (1, 2, 4, 8):
             entry = f"mix.{other}.a{alpha}" + (f".ilp{chains}" if chains > 1 else "")
             if entry not in lab.samples.entries:
                 continue
@@ -155,7 +159,7 @@ def unattained(lab: Laboratory, other: Kind) -> str:
     missed = [alpha for alpha in _alphas(lab, other) if alpha and alpha not in there]
     if not missed:
         return ""
-    most = [max(c for c in (1, 2, 4) if c == 1 or f"mix.{other}.a{a}.ilp{c}" in lab.samples.entries) for a in missed]
+    most = [max(c for c in (1, 2, 4, 8) if c == 1 or f"mix.{other}.a{a}.ilp{c}" in lab.samples.entries) for a in missed]
     return (
         f"at alpha = {', '.join(map(str, missed))} {lab.machine.sm.warps_max:g} warps of {min(most)} load(s) in flight "
         "each do not attain it"
@@ -278,21 +282,46 @@ def attained(lab: Laboratory, loads: np.ndarray, width: int) -> np.ndarray:
 
 
 def figure_6_3(lab: Laboratory) -> Item:
-    """Mean latency against throughput: measured, and the fit."""
-    plots = []
-    for where, fit in (("dram", lab.machine.contention), ("l2", lab.machine.contention_l2)):
-        if fit is None:
+    """Mean latency against throughput, by level and loads in flight per warp: measured, and how far the fit is off."""
+    plots, rows, m = [], [], lab.machine
+    fits = ("dram", m.contention), ("l2", m.contention_l2), ("l1", m.contention_l1)
+    for where, fit, chains in ((where, fit, chains) for where, fit in fits if fit for chains in (1, 2, 4, 8)):
+        curves_of = {width: _loaded(lab, where, chains, width) for width in (4, 8, 16)}
+        if not any(x.size for x, _ in curves_of.values()):
             continue
-        series = []
-        for width in (4, 8, 16):
-            entry = "mix.load.a0" if (where, width) == ("dram", 4) else f"stream.{where}.ilp1.b{width}"
-            rates, waits = lab.streamed(entry), lab.stream_latency(entry)
-            x = [lab.gigabytes(rates[n].median, width) for n in sorted(rates)]
-            series.append(line(f"{width} bytes per thread", x, [waits[n].median for n in sorted(rates)], "points"))
+        series = [line(f"{width} bytes per thread", *xy, "points") for width, xy in curves_of.items()]
+        found = [one for xy in curves_of.values() if (one := _with_own_start(fit, *xy))]
+        start = fit.a_cycles if chains == 1 or not found else float(np.median([a for a, _ in found]))
         x_fit = np.linspace(0, 0.985, 120) * fit.c_bytes_per_second
-        series.append(line("a + b x / (c - x)", x_fit / 1e9, loaded_latency(fit, x_fit, fit.a_cycles)))
-        plots.append(Plot(f"{lab.name}, {where}", GBPS, "cycles", series, y_max=5 * fit.a_cycles))
-    return _figure(lab, "6.3", "mean memory latency increases with throughput", "6.4", [], plots)
+        series.append(line("a + b x / (c - x)", x_fit / 1e9, loaded_latency(fit, x_fit, start)))
+        title = f"{where}, {chains} load(s) in flight"
+        plots.append(Plot(f"{lab.name}, {title}", GBPS, "cycles", series, y_max=5 * fit.a_cycles))
+        off = [one for _, each in found for one in each]
+        rows.append(Row(f"{title}: off b x / (c - x), {len(off)} points", 100 * float(np.mean(off)), None, "%"))
+    note = (
+        f"off: in the mean, up to {100 * _NEAR:g} % of the most that a curve comes to, with an a for each, b and c "
+        "those of one load in flight"
+    )
+    return _figure(lab, "6.3", "mean memory latency increases with throughput", "6.4", rows, plots, note)
+
+
+def _loaded(lab: Laboratory, where: str, chains: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return GB/s and mean latencies of loads, by occupancy."""
+    entry = "mix.load.a0" if (where, chains, width) == ("dram", 1, 4) else f"stream.{where}.ilp{chains}.b{width}"
+    rates, waits = lab.streamed(entry), lab.stream_latency(entry)
+    shown = sorted(rates)
+    return np.array([lab.gigabytes(rates[n].median, width) for n in shown]), np.array([waits[n].median for n in shown])
+
+
+def _with_own_start(fit: Contention, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Return an a for latencies before more warps bring no more, and how far these are off the fit with it."""
+    most = min(fit.c_bytes_per_second / 1e9, x.max(initial=0.0))
+    near = (np.arange(x.size) < np.argmax(x)) & (x < _NEAR * most) if x.size else np.zeros(0, bool)
+    if not near.any():
+        return None
+    rise = loaded_latency(fit, 1e9 * x[near], 0.0)
+    start = float(np.median(y[near] - rise))
+    return start, np.abs((rise + start) / y[near] - 1)
 
 
 def figure_6_5(lab: Laboratory) -> Item:
@@ -323,7 +352,8 @@ def figure_6_5(lab: Laboratory) -> Item:
             rows.append(Row(f"{title}: mean by the model, against {mean:.0f} measured", modelled, None, "cycles"))
         plots.append(Plot(title, "cycles", "share", shown))
     note = "model: the mean by a + b x / (c - x), spread about it as at the next lower and the next higher load"
-    return _figure(lab, "6.5", "distribution of individual memory latencies", "6.6", rows, plots, note)
+    figure = _figure(lab, "6.5", "distribution of individual memory latencies", "6.6", rows, plots)
+    return structs.replace(figure, notes=[note, "measured: the single latencies of all repetitions"])
 
 
 def _spread_by_others(lab: Laboratory, load: float) -> np.ndarray | None:
