@@ -123,11 +123,14 @@ class Kernel:
     only: str = ""  # an architecture such as sm_90a, where the code is for that one alone
     facts: dict[str, Any] = field(default_factory=dict)
     patch: str = ""  # what is changed in the machine code, see `patches`
+    until: int = 999  # the last GPU that has the instruction
 
     def fits(self, arch: str) -> bool:
         """Whether the kernel can be made for an architecture such as sm_90."""
         number = int(arch.removeprefix("sm_").rstrip("af"))
-        return number >= self.since and (not self.only or number == int(self.only.removeprefix("sm_").rstrip("af")))
+        return self.since <= number <= self.until and (
+            not self.only or number == int(self.only.removeprefix("sm_").rstrip("af"))
+        )
 
     def target(self, arch: str) -> str:
         """Return the architecture to compile for: the GPU's own, or the variant that the kernel needs."""

@@ -24,6 +24,7 @@ class Matrix:
     pattern: str
     since: int = 80
     only: str = ""
+    until: int = 999
 
     @property
     def operations(self) -> int:
@@ -39,7 +40,8 @@ MATRICES = (
     Matrix("tf32", (16, 8, 8), "f32.tf32.tf32.f32", ("f", 4), ("r", 4), ("r", 2), r"HMMA\.1688\.F32\.TF32"),
     Matrix("s8", (16, 8, 32), "s32.s8.s8.s32", ("r", 4), ("r", 4), ("r", 2), r"IMMA\.16832\.S8\.S8"),
     Matrix("u8", (16, 8, 32), "s32.u8.u8.s32", ("r", 4), ("r", 4), ("r", 2), r"IMMA\.16832\.U8\.U8"),
-    Matrix("b1", (16, 8, 256), "s32.b1.b1.s32.and.popc", ("r", 4), ("r", 4), ("r", 2), r"BMMA\.168256\.AND\.POPC"),
+    Matrix("b1", (16, 8, 256), "s32.b1.b1.s32.and.popc", ("r", 4), ("r", 4), ("r", 2), r"BMMA\.168256\.AND\.POPC",
+           until=90),
     Matrix("f64", (8, 8, 4), "f64.f64.f64.f64", ("d", 2), ("d", 1), ("d", 1), r"DMMA\.(884|8x8x4)"),
     Matrix("f64_16816", (16, 8, 16), "f64.f64.f64.f64", ("d", 4), ("d", 8), ("d", 4), r"DMMA\.16x8x16",
            only="sm_90"),
@@ -82,7 +84,7 @@ KERNEL({name}, 1024) {{
 """
     facts = {"links": links, "chains": chains, "alpha": 0, "operation": matrix.name, "operations": matrix.operations}
     expect = Expectation({matrix.pattern: links * chains}, 40 + 60 * links * chains)  # the compiler waits by UIADD3
-    return Kernel(name, text, expect, matrix.since, matrix.only, facts=facts)
+    return Kernel(name, text, expect, matrix.since, matrix.only, facts=facts, until=matrix.until)
 
 
 def _group(first: int, count: int) -> str:
