@@ -17,8 +17,7 @@ DATA = Path(__file__).parents[2] / "data/h200"
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Samples]:
-    names = ("measured", "measured_again", "measured_third")
-    return {name: Samples(journal.read(DATA / f"{name}.jsonl.xz")) for name in names}
+    return {name: load(DATA / f"{name}.jsonl.xz") for name in ("measured", "measured_again")}
 
 
 @pytest.mark.parametrize(
@@ -53,23 +52,31 @@ def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
 
 
 def test_two_gpus_agree(runs: dict[str, Samples]) -> None:
-    """Every fixed number within 1 %, every memory rate and latency within 3 %: two H200s with DRAM of one kind."""
-    first = load(*(DATA / f"{name}.jsonl.xz" for name in ("measured_again", "measured_more")))
-    second = load(*(DATA / f"{name}.jsonl.xz" for name in ("measured_third", "measured_more_again")))
-    pairs = agree(first, second)
-    assert sum(pair.promised_percent == FIXED for pair in pairs) > 220
-    assert sum(pair.promised_percent == MEMORY for pair in pairs) > 160
-    assert all(pair.agrees for pair in pairs)
-    assert all(pair.agrees for pair in agree(second, first))
+    """Every fixed number within 1 %; every memory rate and latency within 3 %, but for what DRAM's kind and L2 decide.
+
+    The two H200s have DRAM of two kinds. With what waits, blocks' lives and long code: each run has all of today's
+    entries. (A second run on one of them: `test_the_quick_form_gives_every_field_and_agrees`.)
+    """
+    pairs = agree(runs["measured"], runs["measured_again"])
+    assert sum(pair.promised_percent == FIXED for pair in pairs) == 277
+    assert sum(pair.promised_percent == MEMORY for pair in pairs) == 172
+    apart = [pair for pair in pairs if not pair.agrees]
+    assert all(pair.promised_percent == MEMORY for pair in apart)
+    assert (sum("DRAM" in pair.why for pair in apart), sum("L2" in pair.why for pair in apart), len(apart)) == (6, 1, 7)
+    back = [pair.key for pair in agree(runs["measured_again"], runs["measured"]) if not pair.agrees]
+    assert back == [pair.key for pair in apart]
 
 
-def test_dram_of_the_other_kind_is_what_differs(runs: dict[str, Samples]) -> None:
-    """Six numbers are those of DRAM; against one of the two GPUs two more, of L2, are 3.4 and 4.3 % apart."""
-    for name, of_l2 in (("measured_again", 0), ("measured_third", 2)):
-        apart = [pair for pair in agree(runs["measured"], runs[name]) if not pair.agrees]
-        assert all(pair.promised_percent == MEMORY for pair in apart)
-        assert sum("DRAM" in pair.why for pair in apart) == 6
-        assert sum("L2" in pair.why for pair in apart) == of_l2 == len(apart) - 6
+def test_what_is_not_promised_is_not_far_off(runs: dict[str, Samples]) -> None:
+    """What waiting gives: whole numbers are the same; code from DRAM and the fit of split sectors are not promised."""
+    pairs = {pair.key: pair for pair in agree(runs["measured"], runs["measured_again"])}
+    for key in ("sm.sfu_place_cycles", "sm.queued_per_scheduler", "sm.barrier_data_path_cycles",
+                "instruction_cache.kept_bytes", "instructions.sfu.read_cycles", "instructions.shared.read_cycles",
+                "instructions.shuffle.read_cycles"):  # fmt: skip
+        assert pairs[key].percent == 0, key
+    for key, percent in (("instruction_cache.cold_interval_cycles", 6.0), ("scattered.split_sector_seconds", 3.0),
+                         ("scattered.split_blocks_bytes", 5.0), ("scattered.split_warps_bytes", 12.0)):  # fmt: skip
+        assert pairs[key].promised_percent is None and abs(pairs[key].percent) < percent, key
 
 
 def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

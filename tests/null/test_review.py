@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,10 @@ from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
 from warplens.measure import journal
 from warplens.measure.agree import agree
+from warplens.measure.catalogue import entries
 from warplens.measure.derive import numbers
 from warplens.measure.derive_instructions import best, latency
 from warplens.measure.samples import Samples, load
-
-from .test_derive import quick_form
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ def h200() -> Machine:
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
-    return load(*(ROOT / f"data/h200/measured{name}.jsonl.xz" for name in ("", "_more")))
+    return load(ROOT / "data/h200/measured.jsonl.xz")
 
 
 def disagreements(machine: Machine) -> list[str]:
@@ -109,7 +109,7 @@ def test_fixed_latencies_are_the_compilers_stall_counts(h200: Machine, samples: 
         assert found.median == pytest.approx(cycles, rel=0.015), name
 
 
-@pytest.mark.parametrize("name", ["measured_more", "measured_more_again"])
+@pytest.mark.parametrize("name", ["measured", "measured_again"])
 def test_wide_products_take_their_stall_counts_and_two_slots_more(h200: Machine, name: str) -> None:
     """With changed stall counts: stall + 2 in a chain, 9 at least; behind a LOP3 of 5 cycles two more on the way in."""
     samples, extra = load(ROOT / f"data/h200/{name}.jsonl.xz"), (h200.timing("imul_wide").issue_slots or 0) - 1
@@ -177,9 +177,9 @@ def test_caches_hold_what_the_driver_says(h200: Machine, samples: Samples) -> No
     first, total = chase("chase.l1"), h200.cache.l1_bytes
     assert total is not None
     held = max(size for size, cycles in first.items() if cycles < 1.02 * min(first.values()))
-    assert 0.8 * total < held <= total
+    assert total - 16 * 1024 <= held <= total
     second, l2 = chase("chase.l2"), samples.head["facts"]["attributes"]["l2_bytes"]
-    least = second[min(second)]
+    least = sorted(cycles for size, cycles in second.items() if size < l2 / 4)[8]  # about the median
     assert second[max(size for size in second if size < 0.75 * l2)] < 1.1 * least
     assert second[max(size for size in second if size < 1.3 * l2)] > 1.4 * least
 
@@ -193,18 +193,27 @@ def test_the_first_level_is_what_shared_memory_leaves(h200: Machine, samples: Sa
         found = samples.take(entry, lambda p, v: v["mean_warp_cycles"] / p["loads"], "bytes")
         held = max(size for size, reading in found.items() if reading.median < 1.02 * hit)
         step = min(s for s in steps if s >= (shared + 1) * 1024)
-        assert 0.7 * (total - step) < held <= total - step, shared
+        assert total - step - 12 * 1024 <= held <= total - step, shared
 
 
-def test_the_quick_form_gives_every_field(samples: Samples, tmp_path: Path) -> None:
-    quick = load(quick_form(tmp_path))
-    assert {n.key for n in numbers(samples)} <= {n.key for n in numbers(quick)}
-
-
-def test_the_quick_form_agrees() -> None:
+def test_the_quick_form_gives_every_field_and_agrees(samples: Samples) -> None:
     """With the full form on the same H200: 1 % on what is fixed, 3 % on memory."""
-    quick, full = (Samples(journal.read(ROOT / f"data/h200/measured_{name}.jsonl.xz")) for name in ("quick", "again"))
+    quick, full = (load(ROOT / f"data/h200/measured_{name}.jsonl.xz") for name in ("quick", "again"))
+    assert {n.key for n in numbers(samples)} == {n.key for n in numbers(quick)}
     assert quick.head["facts"]["uuid"] == full.head["facts"]["uuid"]
     pairs = agree(full, quick)
-    assert sum(pair.promised_percent is not None for pair in pairs) > 350
+    assert sum(pair.promised_percent is not None for pair in pairs) > 400
     assert all(pair.agrees for pair in pairs)
+
+
+def test_a_run_is_one_of_todays_catalogue_in_time() -> None:
+    """The full form within 10 minutes, the quick one within 1, every entry, every sample with its clock."""
+    for name, form, minutes in (("", "full", 10), ("_again", "full", 10), ("_quick", "quick", 1)):
+        events = journal.read(ROOT / f"data/h200/measured{name}.jsonl.xz")
+        begin, end = (datetime.fromisoformat(events[at]["time"]) for at in (0, -1))
+        assert (end - begin).total_seconds() < 60 * minutes
+        done = {event["entry"] for event in events if event["is"] == "done"}
+        assert done == {entry.name for entry in entries() if entry.quick or form == "full"}
+        assert not [event for event in events if event["is"] == "error"]
+        taken = (event["values"] for event in events if event["is"] == "sample")
+        assert all(any(key.startswith("ghz") for key in values) for values in taken)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.machine import Machine, list_machines
@@ -57,6 +58,9 @@ _KEPT = (
     "instruction_cache.fetch_interval_cycles", "sm.queued_per_scheduler",
     "scattered.split_sector_seconds", "scattered.split_blocks_bytes", "scattered.split_warps_bytes",
 )  # fmt: skip
+
+
+_JOURNAL = "; the journal: "  # in the ref of these, what it gives
 
 
 def driver_facts(samples: Samples) -> Iterator[Number]:
@@ -124,6 +128,9 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
     repeated = _repeated(samples)
     for one in made:
         old = sources.get(one.key)
+        if old is not None and one.key in _KEPT:
+            beside = f"{_JOURNAL}{one.value:g}{_spread(one, repeated, always=True)}{_beside(one, other)}"
+            sources[one.key] = replace(old, ref=old.ref.partition(_JOURNAL)[0] + beside)
         if old is not None and (old.source in ("vendor", "paper") or one.key in _KEPT):
             continue
         _put(tree, one.key.split("."), one.value)
@@ -146,10 +153,10 @@ def borrowed(machine: Machine, journal: str, *more: str) -> str:
     return f"{len(others)} numbers are not from {journal}, which does not give them, but from {others[0]}"
 
 
-def _spread(one: Number, repeated: dict[str, list[Any]]) -> str:
+def _spread(one: Number, repeated: dict[str, list[Any]], always: bool = False) -> str:
     """Say how far the repetitions are apart, each by itself, where the number's own words do not say it."""
     values = np.array([v for v in repeated.get(one.key, []) if np.shape(v) == np.shape(one.value)], float)
-    if "spread" in one.how or len(values) < 2:
+    if ("spread" in one.how and not always) or len(values) < 2 or one.key.endswith(".instructions"):
         return ""
     middle = np.abs(np.asarray(one.value, float))
     apart = (values.max(axis=0) - values.min(axis=0))[middle > 0] / middle[middle > 0]

@@ -26,21 +26,22 @@ def caches(samples: Samples) -> Iterator[Number]:
     if first:
         least = min(first)
         yield from number("cache.l1_latency_cycles", first[least], "chase.l1", f"one chain over {least} B")
-        yield _reach("cache.l1_hit_bytes", first, 1.02, "chase.l1")
+        yield _reach("cache.l1_hit_bytes", first, 1.02, "chase.l1", least)
     second = _chase(samples, "chase.l2")
     if second:
-        yield _reach("cache.l2_hit_bytes", second, 1.10, "chase.l2")
+        quarter = samples.head["facts"]["attributes"].get("l2_bytes", 4 * min(second)) // 4
+        yield _reach("cache.l2_hit_bytes", second, 1.10, "chase.l2", max(quarter, min(second)))
     yield from _near_and_far(samples)
 
 
-def _reach(key: str, by_size: dict[int, Reading], tolerance: float, entry: str) -> Number:
-    """Return the largest footprint up to which the latency stays that of the smallest."""
-    sizes, held = sorted(by_size), 0
-    for size in sizes:
-        if by_size[size].median > tolerance * by_size[sizes[0]].median:
+def _reach(key: str, by_size: dict[int, Reading], tolerance: float, entry: str, small: int) -> Number:
+    """Return the largest footprint up to which the latency stays that of small ones, in the median."""
+    own, held = float(np.median([r.median for size, r in by_size.items() if size <= small])), 0
+    for size in sorted(by_size):
+        if by_size[size].median > tolerance * own:
             break
         held = size
-    how = f"largest footprint within {100 * (tolerance - 1):.0f} % of the latency of {sizes[0]} B"
+    how = f"largest footprint within {100 * (tolerance - 1):.0f} % of the latency of those up to {small} B"
     return Number(key, float(held), entry, how)
 
 

@@ -10,6 +10,7 @@ from warplens.measure.pipes import ADDS, AMONG
 from warplens.measure.samples import Reading, Samples, links_per_cycle, per_link
 
 _SCHEDULERS = 4
+_LIMITED = 0.25  # slots more among few adds than among many: there the unit itself is the limit
 _CONFLICT = 1.3  # cycles per instruction, as compared with those without, from which on it is one
 
 
@@ -35,12 +36,12 @@ def slots(samples: Samples) -> Iterator[Number]:
                 taken.append((more[warps], adds, both[warps]))
         if not taken:
             continue
-        cycles, adds, reading = min(taken, key=lambda one: one[0])
+        cycles, adds, reading = taken[0] if taken[0][0] < taken[-1][0] + _LIMITED else taken[-1]
         among = " and ".join(f"{n} adds {c:.2f}" for c, n, _ in taken)
         how = f"cycles of a scheduler, less those of the adds alone in the same loop: among {among}; {reading}"
         if name == "ldg":  # the others are chains of their own, too
             yield Number("operations.ldg.kind", "load")
-        yield Number(f"operations.{name}.issue_slots", digits(cycles, 3), f"slots.{name}.k{adds}", how)
+        yield Number(f"operations.{name}.issue_slots", digits(cycles), f"slots.{name}.k{adds}", how)
         if name == "imad_wide":
             yield Number("instructions.imul_wide.issue_slots", float(round(cycles)), f"slots.{name}.k{adds}",
                          f"in whole slots; {how}")  # fmt: skip

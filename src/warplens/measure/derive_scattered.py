@@ -33,9 +33,10 @@ def packets(samples: Samples) -> Iterator[Number]:
     one, two, four = (store[4, apart] for apart in (128, 64, 32))
     sector = ((four.median - one.median) / 3 + (two.median - one.median) + (four.median - two.median) / 2) / 3
     whole = store[16, 16]
-    more = Reading(tuple(both[shape].median - store[shape].median for shape in shapes))
-    yield from number("packets.load_request_seconds", more, "packets.both",
-                      "what loads add to stores of the same packets, by width and stride", worth=3)  # fmt: skip
+    more = [both[shape].median - store[shape].median for shape in shapes]
+    how = "what loads add to stores of the same packets, mean over widths and strides: "
+    how += f"{1e12 * min(more):.1f} to {1e12 * max(more):.1f} ps"
+    yield Number("packets.load_request_seconds", digits(float(np.mean(more)), 3), "packets.both", how)
     yield from number("packets.load_reply_seconds", load[4, 128], "packets.load",
                       "loads of one sector of each line", worth=3)  # fmt: skip
     yield from number("packets.load_sector_seconds", load[4, 32], "packets.load",

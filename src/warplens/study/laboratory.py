@@ -16,7 +16,7 @@ from warplens.measure.derive_instructions import best, curve, needed_warps
 from warplens.measure.journal import ENDINGS
 from warplens.measure.samples import Reading, Samples, load
 
-JOURNALS = {"h200": ("h200/measured.jsonl.xz", "h200/measured_more.jsonl.xz")}
+JOURNALS = {"h200": "h200/measured.jsonl.xz"}
 
 
 class Laboratory(Struct, frozen=True):
@@ -81,11 +81,11 @@ def laboratory(gpu: str) -> Laboratory:
             f"no journal of {machine.name} ships with warplens; there are some of: {', '.join(JOURNALS)}; "
             "`warplens machine measure` makes one, to be named here"
         )
-    package, names = Path(__file__).parents[1], JOURNALS[machine.id]
+    package, name = Path(__file__).parents[1], JOURNALS[machine.id]
     for folder in (package / "data", package.parents[1] / "data"):
-        if (folder / names[0]).is_file():
-            return Laboratory(machine, load(*(folder / name for name in names)))
-    raise WarplensError(f"data/{names[0]}: not found beside the package; reinstall warplens or run from a checkout")
+        if (folder / name).is_file():
+            return Laboratory(machine, load(folder / name))
+    raise WarplensError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")
 
 
 def reached(rates: dict[int, Reading], goal: float) -> str:

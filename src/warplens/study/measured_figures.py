@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec import structs
@@ -159,11 +160,20 @@ def unattained(lab: Laboratory, other: Kind) -> str:
     missed = [alpha for alpha in _alphas(lab, other) if alpha and alpha not in there]
     if not missed:
         return ""
-    most = [max(c for c in (1, 2, 4, 8) if c == 1 or f"mix.{other}.a{a}.ilp{c}" in lab.samples.entries) for a in missed]
+    most = [max(_attained(lab, other, alpha)) for alpha in missed]
     return (
-        f"at alpha = {', '.join(map(str, missed))} {lab.machine.sm.warps_max:g} warps of {min(most)} load(s) in flight "
-        "each do not attain it"
+        f"at alpha = {', '.join(map(str, missed))} no number of warps and chains attains it: "
+        f"{', '.join(f'{100 * share:.1f}' for share in most)} % at most"
     )
+
+
+def _attained(lab: Laboratory, other: Kind, alpha: int) -> Iterator[float]:
+    """Yield the shares of what the hardware allows that a mix attains, by chains and warps."""
+    for chains in (1, 2, 4, 8):
+        entry = f"mix.{other}.a{alpha}" + (f".ilp{chains}" if chains > 1 else "")
+        if entry in lab.samples.entries:
+            rates, goal = _rates_and_goal(lab, other, entry, alpha, chains)
+            yield from (_SHARE * reading.median / goal for reading in rates.values())
 
 
 def _rates_and_goal(
