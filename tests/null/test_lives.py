@@ -67,7 +67,7 @@ def test_the_place_of_a_block_is_taken_again() -> None:
 
 def test_the_laboratory_says_the_same() -> None:
     """Its entries on another H200: places of blocks and reads among writes within 6 %, long code within 4 %."""
-    samples = load(*(ROOT / f"data/h200/measured{name}.jsonl.xz" for name in ("", "_more")))
+    samples = load(ROOT / "data/h200/measured.jsonl.xz")
     found = {n.key: n.value for step in derive_lives.STEPS for n in step(samples)}
     sources = load_machine("h200")
     assert sources.contention and sources.instruction_cache
