@@ -13,7 +13,7 @@ from warplens.errors import WarplensError
 from warplens.machine import list_machines, load_machine
 from warplens.machine.loader import load_file
 from warplens.machine.writer import toml_of
-from warplens.measure import derive_scattered, journal
+from warplens.measure import derive_control, derive_instructions, derive_scattered, journal
 from warplens.measure.derive import _KEPT, derive
 from warplens.measure.derive_control import plateaus
 from warplens.measure.derive_memory import dram_bandwidth, dram_latency
@@ -230,3 +230,52 @@ def test_packets_that_were_not_measured_cost_nothing_else(samples: Samples) -> N
     less = Samples([samples.head])
     less.entries = {**samples.entries, "packets.load": []}
     assert list(derive_scattered.packets(less)) == [] and list(derive_scattered.packets(samples))
+
+
+def made_up(entry: str, rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> Samples:
+    samples = Samples([{"is": "head", "reference_ghz": 2.0, "facts": {"attributes": ATTRIBUTES}}])
+    samples.entries = {entry: rows}
+    return samples
+
+
+def _chain(warps: int, links_per_cycle: float, chains: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A sample of a chain on one SM: N links per trip in one kernel, 2N in the other, and 7 cycles for the loop."""
+    trip = 10 * chains / links_per_cycle  # of all warps together
+    values = {"sms_n": 1, "sms_2n": 1, "rate_n": 1 / (trip + 7), "rate_2n": 1 / (2 * trip + 7)}
+    each = {"mean_cycles_per_count_n": warps * trip + 7, "mean_cycles_per_count_2n": 2 * warps * trip + 7}
+    return {"warps": warps, "stride": 1, "links": 10, "chains": chains, "repetition": 0}, {**values, **each}
+
+
+def test_warps_needed_where_one_chain_does_not_come_to_the_peak() -> None:
+    """Of the peak, 4 links per cycle, if it comes to 95 % of that; else of what it comes to, and the words say so."""
+    for most, needed in ((4.0, 3.6), (2.0, 1.8)):
+        samples = made_up("instruction.fadd", [_chain(n, min(n / 4, most)) for n in range(4, 65, 4)])
+        samples.entries["instruction.fadd.ilp4"] = [_chain(64, 4.0, 4)]
+        samples.entries["instruction.fadd"].append(_chain(1, 0.25))
+        found = {n.key: n for n in derive_instructions.operations(samples)}
+        at_90 = found["operations.fadd.at_90_percent_warps_per_scheduler"]
+        assert at_90.value == pytest.approx(needed, rel=0.01)
+        assert ("50 % of the peak that this comes to" in at_90.how) == (most == 2)
+
+
+def test_independent_instructions_and_the_tail_of_a_grid() -> None:
+    samples = made_up("instruction.fadd", [_chain(1, 0.25)])
+    samples.entries["instruction.fadd.ilp8"] = [_chain(1, 1.0, 8)]
+    found = {n.key: n.value for n in derive_instructions.operations(samples)}
+    assert found["operations.fadd.ilp_latency_cycles"] == found["sm.ilp_latency_cycles"] == 1
+    sms = ATTRIBUTES["sm_count"]
+    rows = [
+        ({"what": "tail", "blocks": blocks, "cycles": 10_000}, {"grid_ns": ns})
+        for blocks, ns in ((sms, 5000.0), (sms + 1, 10_200.0), (4 * sms, 5000.0 + 3 * 5400))
+    ]
+    found = {n.key: n.value for n in derive_control.tails(made_up("launch.blocks", rows))}
+    assert found == {"launch.tail_block_cycles": 400, "launch.wave_cycles": 800}
+
+
+def test_each_repetition_is_a_journal_of_its_own() -> None:
+    samples = made_up("a", [({"repetition": n}, {"x": float(n)}) for n in range(6)])
+    samples.entries["b"] = [({"repetition": n}, {"x": 1.0}) for n in range(3)]
+    samples.entries["c"] = [({}, {"x": 2.0})]  # taken once: each has it
+    parts = samples.repetitions()
+    assert [[v["x"] for _, v in part.entries["a"]] for part in parts] == [[0, 3], [1, 4], [2, 5]]
+    assert all(len(part.entries["b"]) == len(part.entries["c"]) == 1 for part in parts)
