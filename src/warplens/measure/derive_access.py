@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from warplens.measure.numbers import Number, digits, number
 from warplens.measure.samples import Reading, Samples, Take
 
 _LANES, _SECTOR_BYTES = 32, 32
+_STEP = 1.5  # between as long and twice as long
 _GOOD = 0.9  # of the places where words may lie: which parts of L2 they fall into decides; a peak is a good one's
 
 
@@ -72,18 +74,42 @@ def _granularity(samples: Samples, rate: Take) -> Iterator[Number]:
     yield Number("cache.dram_bytes", float(held), "bandwidth.dram.s8 to s64", how)
 
 
+def _interval(point: dict[str, Any], values: dict[str, Any]) -> float:
+    """Return an SM's cycles from one load to the next."""
+    span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
+    return float(span / (point["trips"] * point.get("accesses", 8) * point["warps"]))
+
+
+def lines(samples: Samples) -> Iterator[Number]:
+    """Sectors and lines, by loads that hit in L2, 4 bytes per lane, with twice the distance between lanes each time.
+
+    A load takes twice as long while that makes twice the sectors of it, no longer while it has a sector for each lane
+    and several of them in a line, and longer again when every lane has a line of its own.
+    """
+    entry, sms = "bandwidth.l2.stride", samples.head["facts"]["attributes"]["sm_count"]
+    taken = {s: samples.take(entry, _interval, "warps", sms=sms, stride=s) for s in (2, 4, 8, 16, 32)}
+    cycles = {4 * s: min(r.median for r in found.values()) for s, found in taken.items() if found}
+    if len(cycles) < len(taken):
+        return
+    steps = list(pairwise(cycles))
+    sector = next((at for at, next_at in steps if cycles[next_at] < _STEP * cycles[at]), 0)
+    line = next((to for at, to in steps if at >= sector and cycles[to] > _STEP * cycles[at]), 0)
+    how = "; ".join(f"{apart} B from lane to lane {each:.1f} cycles" for apart, each in cycles.items())
+    if sector and line:
+        yield Number(
+            "cache.sector_bytes", float(sector), entry, f"{how}: the first that twice as far apart is no slower"
+        )
+        yield Number("cache.line_bytes", float(line), entry, f"{how}: the first beyond that is slower again")
+
+
 def first_level(samples: Samples) -> Iterator[Number]:
     """What a load that hits in the first level keeps it busy for: by lines, and by words in one bank."""
     sms, entry = samples.head["facts"]["attributes"]["sm_count"], "bandwidth.l1.stride"
 
-    def interval(point: dict[str, Any], values: dict[str, Any]) -> float:
-        span = values["mean_span_cycles_2n"] - values["mean_span_cycles_n"]
-        return float(span / (point["trips"] * point.get("accesses", 8) * point["warps"]))
-
     def cycles_of(entry: str, **only: Any) -> tuple[dict[int, Reading], str]:
         """Return readings by warps; what the first level does in a cycle does not depend on the clock."""
-        found = samples.take(entry, interval, "warps", sms=sms, **only)
-        hot = samples.take(entry, interval, "warps", sms=sms, off_clock=True, **only)
+        found = samples.take(entry, _interval, "warps", sms=sms, **only)
+        hot = samples.take(entry, _interval, "warps", sms=sms, off_clock=True, **only)
         return (found, "") if found else (hot, LOWERED)
 
     plain, note = cycles_of("bandwidth.l1.width", width=4)
@@ -149,4 +175,4 @@ def atomics(samples: Samples) -> Iterator[Number]:
                 yield Number(f"{key}.peak_ops_per_cycle_per_sm", digits(tops[warps], 3), entry, how)
 
 
-STEPS = (random_access, sectors, first_level, atomics)
+STEPS = (random_access, sectors, lines, first_level, atomics)
