@@ -88,6 +88,15 @@ def test_arithmetic_peaks_are_what_the_unit_counts_say(h200: Machine, samples: S
         assert 32 * top[2].median == pytest.approx(units, rel=0.01), operation
 
 
+def test_tensor_cores_are_those_of_the_data_sheet(h200: Machine) -> None:
+    """wgmma: 989, 495 and 1979 TFLOP/s dense by 132 SMs at 1.83 GHz; what results are added up in does not matter."""
+    rates = {4096: ("f16", "bf16", "f16_f16"), 2048: ("tf32",), 8192: ("s8", "u8", "e4m3", "e5m2", "e4m3_f16")}
+    for rate, names in rates.items():
+        for name in names:
+            peaks = [h200.tensor[f"group_{name}_{n}"].peak_flops_per_cycle_per_sm for n in (64, 128, 256)]
+            assert peaks == pytest.approx([rate] * 3, rel=0.01), name
+
+
 def test_fixed_latencies_are_whole_and_do_not_vary(samples: Samples) -> None:
     for name in ("fadd", "fmul", "ffma", "iadd3", "imad", "lop3", "shf", "prmt", "dadd", "dmul", "dfma"):
         found = latency(samples, f"instruction.{name}")
