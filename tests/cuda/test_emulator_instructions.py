@@ -358,6 +358,17 @@ def test_parts_of_a_warp(arch: str) -> None:
 
 
 @on(*OLD, *AMPERE, *NEW)
+def test_lanes_of_one_place_name_different_masks(arch: str) -> None:
+    emulator = run(call("control", "two_masks", arch, 64, "in i32* 64 random_int(0, 1000)", "out i32* 384"))
+    given, odd, bit = emulator.array("in").reshape(2, 32), np.arange(32) % 2, 1 << np.arange(32, dtype=np.int64)
+    mine = odd == odd[:, None]  # of each lane the lanes that it names
+    same = mine & (given[:, None] % 4 == given[:, :, None] % 4)
+    wanted = [((given[:, None] & 2 > 0) & mine) @ bit, same @ bit, np.tile(mine @ bit + 1, (2, 1)), given[:, odd + 4],
+              np.tile(odd, (2, 1)), given @ mine * (arch not in OLD)]  # fmt: skip
+    assert (emulator.array("out").reshape(6, 2, 32) == np.array(wanted).astype(np.int32)).all()
+
+
+@on(*OLD, *AMPERE, *NEW)
 def test_named_barriers(arch: str) -> None:
     emulator = run(call("control", "producer", arch, 128, "out i32* 256", "rounds i32 4"))
     assert (emulator.array("out").reshape(4, 64) == np.arange(4)[:, None] * np.arange(63, -1, -1)).all()
@@ -385,6 +396,13 @@ def test_named_barriers_count_whole_warps_each_for_itself(arch: str) -> None:
 def test_lanes_of_a_warp_contend_for_a_lock(arch: str) -> None:
     emulator = run(call("control", "locked", arch, 64, "lock i32* 1", "out i32* 2", grid=2))
     assert emulator.array("out").tolist() == [128, 127 * 64]
+
+
+@on("sm_90", "sm_120")
+def test_the_smaller_of_two_uniform_numbers(arch: str) -> None:
+    emulator = run(call("control", "ahead", arch, 64, "out i32* 320", "n i32 5"))
+    assert (emulator.array("out").reshape(5, 64) == 100 * np.arange(5)[:, None] + np.arange(63, -1, -1)).all()
+    assert arch != "sm_120" or "UVIMNMX" in opcodes(emulator)
 
 
 # ---- numbers

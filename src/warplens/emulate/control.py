@@ -123,6 +123,16 @@ def _branch(s: Any, w: int, g: int, taken: Any, target: int) -> None:
 
 
 @compiled
+def _lanes_with(A: Any, value: Any, among: Any) -> Any:
+    """Return the lanes that hold a value."""
+    same = np.uint32(0)
+    for l in range(32):
+        if lane_bit(among, l) and A[l] == value:
+            same |= np.uint32(1) << np.uint32(l)
+    return same
+
+
+@compiled
 def _jump(s: Any, w: int, g: int, active: Any, A: Any, offset: Any, count: int) -> int:
     """Send each lane to the address in its register."""
     warp = s.warps[w]
@@ -135,10 +145,7 @@ def _jump(s: Any, w: int, g: int, active: Any, A: Any, offset: Any, count: int) 
         first = False
     while rest:
         lane = np.int64(trailing_zeros(rest))
-        same = np.uint32(0)
-        for l in range(32):
-            if lane_bit(rest, l) and A[l] == A[lane]:
-                same |= np.uint32(1) << np.uint32(l)
+        same = _lanes_with(A, A[lane], rest)
         target = (np.int64(np.int32(A[lane])) + offset) >> 4
         if target < 0 or target >= count:
             return BAD_TARGET
@@ -184,10 +191,31 @@ def _trapped(s: Any, active: Any) -> int:
 
 
 @compiled
+def _wait_for_lanes(ins: Any, A: Any, s: Any, w: int, g: int, active: Any) -> None:
+    """Wait for the lanes of a mask. Lanes with another one wait for theirs, apart if it says so or some are missing."""
+    warp = s.warps[w]
+    missing, rest = np.uint32(0), np.uint32(0)
+    for l in range(32):
+        if lane_bit(active, l):
+            missing |= np.uint32(A[l] & np.uint32(warp[LIVE]) & np.uint32(warp[MASK + g] ^ _ALL))
+    first = A[np.int64(trailing_zeros(np.uint32(active)))]
+    if not ins[ops.X] and (ins[ops.Y] or missing):
+        rest = _lanes_with(A, first, active) ^ active
+    warp[MASK + g] ^= rest
+    warp[STATE + g], warp[DATA + g] = AT_WARPSYNC, np.int64(-1) if ins[ops.X] else np.int64(first)  # -1: all that live
+    while rest:
+        value = A[np.int64(trailing_zeros(np.uint32(rest)))]
+        new_group(s, w, warp[PC + g], _lanes_with(A, value, rest))
+        k = warp[GROUPS] - 1
+        warp[STATE + k], warp[DATA + k] = AT_WARPSYNC, np.int64(value)
+        rest ^= np.uint32(warp[MASK + k])
+    meet(s, w)
+
+
+@compiled
 def _converge(ins: Any, R: Any, P: Any, s: Any, w: int, g: int, active: Any) -> None:
     """Run an instruction by which groups of lanes meet. Each lane has its own B0 to B15: calls may nest unevenly."""
     op, b = ins[ops.OP], ins[ops.X]
-    lane = np.int64(trailing_zeros(np.uint32(active)))
     if op == ops.BSSY:
         set_partners(s, w, b, active, np.uint32(active))
     elif op == ops.BREAK:
@@ -200,9 +228,7 @@ def _converge(ins: Any, R: Any, P: Any, s: Any, w: int, g: int, active: Any) -> 
         s.warps[w, STATE + g], s.warps[w, DATA + g] = AT_SYNC, b
         meet(s, w)
     elif op == ops.WARPSYNC:
-        s.warps[w, STATE + g] = AT_WARPSYNC
-        s.warps[w, DATA + g] = np.int64(-1) if ins[ops.X] else np.int64(R[ins[ops.A]][lane])  # -1: all that live
-        meet(s, w)
+        _wait_for_lanes(ins, R[ins[ops.A]], s, w, g, active)
     elif op == ops.BMOV_TO_R:
         for l in range(32):
             if lane_bit(active, l):
@@ -271,8 +297,9 @@ def _control(s: Any, pc: int, w: int, g: int, active: Any) -> int:
     if op == ops.BRA_DIV:
         lane = np.int64(trailing_zeros(np.uint32(warp[MASK + g])))
         wanted = np.uint32(R[ins[ops.A]][lane] ^ np.uint32(ins[ops.A_XOR])) & np.uint32(warp[LIVE])
-        apart = (wanted & np.uint32(warp[MASK + g] ^ _ALL)) != 0
-        _branch(s, w, g, np.uint32(active) if apart != (ins[ops.X] != 0) else np.uint32(0), ins[ops.TARGET])
+        apart = (wanted & np.uint32(active ^ _ALL)) != 0  # lanes whose guard says no are not there
+        all_or_none = np.uint32(warp[MASK + g]) if apart != (ins[ops.X] != 0) else np.uint32(0)
+        _branch(s, w, g, all_or_none, ins[ops.TARGET])
         return FINE
     if op in (ops.BRX, ops.RET):
         if active == 0:

@@ -88,7 +88,7 @@ def _trap(line: Line) -> None:
 @rule("WARPSYNC")
 def _warp_sync(line: Line) -> None:
     o = [x for x in line.operands if x.kind not in ("label", *PREDICATES)]
-    line.set(GROUP=ops.CONTROL, OP=ops.WARPSYNC, X=int("ALL" in line.mods or not o))
+    line.set(GROUP=ops.CONTROL, OP=ops.WARPSYNC, X=int("ALL" in line.mods or not o), Y=int("EXCLUSIVE" in line.mods))
     if o:
         line.source("A", o[0])
 

@@ -14,7 +14,6 @@ from warplens.emulate.decode_packed import (
     permute_by_mode,
     select_pair,
 )
-from warplens.kernel.instruction import Operand
 
 
 @rule("MOV", "UMOV", "MOV32I", "R2UR", "IABS", "POPC", "UPOPC", "BREV", "UBREV", "FLO", "UFLO", "I2I")
@@ -29,11 +28,10 @@ def _unary(line: Line) -> None:
             raise CannotDecode
         line.set(GROUP=ops.INTEGER, OP=ops.MOV2)
         return
-    if opcode == "R2UR" and len(written) > 1:
-        _same_in_all_lanes(line, written)
-        return
     if opcode == "R2UR":
-        line.set(GROUP=ops.LANES, OP=ops.R2UR)
+        if len(written) > 1:  # a predicate: whether the lanes differ
+            line.into(written[1])
+        line.set(GROUP=ops.LANES, OP=ops.R2UR, X=int(len(written) > 1))
         return
     if opcode == "I2I":
         to = next(m for m in line.x.modifiers if m in ("S8", "U8", "S16", "U16"))
@@ -42,14 +40,6 @@ def _unary(line: Line) -> None:
     line.set(GROUP=ops.INTEGER, OP=getattr(ops, {"MOV32I": "MOV"}.get(opcode, opcode)))
     if opcode == "FLO":
         line.set(MODE=0 if "U32" in line.mods else ops.SIGNED, X=int("SH" in line.mods))
-
-
-def _same_in_all_lanes(line: Line, written: list[Operand]) -> None:
-    """R2UR P0, URZ, R4 spares the code that follows a check of the lanes; ours says no, and the check is made."""
-    if written[0].text != "URZ":
-        raise CannotDecode
-    line.into(written[1])
-    line.set(GROUP=ops.INTEGER, OP=ops.PLOP3, A=7, B=0, X=0, Y=0)
 
 
 @rule("RPCMOV")
@@ -215,7 +205,7 @@ def _select(line: Line) -> None:
     line.set(GROUP=ops.INTEGER, OP=ops.SEL)
 
 
-@rule("IMNMX", "VIMNMX", "VIMNMX3", "VIADDMNMX", "UIMNMX")
+@rule("IMNMX", "VIMNMX", "VIMNMX3", "VIADDMNMX", "UIMNMX", "UVIMNMX")
 def _extreme(line: Line) -> None:
     if line.mods & {"S16x2", "U16x2"}:
         extreme_halves(line)

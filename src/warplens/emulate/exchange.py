@@ -115,6 +115,11 @@ def _exchange(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         set_predicate(P, ins[ops.PD], mask, np.uint32(1) << np.uint32(lowest))
         return FINE
     value = np.uint32(A[lowest]) if op == ops.R2UR else _reduced(ins, A, mask)
+    if op == ops.R2UR and ins[ops.X]:
+        differ = False
+        for l in range(32):
+            differ |= lane_bit(mask, l) and A[l] != value
+        set_predicate(P, ins[ops.PD], mask, _ALL if differ else np.uint32(0))
     for l in range(32):
         D[l] = value
     return FINE

@@ -43,6 +43,21 @@ extern "C" __global__ void partial(int *out)
     out[i] = v + 1000 * __popc(same) + 100000 * __any_sync(0xffffffff, i == 40);
 }
 
+// Each half of a warp, the even lanes and the odd ones, names itself: in one place of the code two masks.
+extern "C" __global__ void two_masks(const int *in, int *out)
+{
+    int i = threadIdx.x, n = blockDim.x, all;
+    unsigned m = i & 1 ? 0xaaaaaaaau : 0x55555555u;
+    out[i] = __ballot_sync(m, in[i] & 2);
+    out[i + n] = __match_any_sync(m, in[i] & 3);
+    out[i + 2 * n] = __match_all_sync(m, i & 1, &all) + all;
+    out[i + 3 * n] = __shfl_sync(m, in[i], (i & 1) + 4);
+    out[i + 4 * n] = __any_sync(m, i & 1);
+#if __CUDA_ARCH__ >= 800
+    out[i + 5 * n] = __reduce_add_sync(m, in[i]);
+#endif
+}
+
 // Named barriers: half of the threads make, the other half take.
 extern "C" __global__ void producer(int *out, int rounds)
 {
@@ -97,4 +112,19 @@ extern "C" __global__ void locked(int *lock, volatile int *out)
     out[1] += threadIdx.x + blockIdx.x * blockDim.x;
     __threadfence();
     atomicExch(lock, 0);
+}
+
+// Two tiles ahead, as far as there are any: the smaller of two numbers that all threads share.
+extern "C" __global__ void ahead(int *out, int n)
+{
+    __shared__ int s[2][64];
+    int t = threadIdx.x, f = 0;
+#pragma unroll 1
+    for (int i = 0; i < n; i++) {
+#pragma unroll 1
+        for (; f < n && f < i + 2; f++) s[f & 1][t] = 100 * f + t;
+        __syncthreads();
+        out[i * 64 + t] = s[i & 1][63 - t];
+        __syncthreads();
+    }
 }
