@@ -284,6 +284,30 @@ def test_bulk_copies(arch: str) -> None:
     assert emulator.stats[waits, EXECUTED].sum() == 2 * 5  # a warp that waits asks once
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("8 0 0", r"line \d+, .* UBLKCP.*: thread \(0, 0, 0\) .* 0x1000000008, which is not a multiple of 16"),
+        ("0 65536 0", r"line \d+, .* UBLKCP.*: thread \(0, 0, 0\) .* accesses shared memory at .*, beyond its end"),
+        ("0 0 1", r"line \d+, .*: still running after \d{1,2},\d{3} warp instructions: an endless loop"),
+    ],
+)
+def test_a_copy_that_cannot_be_and_a_barrier_asked_for_ever(given: str, says: str) -> None:
+    off, away, missing = given.split()
+    emulator = call(
+        "copies",
+        "wrong_copy",
+        "sm_90",
+        1,
+        "in i8* 1024",
+        f"off i32 {off}",
+        f"away i32 {away}",
+        f"missing i32 {missing}",
+    )
+    with pytest.raises(EmulationError, match=says):
+        emulator.run([0], budget=300_000)  # to ask a barrier counts for eight instructions
+
+
 @on(*NEW)
 def test_a_copy_by_tensor_map_is_unknown(arch: str) -> None:
     emulator = run(

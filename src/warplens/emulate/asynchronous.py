@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.access import read, write
+from warplens.emulate.access import failed, read, write
 from warplens.emulate.atomics import combined
 from warplens.emulate.bits import compiled, trailing_zeros
 from warplens.emulate.handlers import handler
@@ -26,12 +26,12 @@ from warplens.emulate.integer_parts import lane_bit, predicate, set_predicate
 from warplens.emulate.layout import (
     AT_PHASE,
     DATA,
-    ERROR,
     FINE,
     GROUPS,
     LINE,
     LINE_SECTORS,
     MASK,
+    MISALIGNED,
     NO_PAGES,
     PASSES,
     PC,
@@ -196,14 +196,17 @@ def _bulk(ins: Any, table: Any, pc: int, R: Any, s: Any, memory: Any, w: int, ma
     near = np.int64(R[inside][l]) & 0xFFFFFF
     far = np.int64(R[outside][l]) | (np.int64(R[outside + 1][l]) << 32)
     size = 16 * np.int64(R[ins[ops.C]][l])
-    if (near + size) >> 2 > memory.shared.shape[1]:
-        memory.scratch[ERROR + 1], memory.scratch[ERROR + 2], memory.scratch[ERROR + 3] = l, near, size
-        return SHARED_RANGE
+    signal = (np.int64(R[inside + 1][l]) & 0xFFFFFF) if loads else np.int64(0)
+    for place in (far, near):
+        if place & 15:
+            return failed(memory, np.int64(MISALIGNED), l, place, 16)
+    for first, end in ((near, near + size), (signal, signal + 8)):
+        if end >> 2 > memory.shared.shape[1]:
+            return failed(memory, np.int64(SHARED_RANGE), l, first, size)
     for k in range(0, size, 4):  # first see that all of it is there
         status = read(memory, np.int64(ops.GLOBAL), w, slot, l, far + k)[0]
         if status != FINE:
-            memory.scratch[ERROR + 1], memory.scratch[ERROR + 2], memory.scratch[ERROR + 3] = l, far + k, size
-            return status
+            return failed(memory, np.int64(status), l, far + k, size)
     for k in range(0, size, 4):
         word, here = (
             read(memory, np.int64(ops.GLOBAL), w, slot, l, far + k)[1],
@@ -221,7 +224,7 @@ def _bulk(ins: Any, table: Any, pc: int, R: Any, s: Any, memory: Any, w: int, ma
             mark(s, memory, np.int64(to), w, slot, l, near + k if loads else far + k, unknown)
     _traffic(memory, pc, far, size, 0 if loads else 1 if op == ops.BULK_STORE else 2, s.warps[w, SM])
     if loads:
-        _arrive(table, s, memory, slot, (np.int64(R[inside + 1][l]) & 0xFFFFFF) >> 2, 0, -size, 0)
+        _arrive(table, s, memory, slot, signal >> 2, 0, -size, 0)
     return FINE
 
 
@@ -267,8 +270,7 @@ def _asynchronous(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     if op <= ops.MBARRIER_WAIT:
         for l in range(32):
             if lane_bit(mask, l) and _place(ins, R, l) + 2 > memory.shared.shape[1]:
-                memory.scratch[ERROR + 1], memory.scratch[ERROR + 2] = l, 4 * _place(ins, R, l)
-                return SHARED_RANGE
+                return failed(memory, np.int64(SHARED_RANGE), l, 4 * _place(ins, R, l), 8)
     if op == ops.MBARRIER_SET:
         _exchange(ins, R, memory, slot, mask)
     elif op == ops.MBARRIER_ARRIVE:

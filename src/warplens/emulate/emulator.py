@@ -379,17 +379,18 @@ class Emulator:
         return f"{self.program.demangled.partition('(')[0]}{line}, {x.offset:04x} {x.name}"
 
     def _nearest(self, address: int) -> str:
-        null = [x.name or "an argument" for x in self.call.arguments if x.is_pointer and not x.count]
+        names = [x.name or f"argument {i}" for i, x in enumerate(self.call.arguments, 1)]
+        null = [n for n, x in zip(names, self.call.arguments, strict=True) if x.is_pointer and not x.count]
         if address < (_FIRST_ADDRESS // 2 if null else 1 << 20):  # a thread far from the first reads far from zero
             return "a null pointer" + (f" ({', '.join(null)})" if null else "")
         best = None
-        for argument, base in zip(self.call.arguments, self.addresses, strict=True):
+        for name, argument, base in zip(names, self.call.arguments, self.addresses, strict=True):
             if base:
                 end = base + (argument.count or 0) * SCALAR_BYTES[argument.element]
                 gap = address - end + 1 if address >= end else base - address
                 if best is None or gap < best[0]:
                     side = "behind the end" if address >= end else "before the start"
-                    best = (gap, f"{gap:,} bytes {side} of {argument.name or 'an array'}")
+                    best = (gap, f"{gap:,} bytes {side} of {name}")
         return best[1] if best else "where no array is"
 
 

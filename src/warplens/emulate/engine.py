@@ -262,7 +262,7 @@ def _turn(m: Any, w: int, g: int, turn: int) -> Any:
         stats[pc, THREADS] += count_bits(active)
         warp[WORK] += 1
         turn -= 1
-        if group == ops.MEMORY and ins[ops.Z] >> 8 != ops.SHARED:
+        if group == ops.ASYNC or (group == ops.MEMORY and ins[ops.Z] >> 8 != ops.SHARED):
             flags[ACCESSES] += 1 + LINE_EFFORT * max(0, stats[pc, LINES] - lines - 1)
         if group != ops.CONTROL and status == FINE:
             pc += 1

@@ -96,6 +96,23 @@ extern "C" __global__ void bulk(const float *in, float *out, float *total, int t
     }
 }
 
+// A copy from a place between sixteen bytes, one that signals outside of shared memory, a barrier that one thread misses.
+extern "C" __global__ void wrong_copy(const char *in, int off, int away, int missing)
+{
+    __shared__ __align__(128) float s[256];
+    __shared__ __align__(8) u64 bar;
+    u32 b = place(&bar), done = 0;
+    u64 token;
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(1 + missing) : "memory");
+    if (off || away)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     :: "r"(place(s)), "l"(in + off), "r"(512), "r"(b + away) : "memory");
+    asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "r"(b) : "memory");
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(b), "l"(token) : "memory");
+}
+
 struct __align__(64) TensorMap { u64 words[16]; };
 
 // A tile by a tensor map: its values are unknown, and so is what is computed from them.
