@@ -448,6 +448,37 @@ def test_a_grid_that_ran_whole_ends_with_its_longest_block(tmp_path: Path) -> No
     assert uneven == pytest.approx(longest, rel=0.1) and uneven > 1.25 * mean
 
 
+STENCIL = """
+extern "C" __global__ void stencil(const float* x, float* y, int n, int m, int l) {
+  int i = blockIdx.x * 32 + threadIdx.x, j = blockIdx.y * 4 + threadIdx.y, k = blockIdx.z * 2 + threadIdx.z;
+  if (i < 1 || j < 1 || k < 1 || i >= n - 1 || j >= m - 1 || k >= l - 1) return;
+  int c = (k * m + j) * n + i;
+  y[c] = x[c - 1] + x[c] + x[c + 1] + x[c - n] + x[c + n] + x[c - n * m] + x[c + n * m];
+}
+"""
+
+
+def test_of_a_grid_that_ran_whole_l2_keeps_what_it_keeps_of_a_sample(tmp_path: Path) -> None:
+    """Blocks read what their neighbours read, so that both parts of L2 hold it: 1.15 times what there is room for."""
+    (tmp_path / "stencil.cu").write_text(STENCIL)
+    n, m, depth = 64, 64, 32
+    arguments = [{"name": name, "type": "f32*", "count": n * m * depth} for name in "xy"]
+    arguments += [{"type": "i32", "value": size} for size in (n, m, depth)]
+    tree = {"grid": [n // 32, m // 4, depth // 2], "block": [32, 4, 2], "l2": "warm", "arg": arguments}
+    room = 4 * n * m * depth * (2 + 1.5)
+    gpu = msgspec.structs.replace(GPU, cache=msgspec.structs.replace(GPU.cache, l2_bytes=room / 1.15))
+    program, call = load_program(tmp_path / "stencil.cu"), parse_launch(tree, "stencil.toml")
+    sampled, exact = (
+        profile(program, call, gpu, exact=all_of_it, effort=msgspec.structs.replace(QUICK, whole=0))
+        for all_of_it in (False, True)
+    )
+    assert (sampled.exact, exact.exact) == (False, True)
+    for few, whole in zip(sampled.traffic, exact.traffic, strict=True):
+        assert few.dram_read_bytes == pytest.approx(whole.dram_read_bytes, rel=0.1)
+        assert few.dram_written_bytes == pytest.approx(whole.dram_written_bytes, rel=0.1)
+    assert exact.traffic[0].dram_read_bytes > 0.5 * 4 * n * m * depth
+
+
 def test_footprints() -> None:
     one, other = _footprint(0, 1, 2, 7, 64), _footprint(1, 2, 3, 64)
     assert one.sectors == 5

@@ -255,12 +255,12 @@ def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: G
 
 
 def reuse_of(
-    blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], array: int, size: int, how: How, scattered: bool
+    blocks: list[Weighted], rows: Sequence[Sequence[Block]], array: int, size: int, how: How, scattered: bool
 ) -> Reuse:
-    """Join what blocks (the first one has the neighbours, rows of them along each axis) touch in one array."""
+    """Join what blocks touch in one array; of rows of them along each axis, what is new from one to the next."""
     fresh: list[float] = []
-    for row in neighbours:
-        places = [b.of(array, how) for b in (blocks[0].block, *row)]
+    for row in rows:
+        places = [b.of(array, how) for b in row]
         shares = [1 - b.shared_with(a) / b.sectors for a, b in pairwise(places) if b.sectors]
         fresh.append(sum(shares) / len(shares) if shares else 1.0)
     mean = sum(b.weight * b.block.of(array, how).sectors for b in blocks) / sum(b.weight for b in blocks)

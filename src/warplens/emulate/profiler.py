@@ -80,6 +80,7 @@ class _Profiler(Blocks):
         self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None
         self.emulator.samples = np.zeros((size, 0, layout.SAMPLE_COLUMNS), np.int64)
         if exact or (cost * self.call.blocks <= self.effort.whole and room >= self.call.blocks):
+            self.runner.singles([n for row in self._neighbours(first) for n in row])
             return self._made(self._whole(), exact=True, first=first)
         if cost > self.effort.resident:
             return self._of_few(first)
@@ -253,15 +254,16 @@ class _Profiler(Blocks):
     def _seen(self, total: Counts, resident: Counts, exact: bool, first: int) -> Seen:
         """Join what ran, for the traffic beyond L1; a grid that ran whole is one block."""
         per_sm = self.runner.in_flight / self.runner.sms
-        if exact:
-            assert self.together is not None
-            whole = Weighted(self.together, 1)
-            return Seen(total, resident, [whole], [[], [], []], None, Grid((1, 1, 1), self.call.blocks), per_sm, total)
         neighbours = [
             [self.runner.footprints[n] for n in row if n in self.runner.footprints] for row in self._neighbours(first)
         ]
+        rows = [[self.runner.footprints[first], *row] for row in neighbours]
+        if exact:
+            assert self.together is not None
+            whole, grid = Weighted(self.together, 1), Grid((1, 1, 1), self.call.blocks)
+            return Seen(total, resident, [whole], [[], [], []], None, grid, per_sm, total, rows)
         grid = Grid(self.shape, self.runner.in_flight)
-        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, per_sm, self.lone)
+        return Seen(total, resident, self._weighted(first), neighbours, self.together, grid, per_sm, self.lone, rows)
 
     def _weighted(self, first: int) -> list[Weighted]:
         """The footprints of all blocks that ran alone, each with the blocks it stands for; that of `first` leads."""

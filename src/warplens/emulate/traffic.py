@@ -38,7 +38,8 @@ class Around(Struct, frozen=True):
 class Seen(Struct, frozen=True):
     """What was seen: counts of the grid and of the blocks resident together, and footprints of blocks.
 
-    The first of `alone` has the `neighbours`, rows of them in x, y and z; `together` is of the resident blocks.
+    The first of `alone` has the `neighbours`, rows of them in x, y and z; `together` is of the resident blocks. A grid
+    that ran whole is one block without neighbours, and `rows` are a block of it and those beside it.
     """
 
     total: Counts
@@ -49,6 +50,7 @@ class Seen(Struct, frozen=True):
     grid: Grid
     blocks_per_sm: float
     lone: Counts  # of one block
+    rows: list[list[Block]]
 
 
 class _Array(Struct, frozen=True):
@@ -125,8 +127,7 @@ def _array(
         c[here, layout.REGULAR].sum() < _SCATTERED * c[here, layout.LOOKUPS].sum() for c in (resident, seen.lone)
     )
     reads, plain, writes = (
-        reuse_of(seen.alone, seen.neighbours, k, size, how, loose)
-        for how in (How(False, l2.group), How(False), How(True))
+        reuse_of(seen.alone, seen.rows, k, size, how, loose) for how in (How(False, l2.group), How(False), How(True))
     )
     refetched = 1.0
     apart = not reads.shared and reads.sectors * seen.grid.in_flight <= _APART * reads.array_sectors
