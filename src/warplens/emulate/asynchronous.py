@@ -240,20 +240,23 @@ def _tensor_load(ins: Any, R: Any, s: Any, memory: Any, w: int, mask: Any) -> No
 
 
 @compiled
-def _signalled(ins: Any, table: Any, R: Any, s: Any, memory: Any, w: int, mask: Any) -> None:
+def _signalled(ins: Any, table: Any, R: Any, s: Any, memory: Any, w: int, mask: Any) -> int:
     """Store to, or add into, shared memory of the cluster and tell a barrier of the bytes: rows A and A + 1, C."""
     slot, words = s.warps[w, SLOT], ins[ops.Z]
     for l in range(32):
         if not lane_bit(mask, l):
             continue
-        at = (np.int64(R[ins[ops.A]][l]) & 0xFFFFFF) >> 2
+        at, signal = (np.int64(R[ins[ops.A]][l]) & 0xFFFFFF) >> 2, (np.int64(R[ins[ops.A] + 1][l]) & 0xFFFFFF) >> 2
+        if max(at + words, signal + 2) > memory.shared.shape[1]:
+            return failed(memory, np.int64(SHARED_RANGE), l, 4 * max(at, signal), 4 * words)
         for k in range(words):
             value = R[ins[ops.C] + k][l]
             if ins[ops.OP] == ops.REDUCE_AND_SIGNAL:
                 old = np.uint64(memory.shared[slot, at + k])
                 value = np.uint32(combined(ins[ops.Y], ops.T_U32, old, np.uint64(value), np.uint64(0)))
             memory.shared[slot, at + k] = value
-        _arrive(table, s, memory, slot, (np.int64(R[ins[ops.A] + 1][l]) & 0xFFFFFF) >> 2, 0, -4 * words, 0)
+        _arrive(table, s, memory, slot, signal, 0, -4 * words, 0)
+    return FINE
 
 
 @handler(ops.ASYNC)
@@ -282,5 +285,5 @@ def _asynchronous(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     elif op == ops.TENSOR_LOAD:
         _tensor_load(ins, R, s, memory, w, mask)
     else:
-        _signalled(ins, table, R, s, memory, w, mask)
+        return _signalled(ins, table, R, s, memory, w, mask)
     return FINE
