@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[2] / "data/h200"
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Samples]:
-    return {name: load(DATA / f"{name}.jsonl.xz") for name in ("measured", "measured_again")}
+    return {name: load(DATA / f"{name}.jsonl.xz") for name in ("measured", "measured_again", "measured_third")}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,13 @@ def test_a_pair_says_how_far_it_is_apart() -> None:
 
 def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
     assert len({run.head["facts"]["uuid"] for run in runs.values()}) == len(runs)
+
+
+def test_two_gpus_with_dram_of_one_kind_agree_in_all(runs: dict[str, Samples]) -> None:
+    pairs = agree(runs["measured"], runs["measured_third"])
+    assert sum(pair.promised_percent == FIXED for pair in pairs) == 277
+    assert sum(pair.promised_percent == MEMORY for pair in pairs) == 172
+    assert [pair.key for pair in pairs if not pair.agrees] == []
 
 
 def test_two_gpus_agree(runs: dict[str, Samples]) -> None:

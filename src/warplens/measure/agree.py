@@ -32,13 +32,13 @@ _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"memory\.sustained_bytes_per_second|contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
     (r"constant_cache\.\w+_cycles|instruction_cache\.\w+_cycles", MEMORY),
 )
-# Why numbers that should agree may not, by pattern: found on twenty-nine H200s, see docs/laboratory.md.
+# Why numbers that should agree may not, by pattern: found on thirty H200s, see docs/laboratory.md.
 WHY = {
     r"bandwidth\.l2.*|constant_cache.*|contention_l2.*|packets.*": "how far an SM is from the parts of L2 differs from "
     "GPU to GPU",
     r"atomics\.global.*": "which parts of L2 few words fall into differs from GPU to GPU",
     r"instructions\.load.*|contention\..*|bandwidth\.dram.*|random_access.*|scattered.*": "DRAM is not of one kind: on "
-    "fourteen of twenty-nine H200s it takes 704 cycles instead of 681 and moves 4.74 TB/s instead of 4.64",
+    "fourteen of thirty H200s it takes 704 cycles instead of 681 and moves 4.74 TB/s instead of 4.64",
 }
 
 
