@@ -7,6 +7,7 @@ the other (us, the less of two medians). The loss is the best of five over the f
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import fcntl
 import gzip
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from warplens.files import write_whole
+from warplens.frontend import nvrtc
 from warplens.machine import load_machine
 from warplens.sweep import engines, measured
 from warplens.sweep.cache import Cache
@@ -61,6 +63,13 @@ def live(space: str, workers: int, lock: str) -> dict[str, Any]:
     }
 
 
+def compiler() -> str:
+    """Return the version of the NVRTC that warplens finds."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    ctypes.CDLL(str(nvrtc.library())).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
 def main() -> None:
     """Tune all spaces, or those named, and write what they found as they come."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -80,7 +89,7 @@ def main() -> None:
                 "date": datetime.date.today().isoformat(),
                 "command": "python data/h200/tuning/live.py --out data/h200/tuning/live.json",
                 "about": " ".join((__doc__ or "").split("\n\n")[1].split()),
-                "nvrtc": "of the CUDA toolkit of that machine, so that machine code may differ from NAME.json.gz",
+                "nvrtc": compiler(),
                 "spaces": [rows[name] for name in sorted(rows)],
             }
             write_whole(Path(args.out), json.dumps(content, indent=1) + "\n")
