@@ -209,7 +209,11 @@ class Runner:
     def ways(self, blocks: list[int]) -> tuple[list[Path], list[list[int]], list[float]]:
         """Return the ways of the blocks that have just run, the way of each warp, and instructions per block."""
         per_block = -(-self.call.threads_per_block // 32)
-        work = [float(sum(w for b, w in self.emulator.work if b == block)) for block in blocks]
+        by_block = dict.fromkeys(blocks, 0.0)
+        for block, instructions in self.emulator.work:
+            if block in by_block:
+                by_block[block] += instructions
+        work = [by_block[block] for block in blocks]
         if self.emulator.traced > len(self.emulator.trace):
             return [], [], work
         paths, of_warp = paths_of(self.emulator.trace[: self.emulator.traced], per_block * len(blocks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,14 @@ _MOST_SEGMENTS = 20_000  # of all paths together
 
 
 @entry
-def _joined(trace: Any, warp: int, out: Any) -> int:
-    """Collect the runs of one warp, joined where one goes on where another stopped; return how many."""
+def _joined(runs: Any, out: Any) -> int:
+    """Join the runs of one warp where one goes on where another stopped; return how many are left."""
     count = 0
-    for i in range(trace.shape[0]):
-        if trace[i, 0] != warp:
-            continue
-        if count > 0 and out[count - 1, 1] == trace[i, 1]:
-            out[count - 1, 1] = trace[i, 2]
+    for i in range(runs.shape[0]):
+        if count > 0 and out[count - 1, 1] == runs[i, 0]:
+            out[count - 1, 1] = runs[i, 1]
         else:
-            out[count, 0], out[count, 1] = trace[i, 1], trace[i, 2]
+            out[count, 0], out[count, 1] = runs[i, 0], runs[i, 1]
             count += 1
     return count
 
@@ -75,22 +74,29 @@ def _segments(runs: npt.NDArray[np.int32]) -> list[Segment]:
 
 def paths_of(trace: npt.NDArray[np.int32], warps: int) -> tuple[list[Path], list[int]]:
     """Return the different ways, and the way of each warp; warps behind what is worth keeping have none."""
-    known: dict[bytes, int] = {}
+    known, noted = dict[bytes, int](), dict[bytes, int]()
     ways: list[tuple[list[Segment], int]] = []
     of_warp: list[int] = []
+    order = np.argsort(trace[:, 0], kind="stable")
+    sorted_runs = np.ascontiguousarray(trace[order, 1:])
+    bounds = np.searchsorted(trace[order, 0], np.arange(warps + 1)).tolist()
     room = np.zeros((len(trace) + 1, 2), np.int32)
     segments = 0
-    for warp in range(warps):
-        runs = room[: _joined(trace, warp, room)]
-        key = runs.tobytes()
-        if key not in known:
-            made = _segments(runs)
-            segments += len(made)
-            if segments > _MOST_SEGMENTS and ways:
-                break
-            known[key] = len(ways)
-            ways.append((made, 0))
-        at = known[key]
+    for start, end in pairwise(bounds):
+        mine = sorted_runs[start:end]
+        as_noted = mine.tobytes()
+        if as_noted not in noted:
+            runs = room[: _joined(mine, room)]
+            key = runs.tobytes()
+            if key not in known:
+                made = _segments(runs)
+                segments += len(made)
+                if segments > _MOST_SEGMENTS and ways:
+                    break
+                known[key] = len(ways)
+                ways.append((made, 0))
+            noted[as_noted] = known[key]
+        at = noted[as_noted]
         ways[at] = ways[at][0], ways[at][1] + 1
         of_warp.append(at)
     return [Path(s, n) for s, n in ways], of_warp
