@@ -6,6 +6,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from warplens.measure.catalogue import HELPERS, entries
 from warplens.measure.entry import Effort
 from warplens.measure.journal import Journal, read
 from warplens.measure.laboratory import Laboratory
+from warplens.measure.progress import Progress
 
 from .fake_gpu import FakeGpu, FakeWatch, facts
 
@@ -50,6 +52,7 @@ def test_measuring_needs_the_driver_python_and_numpy_only() -> None:
     """With kernels that were compiled before; to compile and check them the front end is needed, and is asked for."""
     program = """
 import sys
+import time
 sys.modules |= dict.fromkeys(("msgspec", "rich", "numba", "llvmlite"))
 from warplens.cli import main
 from warplens.measure import laboratory, plans_memory, run
@@ -139,6 +142,17 @@ def test_a_journal_survives_a_cut(tmp_path: Path) -> None:
     again.close()
     assert Journal(path).done == {"a": "f", "b": "g"}
     assert [event["is"] for event in read(path)] == ["head", "done", "done"]
+
+
+def test_what_was_measured_before_says_nothing_about_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    bar = Progress(100)
+    bar.step(90, "a", "was measured before", skipped=True)
+    assert bar.left_seconds() == 0  # nobody knows yet
+    now[0] = 2.0
+    bar.step(1, "b")
+    assert bar.left_seconds() == 18
 
 
 def test_another_plan_measures_anew(monkeypatch: pytest.MonkeyPatch) -> None:

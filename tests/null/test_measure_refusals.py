@@ -195,6 +195,16 @@ def test_a_clock_that_does_not_hold_is_told(machine: Machine, capsys: pytest.Cap
     assert re.search(told, last_line(capsys))
 
 
+def test_a_journal_is_not_gone_on_with_at_another_clock(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure("--only", "control.barrier", "--repetitions", "1") == 0
+    machine.ghz = 1.5
+    assert measure() == 2
+    told = "the GPU holds 1.500 GHz now, 2.000 when what is in measured/measured.jsonl was measured: let it cool down"
+    assert told in last_line(capsys) and done() == ["control.barrier"]
+    machine.ghz = 2.01
+    assert measure() == 0 and len(done()) == 3
+
+
 def test_a_gpu_that_is_held_back_all_the_time_is_told(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,7 @@ import json
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,6 +52,7 @@ class Journal:
             events = list(lines(before, str(path)))
             self.done = {e["entry"]: e["fingerprint"] for e in events if e["is"] == "done"}
             self.lost = {e["entry"]: e["lost"] for e in events if e["is"] == "error" and e.get("lost")}
+            self.clocks = _clocks(events)
             self._file: IO[str] = path.open("a", encoding="utf-8")
         except OSError as error:
             raise FileError(f"{path}: cannot write: {error.strerror or error}") from None
@@ -72,6 +73,19 @@ class Journal:
         """Close the file; what a full disk did not take was said before."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+def _clocks(events: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Return the clock in GHz of the last run on each GPU that came to the end of something, by the GPU's UUID."""
+    found, uuid, ghz = dict[str, float](), "", 0.0
+    for event in events:
+        if event["is"] == "head":
+            facts, clock = event.get("facts"), event.get("reference_ghz")
+            uuid = str(facts.get("uuid", "")) if isinstance(facts, dict) else ""
+            ghz = float(clock) if isinstance(clock, int | float) else 0.0
+        elif event["is"] == "done" and ghz > 0:
+            found[uuid] = ghz
+    return found
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -15,17 +15,23 @@ class Progress:
     def __init__(self, total: float, bar: Any = None) -> None:
         """Begin with so much to do; `bar` is rich's, or None."""
         self.total, self.done, self.begin, self._bar = max(total, 1e-9), 0.0, time.monotonic(), bar
+        self.skipped = 0.0  # of what is done: took no time, and says nothing about the rest
         self._task = bar.add_task("measuring", total=self.total) if bar else None
 
     def left_seconds(self) -> float:
         """Return how long the rest will take at the speed so far."""
-        return (time.monotonic() - self.begin) * (self.total - self.done) / max(self.done, 1e-9) if self.done else 0.0
+        worked = self.done - self.skipped
+        return (time.monotonic() - self.begin) * (self.total - self.done) / worked if worked > 0 else 0.0
 
-    def step(self, weight: float, name: str, note: str = "") -> None:
-        """One step is done."""
+    def step(self, weight: float, name: str, note: str = "", *, skipped: bool = False) -> None:
+        """One step is done, or need not be."""
         self.done += weight
+        self.skipped += weight if skipped else 0.0
         if self._bar:
-            self._bar.update(self._task, advance=weight, description=name)
+            if skipped:
+                self._bar.update(self._task, total=self.total - self.skipped, description=name)
+            else:
+                self._bar.update(self._task, advance=weight, description=name)
             if note:
                 self._bar.console.print(f"{name}: {note}", markup=False, highlight=False)
             return

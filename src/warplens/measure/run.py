@@ -28,6 +28,7 @@ from warplens.measure.source import fingerprint
 from warplens.version import __version__
 
 JOURNAL = "measured.jsonl"
+_SAME_CLOCK = 0.01  # of the runs in one journal, as of the samples in one run
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,14 @@ class _Session:
         self._alone = len(watch.other_processes(-1) or ())  # ours, and those that were there before
 
     def begin(self) -> None:
-        """Warm up, find the reference clock, write the head."""
+        """Warm up, find the reference clock, write the head; a journal is of one clock."""
         self.lab.find_reference()
+        ghz, before = self.lab.reference_ghz, self.journal.clocks.get(self.facts.uuid)
+        if before and abs(ghz / before - 1) > _SAME_CLOCK:
+            raise WarplensError(
+                f"the GPU holds {ghz:.3f} GHz now, {before:.3f} when what is in {self.journal.path} was measured: let "
+                "it cool down, or set its clocks and power limit as they were, or measure in another folder"
+            )
         now = datetime.datetime.now(datetime.UTC)
         self.journal.write(
             "head", format=2, gpu=self.facts.name, facts=asdict(self.facts),
@@ -168,13 +175,13 @@ class _Session:
         unfit = [k for k in entry.kernels if not k.fits(self.facts.arch)]
         if self.journal.done.get(entry.name) == mark:
             self.outcome.skipped += 1
-            bar.step(entry.weight, entry.name, "was measured before")
+            bar.step(entry.weight, entry.name, "was measured before", skipped=True)
         elif self.journal.lost.get(entry.name) == mark and not self.request.only:
             self.outcome.skipped += 1
-            bar.step(entry.weight, entry.name, "the GPU was lost over it before; --only tries it again")
+            bar.step(entry.weight, entry.name, "the GPU was lost over it before; --only tries it again", skipped=True)
         elif unfit:
             self.outcome.skipped += 1
-            bar.step(entry.weight, entry.name, f"not on {self.facts.arch}")
+            bar.step(entry.weight, entry.name, f"not on {self.facts.arch}", skipped=True)
         elif bad:
             self._failed(entry, bad[0], bar)
         else:
