@@ -197,6 +197,38 @@ def test_a_journal_that_lacks_something_is_one_line(
         assert out == "" and err.count("\n") == 1 and "bad.jsonl" in err and text in err
 
 
+@pytest.mark.parametrize("key", ["memory_bytes", "attributes.warp_size", "attributes.memory_clock_khz"])
+def test_a_head_without_the_drivers_facts_makes_no_new_file(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts: dict[str, Any] = {"uuid": "aa", "memory_bytes": 8 << 30, "attributes": dict(ATTRIBUTES)}
+    *outer, last = key.split(".")
+    del (facts[outer[0]] if outer else facts)[last]
+    bad = put(tmp_path / "bad.jsonl", small(gpu="NVIDIA Example 9000", facts=facts))
+    assert main(["machine", "derive", bad]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "bad.jsonl: the journal's head lacks what the driver says" in err
+    assert last in err
+
+
+def test_a_part_of_a_journal_makes_a_file_of_a_new_gpu(tmp_path: Path) -> None:
+    """Of a GPU that no file describes, measured with --only; its driver says nothing of memory's clock."""
+    told = {"uuid": "aa", "memory_bytes": 8 << 30, "attributes": {**ATTRIBUTES, "memory_clock_khz": 0, "l2_bytes": 0}}
+    machine = derive(Path(put(tmp_path / "x.jsonl", small(gpu="NVIDIA Example 9000", facts=told))))
+    assert machine.cache.l1_latency_cycles == 34 and machine.shared_memory is None
+    assert machine.memory.pin_bytes_per_second is None and machine.cache.l2_bytes is None
+    (tmp_path / "x.toml").write_text(toml_of(machine))
+    assert load_file(tmp_path / "x.toml") == machine
+
+
+def test_repetitions_that_cannot_be_counted_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = small()
+    events[2]["point"]["repetition"] = "x"
+    assert main(["machine", "derive", put(tmp_path / "bad.jsonl", events)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "bad.jsonl: repetitions of these samples cannot be counted" in err
+
+
 def test_what_another_gpu_left_in_the_folder_does_not_count(tmp_path: Path) -> None:
     """A run on another GPU that was interrupted must not be filled up with the numbers of the first."""
     first, second = small(), small(facts={"uuid": "bb", "attributes": ATTRIBUTES})

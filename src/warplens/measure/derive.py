@@ -68,7 +68,7 @@ def driver_facts(samples: Samples) -> Iterator[Number]:
     facts = samples.head["facts"]["attributes"]
     how = "the clock that all SMs hold under load"
     yield Number("chip.clock_hz", round(samples.head["reference_ghz"], 3) * 1e9, "head", how)
-    if "l2_bytes" in facts:
+    if facts.get("l2_bytes"):
         yield Number("cache.l2_bytes", float(facts["l2_bytes"]), "head", "what the driver says")
 
 
@@ -85,7 +85,11 @@ def numbers(samples: Samples) -> Iterator[Number]:
 def _repeated(samples: Samples) -> dict[str, list[Any]]:
     """Return what each number would be by one repetition of every launch: how sure those are that no reading tells."""
     found: dict[str, list[Any]] = defaultdict(list)
-    for part in samples.repetitions():
+    try:
+        parts = samples.repetitions()
+    except _UNFIT as error:
+        raise WarplensError(f"{samples.name}: repetitions of these samples cannot be counted ({error})") from None
+    for part in parts:
         for step in STEPS:
             with contextlib.suppress(*_UNFIT):
                 for one in step(part):
@@ -103,7 +107,7 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
     if base and base.name != samples.head["gpu"]:
         raise WarplensError(f"{path} is of an {samples.head['gpu']}, the base file of an {base.name}: name another one")
     base = base or _shipped(samples.head["gpu"])
-    tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head), {})
+    tree, sources = (tree_of(base), base.sources) if base else (_bare(samples.head, str(path)), {})
     if base is None:
         asked = Source(unit="", source="measured", ref="driver", date=samples.head["date"])
         sources = {key: _KNOWN.get(key, asked) for key in _leaves(tree)}
@@ -126,6 +130,10 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
         raise WarplensError(f"{also[0]} is of another kind of GPU, {kinds[0]}, than {path}: {kinds[1]}")
     other = {n.key: n.value for n in (*numbers(second), *driver_facts(second))} if second else {}
     repeated = _repeated(samples)
+    if base is None and not any(one.key == "shared_memory.access_interval_cycles" for one in made):
+        tree.pop("shared_memory")  # its banks say nothing without how long they take
+        sources = {key: s for key, s in sources.items() if not key.startswith("shared_memory.")}
+        made = [one for one in made if not one.key.startswith("shared_memory.")]
     for one in made:
         old = sources.get(one.key)
         if old is not None and one.key in _KEPT:
@@ -205,8 +213,20 @@ def _leaves(tree: dict[str, Any], path: str = "") -> Iterator[str]:
             yield f"{path}{key}"
 
 
-def _bare(head: dict[str, Any]) -> dict[str, Any]:
-    """Return what the driver says about a GPU that no file describes."""
+def _bare(head: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return what the driver says about a GPU that no file describes; what it says nothing about (0) is left out."""
+    try:
+        tree = _told(head)
+    except _UNFIT as error:
+        why = f"{type(error).__name__}: {error}"
+        raise WarplensError(f"{name}: the journal's head lacks what the driver says about the GPU ({why})") from None
+    for section, key in (("memory", "pin_bytes_per_second"), ("cache", "l2_bytes")):
+        if not tree[section][key]:
+            del tree[section][key]
+    return tree
+
+
+def _told(head: dict[str, Any]) -> dict[str, Any]:
     a, name = head["facts"]["attributes"], head["gpu"]
     short = "".join(c for c in name.lower().removeprefix("nvidia ").replace(" ", "-") if c.isalnum() or c in ".-")
     return {
