@@ -59,6 +59,9 @@ def test_what_is_missing_is_named_with_who_wants_it() -> None:
     assert lacking["contention"] == "(volkov-contention)"
     assert "instructions.load.latency_cycles" in lacking
     assert "instructions.fp32.latency_cycles" not in lacking
+    assert {"tensor", "atomics", "bandwidth", "packets.store_seconds"} <= set(lacking)
+    assert "tensor" not in {finding.key for finding in review(load_machine("gtx980"))}  # it has no tensor cores
+    assert review(load_machine("h200")) == []
 
 
 def test_a_machine_that_ships_is_checked_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +156,7 @@ def test_the_drivers_copy_is_as_fast_as_ours(h200: Machine) -> None:
 
 
 def test_pytorch_moves_as_much_as_we_do(h200: Machine) -> None:
-    """On the GPU of the first run: copies, and what it writes; its sum reads a little less than we do."""
+    """On another H200 with DRAM of the first run's kind: copies and writes; its sum reads a little less than we do."""
     rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
     ours = {what: h200.bandwidth[f"dram_{what}_16_once"].bytes_per_second for what in ("r1w1", "write")}
     most = h200.memory.sustained_bytes_per_second
@@ -218,7 +221,8 @@ def test_the_quick_form_gives_every_field_and_agrees(samples: Samples) -> None:
 
 def test_a_run_is_one_of_todays_catalogue_in_time() -> None:
     """The full form within 10 minutes, the quick one within 1, every entry, every sample with its clock."""
-    for name, form, minutes in (("", "full", 10), ("_again", "full", 10), ("_quick", "quick", 1)):
+    runs = [*((name, "full", 10) for name in ("", "_again", "_third")), ("_quick", "quick", 1)]
+    for name, form, minutes in runs:
         events = journal.read(ROOT / f"data/h200/measured{name}.jsonl.xz")
         begin, end = (datetime.fromisoformat(events[at]["time"]) for at in (0, -1))
         assert (end - begin).total_seconds() < 60 * minutes

@@ -21,6 +21,7 @@ from warplens.units import number
 
 _CLOSE = 0.01  # arithmetic peaks against units
 _COPY = 0.03  # our copy against the driver's
+_MATRICES_SINCE = 7  # compute capability with tensor cores
 # What is needed most, and by whom.
 _WANTED = {
     "instructions.fp32.latency_cycles": "all models of latency",
@@ -42,6 +43,12 @@ _WANTED = {
     "launch.empty_kernel_seconds": "launch overhead",
     "operations": "`machine derive` fills it",
     "latency_distribution": "the spread of memory latency",
+    "contention_l2": "latency of L2 under load",
+    "bandwidth": "reads and writes mixed",
+    "packets.store_seconds": "accesses in no order",
+    "atomics": "kernels with atomics",
+    "tensor": "kernels with matrix instructions",
+    "instruction_cache.first_bytes": "code that is longer than its cache",
 }
 
 
@@ -72,8 +79,10 @@ def _at(machine: Machine, key: str) -> Any:
 
 
 def _lacking(machine: Machine) -> Iterator[Finding]:
+    major = (machine.compute_capability or "").partition(".")[0]
+    matrices = major.isdecimal() and int(major) >= _MATRICES_SINCE
     for key, who in _WANTED.items():
-        if _at(machine, key) in (None, {}, []):
+        if _at(machine, key) in (None, {}, []) and (matrices or key != "tensor"):
             yield Finding("lacks", key, f"({who})")
 
 
