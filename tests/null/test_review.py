@@ -47,6 +47,17 @@ def disagreements(machine: Machine) -> list[str]:
         ({"sm__warps_per_scheduler_max": 12.0}, "sm.warps_per_scheduler_max"),
         ({"contention__c_bytes_per_second": 3e12}, "memory.sustained_bytes_per_second"),
         ({"cache__l2_hit_bytes": 1e9}, "cache.l2_hit_bytes"),
+        ({"memory__sustained_bytes_per_second": 1e12}, "memory.sustained_bytes_per_second"),
+        ({"bandwidth__l2_load_16__bytes_per_second": 1e14}, "bandwidth.l2_load_16.bytes_per_second"),
+        (
+            {"operations__lop3__peak_ops_per_cycle_per_scheduler": 40.0},
+            "operations.lop3.peak_ops_per_cycle_per_scheduler",
+        ),
+        (
+            {"operations__dfma_1__peak_ops_per_cycle_per_scheduler": 8.0},
+            "operations.dfma_1.peak_ops_per_cycle_per_scheduler",
+        ),
+        ({"operations__fadd__latency_cycles": 0.5}, "operations.fadd.latency_cycles"),
     ],
 )
 def test_what_cannot_be_is_named(h200: Machine, values: dict[str, float], key: str) -> None:

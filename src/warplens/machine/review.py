@@ -22,6 +22,11 @@ from warplens.units import number
 _CLOSE = 0.01  # arithmetic peaks against units
 _COPY = 0.03  # our copy against the driver's
 _MATRICES_SINCE = 7  # compute capability with tensor cores
+_LEAST_OF_PINS = 0.5  # less is no measurement of DRAM
+_UNITS = (
+    ("fadd", "cuda_cores"), ("fmul", "cuda_cores"), ("ffma_1", "cuda_cores"), ("mufu_rsq", "sfu_units"),
+    ("dadd", "fp64_units"), ("dfma_1", "fp64_units"),
+)  # fmt: skip
 # What is needed most, and by whom.
 _WANTED = {
     "instructions.fp32.latency_cycles": "all models of latency",
@@ -103,7 +108,7 @@ def _ordered(machine: Machine, keys: list[str], why: str) -> Iterator[Finding]:
 def _units(machine: Machine) -> Iterator[Finding]:
     """Measured peaks are what the vendor's unit counts say."""
     per = machine.sm.schedulers
-    for operation, units in (("fadd", "cuda_cores"), ("mufu_rsq", "sfu_units"), ("dadd", "fp64_units")):
+    for operation, units in _UNITS:
         peak = _at(machine, f"operations.{operation}.peak_ops_per_cycle_per_scheduler")
         count = _at(machine, f"sm.{units}")
         if peak is not None and count is not None:
@@ -120,16 +125,35 @@ def _units(machine: Machine) -> Iterator[Finding]:
         )
 
 
+def _issue(machine: Machine) -> Iterator[Finding]:
+    """No instruction leaves faster than a scheduler issues, and none is done before it has left."""
+    sm = machine.sm
+    most = sm.warp_size * sm.issue_width / sm.issue_interval_cycles
+    for name, operation in machine.operations.items():
+        rate, latency = operation.peak_ops_per_cycle_per_scheduler, operation.latency_cycles
+        if rate is not None and rate > (1 + _CLOSE) * most:
+            key = f"operations.{name}.peak_ops_per_cycle_per_scheduler"
+            yield Finding("disagrees", key, f"{number(rate)} is more than a scheduler issues, {number(most)}")
+        if latency is not None and latency < sm.issue_interval_cycles:
+            key = f"operations.{name}.latency_cycles"
+            yield Finding("disagrees", key, f"{number(latency)} is less than it takes to issue one")
+
+
 def _bandwidth(machine: Machine) -> Iterator[Finding]:
     """No level gives more than the one before it, and DRAM no more than its pins."""
     pins = "memory.pin_bytes_per_second"
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", pins], "more than the pins give")
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", "contention.c_bytes_per_second"],
                         "the curve would end before the peak")  # fmt: skip
+    found_rate, limit = machine.memory.sustained_bytes_per_second, machine.memory.pin_bytes_per_second
+    if found_rate is not None and limit is not None and found_rate < _LEAST_OF_PINS * limit:
+        text = f"{number(found_rate)} is less than half of what the pins give, {number(limit)}"
+        yield Finding("disagrees", "memory.sustained_bytes_per_second", text)
     levels = ["memory.sustained_bytes_per_second", "cache.l2_bytes_per_second", "bandwidth.l1_load_16.bytes_per_second"]
     yield from _ordered(machine, levels, "a cache is faster than what is behind it")
+    wide = ["bandwidth.l2_load_16.bytes_per_second", "bandwidth.l1_load_16.bytes_per_second"]
+    yield from _ordered(machine, wide, "a cache is faster than what is behind it")
     for name, found in machine.bandwidth.items():
-        limit = machine.memory.pin_bytes_per_second
         rate = found.bytes_per_second
         if name.startswith("dram") and limit is not None and rate is not None and rate > limit:
             yield Finding(
@@ -168,4 +192,4 @@ def _spreads(machine: Machine) -> Iterator[Finding]:
         yield Finding("disagrees", "latency_distribution", "has a lower median at the highest load than at the lowest")
 
 
-_RULES = (_units, _bandwidth, _latencies, _spreads)
+_RULES = (_units, _issue, _bandwidth, _latencies, _spreads)
