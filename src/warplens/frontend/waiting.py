@@ -27,7 +27,8 @@ from warplens.frontend import toolchain
 Disassembler = Callable[[bytes], str | None]  # machine code to text, once; nothing where that failed
 
 _INSTRUCTION_BYTES = 16
-_OPENED = signal.SIGURG  # what tells us: unlike SIGIO, one that ends nobody who does not wait for it
+# What tells us: unlike SIGIO, one that ends nobody who does not wait for it. (Who lacks it lacks leases.)
+_OPENED = getattr(signal, "SIGURG", signal.SIGTERM)
 _SET_OWNER, _THREAD = 15, 0  # F_SETOWN_EX, F_OWNER_TID: whom it tells
 _OPENING_SECONDS = 2.0  # to start a process that opens a file, on a busy machine
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
