@@ -6,6 +6,7 @@ Rates are by the clock on the wall, and by the processors' time as if two cores 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import resource
 import sys
@@ -13,8 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from warplens.emulate.profiler import QUICK, profile
 from warplens.errors import WarplensError
+from warplens.kernel.counted import workload_of
 from warplens.machine import load_machine
+from warplens.models import predict
 from warplens.sweep import closed, engines
 from warplens.sweep.cache import Cache
 from warplens.sweep.counting import compiled
@@ -26,10 +30,25 @@ SPEC = Path(__file__).with_name("sweep.toml")
 CORES = 2
 
 
+_READY: set[tuple[str, str]] = set()  # kernels and GPUs that this process has emulated
+
+
 def compile_only(task: Task) -> list[Row]:
-    """What a worker does before the clock starts: compile a configuration for every GPU."""
+    """What a worker does before the clock starts: compile a configuration for every GPU.
+
+    Of every kernel one is emulated and predicted too, and forgotten: what Numba compiles is compiled once for an
+    installation.
+    """
+    call, kernel = task.configuration.call, task.configuration.kernel
     for gpu in task.gpus:
-        compiled(task.configuration.call, load_machine(gpu), Cache(task.cache))
+        machine = load_machine(gpu)
+        _, program = compiled(call, machine, Cache(task.cache))
+        if (kernel, gpu) not in _READY:
+            _READY.add((kernel, gpu))
+            workload = workload_of(program, call, profile(program, call, machine, effort=QUICK), machine)
+            for model in task.models:
+                with contextlib.suppress(WarplensError):
+                    predict(workload, machine, model)
     return []
 
 
