@@ -13,6 +13,7 @@ from warplens.measure.agree import FIXED, MEMORY, Pair, agree, promised, told
 from warplens.measure.samples import Samples, load
 
 DATA = Path(__file__).parents[2] / "data/h200"
+SIZES = {"scattered.split_blocks_bytes", "scattered.split_warps_bytes"}  # promised 3 %, and farther apart
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +52,16 @@ def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
     assert len({run.head["facts"]["uuid"] for run in runs.values()}) == len(runs)
 
 
-def test_two_gpus_with_dram_of_one_kind_agree_in_all(runs: dict[str, Samples]) -> None:
+def test_two_gpus_with_dram_of_one_kind_agree_in_rates_and_latencies(runs: dict[str, Samples]) -> None:
     pairs = agree(runs["measured"], runs["measured_third"])
     assert sum(pair.promised_percent == FIXED for pair in pairs) == 277
-    assert sum(pair.promised_percent == MEMORY for pair in pairs) == 172
-    assert [pair.key for pair in pairs if not pair.agrees] == []
+    assert sum(pair.promised_percent == MEMORY for pair in pairs) == 176
+    assert {pair.key for pair in pairs if not pair.agrees} == SIZES
+
+
+@pytest.mark.xfail(strict=True, reason="two sizes that are fitted to split sectors are 5.6 and 6.3 % apart")
+def test_they_agree_in_sizes_too(runs: dict[str, Samples]) -> None:
+    assert all(pair.agrees for pair in agree(runs["measured"], runs["measured_third"]))
 
 
 def test_two_gpus_agree(runs: dict[str, Samples]) -> None:
@@ -66,16 +72,20 @@ def test_two_gpus_agree(runs: dict[str, Samples]) -> None:
     """
     pairs = agree(runs["measured"], runs["measured_again"])
     assert sum(pair.promised_percent == FIXED for pair in pairs) == 277
-    assert sum(pair.promised_percent == MEMORY for pair in pairs) == 172
-    apart = [pair for pair in pairs if not pair.agrees]
+    assert sum(pair.promised_percent == MEMORY for pair in pairs) == 176
+    far = {*SIZES, "instruction_cache.cold_interval_cycles"}
+    assert far == {pair.key for pair in pairs if not pair.agrees and pair.key in far}
+    apart = [pair for pair in pairs if not pair.agrees and pair.key not in far]
     assert all(pair.promised_percent == MEMORY for pair in apart)
     assert (sum("DRAM" in pair.why for pair in apart), sum("L2" in pair.why for pair in apart), len(apart)) == (6, 1, 7)
-    back = [pair.key for pair in agree(runs["measured_again"], runs["measured"]) if not pair.agrees]
+    back = [
+        pair.key for pair in agree(runs["measured_again"], runs["measured"]) if not pair.agrees and pair.key not in far
+    ]
     assert back == [pair.key for pair in apart]
 
 
 def test_what_is_not_promised_is_not_far_off(runs: dict[str, Samples]) -> None:
-    """What waiting gives: whole numbers are the same; code from DRAM and the fit of split sectors are not promised."""
+    """What waiting gives: whole numbers are the same; code from DRAM and the fit of split sectors miss 3 %."""
     pairs = {pair.key: pair for pair in agree(runs["measured"], runs["measured_again"])}
     for key in ("sm.sfu_place_cycles", "sm.queued_per_scheduler", "sm.barrier_data_path_cycles",
                 "instruction_cache.kept_bytes", "instructions.sfu.read_cycles", "instructions.shared.read_cycles",
@@ -83,7 +93,7 @@ def test_what_is_not_promised_is_not_far_off(runs: dict[str, Samples]) -> None:
         assert pairs[key].percent == 0, key
     for key, percent in (("instruction_cache.cold_interval_cycles", 6.0), ("scattered.split_sector_seconds", 3.0),
                          ("scattered.split_blocks_bytes", 5.0), ("scattered.split_warps_bytes", 12.0)):  # fmt: skip
-        assert pairs[key].promised_percent is None and abs(pairs[key].percent) < percent, key
+        assert pairs[key].promised_percent == MEMORY and abs(pairs[key].percent) < percent, key
 
 
 def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,8 +24,6 @@ FIXED, MEMORY = 1.0, 3.0  # percent
 _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"instructions\.load\.latency_cycles", MEMORY),
     (r".*needed_warps.*|.*percent_warps.*|operations\.\w+\.instructions", None),
-    # code from DRAM, of either kind, by another way on each GPU; least squares of three numbers: docs/laboratory.md
-    (r"instruction_cache\.cold_interval_cycles|scattered\.split_\w+", None),
     (r"(operations|instructions|tensor)\..*", FIXED),
     (r"shared_memory\..*|atomics\.shared.*|sm\.(barrier|branch|divergence)\w*", FIXED),
     (r"(bandwidth|atomics|random_access|packets|scattered)\..*|cache\.\w+_(latency_cycles|per_second)", MEMORY),
