@@ -14,13 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from warplens.cache import Cache
 from warplens.emulate.profiler import QUICK, profile
 from warplens.errors import WarplensError
 from warplens.kernel.counted import workload_of
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.sweep import closed, engines
-from warplens.sweep.cache import Cache
 from warplens.sweep.counting import compiled
 from warplens.sweep.run import run
 from warplens.sweep.spec import Configuration, load_sweep

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from warplens import api
+from warplens.cache import Cache
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.sweep import counting, engines
-from warplens.sweep.cache import Cache
 from warplens.sweep.counting import count
 from warplens.sweep.run import run
 from warplens.sweep.spec import Configuration, load_sweep

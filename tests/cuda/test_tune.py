@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.null.fake_gpu import FakeGpu
+from warplens.cache import Cache
 from warplens.errors import WarplensError
 from warplens.kernel.launch import KernelCall
 from warplens.machine import load_machine
 from warplens.measure.calls import Timer
 from warplens.models import predict
 from warplens.report import sweeps
-from warplens.sweep.cache import Cache
 from warplens.sweep.counting import compiled, count
 from warplens.sweep.estimate import estimate
 from warplens.sweep.measured import measure

@@ -23,12 +23,12 @@ from msgspec.structs import replace
 
 from tests.null import sweeping
 from warplens import kernel, models
+from warplens.cache import Cache, key_of
 from warplens.cli import main
 from warplens.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.report import sweeps
 from warplens.sweep import closed, journal, worker
-from warplens.sweep.cache import Cache, key_of
 from warplens.sweep.engines import Engine, dask, processes
 from warplens.sweep.expression import evaluate
 from warplens.sweep.journal import Head, Journal

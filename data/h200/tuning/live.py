@@ -22,7 +22,7 @@ from warplens.files import write_whole
 from warplens.frontend import nvrtc
 from warplens.machine import load_machine
 from warplens.sweep import engines, measured
-from warplens.sweep.cache import Cache
+from warplens.cache import Cache
 from warplens.sweep.spec import Configuration, load_sweep
 from warplens.sweep.tune import tune
 

@@ -21,9 +21,11 @@ from typing import BinaryIO, NoReturn
 
 from msgspec import DecodeError, msgpack
 
+from warplens.cache import Cache, default_folder
 from warplens.errors import WarplensError
 from warplens.frontend import Options, load_program
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
+from warplens.frontend.compiled import kept
 from warplens.frontend.triton import split_name
 from warplens.frontend.waiting import waiting
 from warplens.kernel.launch import load_launch
@@ -64,10 +66,15 @@ def _loaded(args: argparse.Namespace) -> Program | None:
     path, how = source_of(call, arch, args.file, options(args, ""))
     if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
         return None
+    kernel, there = args.kernel or call.kernel, Cache(None if args.no_cache else default_folder())
+    return kept(path, kernel, how, there, lambda: _compiled(path, kernel, how))
+
+
+def _compiled(path: Path, kernel: str | None, how: Options) -> Program:
     if path.suffix not in (".cu", ".cuh"):
-        return load_program(path, args.kernel or call.kernel, how)
+        return load_program(path, kernel, how)
     with waiting(how.arch) as disassembler:
-        return load_program(path, args.kernel or call.kernel, how, disassembler)
+        return load_program(path, kernel, how, disassembler)
 
 
 @contextmanager

@@ -167,6 +167,7 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     analyze.add_argument("--save", metavar="W.json", help="save the workload, with the profile")
     analyze.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
     _compiler_options(analyze)
+    _cache_option(analyze)
     _json(analyze)
 
 
@@ -195,6 +196,7 @@ def _kernel_command(commands: argparse._SubParsersAction[_Parser], name: str, te
     command.add_argument("--kernel", help="which kernel, by name or a part of it")
     command.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
     _compiler_options(command)
+    _cache_option(command)
     _json(command)
     return command
 
@@ -237,6 +239,10 @@ def _compiler_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-I", dest="includes", metavar="FOLDER", help="include folder", **more)
     command.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
     command.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler: 16 to 255")
+
+
+def _cache_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--no-cache", action="store_true", help="compile again, and keep nothing")
 
 
 def _json(command: argparse.ArgumentParser) -> None:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cache(args: argparse.Namespace) -> str | None:
-    from warplens.sweep.cache import default_folder
+    from warplens.cache import default_folder
 
     if args.no_cache and args.cache:
         raise WarplensError("--cache and --no-cache contradict each other")
@@ -97,12 +97,12 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace) -> int:
+    from warplens.cache import Cache
     from warplens.cli.output import show, stages
     from warplens.machine import load_machine
     from warplens.report import sweeps
     from warplens.study.gate import parse_share
     from warplens.sweep import engines, measured
-    from warplens.sweep.cache import Cache
     from warplens.sweep.spec import load_sweep
     from warplens.sweep.tune import tune
 

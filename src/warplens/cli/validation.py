@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from warplens import api
+from warplens.cache import default_folder
 from warplens.cli.output import counting, show, stages
 from warplens.errors import WarplensError
 from warplens.files import write_whole
@@ -16,7 +17,6 @@ from warplens.report import ladders, sweeps, terminal, validation
 from warplens.study import confidence
 from warplens.study.kernel_errors import OURS
 from warplens.study.tuning import validate_tuning
-from warplens.sweep.cache import default_folder
 from warplens.sweep.engines import processes
 
 _OF_KERNELS = ("models", "html", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")

@@ -5,13 +5,17 @@ NVRTC runs in a process of its own (`nvrtc_compile.py`), so that a source that c
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 from warplens.errors import WarplensError
 from warplens.frontend import toolchain
 from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, MissingTool, ToolError, one_line, wheel_folders
+
+_WHEEL = "nvidia-cuda-nvrtc"
 
 
 def library() -> Path:
@@ -20,7 +24,17 @@ def library() -> Path:
         found = sorted((folder / "lib").glob("libnvrtc.so.*")) or sorted((folder / "lib64").glob("libnvrtc.so.*"))
         if found:
             return found[0]
-    raise MissingTool("NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel nvidia-cuda-nvrtc)")
+    raise MissingTool(f"NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel {_WHEEL})")
+
+
+@cache
+def version() -> str:
+    """Return what tells this NVRTC from others: its wheel's version, or its content."""
+    file = library()
+    if made := toolchain.wheel_version(file, _WHEEL):
+        return f"NVRTC {made}"
+    with file.open("rb") as stream:
+        return "NVRTC " + hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def compile_source(source: str, name: str, arch: str, options: list[str], output: Path) -> str:

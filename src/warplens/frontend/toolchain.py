@@ -179,10 +179,15 @@ def run(
 @cache
 def version(name: str) -> str:
     """Return a tool's version, such as `nvdisasm 13.4.92`; a wheel's own version saves running the tool."""
-    wheel = _WHEEL[name].replace("-", "_")
-    for folder in wheel_folders():
-        if tool(name).is_relative_to(folder):
-            for found in folder.parents[1].glob(f"{wheel}-*.dist-info"):
-                return f"{name} {found.name[len(wheel) + 1 : -len('.dist-info')]}"
+    if made := wheel_version(tool(name), _WHEEL[name]):
+        return f"{name} {made}"
     found_in = re.search(r"V(\d+(?:\.\d+)+)", run(name, "--version"))
     return f"{name} {found_in.group(1)}" if found_in else name
+
+
+def wheel_version(file: Path, wheel: str) -> str | None:
+    """Return the version of the wheel that brought a file; nothing if it came by another way."""
+    name = wheel.replace("-", "_")
+    homes = (folder.parents[1] for folder in wheel_folders() if file.is_relative_to(folder))
+    found = next((info.name for home in homes for info in home.glob(f"{name}-*.dist-info")), None)
+    return found and found[len(name) + 1 : -len(".dist-info")]

@@ -12,10 +12,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from warplens.cache import Cache
 from warplens.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.study.validation import data_file, read
-from warplens.sweep.cache import Cache
 from warplens.sweep.engines import Engine
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import load_sweep

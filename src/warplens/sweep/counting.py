@@ -5,31 +5,27 @@ A profile depends on the machine by what fits on an SM and by its caches, not by
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from warplens.cache import Cache, key_of
 from warplens.errors import WarplensError
-from warplens.files import read_text
-from warplens.frontend import load_program, nvrtc, toolchain
+from warplens.frontend import load_program
 from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.frontend.compile import Options
+from warplens.frontend.compiled import code_key, digest, is_text, sources
 from warplens.kernel import Workload
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.machine import Machine
-from warplens.sweep.cache import Cache, key_of
 
 Emulation = Literal["quick", "full"]  # how much of a grid: fewer blocks for a sweep, or as `analyze` does
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
 _FILE = re.compile(r'file\("(.+)"\)')
 
 
@@ -42,8 +38,8 @@ class Counted(msgspec.Struct, frozen=True):
 
 def count(call: KernelCall, machine: Machine, cache: Cache, emulation: Emulation = "full") -> Counted:
     """Compile and emulate a call as a machine would run it; what the cache has is not done again."""
-    code_key, program = compiled(call, machine, cache)
-    key = emulation_key(code_key, call, machine, emulation)
+    code, program = compiled(call, machine, cache)
+    key = emulation_key(code, call, machine, emulation)
     found = None if key is None else cache.get(key, Workload)
     if found is None:
         profile = _profile(program, call, machine, emulation)
@@ -55,8 +51,8 @@ def count(call: KernelCall, machine: Machine, cache: Cache, emulation: Emulation
 
 def is_counted(call: KernelCall, machine: Machine, cache: Cache) -> bool:
     """Whether the cache has what a call does, so that nothing has to be emulated."""
-    code_key, _ = compiled(call, machine, cache)
-    key = emulation_key(code_key, call, machine)
+    code, _ = compiled(call, machine, cache)
+    key = emulation_key(code, call, machine)
     return key is not None and cache.get(key, Workload) is not None
 
 
@@ -65,7 +61,7 @@ def compiled(call: KernelCall, machine: Machine, cache: Cache) -> tuple[str | No
     path, options = source_of(call, architecture(machine, OLDEST))
     if path.suffix.startswith(".py"):  # also with the kernel's name behind it
         raise WarplensError(f"{path}: a launch of a Triton kernel needs num_warps, and is not swept")
-    key = _code_key(path, options, call.kernel)
+    key = code_key(path, options, call.kernel)
     return (key, _program(key, path, options, call.kernel, cache)) if key else (None, _load(path, options, call.kernel))
 
 
@@ -101,7 +97,7 @@ def contents(call: KernelCall) -> list[str | None]:
     """
     try:
         path, options = source_of(call, OLDEST)
-        source = list(_sources(path, options)) if _is_text(path) else [_digest(path)]
+        source = list(sources(path, options)) if is_text(path) else [digest(path)]
         return [*source, *_held(call)]
     except WarplensError:
         return [None]
@@ -110,77 +106,20 @@ def contents(call: KernelCall) -> list[str | None]:
 # ---- keys
 
 
-def _code_key(path: Path, options: Options, kernel: str | None) -> str | None:
-    if not _is_text(path):
-        return key_of("program", _digest(path), options, kernel, _tools(""))
-    sources = list(_sources(path, options))
-    if None in sources:
-        return None
-    return key_of("program", sources, replace(options, includes=[]), kernel, _tools(path.suffix))
-
-
-def _sources(path: Path, options: Options) -> Iterator[str | None]:
-    """Yield a source and all that it includes by name; None where what it includes cannot be told.
-
-    Headers in angle brackets that are in no include folder are the compiler's own.
-    """
-    folders = [*map(Path, options.includes), path.parent]
-    waiting, seen = [path], set[Path]()
-    while waiting:
-        file = waiting.pop()
-        if file in seen:
-            continue
-        seen.add(file)
-        text = read_text(file)
-        yield text
-        for named in _INCLUDE.findall(text):
-            found = re.match(r'"([^"]+)"|<([^>]+)>', named)
-            if not found:
-                yield None
-                return
-            places = [folder / (found[1] or found[2]) for folder in (file.parent, *folders)]
-            waiting += [place for place in places if place.is_file()][:1]
-
-
-@lru_cache
-def _tools(suffix: str) -> list[str]:
-    """What takes part in making a program: the disassembler, and the compiler by its content or its version."""
-    made = [toolchain.version("nvdisasm")]
-    if suffix == ".ptx":
-        made.append(toolchain.version("ptxas"))
-    elif suffix:
-        with nvrtc.library().open("rb") as stream:
-            made.append(hashlib.file_digest(stream, "sha256").hexdigest())
-    return made
-
-
-def emulation_key(
-    code_key: str | None, call: KernelCall, machine: Machine, emulation: Emulation = "full"
-) -> str | None:
+def emulation_key(code: str | None, call: KernelCall, machine: Machine, emulation: Emulation = "full") -> str | None:
     """Return the key of what a call does on a machine: code, launch, what arrays hold, SM and caches, how emulated."""
-    if code_key is None:
+    if code is None:
         return None
     said = replace(call, folder=".", source="", notes=[], variant="", file="", defines=[])
-    return key_of("counted", emulation, code_key, said, _held(call), *_as_emulated(machine))
+    return key_of("counted", emulation, code, said, _held(call), *_as_emulated(machine))
 
 
 def _held(call: KernelCall) -> list[str]:
     """What tells the files from which a call's arrays are filled from others."""
     files = [found[1] for argument in call.arguments if (found := _FILE.search(argument.fill))]
-    return [_digest(Path(call.folder) / name) for name in files]
+    return [digest(Path(call.folder) / name) for name in files]
 
 
 def _as_emulated(machine: Machine) -> list[object]:
     """What of a machine a profile depends on, and the latencies by which a chain of dependences is told."""
     return [machine.compute_capability, machine.chip.sm_count, machine.sm, machine.cache, machine.instructions]
-
-
-def _is_text(path: Path) -> bool:
-    return path.suffix in (".cu", ".cuh", ".ptx")
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise WarplensError(f"{path}: {error.strerror}") from None

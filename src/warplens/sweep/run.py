@@ -16,11 +16,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from warplens.cache import code_digest
 from warplens.errors import WarplensError, nearest
 from warplens.machine import load_machine
 from warplens.models import MODELS
 from warplens.sweep import results
-from warplens.sweep.cache import code_digest
 from warplens.sweep.counting import contents
 from warplens.sweep.engines import Engine
 from warplens.sweep.journal import SPREAD, Head, Journal

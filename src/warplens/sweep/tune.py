@@ -17,11 +17,11 @@ from functools import partial
 
 from msgspec import Struct
 
+from warplens.cache import Cache
 from warplens.errors import WarplensError, nearest
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine, occupancy
 from warplens.models import MODELS, predict
-from warplens.sweep.cache import Cache
 from warplens.sweep.choose import Candidate, choose
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine

@@ -14,10 +14,10 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
+from warplens.cache import Cache
 from warplens.errors import FileError, WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
-from warplens.sweep.cache import Cache
 from warplens.sweep.counting import Counted, Emulation, count
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, WrongPoint

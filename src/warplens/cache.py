@@ -44,7 +44,7 @@ _LAYERS = {"program": ("machine", "kernel", "frontend")}  # the emulator has no 
 @cache
 def code_digest(layers: tuple[str, ...]) -> str:
     """What tells our code from any other: its layers that read, decode, count and emulate."""
-    home = Path(__file__).parents[1]
+    home = Path(__file__).parent
     files = sorted(f for layer in layers for f in (home / layer).rglob("*") if f.suffix in (".py", ".toml"))
     code = [f for f in files if f.parent != home / "machine" / "files"]
     return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()

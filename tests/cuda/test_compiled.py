@@ -1,0 +1,90 @@
+"""Compiled kernels that are kept: found again for the same source, and only for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warplens.cache import Cache
+from warplens.cli import ahead
+from warplens.cli.main import parser
+from warplens.errors import WarplensError
+from warplens.frontend import compile, nvrtc
+from warplens.kernel.program import Program
+
+pytestmark = pytest.mark.cuda
+SOURCE = '#include "by.h"\n__global__ void times(float *a) { a[threadIdx.x] *= BY + MORE; }\n'
+LAUNCH = 'file = "times.cu"\ngrid = 1\nblock = 32\n[[arg]]\nname = "a"\ntype = "f32*"\ncount = 32\n'
+
+
+@pytest.fixture
+def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    (tmp_path / "times.cu").write_text(SOURCE)
+    (tmp_path / "by.h").write_text("#define BY 2\n")
+    (tmp_path / "times.toml").write_text(LAUNCH)
+    return tmp_path / "times.toml"
+
+
+def load(launch: Path, *options: str) -> Program:
+    args = parser().parse_args(["analyze", "--launch", str(launch), "-DMORE=1", *options])
+    made = ahead._loaded(args)
+    assert made is not None
+    return made
+
+
+def refuse(*_: object) -> str:
+    raise WarplensError("compiled again")
+
+
+def test_a_kernel_is_compiled_once(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And again where its source, what it includes, a macro, or an option changes, or what is kept was damaged."""
+    first = load(launch)
+    monkeypatch.setattr(nvrtc, "compile_source", refuse)
+    assert load(launch) == first
+    for changed in (["-DMORE=2"], ["--use_fast_math"], ["--gpu", "a100"], ["--no-cache"]):
+        with pytest.raises(WarplensError, match="compiled again"):
+            load(launch, *changed)
+    (launch.parent / "by.h").write_text("#define BY 3\n")
+    with pytest.raises(WarplensError, match="compiled again"):
+        load(launch)
+    (launch.parent / "by.h").write_text("#define BY 2\n")
+    assert load(launch) == first
+    (kept,) = (file for file in (launch.parent / "kept").rglob("*") if file.is_file())
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(WarplensError, match="compiled again"):
+        load(launch)
+    assert not kept.exists()
+
+
+def test_nothing_is_kept_where_nothing_shall_be(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --no-cache, of a source that is not known whole, and of what nvcc made with its own headers."""
+    load(launch, "--no-cache")
+    (launch.parent / "times.cu").write_text('#define NAME "by.h"\n#include NAME\n' + SOURCE)
+    load(launch)
+    (launch.parent / "times.cu").write_text(SOURCE)
+    compile_file = compile.compile_file
+
+    def by_nvcc(path: Path, options: compile.Options, folder: Path) -> tuple[Path, list[str]]:
+        return compile_file(path, options, folder)[0], ["nvcc 13.4"]
+
+    monkeypatch.setattr("warplens.frontend.load.compile_file", by_nvcc)
+    load(launch)
+    assert not (launch.parent / "kept").exists()
+
+
+def test_the_same_source_elsewhere_has_its_own_name(launch: Path, tmp_path: Path) -> None:
+    first, other = load(launch), tmp_path / "other"
+    other.mkdir()
+    for name in ("times.cu", "by.h", "times.toml"):
+        (other / name).write_text((tmp_path / name).read_text())
+    second = load(other / "times.toml")
+    assert [x.opcode for x in first.instructions] == [x.opcode for x in second.instructions]
+    assert (second.origin, second.source_file) == (str(other / "times.cu"), str(other / "times.cu"))
+
+
+def test_a_folder_that_takes_nothing_does_no_harm(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (launch.parent / "kept").write_text("a file, not a folder")
+    assert load(launch) == load(launch)
+    assert Cache(launch.parent / "kept" / "warplens").get("0" * 64, Program) is None
