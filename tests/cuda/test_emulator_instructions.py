@@ -310,13 +310,14 @@ def test_a_copy_that_cannot_be_and_a_barrier_asked_for_ever(given: str, says: st
 
 @on(*NEW)
 def test_a_copy_by_tensor_map_is_unknown(arch: str) -> None:
-    emulator = run(
-        call("copies", "by_tensor_map", arch, 256, f"map bytes {'00' * 128}", "out f32* 256", "other f32* 256")
-    )
+    given = (f"map bytes {'00' * 128}", "out f32* 256", "other f32* 256")
+    emulator = run(call("copies", "by_tensor_map", arch, 256, *given, "away i32 0"))
     i = np.arange(256)
     assert not emulator.known("out").any()
     assert (emulator.known("other") == (i % 64 < 32)).all()
     assert (emulator.array("other") == 7 + i)[i % 64 < 32].all()
+    with pytest.raises(EmulationError, match=r"UTMALDG.* accesses shared memory at .*, beyond its end"):
+        call("copies", "by_tensor_map", arch, 256, *given, "away i32 65536").run([0])
 
 
 @on(*NEW)

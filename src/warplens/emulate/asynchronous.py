@@ -229,14 +229,17 @@ def _bulk(ins: Any, table: Any, pc: int, R: Any, s: Any, memory: Any, w: int, ma
 
 
 @compiled
-def _tensor_load(ins: Any, R: Any, s: Any, memory: Any, w: int, mask: Any) -> None:
+def _tensor_load(ins: Any, R: Any, s: Any, memory: Any, w: int, mask: Any) -> int:
     """A copy by a tensor map: its values are unknown."""
     l, slot = np.int64(trailing_zeros(np.uint32(mask))), s.warps[w, SLOT]
     into, at = np.int64(R[ins[ops.A]][l]) & 0xFFFFFF, (np.int64(R[ins[ops.A] + 1][l]) & 0xFFFFFF) >> 2
+    if at + 2 > memory.shared.shape[1]:
+        return failed(memory, np.int64(SHARED_RANGE), l, 4 * at, 8)
     value = _barrier(memory, slot, at)
     for k in range(0, np.int64((value >> np.uint64(21)) & np.uint64(_BYTES)), 4):
         mark(s, memory, np.int64(ops.SHARED), w, slot, l, into + k, True)
     _keep(memory, slot, at, value | np.uint64(1))
+    return FINE
 
 
 @compiled
@@ -283,7 +286,7 @@ def _asynchronous(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     elif op in (ops.BULK_LOAD, ops.BULK_STORE, ops.BULK_REDUCE):
         return _bulk(ins, table, pc, R, s, memory, w, mask)
     elif op == ops.TENSOR_LOAD:
-        _tensor_load(ins, R, s, memory, w, mask)
+        return _tensor_load(ins, R, s, memory, w, mask)
     else:
         return _signalled(ins, table, R, s, memory, w, mask)
     return FINE

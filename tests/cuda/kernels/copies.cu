@@ -116,7 +116,7 @@ extern "C" __global__ void wrong_copy(const char *in, int off, int away, int mis
 struct __align__(64) TensorMap { u64 words[16]; };
 
 // A tile by a tensor map: its values are unknown, and so is what is computed from them.
-extern "C" __global__ void by_tensor_map(const __grid_constant__ TensorMap map, float *out, float *other)
+extern "C" __global__ void by_tensor_map(const __grid_constant__ TensorMap map, float *out, float *other, int away)
 {
     __shared__ __align__(128) float s[256], plain[256];
     __shared__ __align__(8) u64 bar;
@@ -127,7 +127,7 @@ extern "C" __global__ void by_tensor_map(const __grid_constant__ TensorMap map, 
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b) : "memory");
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" :: "r"(b) : "memory");
         asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                     :: "r"(place(s)), "l"(&map), "r"(0), "r"(0), "r"(b) : "memory");
+                     :: "r"(place(s)), "l"(&map), "r"(0), "r"(0), "r"(b + away) : "memory");
     }
     __syncthreads();
     asm volatile("{\n.reg .pred p;\nW_%=:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n@!p bra W_%=;\n}" :: "r"(b) : "memory");
