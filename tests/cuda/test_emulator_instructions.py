@@ -337,8 +337,11 @@ def _fibonacci(n: int) -> int:
 
 @on(*OLD, *AMPERE, *NEW)
 def test_recursion_and_nested_calls(arch: str) -> None:
-    emulator = run(call("control", "recursion", arch, 64, "out i32* 64"))
+    emulator = run(call("control", "recursion", arch, 64, "out i32* 64", "most i32 9"))
     assert emulator.array("out").tolist() == [_fibonacci(i % 9) for i in range(64)]
+    deep = call("control", "recursion", arch, 512, "out i32* 512", "most i32 512")
+    with pytest.raises(EmulationError, match=r"local memory at .*, beyond its end; does a function call itself more"):
+        deep.run([0], budget=1_000_000)
 
     def inner(x: int) -> int:
         return x + 1 if x % 3 == 0 else x * 2

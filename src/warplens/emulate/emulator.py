@@ -347,7 +347,9 @@ class Emulator:
             return f"{place}: {who} accesses {size} bytes at {address:#x}, which is not a multiple of {size}"
         if what in (layout.SHARED_RANGE, layout.LOCAL_RANGE):
             name = "shared" if what == layout.SHARED_RANGE else "local"
-            return f"{place}: {who} accesses {name} memory at {address:#x}, beyond its end"
+            deep = what == layout.LOCAL_RANGE and any(x.opcode == "CALL" for x in code)
+            calls = "; does a function call itself more often than the stack is deep?" if deep else ""
+            return f"{place}: {who} accesses {name} memory at {address:#x}, beyond its end{calls}"
         if what == layout.BAD_CALL:
             return f"{place}: {who} calls a function of the system that is not known ({', '.join(self.program.system)})"
         if what == layout.TRAPPED:

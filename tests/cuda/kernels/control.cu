@@ -3,7 +3,7 @@ extern "C" __device__ __noinline__ int fibonacci(int n) { return n < 2 ? n : fib
 __device__ __noinline__ int inner(int x) { return x % 3 == 0 ? x + 1 : x * 2; }
 __device__ __noinline__ int outer(int x) { return x & 1 ? inner(x) + inner(x + 1) : inner(x * 3) - 1; }
 
-extern "C" __global__ void recursion(int *out) { out[threadIdx.x] = fibonacci(threadIdx.x % 9); }
+extern "C" __global__ void recursion(int *out, int most) { out[threadIdx.x] = fibonacci(threadIdx.x % most); }
 
 extern "C" __global__ void nested(int *out) { out[threadIdx.x] = outer(threadIdx.x) + outer(threadIdx.x / 2); }
 
