@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warplens import api
 from warplens.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.machine.machine import LemeireOperation
+from warplens.machine.papers import LemeireOperation
 from warplens.models.lemeire import equation_1
 from warplens.simulate.lemeire import Node, from_graph
 from warplens.simulate.run import Options, run

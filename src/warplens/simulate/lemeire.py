@@ -17,7 +17,7 @@ from warplens.errors import WarplensError, nearest
 from warplens.kernel.graph import in_order
 from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine
-from warplens.machine.machine import LemeireOperation
+from warplens.machine.papers import LemeireOperation
 from warplens.simulate.code import Code, Step, Way
 
 PIPELINES = ("alu", "sfu", "local memory", "global memory")

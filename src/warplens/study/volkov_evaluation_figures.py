@@ -13,7 +13,7 @@ import numpy as np
 
 from warplens.kernel import mix
 from warplens.machine import Machine, load_machine
-from warplens.machine.machine import Sim
+from warplens.machine.papers import Sim
 from warplens.models import predict
 from warplens.models.volkov_contention import loaded_latency
 from warplens.study.item import Item, Plot, Row, Series, line
