@@ -71,7 +71,7 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
 
 @cache
 def _tools(suffix: str) -> list[str]:
-    """What takes part in making a program: the disassembler and the compiler, by version or content."""
+    """What takes part in making a program: the disassembler and the compiler."""
     made = [toolchain.version("nvdisasm")]
     if suffix == ".ptx":
         made.append(toolchain.version("ptxas"))

@@ -5,7 +5,6 @@ NVRTC runs in a process of its own (`nvrtc_compile.py`), so that a source that c
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from functools import cache
@@ -29,12 +28,10 @@ def library() -> Path:
 
 @cache
 def version() -> str:
-    """Return what tells this NVRTC from others: its wheel's version, or its content."""
+    """Return what tells this NVRTC from others: its wheel's version, or its file's name, size and time."""
     file = library()
-    if made := toolchain.wheel_version(file, _WHEEL):
-        return f"NVRTC {made}"
-    with file.open("rb") as stream:
-        return "NVRTC " + hashlib.file_digest(stream, "sha256").hexdigest()
+    made, found = toolchain.wheel_version(file, _WHEEL), file.stat()
+    return f"NVRTC {made or f'{file.resolve().name} {found.st_size} {found.st_mtime_ns}'}"
 
 
 def compile_source(source: str, name: str, arch: str, options: list[str], output: Path) -> str:
