@@ -17,7 +17,7 @@ from warplens.emulate import layout
 from warplens.emulate.effort import Effort
 from warplens.emulate.engine import ACCESS_EFFORT
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block
-from warplens.emulate.runner import Runner
+from warplens.emulate.runner import OnSm, Runner
 from warplens.emulate.sample import Counts, Sample, Stratum, beside, estimate, number, place, shifts, strata, whole_grid
 from warplens.emulate.steadiness import is_steady
 from warplens.emulate.traffic import Around, Seen
@@ -31,7 +31,6 @@ _MOST_DRAWS = 4096  # blocks in all sequences
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it would cost three times as much again
 _FEW_NEIGHBOURS = 2  # along each axis, where blocks are alike
-_FEW_PAIRS = 2  # of sequences, to see whether blocks differ that cost much: as few as have an error
 MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
 
@@ -72,6 +71,7 @@ class Blocks:
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
+        self.dearer = 1.0  # so many times is each instruction, with the pages that blocks make
         self.row = 1  # neighbours along each axis that are looked at
         self.apart = False  # no block touches what others do
         self.per_access: tuple[list[float], list[float]] | None = None
@@ -164,17 +164,24 @@ class Blocks:
     def _together(self, blocks: list[int], *, warm: bool = True) -> Together:
         """Run the blocks of an SM with its L1, in which (`warm`) is what those before them left, and its part of L2."""
         self.progress("the blocks of one SM")
-        self.runner.fresh_l1(len(blocks) / self.runner.resident)
-        self.emulator.forget()
+        return self._joined(blocks, self.runner.on_sm(*self._surroundings(blocks, warm)))
+
+    def _begin_together(self, blocks: list[int]) -> Callable[[], Together]:
+        """Begin to run the blocks of an SM beside what runs next, where that is worth it; return what waits for it."""
+        wait = self.runner.beside(*self._surroundings(blocks, True))
+        return lambda: self._joined(blocks, wait())
+
+    def _surroundings(self, blocks: list[int], warm: bool) -> tuple[list[int], list[int], float]:
+        """Return the blocks of an SM, those before them (`warm`) if they are worth it, and the bytes of their L2."""
         before = [b - self.runner.sms * self.runner.resident for b in blocks]
-        if warm and min(before) >= 0 and float(self.lone[:, layout.EXECUTED].sum()) * len(blocks) <= _MOST_BEFORE:
-            self.runner.counted(before)
-            self.runner.footprint()
-        self.runner.part_of_l2(self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight)
-        counts, paths, ways, work = self.runner.followed(blocks)
-        self.runner.part_of_l2(0)
-        self.together = self.runner.footprint()
-        return Together(counts, blocks, paths, ways, work, self.runner.l1_bytes)
+        most = min(_MOST_BEFORE, self.effort.resident)
+        warm = warm and min(before) >= 0 and self._cost(self.lone) * len(blocks) <= most
+        return blocks, before if warm else [], self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight
+
+    def _joined(self, blocks: list[int], ran: OnSm) -> Together:
+        self.runner.work |= ran.work_of
+        self.together = ran.footprint
+        return Together(ran.counts, blocks, ran.paths, ran.ways, ran.work, self.runner.l1_bytes)
 
     def _run_around(self, first: int, cost: float) -> None:
         """Run a block and those beside it, each on an SM of its own, to see which accesses find what others fetched."""
@@ -204,7 +211,7 @@ class Blocks:
         """
         if 2 * (pairs or self.effort.pairs) * count >= sample.stratum.size:
             sample.whole = self.runner.batch([number(p, self.shape) for p in sample.stratum.places()])
-            return effort_of(sample.whole)
+            return self._effort_of(sample.whole)
         groups = self._groups(sample.stratum, range(sample.draws // 2, sample.draws // 2 + count), pairs)
         seen = {block for group in groups for block in group}
         if sample.draws == 0 and count == 1:
@@ -213,7 +220,7 @@ class Blocks:
         else:
             sums = self.runner.batches(groups)
         sample.add(np.array(sums), seen, 2 * count)
-        return effort_of(np.sum(sums, axis=0))
+        return self._effort_of(np.sum(sums, axis=0))
 
     def _groups(self, stratum: Stratum, ks: range, pairs: int | None = None) -> list[list[int]]:
         """The blocks of each pair of sequences, from which place in them to which."""
@@ -227,8 +234,11 @@ class Blocks:
         inner = self.samples[0]
         if len(inner.chosen) < inner.stratum.size and not _are_different(inner):
             self.progress("some blocks by chance")
-            costly = 2 * self.effort.pairs * effort_of(inner.mean()) > self.effort.places
-            pairs = _FEW_PAIRS if costly else self.effort.pairs
+            costly = 2 * self.effort.pairs * self._effort_of(inner.mean()) > self.effort.places
+            if costly and self.effort.few == 1:  # one pair has no error
+                self._all_alone([block for group in self._groups(inner.stratum, range(1), 1) for block in group])
+                return _are_different(inner)
+            pairs = self.effort.few if costly else self.effort.pairs
             spent = self._draw(inner, 1, pairs) + inner.draws * pairs * self.runner.pages_effort
             if inner.whole is None and spent < self.effort.places and not _are_different(inner):
                 self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))), pairs)
@@ -243,7 +253,7 @@ class Blocks:
             self.progress("more blocks, as they differ")
             count = min(
                 grid.draws // 2,
-                int((self.effort.more - spent) / max(1.0, effort_of(grid.mean())) / (2 * self.effort.pairs)),
+                int((self.effort.more - spent) / max(1.0, self._effort_of(grid.mean())) / (2 * self.effort.pairs)),
             )
             if count < 1:
                 return
@@ -298,6 +308,14 @@ class Blocks:
         """Whether the block that does so many times what others do ends last, and the kernel with it."""
         return self.call.blocks <= self.runner.sms * self.runner.resident and ratio > _UNEVEN
 
+    def _effort_of(self, counts: Counts) -> float:
+        """What it took to count so much, in instructions."""
+        return self._cost(counts) + (ACCESS_EFFORT - 1) * float(counts[:, layout.REQUESTS].sum())
+
+    def _cost(self, counts: Counts) -> float:
+        """What it took to count so much, in instructions: without what accesses take beyond others."""
+        return float(counts[:, layout.EXECUTED].sum()) * self.dearer
+
     def _in_every_part(self, blocks: Iterable[int], mean: float) -> list[int]:
         """Of blocks, by the work that they do, the one in the middle of each of as many parts as an SM has blocks."""
         ordered = sorted(blocks, key=lambda block: (self.runner.work[block], block))
@@ -310,8 +328,3 @@ def _are_different(sample: Sample) -> bool:
     drawn = sample.sums / max(1, sample.draws)
     seen = [c[:, layout.EXECUTED] for c in [sample.mean(), *sample.chosen.values(), *drawn]]
     return any((c != seen[0]).any() for c in seen)
-
-
-def effort_of(counts: Counts) -> float:
-    """What it took to count so much, in instructions."""
-    return float(counts[:, layout.EXECUTED].sum() + (ACCESS_EFFORT - 1) * counts[:, layout.REQUESTS].sum())

@@ -34,6 +34,15 @@ def write_double(R: Any, index: int, lane: int, value: Any) -> None:
 
 
 @compiled
+def _above(x: Any) -> Any:
+    """Return the next double above a finite one; NumPy's function for that is one of Numba's, which is not loaded."""
+    bits = bits_of_double(x)
+    if x == 0.0:
+        return double_of(np.uint64(1))
+    return double_of(bits + np.uint64(1) if x > 0.0 else bits - np.uint64(1))
+
+
+@compiled
 def _directed(near: Any, rest: Any, mode: int) -> Any:
     """Turn a result rounded to nearest, with the sign of what it lost, into another rounding."""
     if mode == ops.NEAREST or rest == 0.0 or not math.isfinite(near):
@@ -41,9 +50,9 @@ def _directed(near: Any, rest: Any, mode: int) -> Any:
     down = (mode == ops.DOWN) or (mode == ops.ZERO and near > 0.0)
     up = (mode == ops.UP) or (mode == ops.ZERO and near < 0.0)
     if down and rest < 0.0:
-        return np.nextafter(near, -np.inf)
+        return -_above(-near)
     if up and rest > 0.0:
-        return np.nextafter(near, np.inf)
+        return _above(near)
     return near
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops
-from warplens.emulate.bits import bits_of, bits_of_double, compiled, float_of, fma64, lanes
+from warplens.emulate.bits import bits_of, bits_of_double, compiled, double_of, float_of, fma64, lanes
 from warplens.emulate.double import read_double, write_double
 from warplens.emulate.handlers import handler
 from warplens.emulate.integer_parts import joined, keep, lane_bit, predicate, set_predicate
@@ -16,6 +16,12 @@ from warplens.emulate.layout import FINE
 from warplens.emulate.single import flushed, holds, rounded
 
 _LOW = np.uint64(0xFFFFFFFF)
+
+
+@compiled
+def _two_to(exponent: Any) -> Any:
+    """Return a power of two that is a normal double."""
+    return double_of(np.uint64(exponent + 1023) << np.uint64(52))
 
 
 @compiled
@@ -30,7 +36,7 @@ def from_half(bits: Any, bf16: int) -> Any:
         return sign * math.inf if fraction == 0.0 else math.nan
     if exponent == 0:
         return sign * fraction * 2.0**-24
-    return sign * (1.0 + fraction / 1024.0) * 2.0 ** (exponent - 15)
+    return sign * (1.0 + fraction / 1024.0) * _two_to(exponent - 15)
 
 
 @compiled
@@ -46,7 +52,7 @@ def to_half(value: Any, bf16: int, mode: int) -> Any:
     if size == 0.0:
         return sign
     exponent = np.int64((bits_of_double(size) >> np.uint64(52)) & np.uint64(2047)) - 1023
-    unit = 2.0 ** np.float64(max(exponent - (digits - 1), np.int64(lowest)))
+    unit = _two_to(max(exponent - (digits - 1), np.int64(lowest)))
     scaled = size / unit
     whole = np.floor(scaled)
     rest = scaled - whole
@@ -67,7 +73,7 @@ def to_half(value: Any, bf16: int, mode: int) -> Any:
     if made < 2.0**-14:
         return np.uint32(sign | np.uint32(made * 2.0**24))
     exponent = np.int64((bits_of_double(made) >> np.uint64(52)) & np.uint64(2047)) - 1023
-    return np.uint32(sign | np.uint32((exponent + 15) << 10) | np.uint32((made / 2.0**exponent - 1.0) * 1024.0))
+    return np.uint32(sign | np.uint32((exponent + 15) << 10) | np.uint32((made / _two_to(exponent) - 1.0) * 1024.0))
 
 
 @compiled
@@ -153,8 +159,8 @@ def _to_integer(value: Any, bits: int, signed: int, mode: int) -> Any:
     """Convert to a whole number with saturation; NaN is zero (the lowest value for 64 bits and signed)."""
     if value != value:
         return np.uint64(0) if bits <= 32 else np.uint64(0x8000000000000000)
-    low = -(2.0 ** (bits - 1)) if signed else 0.0
-    high = 2.0 ** (bits - 1) if signed else 2.0**bits
+    low = -_two_to(bits - 1) if signed else 0.0
+    high = _two_to(bits - 1 if signed else bits)
     if value <= low:
         return np.uint64(np.int64(low))
     if value >= high:

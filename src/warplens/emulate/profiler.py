@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from warplens.emulate import layout
-from warplens.emulate.blocks import MATTERS, Blocks, Progress, Together, effort_of
+from warplens.emulate.blocks import MATTERS, Blocks, Progress, Together
 from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.crowding import fewer, lost_share
 from warplens.emulate.effort import BRISK, FULL, QUICK, Effort
@@ -75,16 +75,20 @@ class _Profiler(Blocks):
         if old:  # its own rules for what an access costs
             self.emulator.samples = np.zeros((size, _SAMPLES, layout.SAMPLE_COLUMNS), np.int64)
         self.lone = self._alone(first)
-        cost = max(1.0, float(self.lone[:, layout.EXECUTED].sum()))
-        room = self.runner.see_room()
+        room, executed = self.runner.see_room(), max(1.0, self._cost(self.lone))
+        self.dearer = 1 + self.effort.pages * self.runner.pages_effort / executed
+        cost = executed * self.dearer
         self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None
         self.emulator.samples = np.zeros((size, 0, layout.SAMPLE_COLUMNS), np.int64)
         if exact or (cost * self.call.blocks <= self.effort.whole and room >= self.call.blocks):
             self.runner.singles([n for row in self._neighbours(first) for n in row])
             return self._made(self._whole(), exact=True, first=first)
+        self.runner.costly = self.effort.threads > 1 and self._effort_of(self.lone) > _COSTLY
         if cost > self.effort.resident:
             return self._of_few(first)
-        self.runner.costly = self.effort.threads > 1 and effort_of(self.lone) > _COSTLY
+        together = None
+        if self.call.blocks > self.runner.sms * self.runner.resident:  # of fewer it may be others that are looked at
+            together = self._begin_together(self._on_one_sm(first, cost))
         affordable = max(1, int(self.effort.places / cost))
         axes = sum(n > 1 for n in self.shape)
         self.row = max(1, min(self.effort.row, affordable // axes if self.call.blocks > 1 else 1))
@@ -100,7 +104,7 @@ class _Profiler(Blocks):
         if self._ends_with(ratio):
             resident = replace(self._together(self._on_one_sm(block, cost * ratio)), heaviest=True)
             return self._made(resident, exact=False, first=first)
-        resident = self._together(self._on_one_sm(first, cost))
+        resident = together() if together else self._together(self._on_one_sm(first, cost))
         self._run_around(first, cost)
         if differ:
             resident = self._from_everywhere(resident)
@@ -115,7 +119,12 @@ class _Profiler(Blocks):
         """
         self.row = 1
         neighbours = [axis[0] for axis in self._neighbours(first) if axis]
-        resident = self._together(neighbours[:1] or [first])
+        blocks = [number(whole_grid(self.shape).spread(0, self.shifts[0], m), self.shape) for m in (False, True)]
+        together = self._begin_together(neighbours[:1] or [first])
+        if blocks[0] not in neighbours[:1]:
+            self.progress("a block by chance")
+            self._alone(blocks[0])
+        resident = together()
         for block in neighbours[:1]:
             self.runner.footprints[block] = self.together or self.runner.footprints[first]
             self._sample(block).chosen[block] = resident.counts
@@ -123,8 +132,6 @@ class _Profiler(Blocks):
             self.progress("its neighbours")
             self._alone(block)
         seen = [c[:, layout.EXECUTED] for s in self.samples for c in s.chosen.values()]
-        blocks = [number(whole_grid(self.shape).spread(0, self.shifts[0], m), self.shape) for m in (False, True)]
-        self.progress("a block by chance")
         if any((c != self._alone(blocks[0])[:, layout.EXECUTED]).any() for c in seen):
             mirrored, middle = sum(self._alone(block) for block in blocks), 2 * self._alone(first)
             self.samples = [Sample(whole_grid(self.shape))]

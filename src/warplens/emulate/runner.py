@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, cached_property
-from threading import Thread
+from threading import Lock, Thread
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,48 @@ def _trace() -> npt.NDArray[np.int32]:
     return np.empty((_TRACE_ROWS, 3), np.int32)
 
 
+class _Task:
+    """Something that a thread of its own runs when it has its turn, unless it is dropped before."""
+
+    def __init__(self, turn: Lock, run: Callable[[], None], *, has_turn: bool = False) -> None:
+        self._turn, self._run, self._has_turn = turn, run, has_turn
+        self._begun, self._wrong = Lock(), list[BaseException]()
+        self._thread = Thread(target=self._take_turn)
+        self._thread.start()
+
+    def _take_turn(self) -> None:
+        if not self._has_turn:
+            self._turn.acquire()
+        try:
+            if self._begun.acquire(blocking=False):
+                self._run()
+        except BaseException as error:
+            self._wrong.append(error)
+        finally:
+            self._turn.release()
+
+    def is_dropped(self) -> bool:
+        """Drop it if it has not begun; return whether that is so."""
+        return self._begun.acquire(blocking=False)
+
+    def wait(self) -> None:
+        """Wait for its end; raise what it raised."""
+        self._thread.join()
+        for error in self._wrong:
+            raise error
+
+
+class OnSm(NamedTuple):
+    """The blocks of one SM, run together: their counts, ways, the way of each warp, instructions of each, footprint."""
+
+    counts: Counts
+    paths: list[Path]
+    ways: list[list[int]]
+    work: list[float]
+    work_of: dict[int, float]  # also of those that ran before them
+    footprint: Block
+
+
 class Runner:
     """Blocks of one call on one machine; what they count and touch."""
 
@@ -60,6 +103,7 @@ class Runner:
         self.has_room_for_two = False  # likewise
         self.pages_effort = 0.0  # what it takes to make the pages that a block touches, in instructions; likewise
         self.costly = False  # a second thread is worth its memory
+        self._turn = Lock()  # of the second thread's tasks
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.accesses = 0.0
         self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
@@ -87,19 +131,19 @@ class Runner:
         return self._shared_out(groups, Runner.batch)
 
     def _shared_out(self, groups: list[list[int]], how: Callable[[Runner, list[int]], Counts]) -> list[Counts]:
-        """Run groups of blocks, every other one in a thread of its own: compiled code does not hold Python's lock.
+        """Run groups of blocks, by two threads that each take the next one: compiled code does not hold Python's lock.
 
         What comes of a group does not depend on those before it, nor does anything on which of the two is faster.
         """
-        if not (self.costly and self.has_room_for_two) or len(groups) < 2:
+        if not self.is_two or len(groups) < 2:
             return [how(self, group) for group in groups]
-        twin, before = self._twin, dict(self.work)
-        twin.most_blocks = self.most_blocks
+        before, left = dict(self.work), iter(range(len(groups)))
+        self._twin.most_blocks = self.most_blocks
         made: list[Counts] = [np.zeros(0)] * len(groups)
         wrong: dict[int, BaseException] = {}
 
-        def run(runner: Runner, first: int) -> None:
-            for i in range(first, len(groups), 2):
+        def run(runner: Runner) -> None:
+            for i in left:
                 if any(k < i for k in wrong):
                     return
                 try:
@@ -107,15 +151,35 @@ class Runner:
                 except BaseException as error:
                     wrong[i if isinstance(error, Exception) else -1] = error
 
-        thread = Thread(target=run, args=(twin, 1))
-        thread.start()
-        run(self, 0)
-        thread.join()
+        second = _Task(self._turn, lambda: run(self._twin))
+        run(self)
+        if not second.is_dropped():
+            second.wait()
+            self._take_over(self._twin)
         if wrong:
             raise wrong[min(wrong)]
-        self._take_over(twin)
         self.work = before | {block: self.work[block] for group in groups for block in group}
         return made
+
+    @property
+    def is_two(self) -> bool:
+        """Whether a second thread, with memory of its own, is worth it."""
+        return self.costly and self.has_room_for_two
+
+    def beside(self, blocks: list[int], before: list[int], l2_bytes: float) -> Callable[[], OnSm]:
+        """Begin to run the blocks of an SM in a thread of its own; return what waits for it. See `on_sm`."""
+        if not self.is_two:
+            return lambda: self.on_sm(blocks, before, l2_bytes)
+        twin, made = self._twin, list[OnSm]()
+        self._turn.acquire()  # before any other
+        task = _Task(self._turn, lambda: made.append(twin.on_sm(blocks, before, l2_bytes)), has_turn=True)
+
+        def wait() -> OnSm:
+            task.wait()
+            self._take_over(twin)
+            return made[0]
+
+        return wait
 
     @cached_property
     def _twin(self) -> Runner:
@@ -196,6 +260,21 @@ class Runner:
     def without_caches(self) -> None:
         """Have no caches at all, which is faster."""
         self.emulator.caches = new_cache(0, 0, 1), new_cache(0, 0, 1)
+
+    def on_sm(self, blocks: list[int], before: list[int], l2_bytes: float) -> OnSm:
+        """Run the blocks of an SM with its L1, in which is what others left that ran before, and its part of L2."""
+        work, self.work = self.work, {}
+        self.fresh_l1(len(blocks) / self.resident)
+        self.emulator.forget()
+        if before:
+            self.counted(before)
+            self.footprint()
+        self.part_of_l2(l2_bytes)
+        followed = self.followed(blocks)
+        self.part_of_l2(0)
+        made = OnSm(*followed, self.work, self.footprint())
+        self.work = work
+        return made
 
     def followed(self, blocks: list[int]) -> tuple[Counts, list[Path], list[list[int]], list[float]]:
         """Run blocks side by side; return their counts, ways, the way of each warp, and instructions per block."""

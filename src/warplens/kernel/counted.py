@@ -129,11 +129,12 @@ def _links(program: Program, profile: Profile, machine: Machine) -> list[Link]:
     warps = profile.grid_blocks * profile.warps_per_block
     scale = profile.total("executed") / warps / max(1.0, sum(way.weights))
     counts: dict[tuple[str, str], float] = {}
+    latencies: dict[tuple[str, str], float] = {}  # looked up once: a way is long, and of few kinds
     for producer, consumer, cycles in steps(program.instructions, way, machine):
-        latency = machine.timing(producer.kind).latency_to.get(
-            consumer.kind, machine.timing(producer.kind).latency_cycles or machine.timing("fp32").latency_cycles or 0.0
-        )
-        if latency:
-            key = producer.kind, consumer.kind
+        key = producer.kind, consumer.kind
+        if key not in latencies:
+            usual = machine.timing(key[0]).latency_cycles or machine.timing("fp32").latency_cycles or 0.0
+            latencies[key] = machine.timing(key[0]).latency_to.get(key[1], usual)
+        if latency := latencies[key]:
             counts[key] = counts.get(key, 0.0) + scale * cycles / latency
     return [Link(producer, consumer, count) for (producer, consumer), count in counts.items()]

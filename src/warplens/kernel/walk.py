@@ -49,8 +49,9 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tupl
     """Yield the longest path of a lone warp: from which instruction to which, and the cycles between."""
     run = [code[i] for i in way.code]
     alone = issue_alone(run, machine, taken=way.taken)
+    cycles, weights = alone.issue_cycles, way.weights
     for at, to in pairwise(alone.path()):
-        yield run[at], run[to], way.weights[at] * (alone.issue_cycles[to] - alone.issue_cycles[at])
+        yield run[at], run[to], weights[at] * (cycles[to] - cycles[at])
 
 
 def lone_warp_cycles(run: Sequence[Facts], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
@@ -61,26 +62,28 @@ def lone_warp_cycles(run: Sequence[Facts], way: Walk, machine: Machine, latencie
     now = next_barrier = total = last = 0.0
     weight = 0.0  # of the position before
     released = [0.0] * 8
-    branch_taken, taken = machine.sm.branch_taken_cycles or 0.0, way.taken
-    for i, (waits, write, read, stall, _, read_cycles, barrier, held) in enumerate(run):
+    branch_taken, is_taken = machine.sm.branch_taken_cycles or 0.0, [False] * len(run)
+    for i in way.taken:
+        is_taken[i] = True
+    for (waits, write, read, stall, _, read_cycles, barrier, held), latency, its_weight, turns in zip(
+        run, latencies, way.weights, is_taken, strict=True
+    ):
         issue = now
-        if barrier is not None:
-            issue = max(now, next_barrier)
+        if barrier is not None and next_barrier > now:
+            issue = next_barrier
         for board in waits:
             if released[board] > issue:
                 issue = released[board]
-        if write is not None:
-            done = issue + latencies[i]
-            if done > released[write]:
-                released[write] = done
+        if write is not None and issue + latency > released[write]:
+            released[write] = issue + latency
         if read is not None and issue + read_cycles > released[read]:
             released[read] = issue + read_cycles
         total += weight * (issue - last)
-        weight, last, now = way.weights[i], issue, issue + stall
+        weight, last, now = its_weight, issue, issue + stall
         if barrier is not None:
             next_barrier = issue + barrier
-        if held:
-            now = max(now, issue + held)
-        if i in taken:
-            now = max(now, issue + branch_taken)
+        if held and issue + held > now:
+            now = issue + held
+        if turns and issue + branch_taken > now:
+            now = issue + branch_taken
     return total + weight * (now - last)
