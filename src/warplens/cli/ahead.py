@@ -52,6 +52,7 @@ def loading(args: argparse.Namespace) -> Iterator[Wait]:
     That returns nothing where the kernel has to be loaded as usual: without fork, for several GPUs, in a process that
     has imported the rest before or has threads, for Triton, for what is no plain file, and if the process broke off.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: nothing here multiplies matrices, and they spin
     ready = "numpy" in sys.modules or threading.active_count() > 1 or not hasattr(os, "fork")
     if ready or "," in args.gpu or not Path(args.launch or "").is_file():
         yield lambda: None
