@@ -235,8 +235,8 @@ class Blocks:
         if len(inner.chosen) < inner.stratum.size and not _are_different(inner):
             self.progress("some blocks by chance")
             costly = 2 * self.effort.pairs * self._effort_of(inner.mean()) > self.effort.places
-            if costly and self.effort.few == 1:  # one pair has no error
-                self._all_alone([block for group in self._groups(inner.stratum, range(1), 1) for block in group])
+            if costly and not self.effort.few:
+                self._all_alone(self._groups(inner.stratum, range(1), 1)[0][:1])
                 return _are_different(inner)
             pairs = self.effort.few if costly else self.effort.pairs
             spent = self._draw(inner, 1, pairs) + inner.draws * pairs * self.runner.pages_effort

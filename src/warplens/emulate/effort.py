@@ -7,11 +7,11 @@ from msgspec import Struct
 
 class Effort(Struct, frozen=True):
     """How much to emulate at most, in warp instructions: a grid that is run whole, the blocks of an SM, one block of
-    each place, more of them where blocks differ (there an access counts for eight); how many
-    pairs of sequences of blocks are drawn by chance (`few`: of blocks that cost much, to see whether they differ), how
-    many blocks of each at first, to see whether they differ; how many neighbours in a row are looked at (eight words
-    share a sector); whether the pages of memory that a block makes count; whether fewer blocks on an SM are looked at;
-    and by how many threads, one or two."""
+    each place, more of them where blocks differ (there an access counts for eight); how many pairs of sequences of
+    blocks are drawn by chance, and where blocks cost much (`few`; 0: one block is), how many blocks of each at first,
+    to see whether they differ; how many neighbours in a row are looked at (eight words share a sector); whether the
+    pages of memory that a block makes count; whether fewer blocks on an SM are looked at; and by how many threads, one
+    or two."""
 
     whole: float = 2_000_000
     resident: float = 6_000_000
@@ -28,6 +28,6 @@ class Effort(Struct, frozen=True):
 
 FULL = Effort()
 # For `analyze --fast`: docs/models/warplens.md says what it costs in accuracy.
-BRISK = Effort(300_000, 600_000, 300_000, 1_500_000, few=1, draws=15, pages=True, crowding=False)
+BRISK = Effort(300_000, 1_000_000, 300_000, 2_000_000, few=0, draws=15, pages=True, crowding=False)
 # For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
 QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2, crowding=False, threads=1)

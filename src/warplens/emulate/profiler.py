@@ -105,7 +105,7 @@ class _Profiler(Blocks):
             resident = replace(self._together(self._on_one_sm(block, cost * ratio)), heaviest=True)
             return self._made(resident, exact=False, first=first)
         resident = together() if together else self._together(self._on_one_sm(first, cost))
-        self._run_around(first, cost)
+        self._run_around(first, executed)
         if differ:
             resident = self._from_everywhere(resident)
         return self._made(resident, exact=False, first=first)
