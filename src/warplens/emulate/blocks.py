@@ -174,8 +174,7 @@ class Blocks:
     def _surroundings(self, blocks: list[int], warm: bool) -> tuple[list[int], list[int], float]:
         """Return the blocks of an SM, those before them (`warm`) if they are worth it, and the bytes of their L2."""
         before = [b - self.runner.sms * self.runner.resident for b in blocks]
-        most = min(_MOST_BEFORE, self.effort.resident)
-        warm = warm and min(before) >= 0 and self._cost(self.lone) * len(blocks) <= most
+        warm = warm and min(before) >= 0 and self._cost(self.lone) * len(blocks) <= _MOST_BEFORE
         return blocks, before if warm else [], self.l2.single_copy_bytes * len(blocks) / self.runner.in_flight
 
     def _joined(self, blocks: list[int], ran: OnSm) -> Together:

@@ -57,18 +57,18 @@ def _segments(runs: npt.NDArray[np.int32]) -> list[Segment]:
     """Return the segments of a way; single runs that follow one another make one."""
     found = np.zeros((len(runs), 3), np.int64)
     made: list[Segment] = []
-    alone: list[tuple[int, int]] = []
+    alone = 0  # where the single runs begin that are not in a segment yet
+
+    def keep(start: int, end: int, times: int) -> None:
+        if end > start:
+            made.append(Segment([(first, stop) for first, stop in runs[start:end].tolist()], times))
+
     for start, length, times in found[: _repeats(runs, found, _LONGEST_PERIOD)].tolist():
-        body = [(int(a), int(b)) for a, b in runs[start : start + length]]
-        if times == 1:
-            alone += body
-            continue
-        if alone:
-            made.append(Segment(alone, 1))
-            alone = []
-        made.append(Segment(body, times))
-    if alone:
-        made.append(Segment(alone, 1))
+        if times > 1:
+            keep(alone, start, 1)
+            keep(start, start + length, times)
+            alone = start + length * times
+    keep(alone, len(runs), 1)
     return made
 
 
