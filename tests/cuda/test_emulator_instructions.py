@@ -485,14 +485,15 @@ def test_narrow_numbers(arch: str) -> None:
 
 
 @on(*OLD, "sm_80", *NEW)
-def test_extremes_of_doubles(arch: str) -> None:
+def test_extremes_and_rounding_of_doubles(arch: str) -> None:
     emulator = call(
-        "numbers", "doubles", arch, 64, "a f64* 64 random_int(-9, 9)", "b f64* 64 random_int(-9, 9)", "out f64* 192"
+        "numbers", "doubles", arch, 64, "a f64* 64 random_int(-9, 9)", "b f64* 64 random_int(-9, 9)", "out f64* 320"
     )
     a, b = emulator.array("a").copy(), emulator.array("b").copy()
     run(emulator)
-    wanted = [np.minimum(a, b), np.maximum(a, b), np.maximum(-a, 0.25)]
-    assert (emulator.array("out").reshape(3, 64) == wanted).all()
+    down, up = (np.where(a == 0, way * 1e-17, np.nextafter(a, way * np.inf)) for way in (-1, 1))
+    wanted = [np.minimum(a, b), np.maximum(a, b), np.maximum(-a, 0.25), down, up]
+    assert (emulator.array("out").reshape(5, 64) == wanted).all()
 
 
 def _small(bits: int, exponent_bits: int) -> float:

@@ -1,4 +1,4 @@
-// Whole numbers of 64 and 16 bits, bytes in an order, packing, minima and maxima of doubles, small floats.
+// Whole numbers of 64 and 16 bits, bytes in an order, packing, minima, maxima and rounding of doubles, small floats.
 typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned u32;
@@ -48,6 +48,8 @@ extern "C" __global__ void doubles(const double *a, const double *b, double *out
     out[i] = fmin(a[i], b[i]);
     out[i + 64] = fmax(a[i], b[i]);
     out[i + 128] = fmax(-a[i], 0.25);
+    out[i + 192] = __dadd_rd(a[i], -1e-17);
+    out[i + 256] = __dadd_ru(a[i], 1e-17);
 }
 
 #if __CUDA_ARCH__ >= 890
