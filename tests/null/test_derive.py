@@ -102,10 +102,40 @@ def test_a_gpu_without_a_file_gets_one_from_its_driver(tmp_path: Path) -> None:
         ({"warps_least": 8, "warps_most": 8, "off_clock": 1}, False),
         ({"off_clock_2n": 1}, False),
         ({"seconds": 1.0}, True),
+        ({"seconds_n": 1.0, "seconds_2n": 1.9}, True),
+        ({"seconds_n": 1.0, "seconds_2n": 1.0}, False),  # twice as much took no longer
+        ({"nanoseconds_n": [1, 1], "nanoseconds_2n": [2, 1]}, False),
     ],
 )
 def test_samples_that_are_not_what_was_meant_do_not_count(values: dict[str, float], good: bool) -> None:
     assert counts({"warps": 8}, values) is good
+
+
+def test_what_a_further_line_adds_is_the_mean_over_many_places() -> None:
+    def taken(many: float) -> tuple[dict[str, int], dict[str, float]]:
+        return {"few": 1, "many": 32, "pairs": 22}, {"few_cycles": 700.0, "many_cycles": many}
+
+    run = Samples([{"is": "head", "reference_ghz": 2.0}])
+    run.entries = {
+        "mix.load.a0": [({"warps": warps}, {"mean_cycles_per_count": 690.0}) for warps in (4, 16, 64)],
+        "chase.further": [taken(many) for many in (784.0, 812.0, 868.0)],
+    }
+    found = {one.key: one.value for one in dram_latency(run)}
+    assert found["memory.extra_transaction_cycles"] == pytest.approx((3 + 4 + 6) / 3, abs=0.005)
+
+
+def test_what_l2_holds_is_the_largest_footprint_at_its_latency() -> None:
+    """Up to l2_bytes by atomics; half of that by loads."""
+    whole, cycles = 60 << 20, {"atomic": 390.0, "load": 290.0}
+    run = Samples([{"is": "head", "facts": {"attributes": {"l2_bytes": whole}}}])
+    run.entries["resident.l2"] = [
+        ({"kind": kind, "bytes": size}, {"mean_cycles": cycles[kind] + 300 * max(0.0, 1 - held / size)})
+        for kind, held in (("atomic", whole), ("load", whole // 2))
+        for size in range(whole // 5, 2 * whole, whole // 10)
+    ]
+    assert {n.key: n.value for n in derive_scattered.resident(run)} == {
+        "cache.l2_resident_bytes": whole, "cache.l2_hit_by_all_bytes": whole // 2,
+    }  # fmt: skip
 
 
 def test_an_entry_that_was_begun_again_counts_from_there() -> None:

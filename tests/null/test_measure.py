@@ -90,6 +90,14 @@ def test_a_sample_at_another_clock_is_redone_and_marked() -> None:
     assert "off_clock" not in lab.sample("blocks", 12, 256, size=1_000_000)
 
 
+def test_a_sample_in_which_twice_as_much_took_no_longer_is_redone() -> None:
+    lab = laboratory(FakeGpu())
+    taken = iter([(3.0, 2.0), (1.0, 2.0)])
+    assert lab.steady(lambda: dict(zip(("seconds_n", "seconds_2n"), next(taken), strict=True))) == {
+        "seconds_n": 1.0, "seconds_2n": 2.0, "redone": 1,
+    }  # fmt: skip
+
+
 def test_every_sample_has_a_clock() -> None:
     """Whatever times it, stamps or events: at another clock it is marked, in every entry."""
     gpu = FakeGpu()

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 def _agree(args: argparse.Namespace) -> int:
     from warplens.measure.agree import agree_files, told
 
-    pairs = agree_files(*map(Path, args.journals))
+    pairs, lacking = agree_files(*map(Path, args.journals))
     if args.json:
         found = [
             {"key": p.key, "values": [p.first, p.second], "percent": round(p.percent, 3),
@@ -75,7 +75,7 @@ def _agree(args: argparse.Namespace) -> int:
         ]  # fmt: skip
         print(json.dumps(found, indent=1))
     else:
-        print("\n".join(told(pairs)))
+        print("\n".join([*told(pairs), *lacking]))
     return 0
 
 

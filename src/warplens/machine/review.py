@@ -21,6 +21,7 @@ from warplens.units import number
 
 _CLOSE = 0.01  # arithmetic peaks against units
 _COPY = 0.03  # our copy against the driver's
+_SIZE = 0.05  # what a cache was seen to hold against its size
 _MATRICES_SINCE = 7  # compute capability with tensor cores
 _LEAST_OF_PINS = 0.5  # less is no measurement of DRAM
 _UNITS = (
@@ -173,6 +174,10 @@ def _latencies(machine: Machine) -> Iterator[Finding]:
     yield from _ordered(machine, way, "further away takes longer")
     yield from _ordered(machine, ["cache.l1_hit_bytes", "cache.l1_bytes"], "more than there is")
     yield from _ordered(machine, ["cache.l2_hit_bytes", "cache.l2_bytes"], "more than there is")
+    yield from _ordered(machine, ["cache.l2_hit_by_all_bytes", "cache.l2_bytes"], "more than there is")
+    held, whole = machine.cache.l2_resident_bytes, machine.cache.l2_bytes
+    if held is not None and whole is not None:
+        yield from _off("cache.l2_resident_bytes", held, "cache.l2_bytes", whole, _SIZE)
     for kind in ("fp32", "int", "imul", "fp64", "half"):
         latency = _at(machine, f"instructions.{kind}.latency_cycles")
         if latency is not None and latency != round(latency):

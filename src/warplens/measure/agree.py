@@ -20,6 +20,8 @@ from warplens.measure.derive import numbers
 from warplens.measure.samples import Samples, load
 
 FIXED, MEMORY = 1.0, 3.0  # percent
+_NAMED = 4  # of the numbers that one run alone has
+_LISTED = re.compile(r"\.\d+/\d+$")  # a place in a list, and how long it is
 # The first pattern that fits a key decides what is promised; a key that none fits has no promise.
 _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"instructions\.load\.latency_cycles", MEMORY),
@@ -27,7 +29,8 @@ _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"(operations|instructions|tensor)\..*", FIXED),
     (r"shared_memory\..*|atomics\.shared.*|sm\.(barrier|branch|divergence)\w*", FIXED),
     (r"(bandwidth|atomics|random_access|packets|scattered)\..*|cache\.\w+_(latency_cycles|per_second)", MEMORY),
-    (r"memory\.sustained_bytes_per_second|contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
+    (r"memory\.(sustained_bytes_per_second|extra_transaction_cycles)", MEMORY),
+    (r"contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
     (r"constant_cache\.\w+_cycles|instruction_cache\.\w+_cycles", MEMORY),
 )
 # Why numbers that should agree may not, by pattern: found on thirty H200s, see docs/laboratory.md.
@@ -35,7 +38,7 @@ WHY = {
     r"bandwidth\.l2.*|constant_cache.*|contention_l2.*|packets.*": "how far an SM is from the parts of L2 differs from "
     "GPU to GPU",
     r"atomics\.global.*": "which parts of L2 few words fall into differs from GPU to GPU",
-    r"instructions\.load.*|contention\..*|bandwidth\.dram.*|random_access.*|scattered.*": "DRAM is not of one kind: on "
+    r"(instructions\.load|memory|contention|bandwidth\.dram|random_access|scattered).*": "DRAM is not of one kind: on "
     "fourteen of thirty H200s it takes 704 cycles instead of 681 and moves 4.74 TB/s instead of 4.64",
 }
 
@@ -74,8 +77,11 @@ def promised(key: str) -> float | None:
 
 def agree(first: Samples, second: Samples) -> list[Pair]:
     """Return the numbers that both runs give, in the order of the first."""
-    other = dict(_plain(second))
-    return [Pair(key, value, other[key], promised(key)) for key, value in _plain(first) if key in other]
+    return _pairs(dict(_plain(first)), dict(_plain(second)))
+
+
+def _pairs(first: dict[str, float], second: dict[str, float]) -> list[Pair]:
+    return [Pair(key, value, second[key], promised(key)) for key, value in first.items() if key in second]
 
 
 def _plain(samples: Samples) -> Iterator[tuple[str, float]]:
@@ -88,16 +94,32 @@ def _plain(samples: Samples) -> Iterator[tuple[str, float]]:
             yield one.key, one.value
 
 
-def agree_files(first: Path, second: Path) -> list[Pair]:
-    """Compare two journals of GPUs of one kind."""
+def agree_files(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
+    """Compare two journals of GPUs of one kind; with a line for each that has what the other lacks."""
     samples = [load(path) for path in (first, second)]
     names = [one.head["gpu"] for one in samples]
     if names[0] != names[1]:
         raise WarplensError(f"these are of two kinds of GPU: {first} of {names[0]}, {second} of {names[1]}")
-    pairs = agree(*samples)
+    found = [dict(_plain(one)) for one in samples]
+    pairs = _pairs(*found)
     if not pairs:
         raise WarplensError(f"{first} and {second} have no number in common: was one of them measured with --only?")
-    return pairs
+    return pairs, list(_apart(first, second, *found))
+
+
+def _apart(first: Path, second: Path, *found: dict[str, float]) -> Iterator[str]:
+    """Say in a line each which numbers one journal alone has, and which lists are not as long in both."""
+    keys, others = (
+        dict.fromkeys(_LISTED.sub("", key) for key in own if key not in other) for own, other in (found, found[::-1])
+    )
+    for text, some in (
+        (f"only {first} has", [key for key in keys if key not in others]),
+        (f"only {second} has", [key for key in others if key not in keys]),
+        ("not as long in both", [key for key in keys if key in others]),
+    ):
+        if some:
+            more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
+            yield f"{text}: {', '.join(some[:_NAMED])}{more}"
 
 
 def told(pairs: Iterable[Pair]) -> Iterator[str]:

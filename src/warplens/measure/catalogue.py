@@ -217,17 +217,15 @@ def chases() -> list[Entry]:
             Entry(f"chase.l1.shared_{shared}", (memory.chase("l1"),), plans_memory.chase_sizes,
                   "latency by footprint where the block has so many KiB of shared memory", parameters, quick=False)
         )  # fmt: skip
-    text = "latency of each line from each SM: near and far L2"
     return [
         *made,
-        Entry("probe.l2", (memory.probe("l2"),), plans_memory.probes, text),
-        Entry(
-            "chase.lines",
-            (memory.lines("l2"), memory.lines("l1")),
-            plans_memory.line_counts,
-            "latency by lines of a load (Table 6.7)",
-        ),
-    ]
+        Entry("probe.l2", (memory.probe("l2"),), plans_memory.probes,
+              "latency of each line from each SM: near and far L2"),
+        Entry("chase.lines", (memory.lines("l2"), memory.lines("l1")), plans_memory.line_counts,
+              "latency by lines of a load (Table 6.7)"),
+        Entry("chase.further", (memory.lines("l2"),), plans_memory.further_lines,
+              "what a further line adds in DRAM, the mean over many places", {"lines": (1, 32)}, weight=0.5),
+    ]  # fmt: skip
 
 
 def bandwidths() -> list[Entry]:
@@ -350,6 +348,7 @@ def scatters() -> list[Entry]:
     spans = tuple((32, stride, 32 * stride) for stride in (16, 32, 64, 128))
     stores = scattered.packets("store"), scattered.packets("store", 16)
     both = scattered.packets("both"), scattered.packets("both", 16)
+    visits = tuple(scattered.visits(kind, timed) for kind in scattered.ASKED for timed in (False, True))
     l2, pairs = {"bytes": 16 * MIB, "shapes": spans}, ((2, 16, 32), (1, 0, 16))
     return [
         Entry("packets.load", (scattered.packets("load"),), plans_scattered.packet_rates,
@@ -367,6 +366,10 @@ def scatters() -> list[Entry]:
               plans_scattered.addition_rates, "additions to lines that all share", weight=2.0),
         Entry("bandwidth.l2.dirty", (traffic.bandwidth(0, 1, 16), traffic.bandwidth(1, 0, 16)),
               plans_scattered.left_to_write, "how much of what was written L2 keeps", weight=0.5),
+        Entry("resident.l2", visits, plans_scattered.residence,
+              "how many lines L2 holds, each at one place, or read by all",
+              {"of": 30, "parts": [4, 8, *range(12, 37), 40, 48, 60, 120, 1920],
+               "quick_parts": [8, 14, 15, 16, 18, 24, 28, 29, 30, 31, 32]}, weight=0.5),
     ]  # fmt: skip
 
 

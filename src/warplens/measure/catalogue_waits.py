@@ -34,7 +34,7 @@ def waiting() -> list[Entry]:
         Entry("wait.barrier", tuple(meetings), plans_waits.meetings,
               "what a barrier takes of the data path of shared memory", weight=0.1),
         Entry("wait.strips", tuple(waits.strips(w) for w in (16, 32, 64, 256, 1024)), plans_waits.strips,
-              "strips of a table, copied: sectors that two blocks or warps fill", weight=0.2),
+              "strips of a table, copied: sectors that two blocks or warps fill", {"own_clock": True}, weight=0.5),
         Entry("wait.code", tuple(map(waits.straight, waits.LENGTHS)),
               plans_waits.cold_code, "code that L2 has lost", weight=0.2),
     ]  # fmt: skip

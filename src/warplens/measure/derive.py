@@ -147,7 +147,8 @@ def derive(path: Path, base: Machine | None = None, also: Sequence[Path] = (), m
             sources[one.key] = Source(
                 unit="cycles" if ".latency_to." in one.key else unit_of(one.key.rpartition(".")[2]),
                 source="measured", date=origin.head["date"],
-                ref=f"{origin.name}: {one.entry}: {one.how}{_spread(one, repeated)}{_beside(one, other)}",
+                ref=f"{origin.name}: {one.entry}: {one.how}{_left_out(one, origin)}{_spread(one, repeated)}"
+                f"{_beside(one, other)}",
             )  # fmt: skip
     return parsed(tree, sources, str(path))
 
@@ -159,6 +160,12 @@ def borrowed(machine: Machine, journal: str, *more: str) -> str:
     if not others:
         return ""
     return f"{len(others)} numbers are not from {journal}, which does not give them, but from {others[0]}"
+
+
+def _left_out(one: Number, origin: Samples) -> str:
+    """Say how many samples cannot be, where there are any."""
+    many = origin.impossible.get(one.entry, 0)
+    return f"; {many} of its samples left out: twice as much took no longer" if many else ""
 
 
 def _spread(one: Number, repeated: dict[str, list[Any]], always: bool = False) -> str:

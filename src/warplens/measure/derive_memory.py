@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from warplens.measure.fits import loaded_latency
+from warplens.measure.laboratory import SCHEDULERS
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.samples import Reading, Samples
 
 _LANES = 32
+_COALESCED = 4  # transactions of a coalesced load: sectors of a line
 ADDRESS_CYCLES = 6  # from the address's instruction to the load, by the stall counts in the machine code
 
 
@@ -26,15 +28,15 @@ def caches(samples: Samples) -> Iterator[Number]:
     if first:
         least = min(first)
         yield from number("cache.l1_latency_cycles", first[least], "chase.l1", f"one chain over {least} B")
-        yield _reach("cache.l1_hit_bytes", first, 1.02, "chase.l1", least)
+        yield reach("cache.l1_hit_bytes", first, 1.02, "chase.l1", least)
     second = _chase(samples, "chase.l2")
     if second:
         quarter = samples.head["facts"]["attributes"].get("l2_bytes", 4 * min(second)) // 4
-        yield _reach("cache.l2_hit_bytes", second, 1.10, "chase.l2", max(quarter, min(second)))
+        yield reach("cache.l2_hit_bytes", second, 1.10, "chase.l2", max(quarter, min(second)))
     yield from _near_and_far(samples)
 
 
-def _reach(key: str, by_size: dict[int, Reading], tolerance: float, entry: str, small: int) -> Number:
+def reach(key: str, by_size: dict[int, Reading], tolerance: float, entry: str, small: int) -> Number:
     """Return the largest footprint up to which the latency stays that of small ones, in the median."""
     own, held = float(np.median([r.median for size, r in by_size.items() if size <= small])), 0
     for size in sorted(by_size):
@@ -105,14 +107,29 @@ def dram_latency(samples: Samples) -> Iterator[Number]:
     spread = samples.take("chase.lines", lambda p, v: v["mean_warp_cycles"] / p["loads"], "lines", where="dram")
     # later repetitions may walk the same way again and find it in the L2 cache
     random = samples.one("stream.random", _cycles, warps=0, repetition=0)
+    pairs = samples.take("chase.further", _further, "few", "many", "pairs")
+    for (few, many, each), reading in pairs.items():
+        how = (
+            f"one warp alone on {many} lines in DRAM less on {few}, over {many} less a coalesced load's {_COALESCED}: "
+        )
+        how += f"mean of {len(reading.all)} samples, each of {each} SMs and sets of places, spread {reading.spread:.2%}"
+        extra = float(np.mean(reading.all))
+        yield Number("memory.extra_transaction_cycles", digits(extra, 3), "chase.further", how)
+    if pairs:
+        return
     if 4 in spread and 32 in spread:
         extra = (spread[32].median - spread[4].median) / 28
         how = f"one warp alone on 32 lines in DRAM less on 4: over 28; {spread[32]}"
         yield Number("memory.extra_transaction_cycles", digits(extra, 3), "chase.lines", how)
     elif random:
-        extra = (random.median - ADDRESS_CYCLES - coalesced) / (_LANES - _LANES * 4 / 32)
+        extra = (random.median - ADDRESS_CYCLES - coalesced) / (_LANES - _COALESCED)
         how = "one warp alone, 32 sectors at random in 1 GiB, first repetition, less a coalesced load's 4: over 28"
         yield Number("memory.extra_transaction_cycles", digits(extra, 3), "stream.random", how)
+
+
+def _further(point: dict[str, Any], values: dict[str, Any]) -> float:
+    """Return the cycles per transaction beyond those of a coalesced load, as Table 6.7 counts them."""
+    return float((values["many_cycles"] - values["few_cycles"]) / (point["many"] - _COALESCED))
 
 
 def load_table(samples: Samples) -> Iterator[Number]:
@@ -253,18 +270,13 @@ def departures(samples: Samples) -> Iterator[Number]:
             found = samples.one(entry, interval, blocks=1, lines=lines, warps=16)
             how = f"one SM, 16 warps: cycles between the issues of its last loads{each}"
             yield from number(key, found, entry, how, 1 / lines, 3)
-    waiting = [
-        reading.median
-        for lines in (8, 32)
-        for reading in samples.take(entry, _queued, "warps", blocks=1, lines=lines).values()
-        if reading.median > 0
-    ]
-    if waiting:
+    waiting = samples.one(entry, _queued, blocks=1, lines=_LANES, warps=SCHEDULERS)
+    if waiting and waiting.median > 0:
         how = (
-            "one SM, 8 and 32 lines per load, by warps: loads issued before issue slows down, less those gone at a "
-            f"line per cycle; median of {len(waiting)}, {min(waiting):.0f} to {max(waiting):.0f}"
+            "one SM, a warp on each scheduler, 32 lines per load, so that few leave meanwhile: loads issued before "
+            f"issue slows down, less those gone at a line per cycle; {waiting}"
         )
-        yield Number("memory.queued_loads_per_sm", float(round(np.median(waiting))), entry, how)
+        yield Number("memory.queued_loads_per_sm", float(round(waiting.median)), entry, how)
 
 
 def _queued(point: dict[str, Any], values: dict[str, Any]) -> float:

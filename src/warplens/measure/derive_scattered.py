@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from warplens.measure.derive_memory import reach
 from warplens.measure.numbers import Number, digits, number
 from warplens.measure.plans_scattered import LINES, PLACES
 from warplens.measure.samples import Point, Reading, Samples
 
 _LINE_BYTES, _LANES = 128, 32
+_LEVEL = 1.04  # up to where latency is that of small footprints
 _DRAM_BYTES = 64  # half of a line, that DRAM gives for a sector
 
 
@@ -103,4 +105,13 @@ def kept_to_write(samples: Samples) -> Iterator[Number]:
     yield Number("cache.l2_dirty_bytes", digits(kept, 3), entry, how)
 
 
-STEPS = (packets, anywhere, additions, kept_to_write)
+def resident(samples: Samples) -> Iterator[Number]:
+    """How large a footprint the L2 cache holds: by atomics, each line at one place; by loads of all SMs."""
+    entry, whole = "resident.l2", samples.head["facts"]["attributes"].get("l2_bytes", 0)
+    for kind, key in (("atomic", "cache.l2_resident_bytes"), ("load", "cache.l2_hit_by_all_bytes")):
+        taken = samples.take(entry, lambda p, v: v["mean_cycles"], "bytes", kind=kind)
+        if taken:
+            yield reach(key, taken, _LEVEL, entry, max(whole // 3, min(taken)))
+
+
+STEPS = (packets, anywhere, additions, kept_to_write, resident)

@@ -101,7 +101,7 @@ def splits(samples: Samples) -> Iterator[Number]:
     more = np.array([taken[*at, split].median - taken[*at, whole].median for at in shapes]) / per_row
     between = _WORD_BYTES * in_flight * AT_ONCE * np.sqrt(turns)
 
-    grid = np.geomspace(1e6, 1e8, 231)  # steps of 2 %
+    grid = np.geomspace(1e6, 1e8, 921)  # steps of half a percent
     gone = 1 / (1 + (grid[:, None] / between) ** 2)
     of_blocks, of_warps = own * gone, (1 - own) * gone
     # for each pair of the grid, least squares of the seconds: with left = of_blocks + of_warps, left.more / left.left
@@ -113,7 +113,7 @@ def splits(samples: Samples) -> Iterator[Number]:
     how = f"copies of {AT_ONCE} rows at once, one word off the sectors less at whole ones: least squares of three"
     how += f" numbers over {len(shapes)} widths and turns, {1e12 * np.sqrt(error):.1f} ps off (rms)"
     for key, value in (("sector_seconds", seconds), ("blocks_bytes", blocks), ("warps_bytes", warps)):
-        yield Number(f"scattered.split_{key}", digits(value, 2), entry, how)
+        yield Number(f"scattered.split_{key}", digits(float(value), 3), entry, how)
 
 
 def _row_seconds(point: Point, values: dict[str, Any]) -> float:

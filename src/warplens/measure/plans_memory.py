@@ -25,6 +25,7 @@ ELSEWHERE_BYTES = 18 * MIB
 _PLACES = 10  # repetitions for each that others have, of atomics that take little time
 _SINGLES = ("samples", "mean_cycles", "percentiles", "bin_cycles", "histogram")  # of single latencies
 _MORE = 4  # repetitions for each that others have: of short times, that vary
+_PAIRS, _NODES = 22, 1024  # SMs of a sample of further lines, each at so many places
 
 
 def stream_sweep(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
@@ -308,7 +309,7 @@ def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
         place = lab.place(kernel.name, 1, limit=where != "l1")
         if where == "l1":
             lab.gpu.carve_out(lab.function(kernel.name), 0)
-        begin = _nodes(lab, nodes, apart)
+        begin = _nodes(lab, np.random.default_rng(1).permutation(nodes) * apart)
         loads, before = (nodes - 32, 0) if where != "l1" else (1024, nodes)
         for lines in (1, 2, 4, 8, 16, 32):
             given = {"size": begin, "trips": loads // 8, "c": lines, "b": before}
@@ -322,10 +323,40 @@ def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
                 yield {"where": where, "lines": lines, "loads": loads, "repetition": repetition}, kept(made)
 
 
-def _nodes(lab: Laboratory, nodes: int, apart: int) -> int:
-    """Link nodes of 32 lines in random order, every line with the address of the next node; return the first one."""
-    order = np.random.default_rng(1).permutation(nodes).astype(np.uint64) * apart
-    begins = np.repeat(order, 32) + np.tile(np.arange(32, dtype=np.uint64) * 128, nodes)
+def further_lines(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """As `line_counts` in DRAM, on one line and on many, at other places and on another SM each time: their mean.
+
+    A single difference moves by 7 % (standard deviation) with the places, so that it takes many.
+    """
+    kernel = entry.kernels[0]
+    place, rng = lab.place(kernel.name, 1), np.random.default_rng(1)
+    few, many = entry.parameters["lines"]
+    for repetition in range(_MORE * effort.repetitions):
+        sms = [some_sm(lab, repetition * _PAIRS + n) for n in range(_PAIRS)]
+        values = lab.watched(partial(_few_and_many, lab, kernel.name, place, rng, sms, (few, many)))
+        yield {"few": few, "many": many, "pairs": _PAIRS, "repetition": repetition}, values
+
+
+def _few_and_many(
+    lab: Laboratory, name: str, place: Place, rng: np.random.Generator, sms: list[int], lines: tuple[int, int]
+) -> dict[str, Any]:
+    """Return a warp's cycles per load with its lanes on so many lines each, the mean over SMs."""
+    room, taken = (min(4 * GIB, lab.data_bytes - GIB)) // (4 * KIB), []
+    for sm in sms:
+        nodes = rng.permutation(np.unique(rng.integers(0, room, _NODES + 32)))
+        begin, loads = _nodes(lab, nodes * (4 * KIB)), (len(nodes) - 32) // 8 * 8
+        for count in lines:
+            lab.flush()
+            blocks, given = lab.facts.sm_count * place.blocks_per_sm, {"size": begin, "trips": loads // 8, "c": count}
+            made = stamps.reduce(lab.stamped(name, blocks, 32, place.shared, a=sm, **given))
+            taken.append(made["mean_warp_cycles"] / loads)
+    return dict(zip(("few_cycles", "many_cycles"), np.reshape(taken, (-1, 2)).mean(axis=0).round(3), strict=True))
+
+
+def _nodes(lab: Laboratory, order: np.ndarray[Any, Any]) -> int:
+    """Link nodes of 32 lines at these offsets, every line with the address of the next node; return the first one."""
+    order = order.astype(np.uint64)
+    begins = np.repeat(order, 32) + np.tile(np.arange(32, dtype=np.uint64) * 128, len(order))
     pairs = np.stack([begins, np.repeat(np.roll(order, -1), 32)], axis=1).astype(np.uint64)
     lab.gpu.put(lab.out + 256, pairs)
     lab.launch("scatter", -(-len(pairs) // 256), 256, trips=len(pairs))

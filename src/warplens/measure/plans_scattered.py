@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from warplens.measure import stamps
 from warplens.measure.entry import Effort, Entry, Sample
 from warplens.measure.laboratory import GIB, MIB, Laboratory
 from warplens.measure.plans import between_events
@@ -17,6 +20,9 @@ _TRIPS, _FEW_TRIPS = 32, 8  # of four accesses; where few words are shared by al
 _AHEAD_CYCLES = 200_000  # in which all that is to be timed is asked for
 LINES = (1, 8, 32, 128, 512, 2048, 8192)  # that all additions share
 PLACES = 20  # where they lie, in each repetition: which parts of L2 they fall into decides
+_VISITS = 12  # of each line before single ones are timed
+_SINGLES, _FIRST = 512, 32  # accesses that each SM times, and others before them, which fill the instruction caches
+_LINE_BYTES, _BIN_CYCLES = 128, 32
 
 
 def _twice(lab: Laboratory, name: str, trips: int, **given: Any) -> dict[str, float]:
@@ -111,3 +117,33 @@ def first_instructions(lab: Laboratory, entry: Entry, effort: Effort) -> Iterato
             values = lab.watched(partial(between_events, lab, kernel.name, lab.facts.sm_count, 256))
             yield {"kernel": kernel.name, "repetition": repetition}, values
     lab.forget()
+
+
+def residence(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """All SMs visit the lines of a footprint in no order, then each times some: how many of them L2 still has.
+
+    A line that is asked for by atomics is at one place; one that is read may be kept in both halves of L2.
+    """
+    whole = lab.facts.attributes["l2_bytes"]
+    for visit, single in (entry.kernels[:2], entry.kernels[2:]):
+        for part in entry.parameters["quick_parts" if effort.quick else "parts"]:
+            lines = whole * part // entry.parameters["of"] // _LINE_BYTES
+            if lines * _LINE_BYTES + GIB > lab.data_bytes:
+                continue
+            for repetition in range(effort.repetitions):
+                found = lab.watched(partial(_visited, lab, visit.name, single.name, lines, repetition))
+                point = {"bytes": lines * _LINE_BYTES, **single.facts, "repetition": repetition}
+                yield point, found
+
+
+def _visited(lab: Laboratory, visit: str, single: str, lines: int, repetition: int) -> dict[str, Any]:
+    lab.flush()
+    sms, seed = lab.facts.sm_count, repetition * 7919 + 12345
+    threads = _BLOCKS_PER_SM * sms * _THREADS
+    trips = -(-min(_VISITS * lines, 1 << 24) // (4 * threads))
+    lab.launch(visit, _BLOCKS_PER_SM * sms, _THREADS, size=lines, trips=trips, c=seed)
+    place, many = lab.place(single, 1), _FIRST + _SINGLES
+    stamps.columns(lab.stamped(single, sms, 32, place.shared, size=lines, trips=many, c=seed + 1))
+    taken = lab.results(sms * many).reshape(sms, many)[:, _FIRST:]
+    counts = np.bincount(np.minimum(taken // _BIN_CYCLES, 63).ravel().astype(int))
+    return {"mean_cycles": round(float(taken.mean()), 2), "bin_cycles": _BIN_CYCLES, "histogram": counts.tolist()}

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from warplens.errors import WarplensError
 from warplens.files import convert
-from warplens.measure import journal
+from warplens.measure import journal, stamps
 
 Point = dict[str, Any]
 FORMAT = 2
@@ -86,7 +86,7 @@ class Samples:
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
     those of another GPU than the last one; samples at another clock; samples in which fewer or more warps were on an
-    SM at once than were meant.
+    SM at once than were meant, or twice as much took no longer.
     """
 
     def __init__(self, events: Iterable[dict[str, Any]], name: str = "the journal") -> None:
@@ -111,7 +111,7 @@ class Samples:
         own = _gpu(self.head)
         self.entries = {k: [s for s in samples if counts(*s)] for k, (gpu, samples) in found.items() if gpu == own}
         self.off_clock = {k: [s for s in samples if _slower(*s)] for k, (gpu, samples) in found.items() if gpu == own}
-
+        self.impossible = {k: sum(not stamps.possible(v) for _, v in samples) for k, (_, samples) in found.items()}
         self.others: dict[str, Samples] = {}  # where entries come from that are not this journal's
 
     def fill(self, other: Samples) -> None:
@@ -167,7 +167,9 @@ def _gpu(head: dict[str, Any]) -> str:
 
 
 def counts(point: Point, values: dict[str, Any]) -> bool:
-    """Whether a sample may be used: at the reference clock, with the warps that were meant."""
+    """Whether a sample may be used: at the reference clock, with the warps that were meant, and 2N longer than N."""
+    if not stamps.possible(values):
+        return False
     if any(key.startswith("off_clock") for key in values):
         return False
     if any(key.startswith("rate") and not value for key, value in values.items()):

@@ -1,4 +1,4 @@
-"""Kernels for accesses in no order: packets that loads and stores ask of lines, and reductions.
+"""Kernels for accesses in no order: packets that loads and stores ask of lines, reductions, single lines.
 
 A packet is what one access of a warp asks of one line. Lanes go in groups to places that are drawn anew for every
 access; each thread draws by itself, so that all of a group draw the same.
@@ -67,3 +67,45 @@ KERNEL({name}, 1024) {{
     pattern = r"ATOMG?\.E\.ADD.*" if old else r"REDG?\.E\.ADD.*"
     facts = {"old": old, "accesses": _AT_ONCE}
     return Kernel(name, text, Expectation({pattern: _AT_ONCE}, 80), facts=facts)
+
+
+ASKED = {
+    "atomic": ("atom.global.or.b32 %0, [%1], 0;", r"ATOMG?\.E\.OR.*"),  # where the line is at home
+    "load": ("ld.global.cg.u32 %0, [%1];", rf"LDG\.E{_SCOPE}"),
+}
+
+
+def visits(kind: str, timed: bool) -> Kernel:
+    """Return accesses to random ones of `size` lines: by all threads, or by a lane of each SM that times each of them.
+
+    c: where the drawing begins; trips: of four, or single ones, at most 1024, whose cycles go to out from word 32 on.
+    """
+    name = f"{'timed' if timed else 'all'}_visits_{kind}"
+    text, pattern = ASKED[kind]
+    draw = f"{_DRAWN} char *p = data + (u64)__umulhi(x ^ x >> 15, (u32)size) * 128; u32 v;"
+    ask = f'asm volatile("{text}" : "=r"(v) : "l"(p) : "memory");'
+    if not timed:
+        body = f"""\
+  u32 x = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u + c, sum = 0;
+  _Pragma("unroll 1") for (u32 turn = 0; turn < trips; turn++)
+    UNROLL for (int k = 0; k < {_AT_ONCE}; k++) {{ {draw} {ask} sum |= v; }}
+  KEEP(sum == 0x7FC12345)"""
+    else:
+        body = f"""\
+  __shared__ u32 taken[1024], last;
+  if (threadIdx.x) return;
+  stamp_begin(records);
+  u64 c0 = cycles();
+  u32 x = sm_id() * 2654435761u + c;
+  _Pragma("unroll 1") for (u32 turn = 0; turn < trips; turn++) {{
+    {draw}
+    u32 begin = clock32();
+    {ask}
+    asm volatile("st.volatile.shared.u32 [%0], %1;" :: "r"(shared_address(&last)), "r"(v) : "memory");
+    taken[turn] = clock32() - begin;
+  }}
+  u64 c1 = cycles();
+  for (u32 i = 0; i < trips; i++) ((u32 *)(out + 32))[(u64)blockIdx.x * trips + i] = taken[i];
+  record(records, c0, c1, trips);"""
+    expect = Expectation({pattern: 1 if timed else _AT_ONCE}, 40 if timed else 80)
+    return Kernel(name, f"KERNEL({name}, {32 if timed else 1024}) {{\n{body}\n}}\n", expect, facts={"kind": kind})

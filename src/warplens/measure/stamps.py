@@ -61,6 +61,15 @@ def reduce(records: Array) -> dict[str, float]:
     }
 
 
+def possible(values: dict[str, Any]) -> bool:
+    """Whether twice as much took longer, in a sample that has both: else something else held up the first."""
+    for key in ("seconds", "nanoseconds", "span_cycles", "mean_span_cycles"):
+        once, twice = values.get(f"{key}_n"), values.get(f"{key}_2n")
+        if once is not None and twice is not None and not np.all(np.asarray(twice) > np.asarray(once)):
+            return False
+    return True
+
+
 def occupancy(c: dict[str, Array]) -> Array:
     """Return the most warps that were on each SM at once, by walking through starts and ends in order."""
     sm = np.r_[c["sm"], c["sm"]]
