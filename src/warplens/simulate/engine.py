@@ -57,14 +57,14 @@ def has_room(
 
 
 @folded
-def pick(s: int, now: float, turn: int, scheduler: Any, steps: Any, warps: Any, order: Any) -> int:
+def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, steps: Any, warps: Any, order: Any) -> int:
     """Return the row of the first ready warp of a scheduler's list from `turn` on, or -1.
 
     Where a register port is taken it is one that goes to a queue, if there is any: others would be held. `soonest` is
-    when those that are not ready will be.
+    when those that are not ready will be. The first `passed` ones are known not to be ready.
     """
     found = -1
-    for k in range(scheduler.listed):
+    for k in range(passed, scheduler.listed):
         row = turn + k
         if row >= scheduler.listed:
             row -= scheduler.listed
@@ -302,10 +302,13 @@ def select(
     w = scheduler.last
     again = setup.greedy and w >= 0 and warps[w].ready <= now
     searching = True
+    passed = 0
     while searching:
         if not again:
             turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
-            row = pick(s, now, turn, scheduler, steps, warps, order)
+            row = pick(s, now, turn, passed, scheduler, steps, warps, order)
+            if not setup.in_turn and scheduler.taken == 0:
+                passed = row  # if this one has no room it goes behind, or stays and is not ready
             w = -1
             if row >= 0:
                 w = order[s, row]
