@@ -134,6 +134,9 @@ TILE = "FADD R1, R1, R3\n" * 16 + "MUFU R1, R1\nLDS R4, [R5]\nBAR\n"
         (STREAM, 1000),
         (TILE, 110),
         pytest.param(STREAM, 1, marks=pytest.mark.xfail(strict=True, reason="1,680 are 10 blocks, 9 % off by chance")),
+        pytest.param(STREAM, 20, marks=pytest.mark.xfail(strict=True, reason="2.2 times: its window is a round more")),
+        pytest.param(TILE, 20, marks=pytest.mark.xfail(strict=True, reason="2.1 times: 27 % off after one round")),
+        pytest.param("MUFU R1, R1\n" * 20, 1, marks=pytest.mark.xfail(strict=True, reason="29 % off after one round")),
     ],
 )
 def test_a_million_warps_cost_no_more_than_ten_thousand(text: str, turns: int) -> None:

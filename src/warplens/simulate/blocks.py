@@ -38,7 +38,10 @@ def wake(scheduler: Any, when: float) -> None:
 
 @called
 def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> None:
-    """Put a warp that can go at the cycle `when` behind those of its block that can go sooner."""
+    """Put a warp that can go at the cycle `when` behind those of its block that can go sooner.
+
+    Of those that can go in the same cycle the first is the one that wanted to go first.
+    """
     warp = warps[w]
     warp.queued = when
     row = 0
@@ -49,8 +52,10 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
     while last + 1 < scheduler.listed and order[s, last + 1] >= first and order[s, last + 1] < end:
         last += 1
     while last > row:
-        other = warps[order[s, last]].queued
-        if other < when or (other == when and order[s, last] < w):
+        other = warps[order[s, last]]
+        if other.queued < when or (other.queued == when and other.wanted < warp.wanted):
+            break
+        if other.queued == when and other.wanted == warp.wanted and order[s, last] < w:
             break
         last -= 1
     while row < last:
@@ -124,6 +129,7 @@ def begin_blocks(
             warp.since = now + float(floor(setup.stagger * draw(sm)))
             warp.ready = warp.since
             warp.queued = now
+            warp.wanted = now
             first = steps[warp.pc]
             if setup.streams > 1 and first.sources_end > first.sources:
                 warp.ready = at.FOREVER

@@ -18,7 +18,7 @@ from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
 from warplens.simulate.onward import onward, release
-from warplens.simulate.ports import arbitrate, book, settle_ports
+from warplens.simulate.ports import arbitrate, book, freeze, settle_ports
 
 
 @folded
@@ -49,6 +49,8 @@ def has_room(
                 tell(events, sm, until, at.STALLED, w, warp.pc, why)
             warp.ready = until
             warp.since = until
+            if pipe.places != 1 or step.kind == at.FIXED:
+                warp.wanted = until  # only before an SFU those are first that came first
             if setup.by_block:
                 queue(w, s, until, setup, scheduler, warps, order)
             if until < scheduler.soonest:
@@ -164,6 +166,7 @@ def wait_for(
     warp = warps[w]
     step = steps[warp.pc]
     first = now + before.stall
+    warp.counted = first
     awake = warp.ready
     why = warp.why
     if first > now + 1.0:
@@ -187,6 +190,7 @@ def wait_for(
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
+    warp.wanted = when
     if setup.by_block and (before.yields or before.kind != at.FIXED or when > awake):
         queue(w, s, when, setup, scheduler, warps, order)
     warp.ready = when
@@ -256,6 +260,7 @@ def issue(
     pc = warp.pc
     step = steps[pc]
     sm.issued += 1
+    scheduler.latest = w
     stalls[pc, at.SELECTED] += 1.0
     if now > warp.since:
         stalls[pc, at.NOT_SELECTED] += now - warp.since
@@ -301,8 +306,7 @@ def select(
     scheduler.soonest = at.FOREVER
     w = scheduler.last
     again = setup.greedy and w >= 0 and warps[w].ready <= now
-    searching = True
-    passed = 0
+    searching, passed = True, 0
     while searching:
         if not again:
             turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
@@ -332,14 +336,16 @@ def select(
             if step.late and warps[w].fed > now:
                 held = True
             if not held:
-                uses = step.ports
-                further = step.further
+                uses, further = step.ports, step.further
+                if w != scheduler.latest:
+                    scheduler.own = 0
     if setup.banks and arbitrate(s, cycle, uses, further, scheduler, ring, pipe_free, setup.late):
         held = True
     if held:
         stalls[warps[w].pc, at.DISPATCH] += 1.0
         warps[w].since += 1.0
         scheduler.next = now + 1.0
+        freeze(s, now, scheduler, warps, order, stalls)
         w = -1
     return w
 

@@ -33,7 +33,8 @@ NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
 RING = 8192  # cycles ahead for which the use of a register port is kept
-READ_AFTER, WRITE_BEFORE = 2, 4  # memory and SFU read registers so long after issue, write so long before a use
+# Memory reads registers so long after its issue, an SFU after its start; both write so long before a use.
+READ_AFTER, LATE_READ_AFTER, WRITE_BEFORE = 2, 1, 4
 # A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
 PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 31
 COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
@@ -87,10 +88,14 @@ SETUP = record(
 CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
+# `counted`: when its stall count is over. `wanted`: since when it waits for its turn.
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier", "ready queued since stored ended fed"
+    "end segment turn run state second slots turns why pc place block barrier",
+    "ready queued since stored ended fed counted wanted",
 )
-SCHEDULER = record("listed last turn carry port_cycle taken", "free next soonest half_free other_free")
+# `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what waits for each port,
+# `taken`: where something does; `own`: where that is the last operand of the instruction issued in the cycle before.
+SCHEDULER = record("listed last latest turn carry port_cycle taken own", "free next soonest half_free other_free")
 PLACE = record("block live arrived", "start ended leave")
 SM = record(
     "random issued ended begun coming requests told marks status fetched deep row",

@@ -36,10 +36,18 @@ def arbitrate(
 ) -> bool:
     """Serve the ports for one cycle in which an instruction wants to use some; whether it must hold the issue stage.
 
-    What it reads besides through the same port, `further`, it reads in the next cycles, before others.
+    What it reads besides through the same port, `further`, it reads in the next cycles, before others. One operand of
+    the next instruction, if that is of the same warp (`own`), may come a cycle late, behind these.
     """
+    if scheduler.port_cycle != cycle - 1:
+        scheduler.own = 0
     scheduler.port_cycle = cycle
+    several = (further + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT
+    behind = uses & scheduler.taken & scheduler.own & ~several
+    uses -= behind
+    further += behind
     blocked: bool = uses & scheduler.taken != 0
+    scheduler.own = 0
     item = ring[s, cycle & (at.RING - 1)]
     if item >> at.CYCLE_BITS != cycle:
         item = 0
@@ -51,15 +59,30 @@ def arbitrate(
             pipe_free[s, late] += float((held & 1) + (held >> at.PORT_BITS & 1))
         scheduler.carry = waiting - ((waiting + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT & ~used)
     if not blocked:
+        scheduler.own = (several | behind) & ~((scheduler.carry + at.BELOW_HALF) >> (at.PORT_BITS - 1))
         scheduler.carry += further
     return blocked
 
 
 @called
+def freeze(s: int, now: float, scheduler: Any, warps: Any, order: Any, stalls: Any) -> None:
+    """Let the stall counts of all warps of a scheduler stand for the cycle in which its issue stage is held."""
+    for row in range(scheduler.listed):
+        warp = warps[order[s, row]]
+        if warp.counted > now:
+            warp.counted += 1.0
+            if warp.counted > warp.ready:
+                stalls[warp.pc, at.WAIT] += warp.counted - warp.ready
+                warp.ready = warp.counted
+                warp.since = warp.counted
+
+
+@called
 def book(s: int, cycle: int, start: float, done: float, uses: int, late: bool, ring: Any) -> None:
     """Note when an instruction of memory or SFU will use its ports."""
+    read = floor(start) + (at.LATE_READ_AFTER if late else at.READ_AFTER)
     for port in range(4):
-        turn = floor(start) + at.READ_AFTER if port < 2 else floor(done) - at.WRITE_BEFORE
+        turn = read if port < 2 else floor(done) - at.WRITE_BEFORE
         if uses >> at.PORT_BITS * port & 1 == 1 and turn > cycle and turn < cycle + at.RING:
             item = ring[s, turn & (at.RING - 1)]
             if item >> at.CYCLE_BITS != turn:
