@@ -118,19 +118,14 @@ def _work(counted: Counted) -> Work:
 def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Counted) -> tuple[list[float], list[bool]]:
     """How often a warp runs each block of the flow graph, and for which of them that follows from arithmetic."""
     work, threads = _work(neighbour), call.blocks * call.threads_per_block
-    static: list[Work] = []
-    for block in flow.blocks:
-        here: Work = {}
-        for x in program.instructions[block.first : block.last + 1]:
-            found = _weight(x)
-            if found:
-                here[x.line, found[0]] = here.get((x.line, found[0]), 0.0) + found[1]
-        static.append(here)
+    static = _static(program, flow)
     inner = _innermost(flow)
+    carried = _carried(neighbour)
     told: list[dict[str, list[tuple[float, float]]]] = [{} for _ in flow.blocks]
+    idle = [bool(here) for here in static]  # copies of a loop that leave its work to another one
     for key in {key for here in static for key in here}:
         if key in work:
-            main = max(range(len(static)), key=lambda b: static[b].get(key, 0.0) * (1 + 9 * (inner[b] is not None)))
+            main = _carrier([here.get(key, 0.0) for here in static], inner, carried.get(key, 1.0))
             amount = static[main][key]
             told[main].setdefault(key[1], []).append((work[key] / threads / amount, amount))
     rare = _per_line(neighbour)
@@ -145,9 +140,60 @@ def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Count
             lines = [rare[x.line] for x in program.instructions[block.first : block.last + 1] if x.line in rare]
             times.append(min(1.0, max(lines)) if lines else 1.0)
         else:
-            times.append(None)
+            times.append(0.0 if idle[block.index] else None)
     sure = ["arithmetic" in said or "special" in said for said in told]
-    return _filled(flow, inner, times), sure
+    return _as_there(program, flow, call, neighbour) or _filled(flow, inner, times), sure
+
+
+def _static(program: Program, flow: Flow) -> list[Work]:
+    """The essential work that a thread does by one run of each block."""
+    made: list[Work] = []
+    for block in flow.blocks:
+        here: Work = {}
+        for x in program.instructions[block.first : block.last + 1]:
+            found = _weight(x)
+            if found:
+                here[x.line, found[0]] = here.get((x.line, found[0]), 0.0) + found[1]
+        made.append(here)
+    return made
+
+
+def _carried(counted: Counted) -> dict[tuple[int | None, str], float]:
+    """By how large a run a neighbour does its work, over the largest that its code has.
+
+    Compilers keep several copies of a loop, with 16 turns in one, 8, 4 and 1: which one runs is not in the code.
+    """
+    flow, profile = flow_graph(counted.program), counted.workload.profile
+    assert profile is not None
+    largest: Work = {}
+    done: dict[tuple[int | None, str], tuple[float, float]] = {}
+    for block, here in zip(flow.blocks, _static(counted.program, flow), strict=True):
+        runs = profile.counts["executed"][block.first]
+        for key, amount in here.items():
+            largest[key] = max(largest.get(key, 0.0), amount)
+            work, weighted = done.get(key, (0.0, 0.0))
+            done[key] = work + runs * amount, weighted + runs * amount * math.log(amount)
+    return {key: math.exp(weighted / work) / largest[key] for key, (work, weighted) in done.items() if work}
+
+
+def _carrier(amounts: Sequence[float], inner: Sequence[int | None], share: float) -> int:
+    """The block that does the work: in a loop if one is, and of the size that does it in the neighbour."""
+    having = [b for b, amount in enumerate(amounts) if amount]
+    loops = [b for b in having if inner[b] is not None] or having
+    largest = max(amounts[b] for b in loops)
+    return min(loops, key=lambda b: abs(math.log(amounts[b] / largest / share)))
+
+
+def _as_there(program: Program, flow: Flow, call: KernelCall, neighbour: Counted) -> list[float] | None:
+    """How often blocks run in a neighbour with the same code but for its constants; loops share the work of all threads."""
+    theirs, profile = neighbour.program, neighbour.workload.profile
+    assert profile is not None
+    if [x.name for x in program.instructions] != [x.name for x in theirs.instructions]:
+        return None
+    warps, inner = profile.grid_blocks * profile.warps_per_block, _innermost(flow)
+    fewer = warps / (call.blocks * -(-call.threads_per_block // WARP))
+    runs = [profile.counts["executed"][block.first] / warps for block in flow.blocks]
+    return [n if inner[b] is None or n < 1 else max(1.0, n * fewer) for b, n in enumerate(runs)]
 
 
 def _innermost(flow: Flow) -> list[int | None]:
