@@ -34,18 +34,19 @@ _ORDER = ("arithmetic", "special", "atomic", "store", "load")
 _GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS": "atomic", "ATOMG": "atomic",
            "RED": "atomic", "REDG": "atomic", "STG": "store", "LDG": "load"}  # fmt: skip
 _WIDTH = {"U8": 0.25, "S8": 0.25, "U16": 0.5, "S16": 0.5, "64": 2.0, "128": 4.0}
-_PER_REQUEST = ("threads", "useful_bytes", "sectors", "lines", "wavefronts", "queue", "l1_hit_sectors", "l2_sectors",
-                "l2_hit_sectors", "replays", "passed")  # fmt: skip
+_OF_ACCESSES = ("requests", "threads", "useful_bytes", "sectors", "lines", "wavefronts", "queue", "l1_hit_sectors",
+                "l2_sectors", "l2_hit_sectors", "replays", "passed")  # fmt: skip
 
 
 class Estimate(Struct, frozen=True):
-    """Seconds by the model in closed form on the profile by proportion; seconds that it takes to issue at least.
+    """Seconds by the model in closed form on the profile by proportion, and its limit; seconds to issue at least.
 
     The latter is of those instructions alone whose number follows from the arithmetic.
     """
 
     seconds: float
     issue_seconds: float
+    bound: str = ""
 
 
 def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Counted) -> Estimate:
@@ -70,7 +71,7 @@ def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Co
     issued = sum(n * (b.last - b.first + 1) for b, n, known in zip(flow.blocks, times, sure, strict=True) if known)
     issue_cycles = issued * warps / (machine.sm.schedulers * machine.chip.sm_count)
     assert p.seconds is not None
-    return Estimate(float(p.seconds), issue_cycles / machine.chip.clock_hz)
+    return Estimate(float(p.seconds), issue_cycles / machine.chip.clock_hz, str(p.bound))
 
 
 _FLOPS = {**dict.fromkeys(("FADD", "FMUL", "DADD", "DMUL"), 1.0), "FFMA": 2.0, "DFMA": 2.0, "HFMA2": 4.0}
@@ -142,7 +143,16 @@ def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Count
         else:
             times.append(0.0 if idle[block.index] else None)
     sure = ["arithmetic" in said or "special" in said for said in told]
-    return _as_there(program, flow, call, neighbour) or _filled(flow, inner, times), sure
+    if shape(program) == shape(neighbour.program):
+        return _as_there(flow, inner, _fewer(call, neighbour), neighbour), sure
+    return _filled(flow, inner, times), sure
+
+
+def _fewer(call: KernelCall, neighbour: Counted) -> float:
+    """The warps of a neighbour over those of a call."""
+    theirs = neighbour.workload.profile
+    assert theirs is not None
+    return theirs.grid_blocks * theirs.warps_per_block / (call.blocks * -(-call.threads_per_block // WARP))
 
 
 def _static(program: Program, flow: Flow) -> list[Work]:
@@ -184,14 +194,16 @@ def _carrier(amounts: Sequence[float], inner: Sequence[int | None], share: float
     return min(loops, key=lambda b: abs(math.log(amounts[b] / largest / share)))
 
 
-def _as_there(program: Program, flow: Flow, call: KernelCall, neighbour: Counted) -> list[float] | None:
-    """How often blocks run in a neighbour with the same code but for its constants; loops share the work of all threads."""
-    theirs, profile = neighbour.program, neighbour.workload.profile
+def shape(program: Program) -> tuple[str, ...]:
+    """What programs have in common that are the same but for constants and registers."""
+    return tuple(x.name for x in program.instructions)
+
+
+def _as_there(flow: Flow, inner: Sequence[int | None], fewer: float, neighbour: Counted) -> list[float]:
+    """How often blocks run in a neighbour with the same code; the loops of all threads share the work."""
+    profile = neighbour.workload.profile
     assert profile is not None
-    if [x.name for x in program.instructions] != [x.name for x in theirs.instructions]:
-        return None
-    warps, inner = profile.grid_blocks * profile.warps_per_block, _innermost(flow)
-    fewer = warps / (call.blocks * -(-call.threads_per_block // WARP))
+    warps = profile.grid_blocks * profile.warps_per_block
     runs = [profile.counts["executed"][block.first] / warps for block in flow.blocks]
     return [n if inner[b] is None or n < 1 else max(1.0, n * fewer) for b, n in enumerate(runs)]
 
@@ -242,11 +254,14 @@ def _profile(program: Program, flow: Flow, call: KernelCall, times: Sequence[flo
             executed[i] = n * warps
     counts = {name: [0.0] * len(executed) for name in theirs.counts}
     counts["executed"], counts["threads"] = executed, [WARP * n for n in executed]
-    ratios = _ratios(neighbour)
+    same, ratios = shape(program) == shape(neighbour.program), _ratios(neighbour)
     for i, x in enumerate(program.instructions):
-        found = ratios.get((x.line, x.name)) or ratios.get((None, x.name)) or ratios.get((None, x.opcode))
+        found = (
+            ratios.get((i, ""))
+            if same
+            else ratios.get((x.line, x.name)) or ratios.get((None, x.name)) or ratios.get((None, x.opcode))
+        )
         if found:
-            counts["requests"][i] = executed[i]
             for name, each in found.items():
                 counts[name][i] = each * executed[i]
     grown = sum(counts["l2_sectors"]) / max(1.0, theirs.total("l2_sectors"))
@@ -254,27 +269,34 @@ def _profile(program: Program, flow: Flow, call: KernelCall, times: Sequence[flo
         replace(t, l2_read_bytes=t.l2_read_bytes * grown, l2_written_bytes=t.l2_written_bytes * grown)
         for t in theirs.traffic
     ]
+    paths, blocks = [_way(flow, times)], [[0] * warps_per_block]
+    if same:
+        fewer = _fewer(call, neighbour)
+        paths = [Path([_shared(segment, fewer) for segment in path.segments]) for path in theirs.paths]
+        blocks = [[b[w * len(b) // warps_per_block] for w in range(warps_per_block)] for b in theirs.blocks]
     return Profile(
         grid_blocks=call.blocks, warps_per_block=warps_per_block, emulated_blocks=0, exact=False, counts=counts,
-        paths=[_way(flow, times)], blocks=[[0] * warps_per_block], traffic=traffic, l2=theirs.l2,
-        l1_bytes=theirs.l1_bytes,
+        paths=paths, blocks=blocks, traffic=traffic, l2=theirs.l2, l1_bytes=theirs.l1_bytes,
     )  # fmt: skip
 
 
+def _shared(segment: Segment, fewer: float) -> Segment:
+    """A segment of a warp's way where so many fewer warps share the work."""
+    return Segment(segment.runs, max(1, round(segment.times * fewer))) if segment.times > 1 else segment
+
+
 def _ratios(counted: Counted) -> dict[tuple[int | None, str], Mapping[str, float]]:
-    """What an access touches per request: by line and name, by name, and by opcode."""
+    """What an access touches each time: by its number (and no name), by line and name, by name, and by opcode."""
     profile = counted.workload.profile
     assert profile is not None
     sums: dict[tuple[int | None, str], dict[str, float]] = {}
     for i, x in enumerate(counted.program.instructions):
-        requests = profile.counts["requests"][i]
-        if requests:
-            for key in ((x.line, x.name), (None, x.name), (None, x.opcode)):
-                into = sums.setdefault(key, dict.fromkeys(("requests", *_PER_REQUEST), 0.0))
-                into["requests"] += requests
-                for name in _PER_REQUEST:
+        if profile.counts["requests"][i]:
+            for key in ((i, ""), (x.line, x.name), (None, x.name), (None, x.opcode)):
+                into = sums.setdefault(key, dict.fromkeys(("executed", *_OF_ACCESSES), 0.0))
+                for name in into:
                     into[name] += profile.counts[name][i]
-    return {key: {n: s[n] / s["requests"] for n in _PER_REQUEST} for key, s in sums.items()}
+    return {key: {n: s[n] / s["executed"] for n in _OF_ACCESSES} for key, s in sums.items()}
 
 
 def _way(flow: Flow, times: Sequence[float]) -> Path:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
+import numpy as np
 from msgspec import Struct
 
 from warplens.cache import Cache
@@ -22,16 +23,16 @@ from warplens.errors import WarplensError, nearest
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine, occupancy
 from warplens.models import MODELS, predict
-from warplens.sweep.choose import Candidate, choose
+from warplens.sweep.choose import Candidate, Floats, choose, expected_gain, nearness, places, told
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine
-from warplens.sweep.estimate import Estimate, essential, estimate
+from warplens.sweep.estimate import Estimate, essential, estimate, shape
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
 _ALIKE = 1.005  # predictions that differ by less are the same
-_NEARBY, _TRUST = 0.25, 0.25  # how far a correction reaches, of an axis's length; the weight of none at all
+_DOUBT = 0.1  # by what estimates are off before one is known
 _SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
 _SHARE, _FEW = 0.05, 5  # of the space to emulate where nothing is said; configurations, of a small one
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
@@ -106,6 +107,15 @@ def budget(legal: int, share: float | None) -> int:
     return max(_FEW if share is None else 1, math.floor((share or _SHARE) * legal))
 
 
+class _Expected(Struct, frozen=True):
+    """Of a configuration that was not emulated: what would be predicted, and by what that may be off (logarithm)."""
+
+    seconds: float
+    doubt: float
+    issue_seconds: float
+    bound: str
+
+
 class _Search:
     def __init__(self, space: KernelSpace, machine: Machine, model: str, cache: Cache, watch: Watch) -> None:
         self.space, self.machine, self.model, self.cache, self.watch = space, machine, model, cache, watch
@@ -115,6 +125,8 @@ class _Search:
         self.predicted: dict[int, tuple[float, str]] = {}
         self.pressure: dict[int, float] = {}  # all limits together, in units of the one that binds
         self.estimated: dict[tuple[int, int], Estimate] = {}
+        self.code: dict[int, int] = {}  # the same for the same code
+        self.places: dict[int, tuple[float, ...]] = {}
         self.pruned = 0
         self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
 
@@ -143,7 +155,9 @@ class _Search:
 
     def _check(self, c: Configuration) -> None:
         """Refuse a configuration that the machine cannot launch, or that the compiler was told otherwise."""
-        uses, call = compiled(c.call, self.machine, self.cache)[1].resources, c.call
+        program, call = compiled(c.call, self.machine, self.cache)[1], c.call
+        uses = program.resources
+        self.code[c.number] = hash(shape(program))
         if uses.threads_max is not None and call.threads_per_block > uses.threads_max:
             raise WarplensError("more threads per block than the kernel's launch bounds")
         if uses.threads_required is not None and call.block_shape != tuple(uses.threads_required):
@@ -196,22 +210,44 @@ class _Search:
         return max(rest, key=lambda n: min(self._distance(n, m) for m in self.predicted))
 
     def _most_promising(self) -> int | None:
-        """The configuration with the lowest estimate, of those whose bound is not above the best prediction."""
+        """Where the greatest gain over the best prediction is to be expected, of those whose bound is not above it."""
         best = min(seconds for seconds, _ in self.predicted.values())
-        rest = {n: self._estimate(n) for n in self.legal if n not in self.predicted}
-        hopeful = {n: seconds for n, (seconds, bound) in rest.items() if bound < best}
+        rest = self._estimates()
+        hopeful = [n for n, made in rest.items() if made.issue_seconds < best > self.least_dram_seconds]
         self.pruned = len(rest) - len(hopeful)
-        return min(hopeful, key=lambda n: hopeful[n]) if hopeful else None
+        if not hopeful:
+            return None
+        gain = math.log(best) - np.log([rest[n].seconds for n in hopeful])
+        return hopeful[int(expected_gain(gain, np.array([rest[n].doubt for n in hopeful])).argmax())]
 
-    def _estimate(self, number: int) -> tuple[float, float]:
-        """Return the corrected estimate and the bound of a configuration."""
-        nearest = min(self.counted, key=lambda m: self._distance(number, m))
-        made = self._raw(number, nearest)
-        weights = {m: math.exp(-((self._distance(number, m) / _NEARBY) ** 2)) for m in self.counted}
-        off = sum(w * math.log(self.predicted[m][0] / self._of_itself(m)) for m, w in weights.items())
-        return made.seconds * math.exp(off / (_TRUST + sum(weights.values()))), max(
-            made.issue_seconds, self.least_dram_seconds
-        )
+    def _estimates(self) -> dict[int, _Expected]:
+        """What is to be expected of all that was not emulated, by what the estimates of the emulated ones were off by.
+
+        Each emulated one is estimated from the others as if it were not. Half of the variance of what estimates are
+        off by is taken as shared, and half as shared by neighbours; it is another one where the neighbour has the same
+        code and where it has other code.
+        """
+        numbers = list(self.legal)
+        near = {n: self._neighbour(n) for n in numbers}
+        raw = {n: self._raw(n, m) for n, m in near.items() if m is not None}
+        known = [i for i, n in enumerate(numbers) if n in self.predicted and n in raw]
+        off = np.array([math.log(self.predicted[numbers[i]][0] / raw[numbers[i]].seconds) for i in known])
+        alike = np.array([m is not None and self.code[n] == self.code[m] for n, m in near.items()])
+        sizes = np.where(alike, _size(off[alike[known]]), _size(off[~alike[known]]))
+        shared = 0.5 + 0.5 * nearness(places(self._place(n) for n in numbers), known)
+        mean, deviation = told(np.outer(sizes[known], sizes) * shared, known, sizes**2, off, 1e-6)
+        rest = [(i, n) for i, n in enumerate(numbers) if n not in self.predicted]
+        return {
+            n: _Expected(raw[n].seconds * math.exp(mean[i]), float(deviation[i]), raw[n].issue_seconds, raw[n].bound)
+            for i, n in rest
+        }
+
+    def _neighbour(self, number: int) -> int | None:
+        """The nearest other one that was emulated, of those with the same code if there are some."""
+        others = [m for m in self.counted if m != number]
+        return min(
+            others, key=lambda m: (self.code[number] != self.code[m], self._distance(number, m)), default=None
+        )  # fmt: skip
 
     def _raw(self, number: int, neighbour: int) -> Estimate:
         key = number, neighbour
@@ -221,14 +257,12 @@ class _Search:
             self.estimated[key] = estimate(program, call, self.machine, self.counted[neighbour])
         return self.estimated[key]
 
-    def _of_itself(self, number: int) -> float:
-        """What the estimate says of an emulated configuration from its own counts."""
-        return self._raw(number, number).seconds
-
-    def _place(self, number: int) -> list[float]:
+    def _place(self, number: int) -> tuple[float, ...]:
         """Where a configuration lies: on each axis between 0 and 1."""
-        values = self.space.values(number)
-        return [axis.index(values[name]) / max(1, len(axis) - 1) for name, axis in self.space.axes.items()]
+        if number not in self.places:
+            values, axes = self.space.values(number), self.space.axes.items()
+            self.places[number] = tuple(axis.index(values[name]) / max(1, len(axis) - 1) for name, axis in axes)
+        return self.places[number]
 
     def _distance(self, one: int, other: int) -> float:
         return math.dist(self._place(one), self._place(other))
@@ -236,11 +270,13 @@ class _Search:
     def answer(self) -> Tuned:
         """Put all candidates in order: emulated ones first; those as good as the best by what else they need."""
         made = []
+        rest = self._estimates()
         for number, c in self.legal.items():
-            seconds, bound = self.predicted.get(number) or (self._estimate(number)[0], "")
             emulated = number in self.predicted
+            seconds, bound = self.predicted[number] if emulated else (rest[number].seconds, rest[number].bound)
+            place, doubt = self._place(number), 0.0 if emulated else rest[number].doubt
             shape = c.call.grid_shape, c.call.block_shape
-            made.append(Candidate(number, c.values, *shape, seconds, emulated, bound, tuple(self._place(number))))
+            made.append(Candidate(number, c.values, *shape, seconds, emulated, bound, place, doubt))
         made.sort(key=lambda c: (not c.emulated, c.seconds))
         alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]
         made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])
@@ -262,6 +298,11 @@ class _Search:
                     f"{done[least][what]:.3g} with {other}; does `set` give every one a grid that covers the problem?"
                 )
         return said
+
+
+def _size(off: Floats) -> float:
+    """By what estimates are off, from what some were: without any, the first guess, which counts as one."""
+    return math.sqrt((_DOUBT**2 + float((off**2).sum())) / (1 + len(off)))
 
 
 def _values(values: dict[str, Value]) -> str:
