@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import pvariance
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,9 +31,10 @@ WARP = 32
 # What the work of a block is told by, the surest first: arithmetic is the same however a kernel is tiled, what it loads
 # is not. Accesses count by the words that a thread moves.
 _ARITHMETIC = {**dict.fromkeys(("FFMA", "FADD", "FMUL", "FMNMX", "DFMA", "DADD", "DMUL"), 1.0), "HFMA2": 2.0}
-_ORDER = ("arithmetic", "special", "atomic", "store", "load")
+_ORDER = ("arithmetic", "special", "atomic", "store", "load", "shared")
 _GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS": "atomic", "ATOMG": "atomic",
-           "RED": "atomic", "REDG": "atomic", "STG": "store", "LDG": "load"}  # fmt: skip
+           "RED": "atomic", "REDG": "atomic", "STG": "store", "LDG": "load", "STS": "shared",
+           "LDS": "shared"}  # fmt: skip
 _WIDTH = {"U8": 0.25, "S8": 0.25, "U16": 0.5, "S16": 0.5, "64": 2.0, "128": 4.0}
 _OF_ACCESSES = ("requests", "threads", "useful_bytes", "sectors", "lines", "wavefronts", "queue", "l1_hit_sectors",
                 "l2_sectors", "l2_hit_sectors", "replays", "passed")  # fmt: skip
@@ -49,11 +51,19 @@ class Estimate(Struct, frozen=True):
     bound: str = ""
 
 
-def estimate(program: Program, call: KernelCall, machine: Machine, neighbour: Counted) -> Estimate:
-    """Estimate a call of a program from an emulated configuration of the same source."""
+def estimate(
+    program: Program, call: KernelCall, machine: Machine, neighbour: Counted, anew: frozenset[Key] = frozenset()
+) -> Estimate:
+    """Estimate a call of a program from an emulated configuration of the same source.
+
+    `anew`: the work that each block does by itself (`done_anew`).
+    """
     flow = flow_graph(program)
-    times, sure = _executions(program, flow, call, neighbour)
-    profile = _profile(program, flow, call, times, neighbour)
+    fewer = _fewer(program, flow, call, neighbour, anew)
+    times, sure = _executions(program, flow, call, neighbour, anew)
+    if shape(program) == shape(neighbour.program):
+        times = _as_there(flow, fewer, neighbour)
+    profile = _profile(program, flow, call, times, neighbour, fewer)
     workload = Workload(
         name=program.demangled or program.name,
         launch=Launch(
@@ -79,8 +89,7 @@ _FLOPS = {**dict.fromkeys(("FADD", "FMUL", "DADD", "DMUL"), 1.0), "FFMA": 2.0, "
 
 def essential(counted: Counted) -> dict[str, float]:
     """What a launch does however its kernel is tiled: floating-point operations, and bytes of arrays touched."""
-    profile = counted.workload.profile
-    assert profile is not None
+    profile = _counts(counted)
     rows = zip(counted.program.instructions, profile.counts["executed"], profile.counts["threads"], strict=True)
     return {
         "floating-point operations": sum(
@@ -90,7 +99,14 @@ def essential(counted: Counted) -> dict[str, float]:
     }
 
 
-Work = dict[tuple[int | None, str], float]
+Key = tuple[int | None, str]  # a line of the source, and a kind of work
+Work = dict[Key, float]
+
+
+def _counts(counted: Counted) -> Profile:
+    """What was counted; candidates are always emulated."""
+    assert counted.workload.profile is not None
+    return counted.workload.profile
 
 
 def _weight(x: Instruction) -> tuple[str, float] | None:
@@ -100,13 +116,16 @@ def _weight(x: Instruction) -> tuple[str, float] | None:
         return None
     if group == "arithmetic":
         return group, _ARITHMETIC[x.opcode]
-    return group, math.prod(_WIDTH.get(part, 1.0) for part in x.modifiers) if group in ("load", "store") else 1.0
+    return group, math.prod(_WIDTH.get(part, 1.0) for part in x.modifiers) if group in (
+        "load",
+        "store",
+        "shared",
+    ) else 1.0
 
 
 def _work(counted: Counted) -> Work:
     """The essential work of a whole grid by line and kind, as its threads did it."""
-    profile = counted.workload.profile
-    assert profile is not None
+    profile = _counts(counted)
     made: Work = {}
     for i, x in enumerate(counted.program.instructions):
         found = _weight(x)
@@ -116,19 +135,32 @@ def _work(counted: Counted) -> Work:
     return made
 
 
-def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Counted) -> tuple[list[float], list[bool]]:
+def done_anew(counted: Sequence[Counted]) -> frozenset[Key]:
+    """The work that every block does by itself, as a table that it clears: what varies less per block than in all."""
+    blocks = [math.log(_counts(c).grid_blocks) for c in counted]
+    works = [_work(c) for c in counted]
+    made = set[Key]()
+    for key in set[Key]().union(*works):
+        rows = [(math.log(w[key]), n) for w, n in zip(works, blocks, strict=True) if w.get(key)]
+        if rows and pvariance([w - n for w, n in rows]) < pvariance([w for w, _ in rows]):
+            made.add(key)
+    return frozenset(made)
+
+
+def _executions(
+    program: Program, flow: Flow, call: KernelCall, neighbour: Counted, anew: frozenset[Key]
+) -> tuple[list[float], list[bool]]:
     """How often a warp runs each block of the flow graph, and for which of them that follows from arithmetic."""
     work, threads = _work(neighbour), call.blocks * call.threads_per_block
-    static = _static(program, flow)
-    inner = _innermost(flow)
-    carried = _carried(neighbour)
+    more = call.blocks / _counts(neighbour).grid_blocks
+    static, inner, carried = _static(program, flow), _innermost(flow), _carried(neighbour)
     told: list[dict[str, list[tuple[float, float]]]] = [{} for _ in flow.blocks]
-    idle = [bool(here) for here in static]  # copies of a loop that leave its work to another one
     for key in {key for here in static for key in here}:
         if key in work:
             main = _carrier([here.get(key, 0.0) for here in static], inner, carried.get(key, 1.0))
             amount = static[main][key]
-            told[main].setdefault(key[1], []).append((work[key] / threads / amount, amount))
+            turns = work[key] * (more if key in anew else 1.0) / threads / amount
+            told[main].setdefault(key[1], []).append((turns, amount))
     rare = _per_line(neighbour)
     times: list[float | None] = []
     for block, said in zip(flow.blocks, told, strict=True):
@@ -140,19 +172,25 @@ def _executions(program: Program, flow: Flow, call: KernelCall, neighbour: Count
         elif inner[block.index] is None:
             lines = [rare[x.line] for x in program.instructions[block.first : block.last + 1] if x.line in rare]
             times.append(min(1.0, max(lines)) if lines else 1.0)
-        else:
-            times.append(0.0 if idle[block.index] else None)
-    sure = ["arithmetic" in said or "special" in said for said in told]
-    if shape(program) == shape(neighbour.program):
-        return _as_there(flow, inner, _fewer(call, neighbour), neighbour), sure
-    return _filled(flow, inner, times), sure
+        else:  # a copy of a loop leaves its work to another one
+            times.append(0.0 if static[block.index] else None)
+    return _filled(flow, inner, times), ["arithmetic" in said or "special" in said for said in told]
 
 
-def _fewer(call: KernelCall, neighbour: Counted) -> float:
-    """The warps of a neighbour over those of a call."""
-    theirs = neighbour.workload.profile
-    assert theirs is not None
-    return theirs.grid_blocks * theirs.warps_per_block / (call.blocks * -(-call.threads_per_block // WARP))
+def _fewer(program: Program, flow: Flow, call: KernelCall, neighbour: Counted, anew: frozenset[Key]) -> list[float]:
+    """How much less often each block runs than in a neighbour with the same code: its warps over those of the call.
+
+    Loops share the work of the grid, or that of a block; outside of loops all warps do the same.
+    """
+    theirs = _counts(neighbour)
+    a_block = theirs.warps_per_block / -(-call.threads_per_block // WARP)
+    static, inner = _static(program, flow), _innermost(flow)
+    by_block = {inner[b] for b, here in enumerate(static) if here and all(key in anew for key in here)}
+    by_grid = {inner[b] for b, here in enumerate(static) if any(key not in anew for key in here)}
+    return [
+        1.0 if at is None else a_block if at in by_block - by_grid else a_block * theirs.grid_blocks / call.blocks
+        for at in inner
+    ]
 
 
 def _static(program: Program, flow: Flow) -> list[Work]:
@@ -168,15 +206,14 @@ def _static(program: Program, flow: Flow) -> list[Work]:
     return made
 
 
-def _carried(counted: Counted) -> dict[tuple[int | None, str], float]:
+def _carried(counted: Counted) -> Work:
     """By how large a run a neighbour does its work, over the largest that its code has.
 
     Compilers keep several copies of a loop, with 16 turns in one, 8, 4 and 1: which one runs is not in the code.
     """
-    flow, profile = flow_graph(counted.program), counted.workload.profile
-    assert profile is not None
+    flow, profile = flow_graph(counted.program), _counts(counted)
     largest: Work = {}
-    done: dict[tuple[int | None, str], tuple[float, float]] = {}
+    done: dict[Key, tuple[float, float]] = {}
     for block, here in zip(flow.blocks, _static(counted.program, flow), strict=True):
         runs = profile.counts["executed"][block.first]
         for key, amount in here.items():
@@ -199,13 +236,11 @@ def shape(program: Program) -> tuple[str, ...]:
     return tuple(x.name for x in program.instructions)
 
 
-def _as_there(flow: Flow, inner: Sequence[int | None], fewer: float, neighbour: Counted) -> list[float]:
-    """How often blocks run in a neighbour with the same code; the loops of all threads share the work."""
-    profile = neighbour.workload.profile
-    assert profile is not None
+def _as_there(flow: Flow, fewer: Sequence[float], neighbour: Counted) -> list[float]:
+    """How often blocks run by a neighbour with the same code."""
+    profile = _counts(neighbour)
     warps = profile.grid_blocks * profile.warps_per_block
-    runs = [profile.counts["executed"][block.first] / warps for block in flow.blocks]
-    return [n if inner[b] is None or n < 1 else max(1.0, n * fewer) for b, n in enumerate(runs)]
+    return [profile.counts["executed"][b.first] / warps * n for b, n in zip(flow.blocks, fewer, strict=True)]
 
 
 def _innermost(flow: Flow) -> list[int | None]:
@@ -233,8 +268,7 @@ def _filled(flow: Flow, inner: Sequence[int | None], times: Sequence[float | Non
 
 def _per_line(counted: Counted) -> dict[int | None, float]:
     """How often a warp of the neighbour runs the least executed instruction of each line."""
-    profile = counted.workload.profile
-    assert profile is not None
+    profile = _counts(counted)
     warps = profile.grid_blocks * profile.warps_per_block
     made: dict[int | None, float] = {}
     for x, n in zip(counted.program.instructions, profile.counts["executed"], strict=True):
@@ -242,10 +276,11 @@ def _per_line(counted: Counted) -> dict[int | None, float]:
     return made
 
 
-def _profile(program: Program, flow: Flow, call: KernelCall, times: Sequence[float], neighbour: Counted) -> Profile:
+def _profile(
+    program: Program, flow: Flow, call: KernelCall, times: Sequence[float], neighbour: Counted, fewer: Sequence[float]
+) -> Profile:
     """Put together the counts of the whole grid, the way of a warp, and the neighbour's traffic."""
-    theirs = neighbour.workload.profile
-    assert theirs is not None
+    theirs = _counts(neighbour)
     warps_per_block = -(-call.threads_per_block // WARP)
     warps = call.blocks * warps_per_block
     executed = [0.0] * len(program.instructions)
@@ -265,31 +300,50 @@ def _profile(program: Program, flow: Flow, call: KernelCall, times: Sequence[flo
             for name, each in found.items():
                 counts[name][i] = each * executed[i]
     grown = sum(counts["l2_sectors"]) / max(1.0, theirs.total("l2_sectors"))
+    added = _atomics(program, counts) / max(1.0, _atomics(neighbour.program, theirs.counts))
     traffic = [
-        replace(t, l2_read_bytes=t.l2_read_bytes * grown, l2_written_bytes=t.l2_written_bytes * grown)
+        replace(
+            t,
+            l2_read_bytes=t.l2_read_bytes * grown,
+            l2_written_bytes=t.l2_written_bytes * grown,
+            atomic_passes=t.atomic_passes * added,
+        )
         for t in theirs.traffic
     ]
     paths, blocks = [_way(flow, times)], [[0] * warps_per_block]
     if same:
-        fewer = _fewer(call, neighbour)
-        paths = [Path([_shared(segment, fewer) for segment in path.segments]) for path in theirs.paths]
-        blocks = [[b[w * len(b) // warps_per_block] for w in range(warps_per_block)] for b in theirs.blocks]
+        of = {i: n for block, n in zip(flow.blocks, fewer, strict=True) for i in range(block.first, block.last + 1)}
+        paths = [_less_often(path, of) for path in theirs.paths]
+        blocks = [[b[min(w, len(b) - 1)] for w in range(warps_per_block)] for b in theirs.blocks]
     return Profile(
         grid_blocks=call.blocks, warps_per_block=warps_per_block, emulated_blocks=0, exact=False, counts=counts,
         paths=paths, blocks=blocks, traffic=traffic, l2=theirs.l2, l1_bytes=theirs.l1_bytes,
     )  # fmt: skip
 
 
-def _shared(segment: Segment, fewer: float) -> Segment:
-    """A segment of a warp's way where so many fewer warps share the work."""
-    return Segment(segment.runs, max(1, round(segment.times * fewer))) if segment.times > 1 else segment
+def _atomics(program: Program, counts: Mapping[str, Sequence[float]]) -> float:
+    """The sectors of L2 that atomics touch."""
+    pairs = zip(program.instructions, counts["l2_sectors"], strict=True)
+    return sum(sectors for x, sectors in pairs if _GROUPS.get(x.opcode) == "atomic")
 
 
-def _ratios(counted: Counted) -> dict[tuple[int | None, str], Mapping[str, float]]:
+def _less_often(path: Path, fewer: Mapping[int, float]) -> Path:
+    """The way of a warp that runs each instruction so much less often; turns are taken from its loops."""
+    made: list[Segment] = []
+    for segment in path.segments:
+        first, times = segment.runs[0][0], segment.times
+        if times > 1:
+            turns = sum(s.times for s in path.segments for start, stop in s.runs if start <= first < stop)
+            times = round(turns * fewer[first]) - (turns - times)
+        if times > 0:
+            made.append(Segment(segment.runs, times))
+    return Path(made, path.warps)
+
+
+def _ratios(counted: Counted) -> dict[Key, Mapping[str, float]]:
     """What an access touches each time: by its number (and no name), by line and name, by name, and by opcode."""
-    profile = counted.workload.profile
-    assert profile is not None
-    sums: dict[tuple[int | None, str], dict[str, float]] = {}
+    profile = _counts(counted)
+    sums: dict[Key, dict[str, float]] = {}
     for i, x in enumerate(counted.program.instructions):
         if profile.counts["requests"][i]:
             for key in ((i, ""), (x.line, x.name), (None, x.name), (None, x.opcode)):

@@ -26,7 +26,7 @@ from warplens.models import MODELS, predict
 from warplens.sweep.choose import Candidate, Floats, choose, expected_gain, nearness, places, told
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine
-from warplens.sweep.estimate import Estimate, essential, estimate, shape
+from warplens.sweep.estimate import Estimate, Key, done_anew, essential, estimate, shape
 from warplens.sweep.expression import Value
 from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 
@@ -127,6 +127,7 @@ class _Search:
         self.estimated: dict[tuple[int, int], Estimate] = {}
         self.code: dict[int, int] = {}  # the same for the same code
         self.places: dict[int, tuple[float, ...]] = {}
+        self.anew = frozenset[Key]()  # the work that each block does by itself
         self.pruned = 0
         self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
 
@@ -177,7 +178,11 @@ class _Search:
             if done == budget:
                 return
             self.watch("emulating", done, budget)
-            chosen = self._farthest() if done < max(1, round(_SEEDS * budget)) else self._most_promising()
+            if done < (seeds := max(1, round(_SEEDS * budget))):
+                chosen = self._farthest()
+            else:
+                self.anew = self.anew if done > seeds else done_anew(list(self.counted.values()))
+                chosen = self._most_promising()
             if chosen is None:
                 return
             self._emulate(chosen)
@@ -223,9 +228,9 @@ class _Search:
     def _estimates(self) -> dict[int, _Expected]:
         """What is to be expected of all that was not emulated, by what the estimates of the emulated ones were off by.
 
-        Each emulated one is estimated from the others as if it were not. Half of the variance of what estimates are
-        off by is taken as shared, and half as shared by neighbours; it is another one where the neighbour has the same
-        code and where it has other code.
+        Each emulated one is estimated from the others as if it were not. Of the variance of what estimates are off by,
+        a third is taken as shared by all, a third as shared by neighbours, and a third as each one's own; it is another
+        one where the neighbour has the same code and where it has other code.
         """
         numbers = list(self.legal)
         near = {n: self._neighbour(n) for n in numbers}
@@ -234,7 +239,8 @@ class _Search:
         off = np.array([math.log(self.predicted[numbers[i]][0] / raw[numbers[i]].seconds) for i in known])
         alike = np.array([m is not None and self.code[n] == self.code[m] for n, m in near.items()])
         sizes = np.where(alike, _size(off[alike[known]]), _size(off[~alike[known]]))
-        shared = 0.5 + 0.5 * nearness(places(self._place(n) for n in numbers), known)
+        shared = (1 + nearness(places(self._place(n) for n in numbers), known)) / 3
+        shared[np.arange(len(known)), known] = 1.0
         mean, deviation = told(np.outer(sizes[known], sizes) * shared, known, sizes**2, off, 1e-6)
         rest = [(i, n) for i, n in enumerate(numbers) if n not in self.predicted]
         return {
@@ -254,7 +260,7 @@ class _Search:
         if key not in self.estimated:
             call = self.legal[number].call
             program = compiled(call, self.machine, self.cache)[1]
-            self.estimated[key] = estimate(program, call, self.machine, self.counted[neighbour])
+            self.estimated[key] = estimate(program, call, self.machine, self.counted[neighbour], self.anew)
         return self.estimated[key]
 
     def _place(self, number: int) -> tuple[float, ...]:
