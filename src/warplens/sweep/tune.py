@@ -238,7 +238,8 @@ class _Search:
         known = [i for i, n in enumerate(numbers) if n in self.predicted and n in raw]
         off = np.array([math.log(self.predicted[numbers[i]][0] / raw[numbers[i]].seconds) for i in known])
         alike = np.array([m is not None and self.code[n] == self.code[m] for n, m in near.items()])
-        sizes = np.where(alike, _size(off[alike[known]]), _size(off[~alike[known]]))
+        root = np.sqrt([1.0 if m is None else self._distance(n, m) for n, m in near.items()])
+        sizes = root * np.where(alike, *(_size((off / root[known])[alike[known] == kind]) for kind in (True, False)))
         shared = (1 + nearness(places(self._place(n) for n in numbers), known)) / 3
         shared[np.arange(len(known)), known] = 1.0
         mean, deviation = told(np.outer(sizes[known], sizes) * shared, known, sizes**2, off, 1e-6)
