@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.null.fake_gpu import FakeGpu
 from warplens.cache import Cache
@@ -15,8 +16,8 @@ from warplens.machine import load_machine
 from warplens.measure.calls import Timer
 from warplens.models import predict
 from warplens.report import sweeps
-from warplens.sweep.counting import compiled, count
-from warplens.sweep.estimate import estimate
+from warplens.sweep.counting import Counted, compiled, count
+from warplens.sweep.estimate import done_anew, estimate
 from warplens.sweep.measured import measure
 from warplens.sweep.spec import Configuration, Sweep, load_sweep
 from warplens.sweep.tune import Tuned, budget, tune
@@ -144,6 +145,31 @@ def test_an_estimate_from_a_neighbour_is_near_what_emulation_says(
     real = predict(count(call, machine, cache).workload, machine, "warplens-fast")
     assert made.seconds == pytest.approx(real.seconds, rel=0.25)
     assert 0 < made.issue_seconds <= float(real.seconds)  # type: ignore[arg-type]
+
+
+def test_an_estimate_from_itself_is_what_the_model_says(sweep: Sweep, folder: Path) -> None:
+    machine, cache = load_machine("h200"), Cache(folder / "cache")
+    call = _call(sweep, UNROLL=4, threads=256, shared=0)
+    counted = count(call, machine, cache)
+    made = estimate(counted.program, call, machine, counted)
+    assert made.seconds == pytest.approx(predict(counted.workload, machine, "warplens-fast").seconds, rel=0.01)
+
+
+def test_work_that_grows_with_the_blocks_is_done_anew_by_each(sweep: Sweep, folder: Path) -> None:
+    counted = count(
+        _call(sweep, UNROLL=4, threads=256, shared=0), load_machine("h200"), Cache(folder / "cache")
+    )  # fmt: skip
+    profile = counted.workload.profile
+    assert profile is not None
+    more = {name: [4 * n for n in column] for name, column in profile.counts.items()}
+
+    def launched(counts: dict[str, list[float]]) -> Counted:
+        """As if four times as many blocks had done this."""
+        grown = replace(profile, grid_blocks=4 * profile.grid_blocks, counts=counts)
+        return replace(counted, workload=replace(counted.workload, profile=grown))
+
+    assert done_anew([counted, launched(profile.counts)]) == frozenset()
+    assert {kind for _, kind in done_anew([counted, launched(more)])} >= {"arithmetic", "store", "load"}
 
 
 def test_measured_candidates_come_with_the_fastest_first(sweep: Sweep, tuned: Tuned) -> None:
