@@ -79,8 +79,8 @@ class _Errors:
         sizes = OWN**2 + self.doubts[chosen][:, None] * self.doubts
         between = COMMON**2 + LIMIT**2 * same + sizes * nearness(self.places, chosen)
         off = found - self.expected[chosen]
-        failed = np.abs(off) > _FAILED * np.sqrt(self.variance[chosen])
-        mean, deviation = told(between, chosen, self.variance, off, _NOISE**2 + np.where(failed, off**2, 0.0))
+        noise = _NOISE**2 + by_itself(off, np.sqrt(self.variance[chosen]))
+        mean, deviation = told(between, chosen, self.variance, off, noise)
         return expected_gain(found.min() - self.expected - mean, deviation)
 
 
@@ -94,6 +94,12 @@ def places(of: Iterable[tuple[float, ...]]) -> Floats:
 def nearness(places: Floats, known: Sequence[int]) -> Floats:
     """How far errors of some go together with those of all: wholly nearby, by 1/e over the length of an axis."""
     made: Floats = np.exp(-np.sqrt(((places[known][:, None] - places) ** 2).sum(2)))
+    return made
+
+
+def by_itself(off: Floats, deviation: Floats) -> Floats:
+    """The variance of errors that others do not share: one that is far beyond what it should be failed by itself."""
+    made: Floats = np.where(np.abs(off) > _FAILED * deviation, off**2, 0.0)
     return made
 
 

@@ -23,7 +23,7 @@ from warplens.errors import WarplensError, nearest
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine, occupancy
 from warplens.models import MODELS, predict
-from warplens.sweep.choose import Candidate, Floats, choose, expected_gain, nearness, places, told
+from warplens.sweep.choose import Candidate, Floats, by_itself, choose, expected_gain, nearness, places, told
 from warplens.sweep.counting import Counted, compiled, count
 from warplens.sweep.engines import Engine
 from warplens.sweep.estimate import Estimate, Key, done_anew, essential, estimate, shape
@@ -33,6 +33,7 @@ from warplens.sweep.spec import Configuration, KernelSpace, Sweep
 Watch = Callable[[str, int, int], None]  # what is being done, done, in all
 _ALIKE = 1.005  # predictions that differ by less are the same
 _DOUBT = 0.1  # by what estimates are off before one is known
+_NORMAL = 1.4826  # the standard deviation of normal errors over their median size
 _SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
 _SHARE, _FEW = 0.05, 5  # of the space to emulate where nothing is said; configurations, of a small one
 _SEEDS = 0.34  # of the budget: configurations that lie far apart
@@ -242,7 +243,9 @@ class _Search:
         sizes = root * np.where(alike, *(_size((off / root[known])[alike[known] == kind]) for kind in (True, False)))
         shared = (1 + nearness(places(self._place(n) for n in numbers), known)) / 3
         shared[np.arange(len(known)), known] = 1.0
-        mean, deviation = told(np.outer(sizes[known], sizes) * shared, known, sizes**2, off, 1e-6)
+        mean, deviation = told(
+            np.outer(sizes[known], sizes) * shared, known, sizes**2, off, by_itself(off, sizes[known])
+        )
         rest = [(i, n) for i, n in enumerate(numbers) if n not in self.predicted]
         return {
             n: _Expected(raw[n].seconds * math.exp(mean[i]), float(deviation[i]), raw[n].issue_seconds, raw[n].bound)
@@ -308,8 +311,11 @@ class _Search:
 
 
 def _size(off: Floats) -> float:
-    """By what estimates are off, from what some were: without any, the first guess, which counts as one."""
-    return math.sqrt((_DOUBT**2 + float((off**2).sum())) / (1 + len(off)))
+    """By what estimates are off, from what some were: without any, the first guess, which counts as one.
+
+    It is from the median: a few estimates fail, most often because they miss what takes long.
+    """
+    return _NORMAL * float(np.median([_DOUBT / _NORMAL, *np.abs(off)]))
 
 
 def _values(values: dict[str, Value]) -> str:
