@@ -36,6 +36,7 @@ _GROUPS = {**dict.fromkeys(_ARITHMETIC, "arithmetic"), "MUFU": "special", "ATOMS
            "RED": "atomic", "REDG": "atomic", "STG": "store", "LDG": "load", "STS": "shared",
            "LDS": "shared"}  # fmt: skip
 _WIDTH = {"U8": 0.25, "S8": 0.25, "U16": 0.5, "S16": 0.5, "64": 2.0, "128": 4.0}
+_PAIR, _CLEARLY = 2, 0.5  # two launches say nothing of how work grows; how much less it must vary per block
 _OF_ACCESSES = ("requests", "threads", "useful_bytes", "sectors", "lines", "wavefronts", "queue", "l1_hit_sectors",
                 "l2_sectors", "l2_hit_sectors", "replays", "passed")  # fmt: skip
 
@@ -136,13 +137,13 @@ def _work(counted: Counted) -> Work:
 
 
 def done_anew(counted: Sequence[Counted]) -> frozenset[Key]:
-    """The work that every block does by itself, as a table that it clears: what varies less per block than in all."""
+    """The work that every block does by itself, as a table that it clears: what varies much less per block."""
     blocks = [math.log(_counts(c).grid_blocks) for c in counted]
     works = [_work(c) for c in counted]
     made = set[Key]()
     for key in set[Key]().union(*works):
         rows = [(math.log(w[key]), n) for w, n in zip(works, blocks, strict=True) if w.get(key)]
-        if rows and pvariance([w - n for w, n in rows]) < pvariance([w for w, _ in rows]):
+        if len(rows) > _PAIR and pvariance([w - n for w, n in rows]) < _CLEARLY * pvariance([w for w, _ in rows]):
             made.add(key)
     return frozenset(made)
 
