@@ -3,8 +3,9 @@
 All configurations of a kernel do the same essential work: floating-point operations, bytes loaded and stored, atomics,
 line by line of the source. A neighbour says how much that is. How often the candidate's own code runs follows: a block
 of instructions with so many of these operations runs as often as makes up the work. What an access touches is taken
-from the neighbour's access on the same line. That makes a profile by proportion, and our model in closed form predicts
-from it as from any other. It says where to look; what is proposed is always emulated.
+from the neighbour's access on the same line. Where the neighbour has the same code but for constants, all runs as often
+and by the same ways as there. That makes a profile by proportion, and our model in closed form predicts from it as from
+any other. It says where to look; what is proposed is always emulated.
 """
 
 from __future__ import annotations

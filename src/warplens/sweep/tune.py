@@ -2,10 +2,10 @@
 
 1. Every configuration is compiled; what a block of it needs more than an SM has is illegal and never proposed.
 2. A few are emulated that lie far apart. They say what work the kernel does.
-3. All others are estimated from their machine code and the nearest emulated one (`warplens.sweep.estimate`), and the
-   estimate is corrected by how far it was off on the emulated ones nearby.
-4. The one with the lowest estimate is emulated and predicted, and so on, until so large a share of the space is
-   emulated. One whose lower bound is above the best prediction is never emulated.
+3. All others are estimated from their machine code and the nearest emulated one (`warplens.sweep.estimate`). Emulated
+   ones are estimated from the others too: what that is off by corrects all estimates, and says how sure they are.
+4. The one with the greatest expected gain over the best prediction is emulated and predicted, and so on, until so large
+   a share of the space is emulated. One whose lower bound is above the best prediction is never emulated.
 """
 
 from __future__ import annotations
