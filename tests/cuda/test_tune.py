@@ -179,10 +179,12 @@ def test_measured_candidates_come_with_the_fastest_first(sweep: Sweep, tuned: Tu
 
     def fake(call: KernelCall) -> float:
         asked.append(call)
-        return 1e-3 / call.threads_per_block
+        off = 1.1 if len(asked) == 1 else 1.0  # the first timing of all, and with it that of the first candidate
+        return off * 1e-3 / call.threads_per_block
 
     made = measure(sweep, tuned, fake, 4)
-    assert len(asked) == len(made) == 4
+    assert (len(asked), len(made)) == (3 * 4, 4)
+    assert {m.seconds for m in made} == {1e-3 / call.threads_per_block for call in asked}
     assert [m.seconds for m in made] == sorted(m.seconds for m in made)
     assert asked[0] == next(c.call for c in sweep.configurations() if c.number == tuned.best.number)  # type: ignore[union-attr]
     assert len({m.candidate.number for m in measure(sweep, tuned, fake, LEGAL)}) == LEGAL
