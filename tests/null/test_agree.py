@@ -10,6 +10,7 @@ import pytest
 from warplens.cli import main
 from warplens.measure import journal
 from warplens.measure.agree import FIXED, MEMORY, Pair, agree, promised, told
+from warplens.measure.derive_instructions import best
 from warplens.measure.samples import Samples, load
 
 DATA = Path(__file__).parents[2] / "data/h200"
@@ -120,6 +121,23 @@ def test_what_one_run_alone_has_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl")]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith(f"only {quick} has: ") and last.endswith(" more")
+    assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl"), "--json"]) == 0
+    assert capsys.readouterr().err.splitlines() == [last]
+
+
+def test_a_peak_is_not_known_before_several_chains_were_measured() -> None:
+    """FFMA with one chain comes to 16 of 25.8; where those with more chains failed, it is the best that is known."""
+    events = [e for e in journal.read(DATA / "measured_quick.jsonl.xz")
+              if e["is"] == "head" or e.get("entry", "") == "instruction.ffma"]  # fmt: skip
+    assert best(Samples(events), "instruction.ffma") is None
+    failed = [{"is": "error", "entry": f"instruction.ffma.ilp{n}", "message": "not as it was meant"} for n in (2, 4)]
+    assert best(Samples([*events, *failed]), "instruction.ffma") is not None
+
+
+def test_differences_are_of_the_smaller_number() -> None:
+    one, other = Pair("a", 100.0, 103.05, 3.0), Pair("a", 103.05, 100.0, 3.0)
+    assert (one.agrees, other.agrees) == (False, False) and one.percent == -other.percent == pytest.approx(-3.05)
+    assert Pair("a", 0.0, 0.0, 3.0).agrees and not Pair("a", 0.0, 1.0, 3.0).agrees
 
 
 def test_what_a_journal_does_not_give_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

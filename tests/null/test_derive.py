@@ -312,7 +312,7 @@ def test_warps_needed_where_one_chain_does_not_come_to_the_peak() -> None:
     """Of the peak, 4 links per cycle, if it comes to 95 % of that; else of what it comes to, and the words say so."""
     for most, needed in ((4.0, 3.6), (2.0, 1.8)):
         samples = made_up("instruction.fadd", [_chain(n, min(n / 4, most)) for n in range(4, 65, 4)])
-        samples.entries["instruction.fadd.ilp4"] = [_chain(64, 4.0, 4)]
+        samples.entries.update({f"instruction.fadd.ilp{n}": [_chain(64, 4.0, n)] for n in (2, 4)})
         samples.entries["instruction.fadd"].append(_chain(1, 0.25))
         found = {n.key: n for n in derive_instructions.operations(samples)}
         at_90 = found["operations.fadd.at_90_percent_warps_per_scheduler"]

@@ -74,6 +74,7 @@ def _agree(args: argparse.Namespace) -> int:
             for p in pairs
         ]  # fmt: skip
         print(json.dumps(found, indent=1))
+        print(*lacking, sep="\n", end="\n" if lacking else "", file=sys.stderr)
     else:
         print("\n".join([*told(pairs), *lacking]))
     return 0

@@ -53,16 +53,14 @@ class Pair(Struct, frozen=True):
 
     @property
     def percent(self) -> float:
-        """How much larger the first is than the second, in percent of the second."""
-        return 100 * (self.first / self.second - 1) if self.second else 0.0 if self.first == self.second else 100.0
+        """How much larger the first is than the second, in percent of the smaller one: in either order."""
+        least = min(abs(self.first), abs(self.second))
+        return 100 * (self.first - self.second) / least if least else 0.0 if self.first == self.second else 100.0
 
     @property
     def agrees(self) -> bool:
-        """Whether what was promised holds, of the smaller of the two: in either order."""
-        if self.promised_percent is None:
-            return True
-        other = Pair(self.key, self.second, self.first)
-        return max(abs(self.percent), abs(other.percent)) <= self.promised_percent
+        """Whether what was promised holds."""
+        return self.promised_percent is None or abs(self.percent) <= self.promised_percent
 
     @property
     def why(self) -> str:

@@ -21,6 +21,7 @@ _LATENCY_OF = {
     "fp32": "fadd", "int": "lop3", "imul": "imad", "fp64": "dfma", "half": "hfma2", "convert": "popc",
     "sfu": "mufu_rsq", "shuffle": "shfl", "shared": "lds", "uniform": "uniform_imul",
 }  # fmt: skip
+_MOST_CHAINS = {f"instruction.{op.name}": op.most_chains for op in OPERATIONS}
 _RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hfma2_1"}
 # Pairs that depend on one another in turn: a pair less its slow half is the way from the fast half to the slow one.
 _WAYS = (
@@ -46,9 +47,12 @@ def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, str, Readin
 
     That of the best number of chains per warp and of the best occupancy, of those in the upper half: with few warps the
     difference of 2N and N links may be too small, because what the loop itself takes may be hidden in one and not in
-    the other.
+    the other. None where a run ended before several chains were measured: one alone may come to two thirds of the peak.
     """
-    entries = (name, f"{name}.ilp2", f"{name}.ilp4")
+    more = {f"{name}.ilp{chains}": chains <= _MOST_CHAINS.get(name, 1) for chains in (2, 4)}
+    if any(meant and e not in samples.entries and e not in samples.failed for e, meant in more.items()):
+        return None
+    entries = (name, *more)
     rates = {entry: curve(samples, entry, stride) for entry in entries}
     upper = [(e, n, r) for e, found in rates.items() for n, r in found.items() if 2 * n > max(found)]
     if not upper:

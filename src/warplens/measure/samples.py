@@ -93,6 +93,7 @@ class Samples:
         """Sort the events of a journal. Its head is that of the run which measured something last."""
         self.name = name
         self.head: dict[str, Any] = {}
+        self.failed = set[str]()  # entries that were tried, and are not there
         running: dict[str, Any] = {}
         found: dict[str, tuple[str, list[tuple[Point, dict[str, Any]]]]] = {}
         begun: dict[str, list[tuple[Point, dict[str, Any]]]] = defaultdict(list)
@@ -106,6 +107,8 @@ class Samples:
                 begun[event["entry"]].append((event["point"], event["values"]))
             elif event["is"] == "done":
                 found[event["entry"]], self.head = (_gpu(running), begun[event["entry"]]), running
+            elif event["is"] == "error":
+                self.failed.add(event["entry"])
         if not self.head:
             raise WarplensError(f"{name} has no head")
         own = _gpu(self.head)
