@@ -161,8 +161,10 @@ def unattained(lab: Laboratory, other: Kind) -> str:
     if not missed:
         return ""
     most = [max(_attained(lab, other, alpha)) for alpha in missed]
+    several = any(re.fullmatch(rf"mix\.{other}\.a\d+\.ilp\d", name) for name in lab.samples.entries)
+    tried = "and chains" if several else "with one chain each, the only one measured,"
     return (
-        f"at alpha = {', '.join(map(str, missed))} no number of warps and chains attains it: "
+        f"at alpha = {', '.join(map(str, missed))} no number of warps {tried} attains it: "
         f"{', '.join(f'{100 * share:.1f}' for share in most)} % at most"
     )
 
