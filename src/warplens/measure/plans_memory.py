@@ -326,7 +326,7 @@ def line_counts(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sampl
 def further_lines(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """As `line_counts` in DRAM, on one line and on many, at other places and on another SM each time: their mean.
 
-    A single difference moves by 7 % (standard deviation) with the places, so that it takes many.
+    A single difference moves by a twelfth with the places, so that it takes many.
     """
     kernel = entry.kernels[0]
     place, rng = lab.place(kernel.name, 1), np.random.default_rng(1)

@@ -19,7 +19,7 @@ _MEETING_ACCESSES = 6400  # of a warp: long enough for a clock while the data pa
 CONFLICT_WORDS = 32  # from lane to lane: all in one bank, so that an access takes 32 cycles
 BLOCK_WARPS = 4  # of the blocks that meet: as many of them as fit, so that others always have something to ask for
 TURNS = (2, 4, 8, 16, 32)  # of a strip
-_COPIES, _FEW_COPIES = 20, 8  # of each in a sample, and in the quick form
+_COPIES = 20  # of each in a sample
 SHIFTS = (1, 8)  # words from a line to where a row begins: in the middle of a sector, and at a whole one
 _NEVER = 0x7FC12345  # a value that no result has
 
@@ -67,7 +67,6 @@ def strips(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """
     if lab.data_bytes < 2 * COPY_AT:
         return
-    many = _FEW_COPIES if effort.quick else _COPIES
     for kernel in entry.kernels:
         for shift in SHIFTS:
             copied = partial(_copied, lab, kernel.name, kernel.facts, shift)
@@ -75,11 +74,13 @@ def strips(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
                 for turns in TURNS:
                     for repetition in range(2 * effort.repetitions):
                         point = {"turns": turns, "shift": shift, **kernel.facts, "repetition": repetition}
-                        yield point, lab.watched(partial(copied, turns, many))
+                        yield point, lab.watched(partial(copied, turns))
     lab.forget()
 
 
-def _copied(lab: Laboratory, name: str, facts: dict[str, int], shift: int, turns: int, copies: int) -> dict[str, float]:
+def _copied(
+    lab: Laboratory, name: str, facts: dict[str, int], shift: int, turns: int, copies: int = _COPIES
+) -> dict[str, float]:
     """Return the seconds of half a table and of all of it: the mean of some turns, without the fastest and slowest."""
     blocks = WORDS // facts["words"] * (ROWS // (turns * facts["rows"]))
     given = {"size": WORDS + 2 * shift, "trips": turns, "a": shift}
