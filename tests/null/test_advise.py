@@ -203,7 +203,7 @@ def test_the_best_together_are_better_than_the_best_alone(name: str) -> None:
 
 
 def test_what_buys_nothing_beside_the_best_is_not_put_together_with_it() -> None:
-    made = advised("linear")
+    made = advised("mb.mb7-uncoalesced")
     assert len(made.helpful) > 1 and not made.combinations
     assert f"nothing else buys more beside {made.advice[0].name}" in made.notes
 

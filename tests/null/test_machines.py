@@ -141,9 +141,10 @@ def test_refusals_name_file_and_key() -> None:
     bare = "\n".join("schedulers = 4" if line.startswith("schedulers =") else line for line in text.splitlines())
     assert "x.toml: sm.schedulers: a number without a source" in _refused(bare)
     assert "sm.schedulers" in _refused(text.replace("schedulers = { value = 4,", "schedulers = { value = -4,"))
-    assert "sm.schedulers: value must be finite" in _refused(
-        text.replace("schedulers = { value = 4,", "schedulers = { value = nan,")
-    )
+    for beyond in ("nan", "inf", "4" + 400 * "0"):
+        assert "sm.schedulers: value must be finite" in _refused(
+            text.replace("schedulers = { value = 4,", f"schedulers = {{ value = {beyond},")
+        )
     assert "value must be a number" in _refused(
         text.replace("schedulers = { value = 4,", 'schedulers = { value = "4",')
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import math
 import re
+import sys
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -129,8 +129,8 @@ def _quantity(node: dict[str, Any], path: tuple[str, ...], sources: dict[str, So
     for x in value if isinstance(value, list) else [value]:
         if isinstance(x, bool) or not isinstance(x, (int, float)):
             raise FileError(f"{file}: {dotted}: value must be a number, not {type(x).__name__}")
-        if not math.isfinite(x):
-            raise FileError(f"{file}: {dotted}: value must be finite, not {x}")
+        if not -sys.float_info.max <= x <= sys.float_info.max:
+            raise FileError(f"{file}: {dotted}: value must be finite, not {str(x)[:20]}")
     about = {k: str(v) if isinstance(v, datetime.date) else v for k, v in node.items() if k != "value"}
     source = convert(about, Source, f"{file}: {dotted}")
     if source.source == "measured" and source.date is None:
