@@ -21,7 +21,7 @@ from warplens.sweep.spec import Configuration, Sweep
 from warplens.sweep.tune import Tuned
 
 Measure = Callable[[KernelCall], float]
-_PASSES = 3  # of ten launches each; on an H200 one such median was 2.3 to 2.8 % above the next in 3 of 80 candidates
+_PASSES = 3  # of ten launches each; on an H200 the first of three was 2.3 to 2.8 % above the least in 3 of 80
 
 
 class Measured(Struct, frozen=True):
