@@ -1,7 +1,7 @@
 """The kernel of a launch, loaded by a process of its own while this one gets ready for it.
 
-Compiling takes 0.3 s, the disassembler's tables as long, importing our modules and loading the emulator 0.4 s:
-on two cores none of them waits for another. The process is a fork, made as long as there is little more here than the
+Compiling takes 0.1 s and more, importing our modules and loading the emulator 0.4 s: on two cores neither waits for the
+other. The process is a fork, made as long as there is little more here than the
 arguments. Until it has answered, nobody here looks for garbage: what is imported stays, and looking takes a tenth of
 that time.
 """
@@ -27,7 +27,6 @@ from warplens.frontend import Options, load_program
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.compiled import kept
 from warplens.frontend.triton import split_name
-from warplens.frontend.waiting import waiting
 from warplens.kernel.launch import load_launch
 from warplens.kernel.program import Program
 from warplens.machine.loader import capability
@@ -68,14 +67,7 @@ def _loaded(args: argparse.Namespace) -> Program | None:
     if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
         return None
     kernel, there = args.kernel or call.kernel, Cache(None if args.no_cache else default_folder())
-    return kept(path, kernel, how, there, lambda: _compiled(path, kernel, how))
-
-
-def _compiled(path: Path, kernel: str | None, how: Options) -> Program:
-    if path.suffix not in (".cu", ".cuh"):
-        return load_program(path, kernel, how)
-    with waiting(how.arch) as disassembler:
-        return load_program(path, kernel, how, disassembler)
+    return kept(path, kernel, how, there, lambda: load_program(path, kernel, how))
 
 
 @contextmanager

@@ -106,9 +106,13 @@ class Cubin(Struct, frozen=True):
 
     def annotated(self, kernel: str) -> bool:
         """Whether a disassembler has something to say of a kernel's code: what spills, where computed branches go."""
+        return self.computes_branches(kernel) or bool(self.resources(kernel).spills)
+
+    def computes_branches(self, kernel: str) -> bool:
+        """Whether a kernel has branches whose targets its code does not tell."""
         code = self.content(f".text.{kernel}")
         opcodes = {low | high << 8 & 0xF00 for low, high in set(zip(code[::16], code[1::16], strict=False))}
-        return not opcodes.isdisjoint(_COMPUTED_BRANCHES) or bool(self.resources(kernel).spills)
+        return not opcodes.isdisjoint(_COMPUTED_BRANCHES)
 
     def constant_sections(self, kernel: str) -> dict[int, str]:
         """Return the sections of the constant banks by number: the kernel's own and the module's."""

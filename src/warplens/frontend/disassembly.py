@@ -74,23 +74,25 @@ def parse_disassembly(text: str) -> list[Function]:
     return [function for function in functions if function.instructions]
 
 
-def parse_code(text: str, name: str, arch: str, names: dict[int, str], lines: dict[int, Calls]) -> Function:
-    """Parse what nvdisasm writes for bare machine code, given a kernel's symbols and source lines by their offsets.
+def parse_words(
+    texts: list[str], code: bytes, name: str, arch: str, names: dict[int, str], lines: dict[int, Calls]
+) -> Function:
+    """Put together a kernel of the texts of its machine words, given its symbols and source lines by their offsets.
 
-    The result is what it writes for the cubin, where places in the code have labels.
+    The result is what nvdisasm writes for the cubin, where places in the code have labels.
     """
     reader, numbers = _Reader(name, arch), dict[int, str]()
-    for match in _PAIR.finditer(text):
-        offset = int(match[1], 16)
+    words = code[::-1].hex()  # the last one first
+    for place, text in enumerate(texts):
+        offset, end = place * _WORDS_BYTES, len(words) - place * 2 * _WORDS_BYTES
         if offset in lines:
             reader.come_from(lines[offset])
-        code = match[2].strip()
-        target = _PLACE.search(code)
+        target = _PLACE.search(text)
         if target:
             at = int(target[1], 16)
             label = names.get(at) or numbers.setdefault(at, f".L_x_{len(numbers)}")
-            code = f"{code[: target.start(1)]}`({label})"
-        reader.take(offset, code, match[3], match[4])
+            text = f"{text[: target.start(1)]}`({label})"
+        reader.take(offset, text, words[end - _WORDS_BYTES : end], words[end - 2 * _WORDS_BYTES : end - _WORDS_BYTES])
     reader.labels = {label: at for at, label in (numbers | names).items()} | {f".text.{plain(name)}": 0}
     return reader.function(decode_texts([row[1] for row in reader.rows]))
 
@@ -195,6 +197,8 @@ class _Reader:
         self._waits = False
         if offset <= self._last:
             return
+        if "(*" in text:  # a note, in a column of its own
+            text = " ".join(text.split())
         if self.pending:
             self.labels.update(dict.fromkeys(self.pending, offset))
             self.pending.clear()

@@ -20,14 +20,14 @@ from warplens.files import read_text
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain, read_bytes
-from warplens.frontend.disassembly import Function, parse_bare, parse_code, parse_disassembly
+from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly, parse_words
+from warplens.frontend.encoding import WORD_BYTES, writer
 from warplens.frontend.fatbinary import cubins_in
 from warplens.frontend.lines import UnknownTable, source_lines
 from warplens.frontend.linking import function_names, link, relocations
 from warplens.frontend.names import choose, demangle, demangled
 from warplens.frontend.triton import compile_kernel, split_name
 from warplens.frontend.triton_source import extract
-from warplens.frontend.waiting import Disassembler
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.program import Program
 
@@ -54,16 +54,8 @@ def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
     return list(dict.fromkeys(found.values()))
 
 
-def load_program(
-    path: str | Path,
-    kernel: str | None = None,
-    options: Options | None = None,
-    disassembler: Disassembler | None = None,
-) -> Program:
-    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part).
-
-    A disassembler that waits for the code, of the options' architecture, is asked first.
-    """
+def load_program(path: str | Path, kernel: str | None = None, options: Options | None = None) -> Program:
+    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part)."""
     path, options = Path(path), options or Options()
     found = _kernels(path, options)
     if not found:
@@ -72,8 +64,7 @@ def load_program(
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
     if isinstance(chosen.place, Function):
         return _assembled(chosen.place, str(path))
-    early = disassembler if chosen.arch == options.arch else None
-    return _disassembled(chosen, str(path), early)
+    return _disassembled(chosen, str(path))
 
 
 def load_call(
@@ -142,13 +133,14 @@ def _for_arch(found: list[Kernel], arch: str, path: Path) -> Kernel:
     raise WarplensError(f"{path}: {name} is there for {', '.join(there)}, not for {arch}; choose one with --arch")
 
 
-def _disassembled(kernel: Kernel, origin: str, early: Disassembler | None = None) -> Program:
-    """Have nvdisasm take a kernel's machine code apart."""
+def _disassembled(kernel: Kernel, origin: str) -> Program:
+    """Take a kernel's machine code apart: by what we know of its encoding, or by nvdisasm."""
     cubin = kernel.place
     assert isinstance(cubin, Cubin)
     symbol = cubin.symbol(kernel.name)
-    if early is not None and symbol is not None and (bare := _by_waiting(kernel, cubin, symbol, early)):
-        return _with_resources(kernel, cubin, bare, origin)
+    known = None if symbol is None else _by_encoding(kernel, cubin, symbol)
+    if known is not None:
+        return _with_resources(kernel, cubin, known, origin)
     only = [] if symbol is None else ["-fun", str(symbol)]
     if not cubin.annotated(kernel.name):
         only.append("-ndf")  # it looks for nothing to annotate: a fifth of its time
@@ -159,17 +151,22 @@ def _disassembled(kernel: Kernel, origin: str, early: Disassembler | None = None
     return _with_resources(kernel, cubin, function, origin)
 
 
-def _by_waiting(kernel: Kernel, cubin: Cubin, symbol: int, early: Disassembler) -> Function | None:
-    """Have the code itself taken apart, if there is no more to say of it than its lines and the names of places."""
-    name = kernel.name
-    if cubin.annotated(name) or any(relocations(cubin, f".text.{name}")):
+def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
+    """Take the code itself apart, if every word is known and there is no more to say of it than lines and names."""
+    name, words = kernel.name, writer(kernel.arch)
+    if words is None or cubin.computes_branches(name) or any(relocations(cubin, f".text.{name}")):
         return None
+    code = cubin.content(f".text.{name}")
+    texts = words.texts(code)
+    if texts is None:
+        return None
+    for offset in cubin.resources(name).spills:
+        texts[offset // WORD_BYTES] += ' (*"SpillRefill"*)'
     try:
         lines = source_lines(cubin, symbol)
     except UnknownTable:
         return None
-    text = early(cubin.content(f".text.{name}"))
-    return None if text is None else parse_code(text, name, kernel.arch, function_names(cubin, name), lines)
+    return parse_words(texts, code, name, kernel.arch, function_names(cubin, name), lines)
 
 
 def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:

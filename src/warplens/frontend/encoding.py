@@ -1,0 +1,238 @@
+"""The machine words of an architecture to the text that nvdisasm writes for them, without it.
+
+nvdisasm takes half a second for its tables before it reads a byte. How it writes instructions can be learned from it
+once (data/encoding/learn.py): each *form* of an instruction has bits that are as they are, and its text is put
+together of parts, each of which depends on a few other bits.
+
+    text                       as it is
+    table                      some bits choose among texts: modifiers, signs, predicates that may be left out
+    number                     a field: a register, an immediate, an offset, a place in the code
+    float                      an immediate of 16, 32 or (its upper half) 64 bits
+
+A word that fits no form is not guessed at: nvdisasm is asked, for the whole kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Raw, Struct, json
+
+_FOLDER = Path(__file__).parent / "files"
+WORD_BYTES = 16
+OPCODE = 0xFFF
+# Stall count, yield, scoreboards and wait mask: of no concern to the text.
+CONTROL = ((1 << 17) - 1) << 105 | 3 << 126
+_KEPT = (1 << 128) - 1 - CONTROL
+_LAST = {"R": (255, "RZ"), "UR": (63, "URZ"), "P": (7, "PT"), "UP": (7, "UPT")}
+# By size in bits: how struct calls it, zeros below, which bit tells quiet from signalling.
+_FLOATS = {16: ("<H", "<e", 0, 9), 32: ("<I", "<f", 0, 22), 64: ("<Q", "<d", 32, 51)}
+_HALF = 32  # bits of a double that an instruction holds
+_LARGE = 1e9  # from here on nvdisasm writes all digits, and the exponent
+
+
+class Choice(Struct, frozen=True, tag="bits", array_like=True):
+    """A part that some bits choose: their places, lowest first, and the number of the table of texts."""
+
+    bits: list[int]
+    table: int
+
+
+class Number(Struct, frozen=True, tag="number", array_like=True):
+    """A part that is a field: what it is called, its pieces (start and length, lowest first), its scale and sign."""
+
+    kind: str
+    pieces: list[tuple[int, int]]
+    scale: int = 0
+    signed: bool = False
+
+
+class Float(Struct, frozen=True, tag="float", array_like=True):
+    """A part that is a floating-point number."""
+
+    start: int
+    size: int
+
+
+Part = str | Choice | Number | Float
+
+
+class Form(Struct, frozen=True):
+    """How one kind of instruction is encoded and written; masks and words in hexadecimal.
+
+    `but` has fields (a mask) and their values with which it is written in another way.
+    """
+
+    mask: str
+    value: str
+    parts: list[Part]
+    but: dict[str, list[str]] = {}
+
+
+class Encoding(Struct, frozen=True):
+    """All forms of an architecture by opcode; a table has a text, or nothing, for each value of its bits."""
+
+    learned_from: str
+    relative: list[str]
+    tables: list[list[str | None]]
+    forms: dict[str, Raw]  # of lists of forms: few are met in a kernel
+
+
+class _Texts(Protocol):
+    """What has a text for some values of bits of a word, such as a dict."""
+
+    def __getitem__(self, bits: int) -> str: ...
+
+
+class _Ready(Struct, frozen=True):
+    """A form, ready for use: a pattern, and for each gap in it bits of the word and what is written for them."""
+
+    mask: int
+    value: int
+    but: list[tuple[int, frozenset[int]]]
+    pattern: str
+    gaps: list[tuple[int, _Texts]]
+
+    def written(self, word: int) -> str | None:
+        """Return the text of a word that has the form's fixed bits; nothing if it is written in another way."""
+        for mask, values in self.but:
+            if word & mask in values:
+                return None
+        try:
+            return self.pattern % tuple([texts[word & mask] for mask, texts in self.gaps])
+        except KeyError:
+            return None
+
+
+class Writer:
+    """What writes the words of an architecture; forms are made ready when they are first met."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._encoding = encoding
+        self._relative = {int(opcode, 16) for opcode in encoding.relative}
+        self._ready: dict[int, list[_Ready]] = {}
+        self._known: dict[int, str | None] = {}
+
+    def texts(self, code: bytes) -> list[str] | None:
+        """Return the texts of machine code that begins at address 0; nothing if a word of it is not known."""
+        halves = struct.unpack(f"<{len(code) // 8}Q", code)
+        found = list[str]()
+        for at, (low, high) in enumerate(zip(halves[::2], halves[1::2], strict=True)):
+            text = self.text(low | high << 64, at * WORD_BYTES)
+            if text is None:
+                return None
+            found.append(text)
+        return found
+
+    def text(self, word: int, address: int) -> str | None:
+        """Return the text of a word at an address, or nothing."""
+        word &= _KEPT
+        if word not in self._known:
+            self._known[word] = self._written(word)
+        text = self._known[word]
+        if text is not None and word & OPCODE in self._relative:
+            before, last, distance = text.rpartition("0x")
+            if last:
+                sign = -1 if before.endswith("-") else 1
+                text = f"{before.removesuffix('-')}{address + WORD_BYTES + sign * int(distance, 16):#x}"
+        return text
+
+    def _written(self, word: int) -> str | None:
+        opcode = word & OPCODE
+        if opcode not in self._ready:
+            raw = self._encoding.forms.get(f"{opcode:03x}")
+            given = json.decode(raw, type=list[Form]) if raw else []
+            self._ready[opcode] = [_ready(form, self._encoding.tables) for form in given]
+        for form in self._ready[opcode]:
+            if word & form.mask == form.value:
+                text = form.written(word)
+                if text is not None:
+                    return text.replace("+0x0]", "]").rstrip()
+        return None
+
+
+@cache
+def writer(arch: str) -> Writer | None:
+    """Return what writes the words of an architecture, if that was learned."""
+    file = _FOLDER / f"{arch.rstrip('af')}.json"
+    return Writer(json.decode(file.read_bytes(), type=Encoding)) if file.is_file() else None
+
+
+def _ready(form: Form, tables: list[list[str | None]]) -> _Ready:
+    pattern, gaps = "", list[tuple[int, _Texts]]()
+    for part in form.parts:
+        pattern += part.replace("%", "%%") if isinstance(part, str) else "%s"
+        if isinstance(part, Choice):
+            gaps.append(_choice(part, tables[part.table]))
+        elif isinstance(part, Number):
+            gaps.append(_registers(part) if part.kind != "0x" else (_mask(part.pieces), _Integer(part)))
+        elif isinstance(part, Float):
+            gaps.append((_mask([(part.start, min(part.size, _HALF))]), _Real(part)))
+    but = [(int(mask, 16), frozenset(int(value, 16) for value in values)) for mask, values in form.but.items()]
+    return _Ready(int(form.mask, 16), int(form.value, 16), but, pattern, gaps)
+
+
+def _mask(pieces: Iterable[tuple[int, int]]) -> int:
+    return sum((1 << length) - 1 << start for start, length in pieces)
+
+
+def _choice(part: Choice, texts: list[str | None]) -> tuple[int, dict[int, str]]:
+    spread = [0]
+    for bit in part.bits:
+        spread += [value | 1 << bit for value in spread]
+    return spread[-1], {value: text for value, text in zip(spread, texts, strict=True) if text is not None}
+
+
+def _registers(part: Number) -> tuple[int, dict[int, str]]:
+    ((start, length),) = part.pieces
+    return _mask(part.pieces), _names(part.kind, start, length, part.scale)
+
+
+@cache
+def _names(kind: str, start: int, length: int, scale: int) -> dict[int, str]:
+    """Return the registers of a kind by the bits that name them; the last one may have a name of its own."""
+    last, name = _LAST.get(kind, (-1, ""))
+    numbers = range(0, 1 << length + scale, 1 << scale)
+    return {n >> scale << start: name if n == last else f"{kind}{n}" for n in numbers}
+
+
+class _Integer:
+    """An immediate, an offset or a place, written in hexadecimal."""
+
+    def __init__(self, part: Number) -> None:
+        self._part = part
+        self._size = sum(length for _, length in part.pieces)
+
+    def __getitem__(self, word: int) -> str:
+        value, below = 0, 0
+        for start, length in self._part.pieces:
+            value |= (word >> start & (1 << length) - 1) << below
+            below += length
+        if self._part.signed and value >> self._size - 1:
+            return f"-{(1 << self._size) - value << self._part.scale:#x}"
+        return f"{value << self._part.scale:#x}"
+
+
+class _Real:
+    """A floating-point number as nvdisasm writes it, with a blank behind what has a name."""
+
+    def __init__(self, part: Float) -> None:
+        self._start, self._size = part.start, part.size
+
+    def __getitem__(self, word: int) -> str:
+        whole, real, below, quiet = _FLOATS[self._size]
+        bits = word >> self._start << below
+        value: float = struct.unpack(real, struct.pack(whole, bits))[0]
+        sign = "-" if bits >> self._size - 1 else "+"
+        if math.isnan(value):
+            return f"{sign}{'QNAN' if bits >> quiet & 1 else 'SNAN'} "
+        if math.isinf(value):
+            return f"{sign}INF "
+        if sign == "-" and not value:
+            return "-0.0 "
+        return f"{value:.20e}" if abs(value) >= _LARGE else f"{value:.20g}"
