@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.measure import journal
 from warplens.measure.agree import FIXED, MEMORY, Pair, agree, promised, told
 from warplens.measure.derive_instructions import best
-from warplens.measure.samples import Samples, load
+from warplens.measure.samples import Samples
 
-DATA = Path(__file__).parents[2] / "data/h200"
+from .journals import FULL, QUICK, TOGETHER, events, numbers, part, samples
 
-
-@pytest.fixture(scope="module")
-def runs() -> dict[str, Samples]:
-    return {name: load(DATA / f"{name}.jsonl.xz") for name in ("measured", "measured_again", "measured_third")}
+pytestmark = TOGETHER
 
 
 @pytest.mark.parametrize(
@@ -49,34 +45,34 @@ def test_a_pair_says_how_far_it_is_apart() -> None:
     assert not Pair("a", 1.0, 0.0, 1.0).agrees
 
 
-def test_the_runs_are_of_different_gpus(runs: dict[str, Samples]) -> None:
-    assert len({run.head["facts"]["uuid"] for run in runs.values()}) == len(runs)
+def test_the_runs_are_of_different_gpus() -> None:
+    assert len({samples(name).head["facts"]["uuid"] for name in FULL}) == len(FULL)
 
 
-def test_two_gpus_with_dram_of_one_kind_agree(runs: dict[str, Samples]) -> None:
+def test_two_gpus_with_dram_of_one_kind_agree() -> None:
     """Every fixed number within 1 %, every memory rate, latency and fitted size within 3 %."""
-    pairs = agree(runs["measured_again"], runs["measured_third"])
+    pairs = agree(numbers("measured_again"), numbers("measured_third"))
     assert sum(pair.promised_percent == FIXED for pair in pairs) == 277
     assert sum(pair.promised_percent == MEMORY for pair in pairs) == 177
     assert all(pair.agrees for pair in pairs)
 
 
 @pytest.mark.parametrize(("other", "many"), [("measured_again", 8), ("measured_third", 9)])
-def test_two_gpus_with_dram_of_two_kinds_agree_in_all_but_dram(runs: dict[str, Samples], other: str, many: int) -> None:
+def test_two_gpus_with_dram_of_two_kinds_agree_in_all_but_dram(other: str, many: int) -> None:
     """Every fixed number within 1 %, every memory rate and latency within 3 %, but for DRAM's and code from DRAM."""
-    pairs = agree(runs["measured"], runs[other])
+    pairs = agree(numbers("measured"), numbers(other))
     assert sum(pair.promised_percent == FIXED for pair in pairs) == 277
     assert sum(pair.promised_percent == MEMORY for pair in pairs) == 177
     code, apart = "instruction_cache.cold_interval_cycles", [pair for pair in pairs if not pair.agrees]
     assert code in {pair.key for pair in apart} and all(pair.promised_percent == MEMORY for pair in apart)
     assert all("DRAM" in pair.why for pair in apart if pair.key != code) and len(apart) == many + 1
-    back = [pair.key for pair in agree(runs[other], runs["measured"]) if not pair.agrees]
+    back = [pair.key for pair in agree(numbers(other), numbers("measured")) if not pair.agrees]
     assert back == [pair.key for pair in apart]
 
 
-def test_what_waiting_gives_is_the_same_on_both_kinds(runs: dict[str, Samples]) -> None:
+def test_what_waiting_gives_is_the_same_on_both_kinds() -> None:
     """Whole numbers are the same; code from DRAM is less than 6 % apart, the fit of split sectors less than 3."""
-    pairs = {pair.key: pair for pair in agree(runs["measured"], runs["measured_again"])}
+    pairs = {pair.key: pair for pair in agree(numbers("measured"), numbers("measured_again"))}
     for key in ("sm.sfu_place_cycles", "sm.queued_per_scheduler", "sm.barrier_data_path_cycles",
                 "instruction_cache.kept_bytes", "instructions.sfu.read_cycles", "instructions.shared.read_cycles",
                 "instructions.shuffle.read_cycles"):  # fmt: skip
@@ -87,14 +83,14 @@ def test_what_waiting_gives_is_the_same_on_both_kinds(runs: dict[str, Samples]) 
 
 
 def test_a_journal_of_ones_own_makes_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "volkov-table-6.1", "--gpu", str(DATA / "measured_quick.jsonl.xz")]) == 0
+    assert main(["reproduce", "volkov-table-6.1", "--gpu", str(QUICK)]) == 0
     assert "Hopper" in capsys.readouterr().out
     assert main(["reproduce", "volkov-table-6.1", "--gpu", "nowhere.jsonl"]) == 2
     assert "nowhere.jsonl: No such file" in capsys.readouterr().err
 
 
 def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    quick = str(DATA / "measured_quick.jsonl.xz")
+    quick = str(QUICK)
     assert main(["machine", "agree", quick, quick, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"key", "values", "percent", "promised_percent", "agrees", "why"} == set(found[0])
@@ -104,34 +100,30 @@ def test_a_run_agrees_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quick = DATA / "measured_quick.jsonl.xz"
-    head = journal.read(quick)[0]
+    adds, head = part(tmp_path / "adds.jsonl", "instruction.fadd"), events("measured_quick")[0]
     for changed, text in ((head, "have no number in common"), ({**head, "gpu": "NVIDIA A100"}, "two kinds of GPU")):
         (tmp_path / "x.jsonl").write_text(json.dumps(changed) + "\n")
-        assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl")]) == 2
+        assert main(["machine", "agree", str(adds), str(tmp_path / "x.jsonl")]) == 2
         assert text in capsys.readouterr().err
-    assert main(["machine", "derive", str(quick), "--also", str(tmp_path / "x.jsonl")]) == 2
+    assert main(["machine", "derive", str(adds), "--also", str(tmp_path / "x.jsonl")]) == 2
     assert "is of another kind of GPU, NVIDIA A100, than" in capsys.readouterr().err
 
 
 def test_what_one_run_alone_has_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quick = DATA / "measured_quick.jsonl.xz"
-    some = [e for e in journal.read(quick) if e["is"] == "head" or e.get("entry", "").startswith("instruction.fadd")]
-    (tmp_path / "x.jsonl").write_text("".join(json.dumps(event) + "\n" for event in some))
-    assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl")]) == 0
+    more, less = part(tmp_path / "more.jsonl", "instruction.f"), part(tmp_path / "less.jsonl", "instruction.fadd")
+    assert main(["machine", "agree", str(more), str(less)]) == 0
     *_, last = capsys.readouterr().out.splitlines()
-    assert last.startswith(f"only {quick} has: ") and last.endswith(" more")
-    assert main(["machine", "agree", str(quick), str(tmp_path / "x.jsonl"), "--json"]) == 0
+    assert last.startswith(f"only {more} has: ") and last.endswith(" more")
+    assert main(["machine", "agree", str(more), str(less), "--json"]) == 0
     assert capsys.readouterr().err.splitlines() == [last]
 
 
 def test_a_peak_is_not_known_before_several_chains_were_measured() -> None:
     """FFMA with one chain comes to 16 of 25.8; where those with more chains failed, it is the best that is known."""
-    events = [e for e in journal.read(DATA / "measured_quick.jsonl.xz")
-              if e["is"] == "head" or e.get("entry", "") == "instruction.ffma"]  # fmt: skip
-    assert best(Samples(events), "instruction.ffma") is None
+    some = [e for e in events("measured_quick") if e["is"] == "head" or e.get("entry", "") == "instruction.ffma"]
+    assert best(Samples(some), "instruction.ffma") is None
     failed = [{"is": "error", "entry": f"instruction.ffma.ilp{n}", "message": "not as it was meant"} for n in (2, 4)]
-    assert best(Samples([*events, *failed]), "instruction.ffma") is not None
+    assert best(Samples([*some, *failed]), "instruction.ffma") is not None
 
 
 def test_differences_are_of_the_smaller_number() -> None:
@@ -141,14 +133,12 @@ def test_differences_are_of_the_smaller_number() -> None:
 
 
 def test_what_a_journal_does_not_give_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    events = journal.read(DATA / "measured_quick.jsonl.xz")
     file, out = tmp_path / "x.jsonl", tmp_path / "x.toml"
-    file.write_text(json.dumps(events[0]) + "\n")
+    file.write_text(json.dumps(events("measured_quick")[0]) + "\n")
     assert main(["machine", "derive", str(file), "--out", str(out)]) == 2
     assert "no measurement that a number follows from came to its end" in capsys.readouterr().err
     assert not out.exists()
-    part = [e for e in events if e["is"] == "head" or e.get("entry", "").startswith("instruction.fadd")]
-    file.write_text("".join(json.dumps(event) + "\n" for event in part))
+    part(file, "instruction.fadd")
     assert main(["machine", "derive", str(file), "--out", str(out)]) == 0
     assert f"numbers are not from {file}, which does not give them, but from data/h200" in capsys.readouterr().err
 

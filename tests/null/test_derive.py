@@ -10,22 +10,23 @@ import pytest
 
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.machine import list_machines, load_machine
+from warplens.machine import Machine, list_machines, load_machine
 from warplens.machine.loader import load_file
 from warplens.machine.writer import toml_of
-from warplens.measure import derive_control, derive_instructions, derive_scattered, journal
+from warplens.measure import derive_control, derive_instructions, derive_scattered
 from warplens.measure.derive import _KEPT, derive
 from warplens.measure.derive_control import plateaus
 from warplens.measure.derive_memory import dram_bandwidth, dram_latency
 from warplens.measure.fits import loaded_latency
 from warplens.measure.samples import Samples, counts, load
 
+from . import journals
 from .fake_gpu import ATTRIBUTES
 
+pytestmark = journals.TOGETHER
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.xz")
 ALSO = Path("data/h200/measured_again.jsonl.xz")
-QUICK = Path("data/h200/measured_quick.jsonl.xz")
 # What the journal gives too: the H200's file has it from counters and from other programs (docs/laboratory.md).
 KEPT = set(_KEPT)
 ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts
@@ -38,7 +39,16 @@ def in_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
-    return load(ROOT / JOURNAL)
+    return journals.samples("measured")
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Machine]:
+    """A journal of a GPU that no file describes, and what follows from it."""
+    head, *rest = journals.events("measured_quick")
+    file = tmp_path_factory.mktemp("unknown") / "measured.jsonl"
+    put(file, [{**head, "gpu": "NVIDIA Example 9000"}, *rest])
+    return file, derive(file)
 
 
 @pytest.mark.parametrize("machine", list_machines(), ids=lambda m: m.id)
@@ -77,10 +87,8 @@ def test_every_measured_number_has_its_spread() -> None:
     assert all(key.startswith(("throughput.", "random_access.")) for key in lists)
 
 
-def test_a_gpu_without_a_file_gets_one_from_its_driver(tmp_path: Path) -> None:
-    file, events = tmp_path / "measured.jsonl", journal.read(ROOT / QUICK)
-    put(file, [{**events[0], "gpu": "NVIDIA Example 9000"}, *events[1:]])
-    machine = derive(file)
+def test_a_gpu_without_a_file_gets_one_from_its_driver(unknown: tuple[Path, Machine], tmp_path: Path) -> None:
+    file, machine = unknown
     assert (machine.id, machine.compute_capability, machine.chip.sm_count) == ("example-9000", "9.0", 132)
     assert machine.sm.warps_max == 64
     assert machine.cache.l1_latency_cycles == pytest.approx(34, abs=0.1)
@@ -270,10 +278,8 @@ def test_what_another_gpu_left_in_the_folder_does_not_count(tmp_path: Path) -> N
     assert list(load(tmp_path / "x.jsonl").entries) == ["chase.l1"]
 
 
-def test_what_the_driver_does_not_say_is_not_put_in_its_mouth(tmp_path: Path) -> None:
-    events = journal.read(ROOT / "data/h200/measured_quick.jsonl.xz")
-    put(tmp_path / "x.jsonl", [{**events[0], "gpu": "NVIDIA Example 9000"}, *events[1:]])
-    sources = derive(tmp_path / "x.jsonl").sources
+def test_what_the_driver_does_not_say_is_not_put_in_its_mouth(unknown: tuple[Path, Machine]) -> None:
+    sources = unknown[1].sources
     for key in ("sm.schedulers", "sm.issue_width", "sm.issue_interval_cycles", "shared_memory.banks"):
         assert sources[key].source == "vendor" and "Programming Guide" in sources[key].ref
     assert sources["sm.registers"].ref == "driver"

@@ -10,10 +10,13 @@ from msgspec import structs
 
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.measure.journal import read
 from warplens.study import Item, item_ids, reproduce
 from warplens.study.laboratory import laboratory
 from warplens.study.measured_summary import since_maxwell
+
+from .journals import QUICK, TOGETHER, part
+
+pytestmark = TOGETHER
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +123,6 @@ def test_other_gpus_have_no_journal() -> None:
         list(reproduce("volkov", "gtx980"))
 
 
-QUICK = Path(__file__).parents[2] / "data/h200/measured_quick.jsonl.xz"
-
-
 def test_the_quick_form_makes_all_of_them() -> None:
     made = list(reproduce("volkov", str(QUICK)))
     assert len(made) == len(item_ids("h200"))
@@ -132,10 +132,8 @@ def test_the_quick_form_makes_all_of_them() -> None:
 
 
 def test_a_part_of_a_journal_makes_what_it_can(tmp_path: Path) -> None:
-    part = tmp_path / "part.jsonl"
-    events = [e for e in read(QUICK) if e["is"] == "head" or e.get("entry", "").startswith("instruction.fadd")]
-    part.write_text("".join(json.dumps(event) + "\n" for event in events))
-    made = {item.id: item for item in reproduce("volkov", str(part))}
+    adds = part(tmp_path / "part.jsonl", "instruction.fadd")
+    made = {item.id: item for item in reproduce("volkov", str(adds))}
     assert len(made) == len(item_ids("h200"))
     assert any("not made: the journal lacks" in note for note in made["volkov-since-maxwell-h200"].notes)
-    assert any(f"are not from {part}" in note for note in made["volkov-table-6.5-h200"].notes)
+    assert any(f"are not from {adds}" in note for note in made["volkov-table-6.5-h200"].notes)

@@ -14,7 +14,10 @@ import numpy as np
 
 from warplens.machine import load_machine
 from warplens.measure import derive_lives
-from warplens.measure.samples import load
+
+from . import journals
+
+pytestmark = journals.TOGETHER
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,7 +70,7 @@ def test_the_place_of_a_block_is_taken_again() -> None:
 
 def test_the_laboratory_says_the_same() -> None:
     """Its entries on another H200: places of blocks and reads among writes within 6 %, long code within 4 %."""
-    samples = load(ROOT / "data/h200/measured.jsonl.xz")
+    samples = journals.samples("measured")
     found = {n.key: n.value for step in derive_lives.STEPS for n in step(samples)}
     sources = load_machine("h200")
     assert sources.contention and sources.instruction_cache

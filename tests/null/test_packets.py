@@ -15,8 +15,12 @@ from warplens.machine import load_machine
 from warplens.measure import derive_scattered
 from warplens.measure.agree import MEMORY
 from warplens.measure.plans_scattered import LINES
-from warplens.measure.samples import Samples, load
+from warplens.measure.samples import Samples
 from warplens.models.limits import atomic_cycles
+
+from . import journals
+
+pytestmark = journals.TOGETHER
 
 SCRIPT = Path(__file__).parents[2] / "data" / "h200" / "derive_packets.py"
 
@@ -102,7 +106,7 @@ def test_atomics_by_lines_are_as_another_program_has_them(script: ModuleType) ->
             given = machine.atomics[f"{name}_lines_{lines}"].peak_ops_per_cycle_per_sm
             if lines != 128:
                 assert given == pytest.approx(value, rel=0.015), (name, lines)
-    samples = load(SCRIPT.with_name("measured_quick.jsonl.xz"))
+    samples = journals.samples("measured_quick")
     for name, what in OTHER.items():
         places = [
             point["adds"] / (longer - shorter) / made["clock_hz"] * 1e9 / 132

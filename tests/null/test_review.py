@@ -12,14 +12,16 @@ import pytest
 from warplens.cli import main
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
-from warplens.measure import journal
 from warplens.measure.agree import agree
 from warplens.measure.catalogue import entries
 from warplens.measure.derive import numbers
 from warplens.measure.derive_instructions import best, latency
 from warplens.measure.derive_scattered import resident
-from warplens.measure.samples import Samples, load
+from warplens.measure.samples import Samples
 
+from . import journals
+
+pytestmark = journals.TOGETHER
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,7 +32,7 @@ def h200() -> Machine:
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
-    return load(ROOT / "data/h200/measured.jsonl.xz")
+    return journals.samples("measured")
 
 
 def disagreements(machine: Machine) -> list[str]:
@@ -138,7 +140,7 @@ def test_fixed_latencies_are_the_compilers_stall_counts(h200: Machine, samples: 
 @pytest.mark.parametrize("name", ["measured", "measured_again"])
 def test_wide_products_take_their_stall_counts_and_two_slots_more(h200: Machine, name: str) -> None:
     """With changed stall counts: stall + 2 in a chain, 9 at least; behind a LOP3 of 5 cycles two more on the way in."""
-    samples, extra = load(ROOT / f"data/h200/{name}.jsonl.xz"), (h200.timing("imul_wide").issue_slots or 0) - 1
+    samples, extra = journals.samples(name), (h200.timing("imul_wide").issue_slots or 0) - 1
     assert extra == 2
     for entry in (entry for entry in samples.entries if entry.startswith("stall.")):
         operation, stall = entry.split(".")[1], int(entry.rpartition(".s")[2])
@@ -213,7 +215,7 @@ def test_caches_hold_what_the_driver_says(h200: Machine, samples: Samples) -> No
 @pytest.mark.parametrize("name", ["measured", "measured_again", "measured_third", "measured_quick"])
 def test_the_l2_cache_has_the_drivers_size(name: str) -> None:
     """By atomics, which find a line at its own place: 60 MiB to a step of a thirtieth; read by all, half of that."""
-    run = load(ROOT / f"data/h200/{name}.jsonl.xz")
+    run = journals.samples(name)
     found, l2 = {n.key: n.value for n in resident(run)}, run.head["facts"]["attributes"]["l2_bytes"]
     assert found["cache.l2_resident_bytes"] == pytest.approx(l2, rel=1.01 / 30)
     assert found["cache.l2_hit_by_all_bytes"] == pytest.approx(l2 / 2, rel=1.01 / 15)
@@ -244,10 +246,10 @@ def test_the_first_level_is_what_shared_memory_leaves(h200: Machine, samples: Sa
 
 def test_the_quick_form_gives_every_field_and_agrees(samples: Samples) -> None:
     """With the full form on the same H200: 1 % on what is fixed, 3 % on memory."""
-    quick, full = (load(ROOT / f"data/h200/measured_{name}.jsonl.xz") for name in ("quick", "again"))
-    assert {n.key for n in numbers(samples)} == {n.key for n in numbers(quick)}
-    assert quick.head["facts"]["uuid"] == full.head["facts"]["uuid"]
-    pairs = agree(full, quick)
+    quick, full = "measured_quick", "measured_again"
+    assert {n.key for n in numbers(samples)} == {n.key for n in numbers(journals.samples(quick))}
+    assert len({journals.samples(name).head["facts"]["uuid"] for name in (quick, full)}) == 1
+    pairs = agree(journals.numbers(full), journals.numbers(quick))
     assert sum(pair.promised_percent is not None for pair in pairs) > 400
     assert all(pair.agrees for pair in pairs)
 
@@ -256,7 +258,7 @@ def test_a_run_is_one_of_todays_catalogue_in_time() -> None:
     """The full form within 10 minutes, the quick one within 1, every entry, every sample with its clock."""
     runs = [*((name, "full", 10) for name in ("", "_again", "_third")), ("_quick", "quick", 1)]
     for name, form, minutes in runs:
-        events = journal.read(ROOT / f"data/h200/measured{name}.jsonl.xz")
+        events = journals.events(f"measured{name}")
         begin, end = (datetime.fromisoformat(events[at]["time"]) for at in (0, -1))
         assert (end - begin).total_seconds() < 60 * minutes
         done = {event["entry"] for event in events if event["is"] == "done"}

@@ -73,23 +73,20 @@ def promised(key: str) -> float | None:
     return next((percent for pattern, percent in _PROMISED if re.fullmatch(pattern, key)), None)
 
 
-def agree(first: Samples, second: Samples) -> list[Pair]:
+def agree(first: dict[str, float], second: dict[str, float]) -> list[Pair]:
     """Return the numbers that both runs give, in the order of the first."""
-    return _pairs(dict(_plain(first)), dict(_plain(second)))
-
-
-def _pairs(first: dict[str, float], second: dict[str, float]) -> list[Pair]:
     return [Pair(key, value, second[key], promised(key)) for key, value in first.items() if key in second]
 
 
-def _plain(samples: Samples) -> Iterator[tuple[str, float]]:
-    """Yield keys and numbers; the members of a list by their place and how many there are."""
+def plain(samples: Samples) -> dict[str, float]:
+    """Return the numbers of a run by their keys; the members of a list by their place and how many there are."""
+    found = dict[str, float]()
     for one in numbers(samples):
         if isinstance(one.value, list):
-            many = len(one.value)
-            yield from ((f"{one.key}.{i}/{many}", value) for i, value in enumerate(one.value))
+            found |= {f"{one.key}.{i}/{len(one.value)}": value for i, value in enumerate(one.value)}
         elif not isinstance(one.value, str):
-            yield one.key, one.value
+            found[one.key] = one.value
+    return found
 
 
 def agree_files(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
@@ -98,8 +95,8 @@ def agree_files(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
     names = [one.head["gpu"] for one in samples]
     if names[0] != names[1]:
         raise WarplensError(f"these are of two kinds of GPU: {first} of {names[0]}, {second} of {names[1]}")
-    found = [dict(_plain(one)) for one in samples]
-    pairs = _pairs(*found)
+    found = [plain(one) for one in samples]
+    pairs = agree(*found)
     if not pairs:
         raise WarplensError(f"{first} and {second} have no number in common: was one of them measured with --only?")
     return pairs, list(_apart(first, second, *found))

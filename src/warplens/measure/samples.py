@@ -173,19 +173,20 @@ def counts(point: Point, values: dict[str, Any]) -> bool:
     """Whether a sample may be used: at the reference clock, with the warps that were meant, and 2N longer than N."""
     if not stamps.possible(values):
         return False
-    if any(key.startswith("off_clock") for key in values):
-        return False
-    if any(key.startswith("rate") and not value for key, value in values.items()):
-        return False  # no warp came to the end of a trip
     meant = point.get("warps")
-    there = [values[key] for key in values if key.startswith(("warps_least", "warps_most"))]
-    return not meant or all(bool(n == meant) for n in there)
+    for key, value in values.items():
+        if key.startswith("off_clock") or (not value and key.startswith("rate")):  # no warp came to the end of a trip
+            return False
+        if meant and value != meant and key.startswith(("warps_least", "warps_most")):
+            return False
+    return True
 
 
 def _slower(point: Point, values: dict[str, Any]) -> bool:
     """Whether nothing but its clock is wrong with a sample."""
-    others = {key: value for key, value in values.items() if not key.startswith("off_clock")}
-    return len(others) < len(values) and counts(point, others)
+    if not any(key.startswith("off_clock") for key in values):
+        return False
+    return counts(point, {key: value for key, value in values.items() if not key.startswith("off_clock")})
 
 
 def per_link(point: Point, values: dict[str, Any]) -> float:
