@@ -211,23 +211,27 @@ def test_writing_follows_links_and_spares_devices(tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_any_terminal_encoding_works(encoding: str) -> None:
-    for arguments in (["predict", "saxpy"], ["reproduce", "volkov-table-3.4"], ["predict", "saxpy", "--json"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "warplens", *arguments],
-            capture_output=True,
-            env={**os.environ, "PYTHONIOENCODING": encoding},
-        )
-        assert done.returncode == 0 and done.stderr == b"", done.stderr
+    """In one process of this encoding, which the interpreter gives to its streams."""
+    commands = (["predict", "saxpy"], ["reproduce", "volkov-table-3.4"], ["predict", "saxpy", "--json"])
+    code = f"from warplens.cli import main; assert [main(command) for command in {commands!r}] == [0, 0, 0]"
+    given = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=given)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    assert len(done.stdout.decode(encoding).splitlines()) > 30
 
 
-def test_closed_output_and_wrong_arguments_are_no_traceback() -> None:
+def test_closed_output_and_wrong_arguments_are_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     closed = subprocess.run(
         ["bash", "-c", f"{sys.executable} -m warplens predict saxpy >&-"], capture_output=True, text=True
     )
     assert closed.returncode == 0 and closed.stderr == ""
+    done = subprocess.run([sys.executable, "-m", "warplens", "nosuch"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
     for arguments in ([], ["--nope"], ["nosuch"], ["predict"], ["predict", "saxpy", "--alpha", "x"], ["machine"]):
-        done = subprocess.run([sys.executable, "-m", "warplens", *arguments], capture_output=True, text=True)
-        assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, (arguments, done.stderr)
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert ended.value.code == 2 and out == "" and err.count("\n") == 1, (arguments, err)
 
 
 def test_control_characters_in_names_do_not_reach_the_terminal(

@@ -70,6 +70,7 @@ def _approximate(case: Case, extra: set[int]) -> Workload:
     code = [roots.get(i, x) for i, x in enumerate(case.code)]
     scheduler = Scheduler(code, case.machine)
     bare = once_each(lambda run: without(run, extra, code))
+    plain: dict[tuple[tuple[int, int], ...], Run] = {}  # turns in one piece
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
@@ -78,7 +79,10 @@ def _approximate(case: Case, extra: set[int]) -> Workload:
             if len(runs) > _RUNS or not any(c.origin in extra for run in runs for c in run):
                 way.append(([bare(run) for run in runs], s.times))
                 continue
-            straight = without(tuple(c for run in runs for c in run), extra, code)
+            where = tuple(s.runs)
+            if where not in plain:
+                plain[where] = without(tuple(c for run in runs for c in run), extra, code)
+            straight = plain[where]
             end, rest = _turned(straight, code) if s.times >= _TURNS else ((), straight)
             whole = scheduler.ordered(rest + end)
             way += [([end], 1), (whole, s.times - bool(end)), ([rest], int(bool(end)))]

@@ -13,12 +13,12 @@ from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refus
 from warplens.advise.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
 from warplens.advise.rewrite import (
     Repeat,
-    Run,
     Way,
     as_written,
     dropped,
     fewer_blocks,
     joined_threads,
+    once_each,
     rewritten,
     side_by_side,
 )
@@ -163,13 +163,13 @@ def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
 
 def _repeated(case: Case, results: int, work: set[int]) -> Workload:
     """Repeat the work of loops: side by side, but for what branches by its data: that comes one behind the other."""
-    own = {s.index for s in case.global_sites} - case.inside(case.loops())
+    own, code = {s.index for s in case.global_sites} - case.inside(case.loops()), case.code
 
     def repeats(i: int) -> Repeat:
         return Repeat(results, shares=True) if i in work or i in own else Repeat(1)
 
-    def again(run: Run) -> Run:
-        return tuple(c for c in run if c.origin in work)
+    again = once_each(lambda run: tuple(c for c in run if c.origin in work))
+    beside = once_each(lambda run: side_by_side(run, repeats, code))
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
@@ -178,10 +178,9 @@ def _repeated(case: Case, results: int, work: set[int]) -> Workload:
             if any(code[c.origin].kind == "branch" and c.origin in work for run in runs for c in run):
                 way.append((runs + [again(run) for run in runs] * (results - 1), s.times))
             else:
-                way.append(([side_by_side(run, repeats, code) for run in runs], s.times))
+                way.append(([beside(run) for run in runs], s.times))
         return [(way, 1.0)]
 
-    code = case.code
     return fewer_blocks(rewritten(case.workload, rewrite), results)
 
 

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal
 
 from msgspec import Struct
@@ -206,16 +207,14 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
 
 def _executions(paths: Sequence[Path]) -> Counter[int]:
     """Count how often the kept warps execute each instruction."""
-    ends = Counter[tuple[int, int]]()
+    more = Counter[int]()  # than the instruction before
     for path in paths:
         for segment in path.segments:
-            for run in segment.runs:
-                ends[run[0], run[1]] += segment.times * path.warps
-    found = Counter[int]()
-    for (first, stop), times in ends.items():
-        for i in range(first, stop):
-            found[i] += times
-    return found
+            times = segment.times * path.warps
+            for first, stop in segment.runs:
+                more[first] += times
+                more[stop] -= times
+    return Counter(dict(enumerate(accumulate(more[i] for i in range(max(more, default=0))))))
 
 
 def _whole(shares: Sequence[float], warps: int) -> list[int]:

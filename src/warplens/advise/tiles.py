@@ -227,11 +227,12 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, fetch: Fetch) -> 
             if not any(c.origin in place for run in runs for c in run):
                 way.append((runs, s.times))
                 continue
-            turns = [part for turn in range(every) for r in runs for part in near(r, turn % most)]
+            few = [[part for r in runs for part in near(r, turn)] for turn in range(min(every, most))]
+            turns = [part for turn in range(every) for part in few[turn % most]]
             for tile, times in _in_turn(fetch, s.times // every):
                 way.append(([tile, *turns], times))
             owed += s.times % every
-            rest = [part for turn in range(s.times % every) for r in runs for part in near(r, turn % most)]
+            rest = [part for turn in range(s.times % every) for part in few[turn % most]]
             way.append(([fetch(0), *rest] if owed >= every else rest, 1))
             owed %= every
         return [(way, 1.0)]
