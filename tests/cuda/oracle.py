@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,11 +42,15 @@ def definitions_and_uses(text: str) -> Marks:
         elif at := re.match(r"^\s*/\*([0-9a-f]{4,})\*/", code):
             offset = int(at.group(1), 16)
         elif "/* 0x" in code and notes.startswith("|"):
-            marks = {register: notes[i] for i, register in columns.items() if i < len(notes)}
-            defined = {register for register, sign in marks.items() if sign in "^x"}
-            used = {register for register, sign in marks.items() if sign in "vx"}
+            marks = [(columns[at], sign) for at, sign in _signs(notes) if at in columns]
+            defined = {register for register, sign in marks if sign in "^x"}
+            used = {register for register, sign in marks if sign in "vx"}
             found[section, offset] = (defined, used)
     return found
+
+
+def _signs(notes: str) -> Iterator[tuple[int, str]]:
+    return ((sign.start(), sign[0]) for sign in re.finditer(r"[\^vx]", notes))
 
 
 def _columns(header: list[str]) -> dict[int, str]:

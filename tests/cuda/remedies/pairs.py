@@ -8,6 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+import warplens as wl
+from tests.cuda.programs import program_of
+from warplens.kernel import Workload
+from warplens.kernel.launch import load_launch
+
 SOURCE, MORE = (Path(__file__).with_name(name) for name in ("pairs.cu", "more.cu"))
 Argument = tuple[str, str, float] | tuple[str, str, int, str]  # name, type, value or count and contents
 _SIDE, _PLANE, _STREAM, _DOTS, _POINTS, _WIDE, _BOX, _BYTES = (
@@ -50,6 +55,11 @@ class Kernel(Struct, frozen=True):
         file = folder / f"{re.sub('[^A-Za-z0-9]+', '_', '-'.join(parts))}.toml"
         file.write_text("\n".join(lines) + "\n")
         return file
+
+    def counted(self, folder: Path) -> Workload:
+        """Return its counts; its source is compiled once for all kernels in it."""
+        call = load_launch(self.launch_file(folder))
+        return wl.analyze(launch=call, load=lambda: program_of(call))
 
 
 def _floats(name: str, count: int, contents: str = "random") -> Argument:

@@ -52,8 +52,7 @@ def counted(kernel: str, words: int, folder: Path) -> Workload:
         "once": (_array("in", 64 * 256 * PARTS), _array("out", 64 * 256 * PARTS), ("parts", "i32", 64 * PARTS)),
     }  # fmt: skip
     grid = 64 * PARTS if kernel == "once" else PARTS
-    made = Kernel(kernel, (grid,), (256,), each[kernel], source=SOURCE)
-    return wl.analyze(launch=str(made.launch_file(folder)))
+    return Kernel(kernel, (grid,), (256,), each[kernel], source=SOURCE).counted(folder)
 
 
 def _array(name: str, count: int, kind: str = "f32*") -> Argument:

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def counted(kernel: Kernel, folder: Path) -> tuple[Workload, Prediction]:
-    workload = wl.analyze(launch=str(kernel.launch_file(folder)))
+    workload = kernel.counted(folder)
     return workload, predict(workload, GPU, "warplens")
 
 

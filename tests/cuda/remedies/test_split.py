@@ -39,8 +39,7 @@ def counted(name: str, turns: int, steps: int, folder: Path) -> Workload:
         "first_phase": (NUMBERS, KEPT, all_turns),
         "second_phase": (NEXT, KEPT, OUT, all_steps),
     }
-    made = Kernel(name, (BLOCKS,), (128,), arguments[name], source=SOURCE)
-    return wl.analyze(launch=str(made.launch_file(folder)))
+    return Kernel(name, (BLOCKS,), (128,), arguments[name], source=SOURCE).counted(folder)
 
 
 FEW = pytest.mark.xfail(strict=True, reason="by hand it helps 1.247 times, not 1.25")
