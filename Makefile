@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# What Python compiles is kept, whatever the surroundings say: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all lint types warm layers pytest bench cluster fuzz clean
 
@@ -51,7 +53,7 @@ cluster: $(READY)
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
 clean:

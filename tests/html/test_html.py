@@ -17,7 +17,7 @@ from warplens.report import html
 from warplens.study.item import Item, Plot, Row, line
 from warplens.units import seconds
 
-pytestmark = pytest.mark.html
+pytestmark = [pytest.mark.html, pytest.mark.xdist_group("html")]  # one worker bundles the scripts
 
 
 def _specs(text: str) -> list[dict[str, object]]:

@@ -138,6 +138,7 @@ def test_code_for_another_architecture_is_noted(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.html
+@pytest.mark.xdist_group("html")
 def test_html_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
