@@ -70,7 +70,7 @@ def _approximate(case: Case, extra: set[int]) -> Workload:
     code = [roots.get(i, x) for i, x in enumerate(case.code)]
     scheduler = Scheduler(code, case.machine)
     bare = once_each(lambda run: without(run, extra, code))
-    plain: dict[tuple[tuple[int, int], ...], Run] = {}  # turns in one piece
+    made: dict[tuple[tuple[tuple[int, int], ...], bool], tuple[Run, Run, list[Run]]] = {}  # of these runs, in turns
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         way: Way = []
@@ -79,12 +79,12 @@ def _approximate(case: Case, extra: set[int]) -> Workload:
             if len(runs) > _RUNS or not any(c.origin in extra for run in runs for c in run):
                 way.append(([bare(run) for run in runs], s.times))
                 continue
-            where = tuple(s.runs)
-            if where not in plain:
-                plain[where] = without(tuple(c for run in runs for c in run), extra, code)
-            straight = plain[where]
-            end, rest = _turned(straight, code) if s.times >= _TURNS else ((), straight)
-            whole = scheduler.ordered(rest + end)
+            at = tuple(s.runs), s.times >= _TURNS
+            if at not in made:
+                straight = without(tuple(c for run in runs for c in run), extra, code)
+                end, rest = _turned(straight, code) if at[1] else ((), straight)
+                made[at] = end, rest, scheduler.ordered(rest + end)
+            end, rest, whole = made[at]
             way += [([end], 1), (whole, s.times - bool(end)), ([rest], int(bool(end)))]
         return [(way, 1.0)]
 

@@ -82,6 +82,7 @@ def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
     if not loads or mask == 0:
         return []
 
+    @once_each
     def turned(run: Run) -> Run:
         """Loads first, nobody waits for them, and copies to where the next turn looks for them at the end."""
         if not any(c.origin in loads for c in run):

@@ -207,13 +207,15 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
 
 def _executions(paths: Sequence[Path]) -> Counter[int]:
     """Count how often the kept warps execute each instruction."""
-    more = Counter[int]()  # than the instruction before
+    often, more = Counter[tuple[int, int]](), Counter[int]()  # each run; than the instruction before
     for path in paths:
         for segment in path.segments:
             times = segment.times * path.warps
-            for first, stop in segment.runs:
-                more[first] += times
-                more[stop] -= times
+            for run in segment.runs:
+                often[run] += times
+    for (first, stop), times in often.items():
+        more[first] += times
+        more[stop] -= times
     return Counter(dict(enumerate(accumulate(more[i] for i in range(max(more, default=0))))))
 
 
