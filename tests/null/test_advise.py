@@ -92,9 +92,9 @@ def test_who_reads_what_a_dropped_instruction_waited_for_waits_instead() -> None
         (c for c in without(run, {x}, code) if read & set(code[c.origin].reads)), None
     )  # the next that reads one of its operands
     control = code[x].control
-    if found is not None and control is not None:
-        mask = found.mask if found.mask is not None else (code[found.origin].control or control).wait_mask
-        assert mask & control.wait_mask == control.wait_mask
+    assert found is not None and control is not None and control.wait_mask
+    mask = found.mask if found.mask is not None else (code[found.origin].control or control).wait_mask
+    assert mask & control.wait_mask == control.wait_mask
 
 
 def test_changed_code_is_ordered_by_what_needs_what() -> None:

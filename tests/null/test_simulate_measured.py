@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
-from warplens.measure import journal
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_program import from_program
@@ -25,6 +24,8 @@ from warplens.simulate.steady import steady
 from warplens.simulate.units import PIPES, Units, units
 from warplens.study.simulated import error, mix_code, simulate_mixes
 from warplens.study.validation import data_file, read
+
+from .journals import events
 
 
 @pytest.mark.parametrize("which", ["first", pytest.param("laboratory", marks=pytest.mark.slow)])
@@ -260,7 +261,7 @@ def test_loads_under_way_have_a_limit_on_an_sm_and_none_on_a_warp(lines: int, wa
     Four warps, one on each scheduler, are held when 60 loads wait to leave the SM, a line per cycle.
     """
     wanted = {"blocks": 1, "lines": lines, "warps": warps}
-    issued = [row["values"]["issued"] for row in journal.read(data_file("h200/measured.jsonl.xz"))
+    issued = [row["values"]["issued"] for row in events("measured")
               if row.get("entry") == "in_flight.dram" and wanted.items() <= row.get("point", {}).items()]  # fmt: skip
     last = float(np.median(issued, axis=0)[-1])
     if not within:
