@@ -11,6 +11,8 @@ from tests.cuda.programs import program_of, programs
 from tests.cuda.test_profile import FILES
 from warplens.emulate import ops
 from warplens.emulate.emulator import Emulator
+from warplens.emulate.layout import EXECUTED, THREADS
+from warplens.emulate.slicing import as_seen
 from warplens.emulate.steadiness import is_steady
 from warplens.frontend import Options
 from warplens.kernel.launch import KernelCall, load_launch, parse_launch
@@ -41,6 +43,38 @@ def test_counts_are_the_same(name: str, skips: bool) -> None:
     sliced.forget()
     sliced.run(blocks)
     assert np.array_equal(sliced.stats[:, :5], 2 * once[:, :5])
+
+
+QUOTIENT = """
+extern "C" __global__ void quotient(int n, int m, const float* x, float* out) {
+  float sum = 0;
+  for (int k = 0; k < n; k++) sum += expf(x[blockIdx.x * 256 + k * 32 + threadIdx.x]) * k;
+  out[blockIdx.x * blockDim.x + threadIdx.x] = m / sum;
+}
+"""
+
+
+def test_further_blocks_ask_less_of_data(tmp_path: Path) -> None:
+    """Neither guards of what nothing depends on nor the exponent before a division: all else is counted as before."""
+    (tmp_path / "quotient.cu").write_text(QUOTIENT)
+    (program,) = programs(tmp_path / "quotient.cu", Options(arch="sm_90")).values()
+    arrays = [{"name": n, "type": "f32*", "count": 512} for n in ("x", "out")]
+    numbers = [{"name": n, "type": "i32", "value": 8} for n in ("n", "m")]
+    call = parse_launch({"kernel": "quotient", "grid": 2, "block": 32, "arg": [*numbers, *arrays]}, "quotient.toml")
+    asking, other = (Emulator(program, call, values=False) for _ in range(2))
+    asking.run([0])
+    other.code = as_seen(other.code, program, asking.stats[:, EXECUTED].astype(np.float64))
+    rows = other.code.table[:, ops.GUARD] != asking.code.table[:, ops.GUARD]
+    floats = [i for i, x in enumerate(program.instructions) if x.kind in ("fp32", "sfu") and asking.stats[i, EXECUTED]]
+    assert len(floats) > 30
+    assert (asking.code.table[floats, ops.GROUP] != ops.NOTHING).all()
+    assert (other.code.table[floats, ops.GROUP] == ops.NOTHING).all()
+    for emulator in (asking, other):
+        emulator.stats[:] = 0
+        emulator.forget()
+        emulator.run([1])
+    asking.stats[rows, THREADS] = other.stats[rows, THREADS] = 0
+    assert np.array_equal(asking.stats, other.stats)
 
 
 def test_what_is_written_is_forgotten_and_what_is_read_is_kept() -> None:

@@ -22,7 +22,7 @@ from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.emulate.engine import Memory
 from warplens.emulate.resident import Resident
-from warplens.emulate.slicing import needed_only
+from warplens.emulate.slicing import mark_idle, needed_only
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, check_parameters
@@ -55,7 +55,7 @@ def _code(program: Program, values: bool) -> Code:
         code = decode(program)
         if not values and not program.system:  # the system's functions read registers that no instruction names
             code = replace(code, table=needed_only(code))
-        engine.mark_idle(code.table)
+        mark_idle(code.table)
         while len(_CODES) >= _MOST_CODES:
             del _CODES[next(iter(_CODES))]
         _CODES[key] = program, code
@@ -90,7 +90,7 @@ class Emulator:
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
-        self._looked_up: dict[tuple[bool, bool], engine.Functions] = {}
+        self._looked_up: dict[tuple[bool, bool, int], engine.Functions] = {}
         self._scratch = np.zeros(layout.SCRATCH, np.int64)
         self._block = engine.new_block()
 
@@ -277,7 +277,7 @@ class Emulator:
 
     def _functions(self, unknown: bool) -> engine.Functions:
         """Return where the compiled functions are that a run needs, looked up once for each kind of run."""
-        kind = bool(self.caches[0].size), unknown
+        kind = bool(self.caches[0].size), unknown, id(self.code)
         if kind not in self._looked_up:
             self._looked_up[kind] = engine.addresses(self.code.table, self.caches[0], unknown)
         return self._looked_up[kind]

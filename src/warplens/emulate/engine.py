@@ -372,18 +372,6 @@ def new_block() -> Block:
     return Block(MACHINE)
 
 
-def mark_idle(table: Table) -> None:
-    """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
-    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], (7, 15))
-    does_nothing &= table[:, ops.GUARD_NOT] == 0
-    ahead = 0
-    for pc in range(len(table) - 1, -1, -1):
-        ahead = ahead + 1 if does_nothing[pc] else 0
-        if table[pc, ops.GROUP] == ops.NOTHING:
-            table[pc, ops.TARGET] = ahead
-        ahead = 0 if table[pc, ops.AWAITS] else ahead
-
-
 def count_idle(stats: Table, idle: Table) -> None:
     """Count what did nothing: the first of a straight run of it has the count, which ends behind the last."""
     stats[:, EXECUTED : THREADS + 1] += np.cumsum(idle, axis=0)[:-1]

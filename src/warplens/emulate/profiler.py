@@ -40,6 +40,7 @@ from warplens.machine import Machine
 _WARM = 16  # times the size of L1: blocks that ask for more are run again without those before them
 _MOST_SAMPLED = 2000  # blocks of which the instructions are told one by one
 _COSTLY = 10_000  # instructions of a block: some milliseconds, from where on two threads are faster than one
+_LONG = 100  # times its instructions: a block that executes more is worth a second look at the program
 _SAMPLES = 32  # accesses of an instruction whose places are looked at, for a machine with rules of its own
 
 __all__ = ["BRISK", "FULL", "QUICK", "Effort", "prepare", "profile"]
@@ -69,6 +70,7 @@ def profile(
 class _Profiler(Blocks):
     def run(self, exact: bool) -> Profile:
         first = self._first()
+        self.code = self.emulator.code  # as all of it is; see `as_seen`
         self.progress("the first block" if self.emulator.is_compiled() else "compiling the emulator, only this time")
         old = float(self.machine.compute_capability or 9) < 3
         size = len(self.program.instructions)
@@ -83,6 +85,8 @@ class _Profiler(Blocks):
         if exact or (cost * self.call.blocks <= self.effort.whole and room >= self.call.blocks):
             self.runner.singles([n for row in self._neighbours(first) for n in row])
             return self._made(self._whole(), exact=True, first=first)
+        if executed > _LONG * size and not self.program.system:
+            self.runner.see_less(self.lone)
         self.runner.costly = self.effort.threads > 1 and self._effort_of(self.lone) > _COSTLY
         if cost > self.effort.resident:
             return self._of_few(first)
@@ -161,7 +165,7 @@ class _Profiler(Blocks):
             exact=exact,
             error=float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum())),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
-            unsure=[] if exact else sorted({*not_seen(self.emulator.code, executed), *spread_far(total, error)}),
+            unsure=[] if exact else sorted({*not_seen(self.code, executed), *spread_far(total, error)}),
             known_instructions=known,
             known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.runner.accesses)),
             counts=self._columns(total),

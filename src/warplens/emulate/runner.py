@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from warplens.emulate import layout
+from warplens.emulate import layout, ops
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import Emulator
 from warplens.emulate.engine import ACCESS_EFFORT, LINE_EFFORT
 from warplens.emulate.footprint import SECTOR_BYTES, Block, of_block
 from warplens.emulate.sample import Counts
+from warplens.emulate.slicing import as_seen
 from warplens.emulate.trace import paths_of
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Path
@@ -107,6 +108,24 @@ class Runner:
         self.work: dict[int, float] = {}  # instructions of each block that ran
         self.accesses = 0.0
         self.arrays = np.zeros(len(program.instructions))  # the number of the array that each touches, and one
+        self.threads: tuple[npt.NDArray[np.int64], Counts] | None = None  # see `see_less`
+
+    def see_less(self, seen: Counts) -> None:
+        """Let further blocks ask less of data than the one did that was counted: see `as_seen`.
+
+        So many of the threads as there take part in each execution of what is not asked for any more.
+        """
+        before = self.emulator.code
+        self.emulator.code = as_seen(before, self._made_of[0], seen[:, layout.EXECUTED])
+        rows = np.flatnonzero(before.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD])
+        self.threads = rows, seen[rows, layout.THREADS] / np.maximum(1.0, seen[rows, layout.EXECUTED])
+        self._with_threads(seen)
+
+    def _with_threads(self, counts: Counts) -> Counts:
+        if self.threads is not None:
+            rows, each = self.threads
+            counts[rows, layout.THREADS] = each * counts[rows, layout.EXECUTED]
+        return counts
 
     def hold(self, blocks_per_sm: int) -> None:
         """Have no more than so many blocks on an SM; L1 is what these leave of its memory."""
@@ -183,7 +202,9 @@ class Runner:
 
     @cached_property
     def _twin(self) -> Runner:
-        return Runner(*self._made_of)
+        twin = Runner(*self._made_of)
+        twin.emulator.code, twin.threads = self.emulator.code, self.threads
+        return twin
 
     def _take_over(self, twin: Runner) -> None:
         """Add what the other one counted to what is counted here."""
@@ -245,7 +266,7 @@ class Runner:
         self.work |= work
         self.accesses += float(self.emulator.stats[:, layout.REQUESTS].sum())
         self.arrays = np.maximum(self.arrays, self.emulator.stats[:, layout.ARRAY])
-        return self.emulator.stats.astype(np.float64)
+        return self._with_threads(self.emulator.stats.astype(np.float64))
 
     def fresh_l1(self, share: float, count: int = 1) -> None:
         """Empty L1: a share of it, for each of so many SMs."""

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from warplens.emulate import ops
 from warplens.emulate.decode import Code
+from warplens.kernel.program import Program
 
 _ONLY_REGISTERS = (
     ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
 )  # fmt: skip
 _ANYWHERE = (ops.BRX, ops.RET, ops.CALL_ABS, ops.SYSTEM_CALL)
 _JUMPS = (ops.BRA, ops.CALL, ops.BRA_DIV, ops.BRA_ANY)
+_ENDS = (ops.EXIT, ops.BRA)  # where no thread goes on with what stands behind, if all do it
 _ALWAYS = (7, 15)  # guards that always hold
 _PREDICATES = 32  # rows of predicates are numbered from -1 down
 _WIDTH = 1024  # bits of a set of rows
@@ -26,27 +29,74 @@ _EVERY_PART = sum(1 << part * _WIDTH for part in range(15))  # the set that is a
 Row = list[int]
 
 
-def needed_only(code: Code) -> npt.NDArray[np.int64]:
-    """Return the code table in which instructions do nothing whose results no address and no branch depends on."""
-    pure = np.isin(code.table[:, ops.GROUP], _ONLY_REGISTERS).tolist()
+def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
+    """Return the code table in which instructions do nothing whose results no address and no branch depends on.
+
+    Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to.
+    """
+    pure = np.isin(code.table[:, ops.GROUP], (*_ONLY_REGISTERS, ops.NOTHING)).tolist()
     rows: list[Row] = code.table.tolist()
     follows = [followers(i, row) for i, row in enumerate(rows)]
     loaded: set[int] = set()  # spaces of memory whose contents matter
     while True:
         steps = []
         for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
-            steps.append(
-                _Step(row, row_bits(reads), writes, _guard(row) if one else _asked_for(row, reads, loaded), one)
-            )
+            asked = (_guard(row) if guards else 0) if one else _asked_for(row, reads, loaded)
+            steps.append(_Step(row, row_bits(reads), writes, asked, one))
         _follow(steps, follows)
         found = loaded.union(*(_spaces(step.row, loaded, step.is_needed) for step in steps))
         if found == loaded:
             break
         loaded = found
     table = code.table.copy()
-    table[[i for i, step in enumerate(steps) if step.pure and not step.is_needed], ops.GROUP] = ops.NOTHING
+    idle = [i for i, step in enumerate(steps) if step.pure and not step.is_needed]
+    table[idle, ops.GROUP] = ops.NOTHING
+    if not guards:
+        table[idle, ops.GUARD], table[idle, ops.GUARD_NOT] = _ALWAYS[0], 0
     table[[i for i, step in enumerate(steps) if _moves_nothing(step, loaded)], ops.MODE] |= ops.NO_VALUES
     return table
+
+
+def mark_idle(table: npt.NDArray[np.int64]) -> None:
+    """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
+    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], _ALWAYS)
+    does_nothing &= table[:, ops.GUARD_NOT] == 0
+    ahead = 0
+    for pc in range(len(table) - 1, -1, -1):
+        ahead = ahead + 1 if does_nothing[pc] else 0
+        if table[pc, ops.GROUP] == ops.NOTHING:
+            table[pc, ops.TARGET] = ahead
+        ahead = 0 if table[pc, ops.AWAITS] else ahead
+
+
+def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64]) -> Code:
+    """Return the code (of `needed_only`) for more blocks of a call, when it is known what one of them executed.
+
+    Guards of what does nothing decide only how many threads are counted for it: they are taken to hold. And a slow path
+    of a division or a root that nobody took is taken to be taken by nobody: the compiler's own functions for numbers
+    at the ends of their range, before which it asks for the exponent. Without that all that leads to a quotient is
+    computed in every block, for the sake of one branch.
+    """
+    made = replace(code, table=code.table.copy(), reads=[*code.reads])
+    for i, x in enumerate(program.instructions):
+        if x.opcode == "CALL" and "_slowpath" in x.text and not executed[i]:
+            _leave_out(made, i)
+    made = replace(made, table=needed_only(made, guards=False))
+    mark_idle(made.table)
+    return made
+
+
+def _leave_out(code: Code, call: int) -> None:
+    """Let the branch before a call always jump over it, if there is one that may."""
+    table, at = code.table, call - 1
+    while at > 0 and table[at, ops.GROUP] not in (ops.CONTROL, ops.ASYNC, ops.UNKNOWN):
+        at -= 1
+    row, targets = table[at], table[table[:, ops.GROUP] == ops.CONTROL, ops.TARGET]
+    jumps = row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.BRA and row[ops.TARGET] > call
+    only_way = not ((targets > at) & (targets <= call)).any()
+    if jumps and only_way and row[ops.PS] == row[ops.PS2] == _ALWAYS[0]:
+        row[ops.GUARD], row[ops.GUARD_NOT], code.reads[at] = _ALWAYS[0], 0, ()
+        table[call, ops.GROUP] = ops.NOTHING  # nobody comes here, and it leads nowhere
 
 
 def not_seen(code: Code, executed: npt.NDArray[np.float64]) -> list[int]:
@@ -154,9 +204,17 @@ def followers(at: int, row: Row) -> tuple[int, ...] | None:
     if row[ops.GROUP] == ops.CONTROL:
         if row[ops.OP] in _ANYWHERE:
             return None
+        if row[ops.OP] in _ENDS and _is_certain(row):
+            return () if row[ops.OP] == ops.EXIT else (int(row[ops.TARGET]),)
         if row[ops.OP] in _JUMPS:
             return at + 1, int(row[ops.TARGET])
     return (at + 1,)
+
+
+def _is_certain(row: Row) -> bool:
+    """Whether all threads that come to an instruction do what it says."""
+    guards = (ops.GUARD, ops.GUARD_NOT), (ops.PS, ops.PS_NOT), (ops.PS2, ops.PS2_NOT)
+    return all(row[which] in _ALWAYS and not row[no] for which, no in guards)
 
 
 def _follow(steps: list[_Step], follows: list[tuple[int, ...] | None]) -> None:
