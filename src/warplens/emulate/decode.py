@@ -23,6 +23,7 @@ from warplens.kernel.program import Program
 
 _ALL = 0xFFFFFFFF
 _SIGN = 0x80000000
+_PLACED = frozenset(("BRX", "LEPC"))  # what it computes depends on where it stands
 PREDICATES = ("predicate", "uniform predicate")
 
 Key = tuple[str, int, int]  # ("bits", value, 0) or ("bank", bank, offset)
@@ -71,7 +72,8 @@ def predicate_row(name: str) -> int:
 class _Decoder:
     def __init__(self, program: Program) -> None:
         self.program = program
-        names = {r for x in program.instructions for r in (*x.reads, *x.writes)}
+        groups = {names for x in program.instructions for names in (x.reads, x.writes)}
+        names = {r for names in groups for r in names}
         general = max((int(n[1:]) for n in names if re.fullmatch(r"R\d+", n)), default=0)
         uniform = max((int(n[2:]) for n in names if re.fullmatch(r"UR\d+", n)), default=-1)
         self.rows = {f"R{i}": i for i in range(general + 4)}
@@ -90,23 +92,33 @@ class _Decoder:
         self.numbers: dict[tuple[str, ...], tuple[int, ...]] = {}
 
     def code(self) -> Code:
-        table: list[list[int]] = []
-        unknown: dict[str, int] = {}
-        reads, writes = [], []
+        table, which, unknown = list[list[int]](), list[int](), dict[str, int]()
+        known: dict[str, int] = {}  # rows by their text: long code has few that are written differently
         for x in self.program.instructions:
-            line = Line(self, x)
-            try:
-                line.decode()
-            except (CannotDecode, ValueError, IndexError, KeyError, AttributeError, StopIteration):
-                line = Line(self, x)
-                line.set(GROUP=ops.UNKNOWN)
+            at = known.get(x.text)
+            if at is None:
+                at = len(table)
+                table.append(self._fields(x))
+                if x.target is None and x.opcode not in _PLACED:
+                    known[x.text] = at
+            which.append(at)
+            if table[at][ops.GROUP] == ops.UNKNOWN:
                 unknown[x.name] = unknown.get(x.name, 0) + 1
-            table.append(line.fields)
-            reads.append(self._numbers(x.reads))
-            writes.append(self._numbers(x.writes))
-        rows = np.array(table, np.int64).reshape(-1, ops.COLUMNS)
+        reads = [self._numbers(x.reads) for x in self.program.instructions]
+        writes = [self._numbers(x.writes) for x in self.program.instructions]
+        rows = np.array(table, np.int64).reshape(-1, ops.COLUMNS)[np.array(which, np.int64)]
         rows[_awaiting(self.program.instructions), ops.AWAITS] = 1
         return Code(rows, self.pool, self.rows, self.count, reads, writes, unknown)
+
+    def _fields(self, x: Instruction) -> list[int]:
+        """Return the row of an instruction; what no rule knows is unknown."""
+        line = Line(self, x)
+        try:
+            line.decode()
+        except (CannotDecode, ValueError, IndexError, KeyError, AttributeError, StopIteration):
+            line = Line(self, x)
+            line.set(GROUP=ops.UNKNOWN)
+        return line.fields
 
     def _numbers(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Rows of registers; predicates behind the rows."""
@@ -140,16 +152,20 @@ def _awaiting(instructions: Sequence[Instruction]) -> list[int]:
 
     The list is gone through twice, so that the head of a loop knows of the loads at its end.
     """
-    under_way, found = 0, set[int]()
-    for i, x in [*enumerate(instructions)] * 2:
-        if x.control is None:
-            continue
-        if x.control.wait_mask & under_way:
-            found.add(i)
-        under_way &= ~x.control.wait_mask
-        if x.control.write_scoreboard is not None:
-            bit = 1 << x.control.write_scoreboard
-            under_way = under_way | bit if x.opcode in _FROM_FAR else under_way & ~bit
+    under_way, found, before = 0, set[int](), [-1] * len(instructions)
+    for _ in range(2):
+        for i, x in enumerate(instructions):
+            if before[i] == under_way:  # from here on it is as it was
+                break
+            before[i] = under_way
+            if x.control is None:
+                continue
+            if x.control.wait_mask & under_way:
+                found.add(i)
+            under_way &= ~x.control.wait_mask
+            if x.control.write_scoreboard is not None:
+                bit = 1 << x.control.write_scoreboard
+                under_way = under_way | bit if x.opcode in _FROM_FAR else under_way & ~bit
     return sorted(found)
 
 

@@ -7,6 +7,7 @@ emulator.array("y")              # what is in an argument's array now
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -44,11 +45,11 @@ class EmulationError(WarplensError):
     """A kernel that went wrong: what, at which instruction and line, by which thread."""
 
 
-_CODES: dict[tuple[int, bool], tuple[Program, Code]] = {}  # of the programs that ran last: launches share them
+_CODES: dict[tuple[int, bool], tuple[Program, Code, engine.Names]] = {}  # of those that ran last: launches share them
 _MOST_CODES = 8
 
 
-def _code(program: Program, values: bool) -> Code:
+def _code(program: Program, values: bool) -> tuple[Code, engine.Names]:
     """Decode a program; without `values` only what addresses and branches depend on is computed."""
     key = id(program.instructions), values  # kept with the entry, so that no other list has this number
     if key not in _CODES:
@@ -58,8 +59,16 @@ def _code(program: Program, values: bool) -> Code:
         mark_idle(code.table)
         while len(_CODES) >= _MOST_CODES:
             del _CODES[next(iter(_CODES))]
-        _CODES[key] = program, code
-    return _CODES[key][1]
+        _CODES[key] = program, code, _names(code)
+    return _CODES[key][1:]
+
+
+def _names(code: Code) -> engine.Names:
+    parts = []
+    for lists in (code.reads, code.writes):
+        ends = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        parts += [np.array([*itertools.chain(*lists)] or [0], np.int64), ends]
+    return engine.Names(*parts)
 
 
 class Emulator:
@@ -70,14 +79,13 @@ class Emulator:
     ) -> None:
         """Make the memory of a call. Without `values` only what addresses and branches depend on is computed."""
         self.program, self.call = program, call
-        self.code: Code = _code(program, values)
+        self.code, self.names = _code(program, values)
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
         self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes)
         self.pages = self._pages()
         self.pool = self._pool()
-        self.names = self._names()
         self.stats = np.zeros((len(program.instructions), layout.STATISTICS), np.int64)
         self.caches = caches or (new_cache(0, 0, 1), new_cache(0, 0, 1))
         self.touched = np.zeros((len(self.pages.words), MAP_WORDS), np.uint32)  # sectors by page: see cache.py
@@ -214,14 +222,6 @@ class Emulator:
     def _pool(self) -> npt.NDArray[np.uint32]:
         values = [b if kind == "bits" else int(self.banks[b, o >> 2]) for kind, b, o in self.code.pool]
         return np.repeat(np.array(values, np.uint32)[:, None], 32, axis=1).copy()
-
-    def _names(self) -> engine.Names:
-        parts = []
-        for lists in (self.code.reads, self.code.writes):
-            flat = [n for numbers in lists for n in numbers]
-            ends = np.cumsum([0, *(len(numbers) for numbers in lists)])
-            parts += [np.array(flat or [0], np.int64), ends.astype(np.int64)]
-        return engine.Names(*parts)
 
     @cached_property
     def _local_bytes(self) -> int:

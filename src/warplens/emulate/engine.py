@@ -331,11 +331,11 @@ _compiled_run = Function(_run, _run_signature, OPTIONS, sources)
 
 def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:
     """Return where the functions are that a program needs, for each row of it and the others; they are compiled."""
-    per_row, others = (
-        np.array([one.address if one else 0 for one in part])
-        for part in (handlers(table), services(table, l1, unknown))
+    functions, each = handlers(table)
+    distinct, others = (
+        np.array([one.address if one else 0 for one in part]) for part in (functions, services(table, l1, unknown))
     )
-    return per_row, others
+    return distinct[each], others
 
 
 # Operations of nearly every program, and those that most have, as group and operation.
@@ -350,7 +350,7 @@ def prepare() -> None:
     """Read from the disk what nearly every program needs, as far as it was compiled before."""
     table = np.zeros((len(_USUAL), ops.COLUMNS), np.int64)
     table[:, [ops.GROUP, ops.OP]] = _USUAL
-    for one in (_compiled_run, *handlers(table), *services(table, np.zeros(1, np.int64), unknown=False)):
+    for one in (_compiled_run, *handlers(table)[0], *services(table, np.zeros(1, np.int64), unknown=False)):
         if one is not None and one.is_ready():
             assert one.address
 
@@ -380,4 +380,4 @@ def count_idle(stats: Table, idle: Table) -> None:
 
 def is_compiled(table: Table, l1: Cache, unknown: bool) -> bool:
     """Whether all that a program needs has been compiled before; `unknown`: whether memory holds unknown values."""
-    return all(one.is_ready() for one in {_compiled_run, *handlers(table), *services(table, l1, unknown)} if one)
+    return all(one.is_ready() for one in {_compiled_run, *handlers(table)[0], *services(table, l1, unknown)} if one)

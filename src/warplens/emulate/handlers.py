@@ -12,7 +12,7 @@ addresses, so that no function is compiled a second time as a part of another.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -47,6 +47,7 @@ _PARTS = (
     "cache", "packed", "tensor", "asynchronous", "marks",
 )  # fmt: skip
 ANY = -1
+_OPERATIONS = 1 << 16  # more than a group has
 FILL, ACCOUNT, SMALL, CACHES, MARKS = range(5)  # services: what several handlers call, to be compiled only once
 
 
@@ -103,11 +104,12 @@ def _import_parts() -> None:
         importlib.import_module(f"warplens.emulate.{part}")
 
 
-def handlers(table: npt.NDArray[np.int64]) -> list[Function | None]:
-    """Return what runs each row of a code table; None: nothing does."""
+def handlers(table: npt.NDArray[np.int64]) -> tuple[list[Function | None], npt.NDArray[np.int64]]:
+    """Return the functions that a code table needs (None: nothing to run), and which of them runs each row."""
     _import_parts()
-    pairs: Iterable[tuple[int, int]] = table[:, [ops.GROUP, ops.OP]].tolist()
-    return [_HANDLERS.get((group, op)) or _HANDLERS.get((group, ANY)) for group, op in pairs]
+    numbers, each = np.unique(table[:, ops.GROUP] * _OPERATIONS + table[:, ops.OP], return_inverse=True)
+    pairs = [divmod(number, _OPERATIONS) for number in numbers.tolist()]
+    return [_HANDLERS.get((group, op)) or _HANDLERS.get((group, ANY)) for group, op in pairs], each
 
 
 def _call(context: Any, address: Any, m: Any, pc: Any, w: Any, g: Any, mask: Any) -> Any:

@@ -31,5 +31,7 @@ def stored_before(code: Sequence[Instruction], stores: Sequence[str]) -> npt.NDA
             seen |= touched
         if x.target is not None:
             rows.clear()
-        rows = {base: seen for base, seen in rows.items() if not set(base) & set(x.writes)} if x.writes else rows
+        rows = (
+            {base: seen for base, seen in rows.items() if not set(base) & set(x.writes)} if rows and x.writes else rows
+        )
     return made

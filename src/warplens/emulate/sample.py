@@ -170,9 +170,9 @@ def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
         alike = alike or [s for s in samples if s.blocks]
         own = sample.mean() if sample.blocks else sum((s.mean() for s in alike), np.zeros(1)) / len(alike)
         total = total + sample.stratum.size * own
-        spreads = [v for s in [sample, *alike] if s.blocks and (v := s.variance()) is not None]
-        if spreads:
-            variance = variance + sample.stratum.size**2 * spreads[0]
+        spread = next((v for s in [sample, *alike] if s.blocks and (v := s.variance()) is not None), None)
+        if spread is not None:
+            variance = variance + sample.stratum.size**2 * spread
     return total, np.sqrt(variance)
 
 

@@ -6,6 +6,9 @@ but give nothing: products of matrices and the arithmetic of most kernels need n
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
@@ -14,8 +17,8 @@ from warplens.emulate import ops
 from warplens.emulate.decode import Code
 from warplens.kernel.program import Program
 
-_ONLY_REGISTERS = (
-    ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
+_PURE = (  # they only write registers
+    ops.NOTHING, ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
 )  # fmt: skip
 _ANYWHERE = (ops.BRX, ops.RET, ops.CALL_ABS, ops.SYSTEM_CALL)
 _JUMPS = (ops.BRA, ops.CALL, ops.BRA_DIV, ops.BRA_ANY)
@@ -34,26 +37,31 @@ def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
 
     Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to.
     """
-    pure = np.isin(code.table[:, ops.GROUP], (*_ONLY_REGISTERS, ops.NOTHING)).tolist()
+    pure = np.isin(code.table[:, ops.GROUP], _PURE).tolist()
     rows: list[Row] = code.table.tolist()
-    follows = [followers(i, row) for i, row in enumerate(rows)]
+    flow = _Flow(rows)
     loaded: set[int] = set()  # spaces of memory whose contents matter
+    reaching = np.flatnonzero(np.isin(code.table[:, ops.GROUP], (ops.MEMORY, ops.ASYNC))).tolist()
+    forms: dict[tuple[object, ...], _Form] = {}
     while True:
         steps = []
         for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
             asked = (_guard(row) if guards else 0) if one else _asked_for(row, reads, loaded)
-            steps.append(_Step(row, row_bits(reads), writes, asked, one))
-        _follow(steps, follows)
-        found = loaded.union(*(_spaces(step.row, loaded, step.is_needed) for step in steps))
+            key = reads, writes, asked, one, row[ops.GUARD], row[ops.GUARD_NOT]
+            if key not in forms:
+                forms[key] = _Form.of(row, reads, writes, asked, one)
+            steps.append(forms[key])
+        needed = flow.needed(steps)
+        found = loaded.union(*(_spaces(rows[i], loaded, needed[i]) for i in reaching))
         if found == loaded:
             break
         loaded = found
     table = code.table.copy()
-    idle = [i for i, step in enumerate(steps) if step.pure and not step.is_needed]
+    idle = [i for i, one in enumerate(pure) if one and not needed[i]]
     table[idle, ops.GROUP] = ops.NOTHING
     if not guards:
         table[idle, ops.GUARD], table[idle, ops.GUARD_NOT] = _ALWAYS[0], 0
-    table[[i for i, step in enumerate(steps) if _moves_nothing(step, loaded)], ops.MODE] |= ops.NO_VALUES
+    table[[i for i in reaching if _moves_nothing(rows[i], needed[i], loaded)], ops.MODE] |= ops.NO_VALUES
     return table
 
 
@@ -61,12 +69,13 @@ def mark_idle(table: npt.NDArray[np.int64]) -> None:
     """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
     does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], _ALWAYS)
     does_nothing &= table[:, ops.GUARD_NOT] == 0
-    ahead = 0
-    for pc in range(len(table) - 1, -1, -1):
-        ahead = ahead + 1 if does_nothing[pc] else 0
-        if table[pc, ops.GROUP] == ops.NOTHING:
-            table[pc, ops.TARGET] = ahead
-        ahead = 0 if table[pc, ops.AWAITS] else ahead
+    ahead, made = 0, list[int]()
+    for one, awaits in zip(does_nothing[::-1].tolist(), table[::-1, ops.AWAITS].tolist(), strict=True):
+        ahead = ahead + 1 if one else 0
+        made.append(ahead)
+        ahead = 0 if awaits else ahead
+    nothing = table[:, ops.GROUP] == ops.NOTHING
+    table[nothing, ops.TARGET] = np.array(made[::-1], np.int64)[nothing]
 
 
 def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64]) -> Code:
@@ -81,6 +90,9 @@ def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64]) -> 
     for i, x in enumerate(program.instructions):
         if x.opcode == "CALL" and "_slowpath" in x.text and not executed[i]:
             _leave_out(made, i)
+    guarded = ~np.isin(code.table[:, ops.GUARD], _ALWAYS) & np.isin(code.table[:, ops.GROUP], _PURE)
+    if made.reads == code.reads and not guarded.any():
+        return code
     made = replace(made, table=needed_only(made, guards=False))
     mark_idle(made.table)
     return made
@@ -107,14 +119,14 @@ def not_seen(code: Code, executed: npt.NDArray[np.float64]) -> list[int]:
     `needed_only`: what no branch depends on decides nothing.
     """
     rows: list[Row] = code.table.tolist()
-    reads = [{*read, -1 - row[ops.GUARD]} for row, read in zip(rows, code.reads, strict=True)]
-    data, before = set[int](), -1
+    reads = [(*read, -1 - row[ops.GUARD]) for row, read in zip(rows, code.reads, strict=True)]
+    does = [i for i, row in enumerate(rows) if not is_idle(row)]
+    data = {n for i in does if _is_data(rows[i]) for n in code.writes[i]}
+    others, before = {(reads[i], code.writes[i]) for i in does}, -1
     while len(data) != before:
         before = len(data)
-        for row, read, writes in zip(rows, reads, code.writes, strict=True):
-            if not is_idle(row) and (_is_data(row) or not data.isdisjoint(read)):
-                data.update(writes)
-    branches = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and not data.isdisjoint(reads[i])]
+        data.update(*(writes for read, writes in others if not data.isdisjoint(read)))
+    branches = [i for i in does if rows[i][ops.GROUP] == ops.CONTROL and not data.isdisjoint(reads[i])]
     todo = [k for i in branches if executed[i] for k in followers(i, rows[i]) or ()]
     found: set[int] = set()
     while todo:
@@ -136,46 +148,93 @@ def _is_data(row: Row) -> bool:
     return loads or row[ops.GROUP] in (ops.SINGLE, ops.DOUBLE, ops.HALF, ops.TENSOR)
 
 
-def _moves_nothing(step: _Step, loaded: set[int]) -> bool:
+def _moves_nothing(row: Row, needed: bool, loaded: set[int]) -> bool:
     """Whether an access moves only what nobody needs: it is enough to see where it goes."""
-    if step.row[ops.GROUP] != ops.MEMORY:
+    if row[ops.GROUP] != ops.MEMORY:
         return False
-    if step.row[ops.OP] in (ops.LOAD, ops.LOAD_MATRIX):
-        return not step.is_needed
-    if step.row[ops.OP] == ops.STORE:
-        return loaded.isdisjoint(_reached(step.row))
-    return step.row[ops.OP] in (ops.COPY, ops.STORE_MATRIX) and ops.SHARED not in loaded
+    if row[ops.OP] in (ops.LOAD, ops.LOAD_MATRIX):
+        return not needed
+    if row[ops.OP] == ops.STORE:
+        return loaded.isdisjoint(_reached(row))
+    return row[ops.OP] in (ops.COPY, ops.STORE_MATRIX) and ops.SHARED not in loaded
 
 
-class _Step:
-    """One instruction, and how it changes what is needed: sets of rows, one that always and some that under a guard.
+class _Form(NamedTuple):
+    """How an instruction changes what is needed: sets of rows, one that always and some that under a guard.
 
     What only instructions under a guard need is not needed before an instruction under the same guard that writes it.
+    `wanted`: what it reads if something that it writes is needed; `asked`: what it reads in any case.
     """
 
-    def __init__(self, row: Row, reads: int, writes: tuple[int, ...], asked: int, pure: bool) -> None:
-        self.row, self.pure, self.is_needed = row, pure, False
-        self.guard = _part(row)
-        guard = _guard(row)
-        self.reads, self.asked = (
-            (reads & ~guard) << self.guard | guard,
-            (asked & ~guard) << self.guard | guard & asked,
-        )
-        self.writes = _everywhere(row_bits(writes))
-        always = row[ops.GUARD] in _ALWAYS
-        self.replaced = self.writes if always else row_bits(writes) << self.guard if self.guard else 0
-        self.decides = [part for p in writes if -8 < p < 0 for part in (2 * -p - 1, 2 * -p)]
+    wanted: int
+    asked: int
+    writes: int
+    replaced: int
+    decides: tuple[int, ...]
 
-    def before(self, needed: int) -> int:
-        """Return what is needed before the instruction, from what is needed behind it."""
-        for part in self.decides:  # a guard that it writes was another one before
-            needed |= needed >> part * _WIDTH & _ROWS
-            needed &= ~(_ROWS << part * _WIDTH)
-        self.is_needed = bool(needed & self.writes)
-        return needed & ~self.replaced | (self.reads if self.pure and self.is_needed else self.asked)
+    @staticmethod
+    def of(row: Row, reads: tuple[int, ...], writes: tuple[int, ...], asked: int, pure: bool) -> _Form:
+        """Return that of an instruction; a pure one only writes registers."""
+        part, guard, bits = _part(row), _guard(row), row_bits(writes)
+        wanted, asked = (row_bits(reads) & ~guard) << part | guard, (asked & ~guard) << part | guard & asked
+        everywhere = _everywhere(bits)
+        replaced = everywhere if row[ops.GUARD] in _ALWAYS else bits << part if part else 0
+        decides = tuple(k for p in writes if -8 < p < 0 for k in (2 * -p - 1, 2 * -p))
+        return _Form(wanted if pure else asked, asked, everywhere, replaced, decides)
 
 
-def row_bits(rows: tuple[int, ...] | set[int]) -> int:
+class _Flow:
+    """The straight runs of a program, and which may come next."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        follows = [followers(i, row) for i, row in enumerate(rows)]
+        ends = [i for i, next_ones in enumerate(follows) if next_ones != (i + 1,)]
+        starts = {0, *(i + 1 for i in ends), *(k for i in ends for k in follows[i] or ())}
+        self.firsts = sorted(k for k in starts if 0 <= k < len(rows))
+        self.number = {first: n for n, first in enumerate(self.firsts)}
+        self.stops = [*self.firsts[1:], len(rows)]
+        self.next = [None if (f := follows[stop - 1]) is None else [self.number[k] for k in f if k in self.number]
+                     for stop in self.stops]  # fmt: skip
+
+    def needed(self, steps: list[_Form]) -> list[bool]:
+        """Return of which steps something is needed, going from the last to the first until loops add nothing."""
+        before, seen, found = [0] * len(self.firsts), [-1] * len(self.firsts), [False] * len(steps)
+        changed = True
+        while changed:
+            changed = False
+            for n in range(len(self.firsts) - 1, -1, -1):
+                next_ones = self.next[n]
+                behind = _ROWS if next_ones is None else 0
+                for k in next_ones or ():
+                    behind |= before[k]
+                if behind == seen[n]:
+                    continue
+                seen[n] = behind
+                here = _through(steps, self.firsts[n], self.stops[n], behind, found)
+                changed = changed or here != before[n]
+                before[n] = here
+        return found
+
+
+def _through(steps: list[_Form], first: int, stop: int, needed: int, found: list[bool]) -> int:
+    """Return what is needed before a straight run, from what is behind it; note of which steps something is."""
+    for i in range(stop - 1, first - 1, -1):
+        wanted, asked, writes, replaced, decides = steps[i]
+        for part in decides:  # a guard that it writes was another one before
+            if higher := needed >> part * _WIDTH:
+                needed ^= (higher & _ROWS) << part * _WIDTH
+                needed |= higher & _ROWS
+        hit = needed & writes
+        found[i] = hit != 0
+        if hit:
+            needed = (needed ^ hit & replaced) | wanted
+        elif asked:
+            needed |= asked
+    return needed
+
+
+@lru_cache(4096)
+def row_bits(rows: tuple[int, ...] | frozenset[int]) -> int:
     """Return rows as a set of bits."""
     made = 0
     for row in rows:
@@ -183,6 +242,7 @@ def row_bits(rows: tuple[int, ...] | set[int]) -> int:
     return made
 
 
+@lru_cache(1024)
 def _everywhere(rows: int) -> int:
     """Rows, in the set that is always needed and in those of all guards."""
     return rows * _EVERY_PART
@@ -217,28 +277,12 @@ def _is_certain(row: Row) -> bool:
     return all(row[which] in _ALWAYS and not row[no] for which, no in guards)
 
 
-def _follow(steps: list[_Step], follows: list[tuple[int, ...] | None]) -> None:
-    """Find out which steps are needed, from the last to the first, until loops add nothing."""
-    before = [0] * (len(steps) + 1)
-    changed = True
-    while changed:
-        changed = False
-        for i in range(len(steps) - 1, -1, -1):
-            next_ones = follows[i]
-            needed = _ROWS if next_ones is None else 0
-            for k in next_ones or ():
-                needed |= before[k]
-            here = steps[i].before(needed)
-            if here != before[i]:
-                before[i], changed = here, True
-
-
 def _asked_for(row: Row, reads: tuple[int, ...], loaded: set[int]) -> int:
     """What an instruction reads, but what it stores where nothing that matters is loaded."""
     stores = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.STORE
     if not stores or not loaded.isdisjoint(_reached(row)):
         return row_bits(reads)
-    return row_bits(set(reads) - stored_rows(row))
+    return row_bits(frozenset(reads) - stored_rows(row))
 
 
 def stored_rows(row: Row) -> set[int]:

@@ -58,7 +58,7 @@ def _decides_steadily(code: Code, i: int, row: Row, here: Sets) -> bool:
     if row[ops.GROUP] == ops.NOTHING:
         return True
     guard, reads = row_bits((-1 - row[ops.GUARD],)), 0
-    if row[ops.GROUP] == ops.MEMORY and row_bits(set(code.reads[i]) - stored_rows(row)) & here[_DATA]:
+    if row[ops.GROUP] == ops.MEMORY and row_bits(frozenset(code.reads[i]) - stored_rows(row)) & here[_DATA]:
         return False
     if row[ops.GROUP] in (ops.CONTROL, ops.ASYNC):
         reads = row_bits(code.reads[i])
@@ -99,7 +99,7 @@ def _axes(rows: int, here: Sets) -> int:
 
 def _of(row: Row, which: int, here: Sets, wide: bool = False) -> int:
     """Along which axes a source is placed."""
-    return _axes(row_bits({row[which], row[which] + wide}), here)
+    return _axes(row_bits((row[which], row[which] + wide)), here)
 
 
 def _is_linear(code: Code, row: Row, here: Sets) -> bool:
