@@ -203,7 +203,7 @@ def _laid(steps: Sequence[Step]) -> StepArrays:
     ports = [_ports(x.bank_reads, x.bank_writes) for x in steps]
     laid.ports, laid.further = [used for used, _ in ports], [further for _, further in ports]
     waits = [wait for x in steps for wait in x.waits]
-    gives = [_given(x) for x in steps]
+    gives = [_given(x.values, x.reads, x.moved) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])
     laid.results_end = np.cumsum([len(g) for g in gives])
     laid.sources[1:], laid.results[1:] = laid.sources_end[:-1], laid.results_end[:-1]
@@ -217,9 +217,10 @@ def _ports(reads: tuple[int, ...], writes: tuple[int, ...]) -> tuple[int, int]:
     return used, sum(max(0, n - 1) << at.PORT_BITS * i for i, n in enumerate(reads))
 
 
-def _given(x: Step) -> list[tuple[int, int]]:
+@cache
+def _given(values: tuple[int, ...], reads: tuple[int, ...], moved: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the slots that an instruction gives a time to, and which time."""
-    kinds = (at.VALUE, x.values), (at.SOURCES_READ, x.reads), (at.MOVED, x.moved)
+    kinds = (at.VALUE, values), (at.SOURCES_READ, reads), (at.MOVED, moved)
     return [(slot, kind) for kind, slots in kinds for slot in slots]
 
 

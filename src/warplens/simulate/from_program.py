@@ -51,9 +51,8 @@ def from_program(
         msgspec.structs.replace(x, kind=_SERVED_AS[x.opcode]) if x.opcode in _SERVED_AS else x for x in instructions
     ]
     served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
-    kept: set[str] = set()
     traffic = traffic_of(instructions, served, units, profile)
-    steps = [_step(x, kept, units, served, profile, i, traffic) for i, x in enumerate(instructions)]
+    steps = _steps(instructions, units, served, profile, traffic)
     steps = _fed(steps, instructions, units.machine)
     copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
     steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
@@ -108,7 +107,27 @@ def _held(x: Instruction, machine: Machine) -> float:
     return (machine.sm.fence_cycles or 0.0) if fence else 0.0
 
 
-def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Unit],
+def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[str, Unit], profile: Profile | None,
+           traffic: Traffic) -> list[Step]:  # fmt: skip
+    """Return what each instruction does to the units; but accesses and products, those of one form do the same."""
+    made, known, kept = list[Step](), dict[tuple[object, ...], Step](), set[str]()
+    for i, x in enumerate(instructions):
+        banks = _banks(_unkept(x, kept)), _banks(x.writes)
+        own = _is_access(served[x.kind].kind, x) or x.kind == "tensor"
+        form = (i,) if own else (x.opcode, x.kind, x.modifiers, x.control, banks)
+        if form in known:
+            made.append(msgspec.structs.replace(known[form], label=x.text, line=x.line))
+        else:
+            made.append(_step(x, banks, units, served, profile, i, traffic))
+            known[form] = made[-1]
+    return made
+
+
+def _is_access(kind: int, x: Instruction) -> bool:
+    return kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory"
+
+
+def _step(x: Instruction, banks: tuple[tuple[int, int], tuple[int, int]], units: Units, served: Mapping[str, Unit],
           profile: Profile | None, i: int, traffic: Traffic) -> Step:  # fmt: skip
     machine, unit, control = units.machine, served[x.kind], x.control
     assert control is not None
@@ -139,9 +158,8 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         passes, latency = special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
-    reads = _banks(tuple(_unkept(x, kept)))
     if kind == at.FIXED and pipe >= 0 and machine.sm.register_banks:  # one of each bank a cycle (issue.banks.*)
-        passes = max(passes, float(max(reads)))
+        passes = max(passes, float(max(banks[0])))
     made = Step(
         label=x.text,
         line=x.line,
@@ -158,11 +176,11 @@ def _step(x: Instruction, kept: set[str], units: Units, served: Mapping[str, Uni
         waits=tuple((slot, 0.0) for slot in waits),
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
-        bank_reads=reads,
-        bank_writes=_banks(x.writes),
+        bank_reads=banks[0],
+        bank_writes=banks[1],
         beside=_operand_cycles(x, units),
     )
-    if kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory":
+    if _is_access(kind, x):
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
     return _single(made, x, units)
 
@@ -226,15 +244,17 @@ def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
 _KEPT = re.compile(r"\bR(\d+)\.reuse")
 
 
-def _unkept(x: Instruction, kept: set[str]) -> list[str]:
+def _unkept(x: Instruction, kept: set[str]) -> tuple[str, ...]:
     """Return the registers that an instruction reads from the file: without those kept beside the units.
 
     An operand marked for reuse stays until it is used without the mark; the set `kept` is brought up to date.
     """
-    read = [r for r in x.reads if r not in kept]
-    words = 2 if x.kind == "fp64" else 1
-    kept.difference_update(x.reads, x.writes)
+    read = x.reads
+    if kept:
+        read = tuple([r for r in x.reads if r not in kept])
+        kept.difference_update(x.reads, x.writes)
     if ".reuse" in x.text:
+        words = 2 if x.kind == "fp64" else 1
         kept |= {f"R{int(n) + k}" for n in _KEPT.findall(x.text) for k in range(words)}
     if x.target is not None:
         kept.clear()

@@ -208,8 +208,8 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
     total = run.stalls.sum()
     shares = run.stalls.sum(axis=0) / total if total else run.stalls.sum(axis=0)
     lines = [
-        Line(x.label, int(count), {r: float(c) for r, c in zip(at.REASONS, row, strict=True) if c})
-        for x, count, row in zip(code.steps, run.counts, run.stalls, strict=True)
+        Line(x.label, int(count), {r: c for r, c in zip(at.REASONS, row, strict=True) if c})
+        for x, count, row in zip(code.steps, run.counts.tolist(), run.stalls.tolist(), strict=True)
     ]
     ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
     notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
