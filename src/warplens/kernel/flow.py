@@ -111,8 +111,9 @@ def _jumps(instruction: Instruction) -> bool:
 
 def _ends(instruction: Instruction) -> bool:
     """Whether a block ends here: at branches, exits and calls to a known place (not at indirect calls)."""
-    indirect = any(o.kind in ("register", "uniform") for o in instruction.operands)
-    return instruction.opcode in _LEAVES or (instruction.opcode == "CALL" and not indirect)
+    if instruction.opcode != "CALL":
+        return instruction.opcode in _LEAVES
+    return not any(o.kind in ("register", "uniform") for o in instruction.operands)
 
 
 def _conditional(instruction: Instruction) -> bool:

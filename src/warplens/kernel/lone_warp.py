@@ -11,15 +11,24 @@ of the machine file and the registers that instructions share.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.schedule import schedule
 from warplens.machine import Machine
+from warplens.native import Entry, there
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_BOARDS = 8  # six scoreboards; a damaged field may name another
+_FEW = 100  # instructions, up to which calling compiled code takes longer
 
 
 class LoneWarp(Struct, frozen=True):
@@ -56,75 +65,120 @@ def issue_alone(
     """
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
-    known = {key: facts(x, machine) for key, x in {id(x): x for x in code}.items()}  # a way comes by the same again
-    return issue_in_order([known[id(x)] for x in code], machine, taken or set(), latencies)
+    run = facts_of(code, machine)
+    if latencies is not None:
+        run[:, LATENCY] = latencies
+    cycles, waited, decided = issue_in_order(run, machine, taken or set())
+    waited_for, decided_by = ([None if n < 0 else n for n in found.tolist()] for found in (waited, decided))
+    return LoneWarp(cycles[:-1].tolist(), waited_for, decided_by, float(cycles[-1]))
 
 
 class Facts(NamedTuple):
-    """What issuing an instruction depends on.
+    """What issuing an instruction depends on; -1: nothing of the kind.
 
-    The scoreboards that it waits for, and those of its result and its sources; its stall count; the cycles of its
-    result, of reading its sources, until the next barrier (None: it is none), for which its warp is held.
+    The scoreboards that it waits for, a bit each, and those of its result and its sources; its stall count; the cycles
+    of its result, of reading its sources, until the next barrier if it is one, for which its warp is held.
     """
 
-    waits: tuple[int, ...]
-    write: int | None
-    read: int | None
+    waits: int
+    write: int
+    read: int
     stall: int
     latency: float
     read_cycles: float
-    barrier: float | None
+    barrier: float
     held: float
 
 
-def facts(x: Instruction, machine: Machine) -> Facts:
-    """Look up what issuing an instruction depends on."""
+LATENCY = Facts._fields.index("latency")
+
+
+def facts_of(code: Sequence[Instruction], machine: Machine) -> Floats:
+    """Look up what issuing each instruction depends on, a row of `Facts` for each; once for all that are alike."""
+    seen, known, alike = dict[int, int](), dict[tuple[object, ...], int](), list[Facts]()
+    for x in code:
+        if id(x) not in seen:  # a way comes by the same again
+            form = x.kind, x.opcode, x.modifiers, x.control
+            if form not in known:
+                known[form] = len(alike)
+                alike.append(_facts(x, machine))
+            seen[id(x)] = known[form]
+    which = np.array([seen[id(x)] for x in code], np.int64)
+    return np.array(alike, np.float64).reshape(-1, len(Facts._fields))[which]
+
+
+def _facts(x: Instruction, machine: Machine) -> Facts:
     control, timing, held = x.control, machine.timing(x.kind), 0.0
-    barrier = (machine.sm.barrier_cycles or 0.0) if x.opcode == "BAR" else None
+    barrier = (machine.sm.barrier_cycles or 0.0) if x.opcode == "BAR" else -1.0
     if x.opcode == "BSYNC":
         held = machine.sm.reconverge_cycles or 0.0
     if x.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(x.modifiers):
         held = machine.sm.fence_cycles or 0.0
     if control is None:
-        return Facts((), None, None, 1, 0.0, 0.0, barrier, held)
+        return Facts(0, -1, -1, 1, 0.0, 0.0, barrier, held)
     latency, read = timing.latency_cycles or 0.0, timing.read_cycles or 0.0
-    boards = control.write_scoreboard, control.read_scoreboard
-    return Facts(control.waits, *boards, max(1, control.stall), latency, read, barrier, held)
+    write, sources = (-1 if n is None else n for n in (control.write_scoreboard, control.read_scoreboard))
+    return Facts(control.wait_mask & 63, write, sources, max(1, control.stall), latency, read, barrier, held)
 
 
-def issue_in_order(
-    run: Sequence[Facts], machine: Machine, taken: set[int], latencies: Sequence[float] | None = None
-) -> LoneWarp:
-    """Issue instructions with control codes, of which the facts are known; see `issue_alone`."""
-    now, next_barrier = 0.0, 0.0
-    released: list[tuple[float, int | None]] = [(0.0, None)] * 8  # six scoreboards; a damaged field may name another
-    cycles: list[float] = []
-    waited: list[int | None] = []
-    decided: list[int | None] = []
-    branch_taken = machine.sm.branch_taken_cycles or 0.0
-    for i, (waits, write, read, stall, latency, read_cycles, barrier, held) in enumerate(run):
-        issue, why = max(now, next_barrier) if barrier is not None else now, None
-        by: int | None = i - 1 if i else None
-        for board in waits:
-            if released[board][0] > issue:
-                (issue, by), why = released[board], board
-        if write is not None:
-            done = issue + (latency if latencies is None else latencies[i])
-            if done > released[write][0]:
-                released[write] = done, i
-        if read is not None and issue + read_cycles > released[read][0]:
-            released[read] = issue + read_cycles, i
-        cycles.append(issue)
-        waited.append(why)
-        decided.append(by)
-        now = issue + stall
-        if barrier is not None:
+def issue_in_order(run: Floats, machine: Machine, taken: Iterable[int]) -> tuple[Floats, Ints, Ints]:
+    """Issue instructions with control codes, of which the facts are known; see `issue_alone`.
+
+    Return the cycles of issue and that of the end, the scoreboards waited for and the positions that decided; -1: none.
+    """
+    size = len(run)
+    jumps = np.zeros(size, np.int64)
+    jumps[[*taken]] = 1
+    given: list[Any] = [
+        run, jumps, np.array([machine.sm.branch_taken_cycles or 0.0]), np.zeros(_BOARDS), np.full(_BOARDS, -1),
+        np.zeros(size + 1), np.zeros(size, np.int64), np.zeros(size, np.int64),
+    ]  # fmt: skip
+    if _compiled is not None and size > _FEW:
+        _compiled(*given)
+        cycles, waited, decided = given[-3:]
+    else:
+        given = [array.tolist() for array in given]
+        _issue(*given)
+        cycles, waited, decided = (np.array(x, y) for x, y in zip(given[-3:], (float, int, int), strict=True))
+    return cycles, waited, decided
+
+
+def _issue(
+    run: Any, jumps: Any, branch: Any, released: Any, releasers: Any, cycles: Any, waited: Any, decided: Any
+) -> None:
+    """Fill in `cycles`, `waited` and `decided`. Plain Python is the definition; Numba compiles the same source."""
+    now = next_barrier = 0.0
+    for i in range(len(run)):
+        row = run[i]
+        waits, write, read, barrier = int(row[0]), int(row[1]), int(row[2]), row[6]
+        issue, why, by, board = now, -1, i - 1, 0
+        if barrier >= 0 and next_barrier > now:
+            issue = next_barrier
+        while waits:
+            if waits & 1 and released[board] > issue:
+                issue, by, why = released[board], releasers[board], board
+            waits >>= 1
+            board += 1
+        if write >= 0 and issue + row[4] > released[write]:
+            released[write], releasers[write] = issue + row[4], i
+        if read >= 0 and issue + row[5] > released[read]:
+            released[read], releasers[read] = issue + row[5], i
+        cycles[i], waited[i], decided[i] = issue, why, by
+        now = issue + row[3]
+        if barrier >= 0:
             next_barrier = issue + barrier
-        if held:
-            now = max(now, issue + held)
-        if i in taken:
-            now = max(now, issue + branch_taken)
-    return LoneWarp(cycles, waited, decided, now)
+        if row[7] > 0 and issue + row[7] > now:
+            now = issue + row[7]
+        if jumps[i] and issue + branch[0] > now:
+            now = issue + branch[0]
+    cycles[len(run)] = now
+
+
+def _sources() -> tuple[Path, ...]:
+    return (Path(__file__),)
+
+
+_compiled = Entry(_issue, {"nogil": True, "error_model": "numpy", "_nrt": False}, _sources) if there() else None
 
 
 def _by_dependences(code: list[Instruction], machine: Machine, taken: set[int]) -> LoneWarp:

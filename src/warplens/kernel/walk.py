@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
+import numpy as np
 from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.lone_warp import Facts, issue_alone
+from warplens.kernel.lone_warp import Floats, issue_alone, issue_in_order
 from warplens.kernel.profile import Path
 from warplens.machine import Machine
 
@@ -54,36 +55,7 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tupl
         yield run[at], run[to], weights[at] * (cycles[to] - cycles[at])
 
 
-def lone_warp_cycles(run: Sequence[Facts], way: Walk, machine: Machine, latencies: Sequence[float]) -> float:
-    """Return the cycles of a lone warp along a way; each position's result has a latency of its own.
-
-    `run`: what issuing each position depends on. This is `issue_in_order` without what decided when: it is asked often.
-    """
-    now = next_barrier = total = last = 0.0
-    weight = 0.0  # of the position before
-    released = [0.0] * 8
-    branch_taken, is_taken = machine.sm.branch_taken_cycles or 0.0, [False] * len(run)
-    for i in way.taken:
-        is_taken[i] = True
-    for (waits, write, read, stall, _, read_cycles, barrier, held), latency, its_weight, turns in zip(
-        run, latencies, way.weights, is_taken, strict=True
-    ):
-        issue = now
-        if barrier is not None and next_barrier > now:
-            issue = next_barrier
-        for board in waits:
-            if released[board] > issue:
-                issue = released[board]
-        if write is not None and issue + latency > released[write]:
-            released[write] = issue + latency
-        if read is not None and issue + read_cycles > released[read]:
-            released[read] = issue + read_cycles
-        total += weight * (issue - last)
-        weight, last, now = its_weight, issue, issue + stall
-        if barrier is not None:
-            next_barrier = issue + barrier
-        if held and issue + held > now:
-            now = issue + held
-        if turns and issue + branch_taken > now:
-            now = issue + branch_taken
-    return total + weight * (now - last)
+def lone_warp_cycles(run: Floats, way: Walk, machine: Machine) -> float:
+    """Return the cycles of a lone warp along a way; `run`: what issuing each position depends on (`facts_of`)."""
+    cycles, _, _ = issue_in_order(run, machine, way.taken)
+    return float(np.cumsum(np.array(way.weights) * np.diff(cycles))[-1])

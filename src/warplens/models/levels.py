@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.lone_warp import Facts, facts
+from warplens.kernel.lone_warp import LATENCY, facts_of
 from warplens.kernel.profile import Profile
 from warplens.kernel.walk import Walk, lone_warp_cycles, walk
 from warplens.machine import Machine
@@ -83,12 +83,8 @@ def latency_bound(code: list[Instruction], profile: Profile, load: Load, rounds:
     machine = load.units.machine
     chosen = sorted(profile.paths, key=lambda path: -path.warps)[:4]
     table = np.array([_access(x, i, profile, machine) for i, x in enumerate(code)])
-    known = [facts(x, machine) for x in code]
-    ways = [
-        _Way(way, path.warps, _Accesses.of(table, way), [known[i] for i in way.code])
-        for path in chosen
-        for way in [walk(path)]
-    ]
+    known = facts_of(code, machine)
+    ways = [_Way(way, path.warps, _Accesses.of(table, way), known[way.code]) for path in chosen for way in [walk(path)]]
     between = machine.sm.block_replacement_cycles or 0.0
     between += (machine.sm.block_replacement_per_warp_cycles or 0.0) * profile.warps_per_block
     idle = Levels.under_load(load, math.inf)
@@ -124,7 +120,7 @@ class _Way(Struct, frozen=True):
     way: Walk
     warps: int
     accesses: _Accesses
-    run: list[Facts]
+    run: Floats
 
 
 class _Accesses(Struct, frozen=True):
@@ -143,14 +139,13 @@ class _Accesses(Struct, frozen=True):
         draw = np.random.default_rng(0).random(len(way.code))
         return _Accesses(along[:, 0], along[:, 1], along[:, 2], along[:, 3], draw)
 
-    def latencies(self, levels: Levels) -> list[float]:
+    def latencies(self, levels: Levels) -> Floats:
         """Return the latency of each position: an access's by where its draw says that it is found."""
         steps = np.linspace(0, 1, len(levels.spread))
         at = (self.draw / np.maximum(self.far, 1e-9)).clip(0, 1) ** (1 / self.lines)  # the last of several lines
         dram = levels.dram * np.interp(at, steps, levels.spread)
         found = np.where(self.draw < self.far, dram, np.where(self.draw < self.beyond, levels.l2, levels.l1))
-        made: list[float] = np.where(np.isnan(self.fixed), found, self.fixed).tolist()
-        return made
+        return np.where(np.isnan(self.fixed), found, self.fixed)
 
 
 def _access(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[float, float, float, float]:
@@ -170,7 +165,9 @@ def _access(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple
 
 def _warp_cycles(profile: Profile, ways: Sequence[_Way], machine: Machine, levels: Levels) -> float:
     """Return what a warp alone takes: the mean over the ways of warps, scaled to the mean warp's instructions."""
-    alone = [lone_warp_cycles(w.run, w.way, machine, w.accesses.latencies(levels)) for w in ways]
+    for w in ways:
+        w.run[:, LATENCY] = w.accesses.latencies(levels)
+    alone = [lone_warp_cycles(w.run, w.way, machine) for w in ways]
     if profile.heaviest:
         return max(alone)
     total = sum(w.warps for w in ways)
