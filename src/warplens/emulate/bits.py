@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ if not there():
     raise ImportError("Numba is not installed")
 
 
+@cache
 def sources() -> tuple[Path, ...]:
     """Return the files of this package: what was compiled from others is not used."""
     return tuple(sorted(Path(__file__).parent.glob("*.[pj]*")))  # also the tables that become constants of the code
