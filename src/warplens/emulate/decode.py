@@ -30,7 +30,10 @@ Key = tuple[str, int, int]  # ("bits", value, 0) or ("bank", bank, offset)
 
 
 class Code(Struct, frozen=True):
-    """A decoded program: the table, what the pool holds, how many rows a warp needs, rows and predicates by name."""
+    """A decoded program: the table, what the pool holds, how many rows a warp needs, rows and predicates by name.
+
+    `arrays`: for each instruction the number of the pointer to whose array it goes, -1: any; empty: nobody looked.
+    """
 
     table: npt.NDArray[np.int64]
     pool: list[Key]
@@ -39,6 +42,7 @@ class Code(Struct, frozen=True):
     reads: list[tuple[int, ...]]
     writes: list[tuple[int, ...]]
     unknown: dict[str, int]
+    arrays: list[int] = []
 
 
 class CannotDecode(Exception):

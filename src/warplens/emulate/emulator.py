@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from warplens.emulate import engine, layout, pages
 from warplens.emulate.banks import PARAMETERS_AT, constant_banks
 from warplens.emulate.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulate.decode import Code, decode
 from warplens.emulate.engine import Memory
+from warplens.emulate.pointers import sliced
 from warplens.emulate.resident import Resident
-from warplens.emulate.slicing import mark_idle, needed_only
 from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, check_parameters
@@ -45,18 +44,17 @@ class EmulationError(WarplensError):
     """A kernel that went wrong: what, at which instruction and line, by which thread."""
 
 
-_CODES: dict[tuple[int, bool], tuple[Program, Code, engine.Names]] = {}  # of those that ran last: launches share them
+_CODES: dict[Any, tuple[Program, Code, engine.Names]] = {}  # of the programs that ran last: launches share them
 _MOST_CODES = 8
 
 
-def _code(program: Program, values: bool) -> tuple[Code, engine.Names]:
-    """Decode a program; without `values` only what addresses and branches depend on is computed."""
-    key = id(program.instructions), values  # kept with the entry, so that no other list has this number
+def _code(program: Program, pointers: tuple[int, ...] | None) -> tuple[Code, engine.Names]:
+    """Decode a program; given where its pointers are, only what addresses and branches depend on is computed."""
+    key = id(program.instructions), pointers  # kept with the entry, so that no other list has this number
     if key not in _CODES:
         code = decode(program)
-        if not values and not program.system:  # the system's functions read registers that no instruction names
-            code = replace(code, table=needed_only(code))
-        mark_idle(code.table)
+        if pointers is not None and not program.system:  # the system's functions read registers that nothing names
+            code = sliced(code, pointers)
         while len(_CODES) >= _MOST_CODES:
             del _CODES[next(iter(_CODES))]
         _CODES[key] = program, code, _names(code)
@@ -64,11 +62,9 @@ def _code(program: Program, values: bool) -> tuple[Code, engine.Names]:
 
 
 def _names(code: Code) -> engine.Names:
-    parts = []
-    for lists in (code.reads, code.writes):
-        ends = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-        parts += [np.array([*itertools.chain(*lists)] or [0], np.int64), ends]
-    return engine.Names(*parts)
+    flat = [np.array([*itertools.chain(*lists)] or [0], np.int64) for lists in (code.reads, code.writes)]
+    ends = [np.cumsum([0, *map(len, lists)], dtype=np.int64) for lists in (code.reads, code.writes)]
+    return engine.Names(flat[0], ends[0], flat[1], ends[1])
 
 
 class Emulator:
@@ -79,10 +75,11 @@ class Emulator:
     ) -> None:
         """Make the memory of a call. Without `values` only what addresses and branches depend on is computed."""
         self.program, self.call = program, call
-        self.code, self.names = _code(program, values)
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()
+        self.pointers = tuple(r.parameter_offset + o for o, a in zip(self.offsets, self.addresses, strict=True) if a)
+        self.code, self.names = _code(program, None if values else self.pointers)
         self.banks = constant_banks(program, call, self.offsets, self.addresses, self._local_bytes)
         self.pages = self._pages()
         self.pool = self._pool()

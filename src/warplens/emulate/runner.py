@@ -16,8 +16,8 @@ from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import Emulator
 from warplens.emulate.engine import ACCESS_EFFORT, LINE_EFFORT
 from warplens.emulate.footprint import SECTOR_BYTES, Block, of_block
+from warplens.emulate.pointers import as_seen
 from warplens.emulate.sample import Counts
-from warplens.emulate.slicing import as_seen
 from warplens.emulate.trace import paths_of
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Path
@@ -116,7 +116,7 @@ class Runner:
         So many of the threads as there take part in each execution of what is not asked for any more.
         """
         before = self.emulator.code
-        self.emulator.code = as_seen(before, self._made_of[0], seen[:, layout.EXECUTED])
+        self.emulator.code = as_seen(before, self._made_of[0], seen[:, layout.EXECUTED], self.emulator.pointers)
         rows = np.flatnonzero(before.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD])
         self.threads = rows, seen[rows, layout.THREADS] / np.maximum(1.0, seen[rows, layout.EXECUTED])
         self._with_threads(seen)

@@ -11,23 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from warplens.emulate import ops
 from warplens.emulate.decode import Code
-from warplens.kernel.program import Program
 
-_PURE = (  # they only write registers
+PURE = (  # they only write registers
     ops.NOTHING, ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
 )  # fmt: skip
 _ANYWHERE = (ops.BRX, ops.RET, ops.CALL_ABS, ops.SYSTEM_CALL)
 _JUMPS = (ops.BRA, ops.CALL, ops.BRA_DIV, ops.BRA_ANY)
 _ENDS = (ops.EXIT, ops.BRA)  # where no thread goes on with what stands behind, if all do it
-_ALWAYS = (7, 15)  # guards that always hold
+ALWAYS = (7, 15)  # guards that always hold
 _PREDICATES = 32  # rows of predicates are numbered from -1 down
-_WIDTH = 1024  # bits of a set of rows
-_ROWS = (1 << _WIDTH) - 1
-_EVERY_PART = sum(1 << part * _WIDTH for part in range(15))  # the set that is always needed, and those of all guards
+_ARRAYS = 100  # the first of the spaces of memory that are arrays
+WIDTH = 1024  # bits of a set of rows
+_ROWS = (1 << WIDTH) - 1
+_EVERY_PART = sum(1 << part * WIDTH for part in range(15))  # the set that is always needed, and those of all guards
 
 Row = list[int]
 
@@ -37,37 +36,40 @@ def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
 
     Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to.
     """
-    pure = np.isin(code.table[:, ops.GROUP], _PURE).tolist()
+    pure = np.isin(code.table[:, ops.GROUP], PURE).tolist()
     rows: list[Row] = code.table.tolist()
     flow = _Flow(rows)
     loaded: set[int] = set()  # spaces of memory whose contents matter
     reaching = np.flatnonzero(np.isin(code.table[:, ops.GROUP], (ops.MEMORY, ops.ASYNC))).tolist()
+    count = 1 + max(code.arrays, default=-1)
+    reached = {i: _reached(rows[i], code.arrays[i] if count else -1, count) for i in reaching}
     forms: dict[tuple[object, ...], _Form] = {}
     while True:
         steps = []
-        for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
-            asked = (_guard(row) if guards else 0) if one else _asked_for(row, reads, loaded)
+        for i, (row, reads, writes, one) in enumerate(zip(rows, code.reads, code.writes, pure, strict=True)):
+            idle = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.STORE and loaded.isdisjoint(reached[i])
+            asked = (_guard(row) if guards else 0) if one else _asked_for(row, reads, idle)
             key = reads, writes, asked, one, row[ops.GUARD], row[ops.GUARD_NOT]
             if key not in forms:
                 forms[key] = _Form.of(row, reads, writes, asked, one)
             steps.append(forms[key])
         needed = flow.needed(steps)
-        found = loaded.union(*(_spaces(rows[i], loaded, needed[i]) for i in reaching))
+        found = loaded.union(*(_spaces(rows[i], reached[i], loaded, needed[i]) for i in reaching))
         if found == loaded:
             break
         loaded = found
     table = code.table.copy()
-    idle = [i for i, one in enumerate(pure) if one and not needed[i]]
-    table[idle, ops.GROUP] = ops.NOTHING
+    nothing = [i for i, one in enumerate(pure) if one and not needed[i]]
+    table[nothing, ops.GROUP] = ops.NOTHING
     if not guards:
-        table[idle, ops.GUARD], table[idle, ops.GUARD_NOT] = _ALWAYS[0], 0
-    table[[i for i in reaching if _moves_nothing(rows[i], needed[i], loaded)], ops.MODE] |= ops.NO_VALUES
+        table[nothing, ops.GUARD], table[nothing, ops.GUARD_NOT] = ALWAYS[0], 0
+    table[[i for i in reaching if _moves_nothing(rows[i], reached[i], needed[i], loaded)], ops.MODE] |= ops.NO_VALUES
     return table
 
 
 def mark_idle(table: npt.NDArray[np.int64]) -> None:
     """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
-    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], _ALWAYS)
+    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], ALWAYS)
     does_nothing &= table[:, ops.GUARD_NOT] == 0
     ahead, made = 0, list[int]()
     for one, awaits in zip(does_nothing[::-1].tolist(), table[::-1, ops.AWAITS].tolist(), strict=True):
@@ -76,39 +78,6 @@ def mark_idle(table: npt.NDArray[np.int64]) -> None:
         ahead = 0 if awaits else ahead
     nothing = table[:, ops.GROUP] == ops.NOTHING
     table[nothing, ops.TARGET] = np.array(made[::-1], np.int64)[nothing]
-
-
-def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64]) -> Code:
-    """Return the code (of `needed_only`) for more blocks of a call, when it is known what one of them executed.
-
-    Guards of what does nothing decide only how many threads are counted for it: they are taken to hold. And a slow path
-    of a division or a root that nobody took is taken to be taken by nobody: the compiler's own functions for numbers
-    at the ends of their range, before which it asks for the exponent. Without that all that leads to a quotient is
-    computed in every block, for the sake of one branch.
-    """
-    made = replace(code, table=code.table.copy(), reads=[*code.reads])
-    for i, x in enumerate(program.instructions):
-        if x.opcode == "CALL" and "_slowpath" in x.text and not executed[i]:
-            _leave_out(made, i)
-    guarded = ~np.isin(code.table[:, ops.GUARD], _ALWAYS) & np.isin(code.table[:, ops.GROUP], _PURE)
-    if made.reads == code.reads and not guarded.any():
-        return code
-    made = replace(made, table=needed_only(made, guards=False))
-    mark_idle(made.table)
-    return made
-
-
-def _leave_out(code: Code, call: int) -> None:
-    """Let the branch before a call always jump over it, if there is one that may."""
-    table, at = code.table, call - 1
-    while at > 0 and table[at, ops.GROUP] not in (ops.CONTROL, ops.ASYNC, ops.UNKNOWN):
-        at -= 1
-    row, targets = table[at], table[table[:, ops.GROUP] == ops.CONTROL, ops.TARGET]
-    jumps = row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.BRA and row[ops.TARGET] > call
-    only_way = not ((targets > at) & (targets <= call)).any()
-    if jumps and only_way and row[ops.PS] == row[ops.PS2] == _ALWAYS[0]:
-        row[ops.GUARD], row[ops.GUARD_NOT], code.reads[at] = _ALWAYS[0], 0, ()
-        table[call, ops.GROUP] = ops.NOTHING  # nobody comes here, and it leads nowhere
 
 
 def not_seen(code: Code, executed: npt.NDArray[np.float64]) -> list[int]:
@@ -148,14 +117,14 @@ def _is_data(row: Row) -> bool:
     return loads or row[ops.GROUP] in (ops.SINGLE, ops.DOUBLE, ops.HALF, ops.TENSOR)
 
 
-def _moves_nothing(row: Row, needed: bool, loaded: set[int]) -> bool:
+def _moves_nothing(row: Row, reached: frozenset[int], needed: bool, loaded: set[int]) -> bool:
     """Whether an access moves only what nobody needs: it is enough to see where it goes."""
     if row[ops.GROUP] != ops.MEMORY:
         return False
     if row[ops.OP] in (ops.LOAD, ops.LOAD_MATRIX):
         return not needed
     if row[ops.OP] == ops.STORE:
-        return loaded.isdisjoint(_reached(row))
+        return loaded.isdisjoint(reached)
     return row[ops.OP] in (ops.COPY, ops.STORE_MATRIX) and ops.SHARED not in loaded
 
 
@@ -178,7 +147,7 @@ class _Form(NamedTuple):
         part, guard, bits = _part(row), _guard(row), row_bits(writes)
         wanted, asked = (row_bits(reads) & ~guard) << part | guard, (asked & ~guard) << part | guard & asked
         everywhere = _everywhere(bits)
-        replaced = everywhere if row[ops.GUARD] in _ALWAYS else bits << part if part else 0
+        replaced = everywhere if row[ops.GUARD] in ALWAYS else bits << part if part else 0
         decides = tuple(k for p in writes if -8 < p < 0 for k in (2 * -p - 1, 2 * -p))
         return _Form(wanted if pure else asked, asked, everywhere, replaced, decides)
 
@@ -221,8 +190,8 @@ def _through(steps: list[_Form], first: int, stop: int, needed: int, found: list
     for i in range(stop - 1, first - 1, -1):
         wanted, asked, writes, replaced, decides = steps[i]
         for part in decides:  # a guard that it writes was another one before
-            if higher := needed >> part * _WIDTH:
-                needed ^= (higher & _ROWS) << part * _WIDTH
+            if higher := needed >> part * WIDTH:
+                needed ^= (higher & _ROWS) << part * WIDTH
                 needed |= higher & _ROWS
         hit = needed & writes
         found[i] = hit != 0
@@ -251,12 +220,12 @@ def _everywhere(rows: int) -> int:
 def _part(row: Row) -> int:
     """By how many bits the set of an instruction's guard lies above the one that is always needed."""
     guard = int(row[ops.GUARD])
-    return (2 * guard + 1 + int(row[ops.GUARD_NOT] != 0)) * _WIDTH if guard < _ALWAYS[0] else 0
+    return (2 * guard + 1 + int(row[ops.GUARD_NOT] != 0)) * WIDTH if guard < ALWAYS[0] else 0
 
 
 def _guard(row: Row) -> int:
     """The guard of an instruction, which says how many threads take part."""
-    return 0 if row[ops.GUARD] in _ALWAYS else row_bits((-1 - int(row[ops.GUARD]),))
+    return 0 if row[ops.GUARD] in ALWAYS else row_bits((-1 - int(row[ops.GUARD]),))
 
 
 def followers(at: int, row: Row) -> tuple[int, ...] | None:
@@ -274,15 +243,12 @@ def followers(at: int, row: Row) -> tuple[int, ...] | None:
 def _is_certain(row: Row) -> bool:
     """Whether all threads that come to an instruction do what it says."""
     guards = (ops.GUARD, ops.GUARD_NOT), (ops.PS, ops.PS_NOT), (ops.PS2, ops.PS2_NOT)
-    return all(row[which] in _ALWAYS and not row[no] for which, no in guards)
+    return all(row[which] in ALWAYS and not row[no] for which, no in guards)
 
 
-def _asked_for(row: Row, reads: tuple[int, ...], loaded: set[int]) -> int:
-    """What an instruction reads, but what it stores where nothing that matters is loaded."""
-    stores = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.STORE
-    if not stores or not loaded.isdisjoint(_reached(row)):
-        return row_bits(reads)
-    return row_bits(frozenset(reads) - stored_rows(row))
+def _asked_for(row: Row, reads: tuple[int, ...], idle: bool) -> int:
+    """What an instruction reads; an idle one stores where nothing that matters is loaded."""
+    return row_bits(frozenset(reads) - stored_rows(row)) if idle else row_bits(reads)
 
 
 def stored_rows(row: Row) -> set[int]:
@@ -293,18 +259,24 @@ def stored_rows(row: Row) -> set[int]:
     return data - {int(row[ops.A]), int(row[ops.A]) + (int(row[ops.Z]) >> 8 not in (ops.SHARED, ops.LOCAL))}
 
 
-def _spaces(row: Row, loaded: set[int], needed: bool) -> set[int]:
+def _spaces(row: Row, reached: frozenset[int], loaded: set[int], needed: bool) -> frozenset[int]:
     """The spaces of memory whose contents matter because of an instruction; `needed`: what it writes to registers."""
     if row[ops.GROUP] == ops.ASYNC or (row[ops.GROUP] == ops.MEMORY and needed):
-        return _reached(row)
+        return reached
     copies = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.COPY
-    return {ops.GLOBAL} if copies and ops.SHARED in loaded else set()
+    return reached - {ops.SHARED, ops.LOCAL} if copies and ops.SHARED in loaded else frozenset()
 
 
-def _reached(row: Row) -> set[int]:
-    """The spaces of memory that an instruction reaches; all of them where it does not say which."""
-    every = {ops.GLOBAL, ops.SHARED, ops.LOCAL}
+def _reached(row: Row, array: int, arrays: int) -> frozenset[int]:
+    """The spaces of memory that an instruction reaches; all of them where it does not say which.
+
+    Global memory is so many arrays, each a space of its own, and the rest of it.
+    """
+    in_global = frozenset((ops.GLOBAL, *range(_ARRAYS, _ARRAYS + arrays)))
+    every = in_global | {ops.SHARED, ops.LOCAL}
     if row[ops.GROUP] == ops.MEMORY and row[ops.OP] in (ops.LOAD, ops.STORE, ops.ATOMIC):
         space = int(row[ops.Z]) >> 8
-        return {space} if space in every else every
-    return {ops.SHARED} if row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.LOAD_MATRIX else every
+        if space == ops.GLOBAL:
+            return frozenset((_ARRAYS + array,)) if array >= 0 else in_global
+        return frozenset((space,)) if space in every else every
+    return frozenset((ops.SHARED,)) if row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.LOAD_MATRIX else every
