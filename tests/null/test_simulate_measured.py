@@ -88,6 +88,9 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
     assert float(np.mean(errors)) < 0.015 and max(errors) < 0.08
 
 
+_WARPS = {4: "alone", 8: "two", 32: "many"}
+
+
 @cache
 def _product_errors() -> dict[str, list[float]]:
     """IMAD.WIDE and IMAD.HI among adds or LOP3s, which need another unit (wide_products.py); IMAD beside them."""
@@ -95,21 +98,25 @@ def _product_errors() -> dict[str, list[float]]:
     errors: dict[str, list[float]] = {}
     for s in json.loads(data_file("h200/wide_products.json").read_text())["samples"]:
         row = loops[s["product"], s["filler"], s["count"]]
-        if s["warps"] in (4, 32) and s["count"] in (0, 2, 4, 8):
+        if s["warps"] in _WARPS and s["count"] in (0, 2, 4, 8):
             many = {**s, "active": 2 ** (s["warps"] // 4) - 1, "cycles": 4 * s["cycles"] / s["warps"]}
             error = _loop_error({"unroll": 8}, msgspec.convert(row["code"], list[Instruction]), many)
-            which = f"{s['product']} {s['filler']} {'alone' if s['warps'] == 4 else 'many'}"
+            which = f"{s['product']} {s['filler']} {_WARPS[s['warps']]}"
             errors.setdefault(which, []).append(abs(error))
     return errors
 
 
 def test_wide_products_hold_their_warp_and_the_others() -> None:
-    """A lone warp's operands come late, on the GPU as here: to the cycle but for plain products among LOP3s."""
+    """A lone warp's operands come late, on the GPU as here: to the cycle but for plain products among LOP3s.
+
+    The stall counts of others stand while a product is issued: without that two warps are up to 8 % too fast.
+    """
     errors = _product_errors()
-    alone, many = ([e for k, part in errors.items() if k.endswith(w) for e in part] for w in ("alone", "many"))
-    assert len(alone) == len(many) == 24
+    alone, two, many = ([e for k, part in errors.items() if k.endswith(w) for e in part] for w in _WARPS.values())
+    assert len(alone) == len(two) == len(many) == 24
     assert float(np.mean(alone)) < 0.006 and max(alone) < 0.035
-    assert float(np.mean(many)) < 0.027 and max(many) < 0.055
+    assert float(np.mean(two)) < 0.015 and max(two) < 0.04
+    assert float(np.mean(many)) < 0.015 and max(many) < 0.055
 
 
 @cache
@@ -147,16 +154,18 @@ def _missed(reason: str) -> pytest.MarkDecorator:
 
 _LOOPS = {
     "ports": ("none chained",),
-    "products": ("wide fadd alone", "wide lop3 alone", "high fadd alone", "high lop3 alone", "low fadd alone"),
+    "products": ("wide fadd alone", "wide lop3 alone", "high fadd alone", "high lop3 alone", "low fadd alone",
+                 "high lop3 two", "low lop3 two"),
     "switches": ("compiled none", "compiled mufu", "yield_all none"),
-}
+}  # fmt: skip
 _BEYOND = {
     "ports": {"mufu chained": "3 of 8 loops, -4.5 %", "mufu_loose chained": "2 of 8, +4.8 %", "mufu": "1 of 10, +2.3 %",
               "lds chained": "1 of 8, -2.2 %", "lds_loose chained": "4 of 8, +7.8 %", "lds": "2 of 10, -3.9 %"},
-    "products": {"low lop3 alone": "1 of 4 loops, -3.3 %", "wide fadd many": "2 of 4, +5.2 %",
-                 "wide lop3 many": "2 of 4, +4.7 %", "high fadd many": "2 of 4, +5.2 %",
-                 "high lop3 many": "all 4, 2.5 to 4.8 %", "low fadd many": "2 of 4, +3.0 %",
-                 "low lop3 many": "1 of 4, +2.8 %"},
+    "products": {"low lop3 alone": "1 of 4 loops, -3.3 %", "wide fadd two": "1 of 4, -2.2 %",
+                 "wide lop3 two": "1 of 4, +2.4 %", "high fadd two": "1 of 4, -2.2 %", "low fadd two": "1 of 4, -3.6 %",
+                 "wide fadd many": "1 of 4, +5.1 %", "wide lop3 many": "1 of 4, -2.1 %",
+                 "high fadd many": "1 of 4, +5.1 %", "high lop3 many": "1 of 4, -2.3 %",
+                 "low fadd many": "2 of 4, +3.2 %", "low lop3 many": "1 of 4, +3.0 %"},
     "switches": {"compiled lds": "1 of 8 loops, -2.3 %", "yield_all mufu": "1 of 8, -5.5 %",
                  "yield_all lds": "2 of 8, -3.3 %"},
 }  # fmt: skip

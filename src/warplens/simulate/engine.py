@@ -112,9 +112,7 @@ def serve(
     if step.kind == at.LOAD or step.kind == at.STORE:
         if setup.telling:
             tell(events, sm, start, at.SENT, w, warp.pc, floor(step.l2_bytes))
-        done = access(
-            step, start, w, warp.pc, warp, setup, sm, curves, loads, spread, outstanding
-        )  # fmt: skip
+        done = access(step, start, w, warp.pc, warp, setup, sm, curves, loads, spread, outstanding)
         away = done if step.kind == at.LOAD else start + setup.drain
         if away > warp.stored:  # no warp ends before what it asked for has come, and its stores have left
             warp.stored = away
@@ -190,7 +188,7 @@ def wait_for(
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
-    warp.wanted = when
+    warp.wanted = when + 0.5 if before.yields and before.kind == at.FIXED else when  # the last of that cycle
     if setup.by_block and (before.yields or before.kind != at.FIXED or when > awake):
         queue(w, s, when, setup, scheduler, warps, order)
     warp.ready = when
@@ -268,6 +266,8 @@ def issue(
         tell(events, sm, now, at.ISSUED, w, pc, s)
     if now + step.holds > scheduler.free:
         scheduler.free = now + step.holds
+    if setup.banks and step.holds > 1.0 and step.kind == at.FIXED and step.pipe >= 0:
+        freeze(s, now, step.holds - 1.0, scheduler, warps, order, stalls)
     start = serve(
         w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring,
         slots, warp, results, events,
@@ -345,7 +345,7 @@ def select(
         stalls[warps[w].pc, at.DISPATCH] += 1.0
         warps[w].since += 1.0
         scheduler.next = now + 1.0
-        freeze(s, now, scheduler, warps, order, stalls)
+        freeze(s, now, 1.0, scheduler, warps, order, stalls)
         w = -1
     return w
 

@@ -79,18 +79,25 @@ def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> li
     operation takes beyond their stall counts, that of its further issue slots and this. One whose operand was made so
     close before it may issue a cycle before it can read it.
     """
-    wide = machine.timing("imul_wide")
-    later = (wide.held_cycles or 0.0) - _slots_behind("imul_wide", machine)
+    wide, slots = machine.timing("imul_wide"), _slots_behind("imul_wide", machine)
+    later = (wide.held_cycles or 0.0) - slots
     cycles = later + machine.timing("int").latency_to.get("imul", 0.0)
     for i, x in enumerate(code if later > 0 else ()):
-        away, j = 0.0, i - 1
-        while x.kind == "imul_wide" and j >= 0 and code[j].target is None and (away := away + steps[j].stall) < cycles:
-            if steps[j].kind == at.FIXED and not set(x.reads).isdisjoint(code[j].writes):
-                steps[i] = msgspec.structs.replace(steps[i], late=cycles - away)
-                steps[j] = msgspec.structs.replace(steps[j], feeds=cycles)
+        away, j, factors = 0.0, i - 1, _factors(x) if x.kind == "imul_wide" else set[str]()
+        while factors and j >= 0 and code[j].target is None and (away := away + steps[j].stall) < cycles + slots:
+            needed = cycles + _slots_behind(code[j].kind, machine)
+            if steps[j].kind == at.FIXED and not factors.isdisjoint(code[j].writes):
+                if away < needed:
+                    steps[i] = msgspec.structs.replace(steps[i], late=needed - away)
+                    steps[j] = msgspec.structs.replace(steps[j], feeds=needed)
                 break
             j -= 1
     return steps
+
+
+def _factors(x: Instruction) -> set[str]:
+    """Return the registers that a product multiplies: what it adds to them, the last operand, it reads later."""
+    return {r for operand in x.operands[1:-1] for r in operand.registers} if x.operands else set(x.reads)
 
 
 def _slots_behind(kind: str, machine: Machine) -> float:

@@ -65,12 +65,12 @@ def arbitrate(
 
 
 @called
-def freeze(s: int, now: float, scheduler: Any, warps: Any, order: Any, stalls: Any) -> None:
-    """Let the stall counts of all warps of a scheduler stand for the cycle in which its issue stage is held."""
+def freeze(s: int, now: float, cycles: float, scheduler: Any, warps: Any, order: Any, stalls: Any) -> None:
+    """Let the stall counts of all warps of a scheduler stand for the cycles in which its issue stage is held."""
     for row in range(scheduler.listed):
         warp = warps[order[s, row]]
         if warp.counted > now:
-            warp.counted += 1.0
+            warp.counted += cycles
             if warp.counted > warp.ready:
                 stalls[warp.pc, at.WAIT] += warp.counted - warp.ready
                 warp.ready = warp.counted
