@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from warplens.emulate.footprint import SECTOR_BYTES
 from warplens.kernel.instruction import Instruction, byte_offset
-from warplens.kernel.reported import access_bytes
+from warplens.kernel.width import access_bytes
 
 
 def stored_before(code: Sequence[Instruction], stores: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -30,7 +30,7 @@ MOST_NODES = 20_000
 class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     """One operation. `latency` (cycles until its result is there) and `issue` replace the machine's own.
 
-    `store`: nobody waits for it; it goes to memory.
+    `store`: nobody waits for it; it goes to memory. `bytes_per_thread`: the width of an access.
     """
 
     operation: str
@@ -39,6 +39,7 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     latency: _Cycles | None = None
     issue: _Cycles | None = None
     store: bool = False
+    bytes_per_thread: Annotated[int, Meta(ge=1, le=16)] = 4
 
 
 class Graph(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,12 +14,14 @@ class, `taken` marks a branch that is taken. `#` and `//` start a comment, `name
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from warplens.errors import FileError, nearest
 from warplens.kernel.classes import classified
 from warplens.kernel.instruction import Instruction
+from warplens.kernel.width import access_bytes
 from warplens.machine import KINDS
 
 _REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
@@ -79,7 +81,7 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
     written = [] if stores else parts[:1]
     writes = tuple(_REGISTER.findall(written[0])) if written else ()
     read = " ".join([guard or "", *parts[len(written) :]])
-    return Instruction(
+    made = Instruction(
         text=code,
         opcode=base,
         modifiers=modifiers,
@@ -90,6 +92,14 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
         latency_cycles=latency,
         taken=taken,
     )
+    return _grouped(made, parts) if KINDS[kind] in ("memory system", "shared memory") else made
+
+
+def _grouped(x: Instruction, parts: Sequence[str]) -> Instruction:
+    """Return an access with all registers of its data: of 64 bits the next one too, of 128 the next three."""
+    data = next((p for p in reversed(parts) if re.fullmatch(r"R\d+", p)), "")
+    group = tuple(f"R{int(data[1:]) + k}" for k in range(1, access_bytes(x) // 4)) if data else ()
+    return replace(x, writes=x.writes + group) if x.writes else replace(x, reads=x.reads + group)
 
 
 def flat(text: str) -> bool:

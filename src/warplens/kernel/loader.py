@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_text, read_toml
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.mix import from_mix
+from warplens.kernel.width import access_bytes, access_of
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS
 
@@ -100,21 +102,17 @@ def _complete(workload: Workload, file: str) -> Workload:
 
 def _counted(workload: Workload, codes: list[list[Instruction]]) -> Workload:
     """Fill in the counts of listings: the mean over the warps that execute them."""
-    counts: dict[str, float] = {}
-    for code in codes:
-        for instruction in code:
+    counts, accesses = dict[str, float](), dict[Access, float]()
+    for instruction in (x for code in codes for x in code):
+        access = access_of(instruction.kind, access_bytes(instruction))
+        if access is None:
             counts[instruction.kind] = counts.get(instruction.kind, 0.0) + 1 / len(codes)
-    memory: dict[str, dict[str, Any]] = {
-        "load": {"space": "global"},
-        "load_random": {"space": "global", "transactions": 32, "coalesced": False},
-        "store": {"space": "global", "kind": "store"},
-        "shared": {"space": "shared"},
-        "shared_2way": {"space": "shared", "conflict_degree": 2},
-    }
+        else:
+            accesses[access] = accesses.get(access, 0.0) + 1 / len(codes)
     barriers = counts.pop("barrier", 0.0) + workload.barriers
-    accesses = [convert({**how, "count": counts.pop(k)}, Access, k) for k, how in memory.items() if k in counts]
     plain = {kind: count for kind, count in counts.items() if kind in KINDS}
-    return workload.with_values(instructions=plain, accesses=accesses, barriers=barriers)
+    made = [replace(access, count=count) for access, count in accesses.items()]
+    return workload.with_values(instructions=plain, accesses=made, barriers=barriers)
 
 
 def _read_json(path: Path) -> Any:

@@ -7,7 +7,6 @@ them. What hits in the caches is known for the whole launch only: every load is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from warplens.kernel.flow import Flow, Loop
@@ -15,10 +14,10 @@ from warplens.kernel.instruction import Instruction
 from warplens.kernel.measured import own_writes
 from warplens.kernel.profile import COLUMNS, Path, Profile, Segment, Traffic
 from warplens.kernel.program import Program
+from warplens.kernel.width import access_bytes
 from warplens.machine import KINDS
 
 SECTOR_BYTES = 32
-_WIDTH = re.compile(r"[US]?(8|16|32|64|128)")
 _MOST_SEGMENTS = 4000  # of a way: outer trips beyond that are left out, and the way scaled by those who use it
 
 Runs = list[tuple[int, int]]
@@ -93,15 +92,6 @@ def _with_l2_hits(
     for i in loads:
         counts["l2_hit_sectors"][i] = found * counts["l2_sectors"][i]
     return counts
-
-
-def access_bytes(x: Instruction) -> int:
-    """Return what a thread moves with a memory instruction, by the width in its name; 4 bytes if it names none."""
-    widths = [int(found.group(1)) for m in x.modifiers if (found := _WIDTH.fullmatch(m))]
-    if x.opcode in ("LDSM", "STSM"):  # .M88.4: so many 8x8 matrices of 16-bit elements, a register of each
-        count = next((int(m) for m in x.modifiers if m in ("2", "4")), 1)
-        return 4 * count
-    return max(widths) // 8 if widths else 4
 
 
 def typical_way(flow: Flow, per_warp: Sequence[float]) -> list[Segment]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
+from warplens.kernel.width import access_bytes, wide_cycles
 from warplens.machine import KINDS, Machine
 
 
@@ -120,7 +121,8 @@ class _Run:
         pair = (instruction.kind, consumer.kind)
         if pair not in self._latencies:
             self._latencies[pair] = self.machine.latency_cycles(*pair, model="the latency bound")
-        return self._latencies[pair]
+        wide = wide_cycles(access_bytes(instruction), self.machine) if instruction.kind == "shared" else 0.0
+        return self._latencies[pair] + wide
 
     def _to_next(self, instruction: Instruction) -> float:
         sm = self.machine.sm

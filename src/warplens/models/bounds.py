@@ -12,6 +12,7 @@ from msgspec import Struct
 from warplens.errors import MissingField
 from warplens.kernel import Number, Workload, parse_listing, period, schedule
 from warplens.kernel.extra_latency import extra_latency
+from warplens.kernel.width import wavefronts
 from warplens.kernel.workload import Access
 from warplens.machine import KINDS, Machine
 
@@ -40,7 +41,7 @@ def worksheet(workload: Workload, machine: Machine, model: str) -> list[Use]:
             uses.append(Use(KINDS[kind], kind, 1 / machine.peak_ipc(kind, model=model), count))
     for access in workload.accesses:
         if access.space == "shared":
-            cycles = access.conflict_degree / machine.peak_ipc("shared", model=model)
+            cycles = wavefronts(access, machine) / machine.peak_ipc("shared", model=model)
             uses.append(Use("shared memory", f"{_degree(access)} access", cycles, access.count * times))
         elif access.space in ("global", "local"):
             moved = access.transactions * access.transaction_bytes * (1 - access.hit_fraction)

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
+from warplens.kernel.width import access_bytes, wavefronts
+from warplens.kernel.workload import Access
 from warplens.simulate import layout as at
 from warplens.simulate.code import Step
 from warplens.simulate.traffic import (
@@ -69,19 +71,23 @@ def access(
     x: Step, instruction: Instruction, units: Units, profile: Profile | None, i: int, traffic: Traffic
 ) -> dict[str, float]:
     """Return what one execution of an access asks for; coalesced and missing in the caches where nothing is known."""
+    machine = units.machine
+    if profile is None and x.kind not in (at.LOAD, at.STORE):
+        return {"passes": float(wavefronts(Access(1.0, "shared", bytes_per_thread=access_bytes(instruction)), machine))}
     if profile is None or not profile.counts["requests"][i]:
-        full = 4 * SECTOR_BYTES if profile is None and x.kind in (at.LOAD, at.STORE) else 0.0
+        lines = max(1.0, access_bytes(instruction) / 4) if profile is None else 0.0
+        full = 4 * SECTOR_BYTES * lines
         return {
-            "l2_bytes": full, "dram_bytes": full, "l2_cycles": full / units.l2_rate,
-            "dram_cycles": full * traffic.cycles_per_byte,
+            "passes": max(1.0, lines / (machine.cache.l1_request_interval_cycles or 1.0)), "l2_bytes": full,
+            "dram_bytes": full, "l2_cycles": full / units.l2_rate, "dram_cycles": full * traffic.cycles_per_byte,
         }  # fmt: skip
     column = {name: values[i] for name, values in profile.counts.items()}
     requests, sectors, asked = column["requests"], column["sectors"], column["l2_sectors"]
     share = min(1.0, requests / column["executed"])  # the others had no thread that took part
-    wavefronts = max(1.0, column["wavefronts"] / requests)
+    fronts = max(1.0, column["wavefronts"] / requests)
     if x.kind not in (at.LOAD, at.STORE):
-        return {"passes": share * max(wavefronts, _queue(instruction, column["queue"] / requests))}
-    missed, load, machine = asked - column["l2_hit_sectors"], x.kind == at.LOAD, units.machine
+        return {"passes": share * max(fronts, _queue(instruction, column["queue"] / requests))}
+    missed, load = asked - column["l2_hit_sectors"], x.kind == at.LOAD
     memory, interval = machine.memory, machine.cache.l1_request_interval_cycles or 1.0
     extra = max(0.0, sectors / requests - (memory.coalesced_transactions or 4.0))  # transactions that are too many
     lines = max(1.0, column["lines"] / requests)
@@ -101,7 +107,7 @@ def access(
         l2_cycles = max(l2_cycles, turns * traffic.atomic_cycles * units.sms)
     return {
         # A wavefront takes a cycle, an access the interval at least (bandwidth.l1_load_* of the H200).
-        "passes": share * max(1.0, (wavefronts + column.get("replays", 0.0) / requests) / interval),
+        "passes": share * max(1.0, (fronts + column.get("replays", 0.0) / requests) / interval),
         "latency": x.latency + extra * (memory.extra_transaction_cycles or 0.0),
         "l1_hit": 1 - share * (1 - l1_hit),
         "l2_hit": l2_hit,

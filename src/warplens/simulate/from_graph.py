@@ -8,7 +8,7 @@ from warplens.errors import MissingField, WarplensError, nearest
 from warplens.kernel.graph import Graph, GraphNode, in_order
 from warplens.machine import KINDS, Machine
 from warplens.simulate.code import Code, straight
-from warplens.simulate.from_workload import step
+from warplens.simulate.from_workload import alike, step
 from warplens.simulate.lemeire import CLASSES, OPERATIONS, Node
 from warplens.simulate.lemeire import from_graph as from_nodes
 from warplens.simulate.units import Units
@@ -21,7 +21,7 @@ def from_graph(graph: Graph, units: Units) -> Code:
     steps = []
     for n in order:
         node = graph.nodes[n]
-        base = step(kinds[n], _label(node), units)
+        base = step(kinds[n], _label(node), units, alike(kinds[n], node.bytes_per_thread))
         waits = tuple((m, _beyond(graph.nodes[m], kinds[m], kinds[n], units.machine)) for m in needs[n])
         holds = node.issue or base.holds
         made = () if kinds[n] == "store" else (n,)

@@ -16,6 +16,7 @@ from warplens.errors import WarplensError
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
+from warplens.kernel.width import access_bytes, wide_cycles
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.accesses import Traffic, access, traffic_of
@@ -206,6 +207,9 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     Those of shared memory take so many passes for each wavefront. A sum over a warp has a unit apart from the others,
     that of special registers: which other instructions it shares it with was not measured.
     """
+    if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
+        by_passes = (access_bytes(x) / 4 - 1) * float(units.pipes[made.pipe].interval)
+        return msgspec.structs.replace(made, latency=made.latency + max(0.0, wide - by_passes))
     name, besides = _SINGLE.get(".".join((x.opcode, *x.modifiers[:1])), _SINGLE.get(x.opcode, ("", 0.0)))
     known = units.machine.operations.get(name)
     if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:

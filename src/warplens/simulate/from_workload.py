@@ -18,6 +18,7 @@ from warplens.errors import MissingField, WarplensError
 from warplens.kernel.extra_latency import extra_latency
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.listing import parse_listing
+from warplens.kernel.width import access_bytes, access_of, wavefronts
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
@@ -74,11 +75,10 @@ def _listed(code: list[Instruction], units: Units, workload: Workload) -> list[S
                 waits.append((slot[r], _latency(made, x, machine) - _latency(made, None, machine)))
         writer.update((r, x) for r in x.writes)
         dual = i > 0 and not dual and _pairs(code[i - 1], x, machine)
-        base = step(x.kind, x.text, units, accesses.get(x.kind, ()))
+        base = step(x.kind, x.text, units, alike(x.kind, access_bytes(x), accesses.get(x.kind, ())))
         steps.append(
             _with(base, line=x.line, waits=tuple(waits), values=tuple(slot[r] for r in x.writes), pairs=dual,
-                  latency=_latency(x, None, machine) if x.writes else base.latency,
-                  branch=_branch(x, machine))
+                  latency=base.latency if x.latency_cycles is None else x.latency_cycles, branch=_branch(x, machine))
         )  # fmt: skip
     return steps
 
@@ -267,7 +267,7 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
         passes = _mean(accesses, lambda a: max(1.0, float(a.transactions)), 1.0)
         moved = _mean(accesses, lambda a: float(a.transactions * a.transaction_bytes * (1 - a.hit_fraction)), 128.0)
     elif accesses:
-        passes = _mean(accesses, lambda a: float(a.conflict_degree), 1.0)
+        passes = _mean(accesses, lambda a: float(wavefronts(a, machine)), 1.0)
     # What the passes through its pipe do not say already (Volkov §6.2, §6.7).
     by_passes = float(units.pipes.interval[unit.pipe]) * (passes - 1) if accesses and unit.pipe >= 0 else 0.0
     latency += max(0.0, _mean(accesses, lambda a: float(extra_latency(a, machine)), 0.0) - by_passes)
@@ -278,6 +278,14 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
         latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved,
         l2_cycles=moved / units.l2_rate, dram_cycles=moved / units.dram_rate,
     )  # fmt: skip
+
+
+def alike(kind: str, width: int, accesses: Sequence[Access] = ()) -> Sequence[Access]:
+    """Return those accesses of a class that are as wide, else all, else one that nothing but its width is known of."""
+    if kind not in ("shared", "load", "store"):  # the classes of others say what they take
+        return accesses
+    own = access_of(kind, width)
+    return [a for a in accesses if a.bytes_per_thread == width] or accesses or ([own] if own else [])
 
 
 def by_class(workload: Workload) -> dict[str, list[Access]]:
