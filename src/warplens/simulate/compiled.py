@@ -51,6 +51,19 @@ def _not_yet(*_: Any) -> None:
     """Load nothing: machine code is made of the entry alone, with all that it calls, and not of each function."""
 
 
+def _lifetimes(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """Work out where variables are last used when somebody asks for it: Numba does after each pass, for other modes."""
+    from numba.core import postproc, transforms
+
+    ordered: Any = transforms.canonicalize_cfg
+    lifetime: Any = postproc.VariableLifetime
+    code = processor.func_ir
+    code.blocks = ordered(code.blocks)
+    code.variable_lifetime, code.generator_info = lifetime(code.blocks), None
+    if emit_dels:
+        processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
 @contextmanager
 def _compiling() -> Iterator[None]:
     """Do not look for garbage meanwhile: Numba makes millions of objects that live on, a tenth of its time.
@@ -59,7 +72,7 @@ def _compiling() -> Iterator[None]:
     and nothing counts references. It is asked for that, and Numba looks up each operation once, here only.
     """
     import numba
-    from numba.core import codegen, registry
+    from numba.core import codegen, postproc, registry
     from numba.core.types import BaseFunction
 
     config, target = vars(numba.config), registry.cpu_target
@@ -69,6 +82,7 @@ def _compiling() -> Iterator[None]:
         (BaseFunction, "get_call_type", _searched_once(vars(BaseFunction)["get_call_type"])),
         (library, "_optimize_final_module", _optimize), (library, "_finalize_specific", _not_yet),
         (generator, "_add_module", _not_yet), (generator, "set_env", _not_yet),
+        (postproc.PostProcessor, "run", _lifetimes),
     ]  # fmt: skip
     collecting = gc.isenabled()
     gc.disable()
