@@ -70,16 +70,18 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
 
 # Chains of the laboratory that are farther off than 2 %, and by how much.
 BEYOND = {
-    "instruction.dadd": "+2.9 %", "instruction.dfma": "+2.1 %", "instruction.hfma2": "+2.9 %",
-    "instruction.hadd2": "+6.0 %", "pair.fadd_mufu": "-2.04 %", "pair.imad_fadd": "-4.8 %",
-    "instruction.atoms_add": "-3.6 %", "instruction.atoms_cas": "-3.1 %", "instruction.lds_64": "-4.4 %",
+    "instruction.dadd": "+2.9 %", "instruction.dfma": "+2.1 %", "instruction.hfma2": "+2.6 %",
+    "instruction.hadd2": "+8.3 %", "pair.fadd_mufu": "-2.06 %", "pair.imad_fadd": "-4.6 %",
+    "instruction.atoms_add": "-3.6 %", "instruction.atoms_cas": "-3.0 %", "instruction.lds_64": "-4.4 %",
+    "instruction.uniform_imul": "+3.8 %", "instruction.vote": "+9.8 %",
 }  # fmt: skip
 CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instruction.iadd3", "pair.imad_lop3",
           "pair.lop3_lds", "pair.fadd_lds", "pair.shfl_lop3", "issue.banks.same2", "issue.banks.mixed",
           "instruction.fmnmx", "instruction.match", "instruction.redux", "instruction.shfl_idx",
           "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin", "instruction.ffma.ilp2",
           "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
-          "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128")  # fmt: skip
+          "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
+          "instruction.vote.ilp2", "instruction.uniform_int")  # fmt: skip
 
 
 @cache

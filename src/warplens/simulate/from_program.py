@@ -27,8 +27,8 @@ from warplens.simulate.units import PIPES, Unit, Units
 
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
-# Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `operations.brev`).
-_SERVED_AS = {"FMNMX": "int", "BREV": "convert"}
+# Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `brev`, `vote`), or none (NOP).
+_SERVED_AS = {"FMNMX": "int", "BREV": "convert", "VOTE": "int", "NOP": "branch"}
 
 
 def from_program(
@@ -145,6 +145,8 @@ def _step(x: Instruction, banks: tuple[tuple[int, int], tuple[int, int]], units:
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
+    if x.opcode == "CS2R":  # 132 others of the same unit take 265 cycles with it (instruction.fmnmx, 20 warps and more)
+        passes = 1.0
     if x.kind == "tensor" and (flops := matrix_flops(x)) is not None:
         rate = tensor_flops_per_cycle(x, machine)
         pipe, passes = (PIPES.index("tensor cores"), flops * machine.sm.schedulers / rate) if rate else (-1, 1.0)

@@ -38,6 +38,7 @@ PIPES = (
     "shared memory",
     "memory system",
     "barrier unit",
+    "uniform datapath",
 )
 _SM_WIDE = ("shared memory", "memory system", "barrier unit")
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
@@ -87,14 +88,12 @@ class Units(Struct, frozen=True):
         where = "shared memory" if resource == "shuffle" else resource
         if program and kind in ("int", "imul", "imul_wide"):
             where = "integer" if kind == "int" else "product"
+        if program and kind == "uniform":
+            where = "uniform datapath"
         where = "barrier unit" if kind == "barrier" else where
         pipe = PIPES.index(where) if where in PIPES else -1
         timing = machine.timing(kind)
-        slots = timing.issue_slots or 1.0
-        if program and resource == "issue" and kind in machine.instructions and timing.peak_ops_per_cycle_per_scheduler:
-            # no unit of its own: slots are its rate
-            slots = max(slots, _whole(32 / timing.peak_ops_per_cycle_per_scheduler))
-        holds = machine.sm.issue_interval_cycles * slots
+        holds = machine.sm.issue_interval_cycles * (timing.issue_slots or 1.0)
         passes = 1.0
         if where not in _SM_WIDE and pipe >= 0:
             try:
