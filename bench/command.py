@@ -6,8 +6,8 @@ installation does once is done: Python's bytecode, and the machine code of the e
 first process of all compiles and keeps on the disk; a launch that kept some of it has compiled it, and is run again.
 Seconds by the clock, which others' work on the machine lengthens: until the prediction is printed, and until all is,
 the remedies too; seconds of the processors in all processes, and the memory of the largest process. The goals are those
-of the prediction. Of that, NVIDIA's compiler and disassembler take what is theirs before we begin: how long, by
-themselves, is printed beside (`tools`).
+of the prediction. Of that, NVIDIA's compiler takes what is its own, and its disassembler for code whose encoding we do
+not know: how long, by themselves, is printed beside (`tools`).
 
     python bench/command.py                  every sixteenth launch and those that take longest
     python bench/command.py --all            every launch
@@ -56,7 +56,7 @@ class Run(Struct, order=True, frozen=True):
 
 
 def of_the_tools(name: str) -> float:
-    """Return the seconds that NVIDIA's tools take for a launch by themselves: NVRTC, and nvdisasm."""
+    """Return the seconds that NVIDIA's tools take for a launch by themselves: NVRTC, and nvdisasm where it is asked."""
     stem, _, variant = name.partition(".")
     execute, took = toolchain.execute, list[float]()
 
@@ -165,7 +165,7 @@ def main() -> int:
     sources = [ROOT / "src", *([args.against / "src"] if args.against else [])]
     met, tools = True, {name: min(of_the_tools(name) for _ in range(args.repeat)) for name in names}
     taken = sorted(tools.values())
-    print(f"  NVRTC and nvdisasm by themselves: {statistics.median(taken):.2f} s (median), at most {taken[-1]:.2f} s")
+    print(f"  NVIDIA's tools by themselves: {statistics.median(taken):.2f} s (median), at most {taken[-1]:.2f} s")
     for mode in [args.mode] if args.mode else GOALS:
         made = {name: best(name, mode, sources, args.repeat) for name in names}
         met = summary(mode, {name: runs[0] for name, runs in made.items()}, tools) and met

@@ -6,6 +6,7 @@ cannot be told what it includes has none, and is compiled each time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -71,8 +72,10 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
 
 @cache
 def _tools(suffix: str) -> list[str]:
-    """What takes part in making a program: the disassembler and the compiler."""
-    made = [toolchain.version("nvdisasm")]
+    """What takes part in making a program: the compiler, and the disassembler, which may be asked if it is there."""
+    made = list[str]()
+    with contextlib.suppress(toolchain.MissingTool):
+        made.append(toolchain.version("nvdisasm"))
     if suffix == ".ptx":
         made.append(toolchain.version("ptxas"))
     elif suffix:

@@ -96,7 +96,8 @@ def load_programs(path: str | Path) -> dict[str, Program]:
     assert isinstance(cubin, Cubin)
     functions = {function.name: function for function in _by_nvdisasm(cubin, str(path), [])}
     there = [kernel for kernel in found if plain(kernel.name) in functions]
-    return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path)) for k in there}
+    tool = toolchain.version("nvdisasm")
+    return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path), tool) for k in there}
 
 
 def _kernels(path: Path, options: Options) -> list[Kernel]:
@@ -148,7 +149,7 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
     function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
     if function is None:
         raise FileError(f"{origin}: nvdisasm found no code for {toolchain.one_line(kernel.name)!r}")
-    return _with_resources(kernel, cubin, function, origin)
+    return _with_resources(kernel, cubin, function, origin, toolchain.version("nvdisasm"))
 
 
 def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
@@ -190,13 +191,12 @@ def _numbered(text: str) -> str:
     return _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
 
 
-def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str) -> Program:
+def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
     made = _assembled(replace(function, name=kernel.name), origin)
-    tools = [*kernel.tools, toolchain.version("nvdisasm")]
     linked = link(cubin, kernel.name)
     return replace(
-        made, resources=cubin.resources(kernel.name), tools=tools, constants=linked.constants, segments=linked.segments,
-        symbols=linked.symbols, system=linked.system,
+        made, resources=cubin.resources(kernel.name), tools=[*kernel.tools, *tools], constants=linked.constants,
+        segments=linked.segments, symbols=linked.symbols, system=linked.system,
     )  # fmt: skip
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.workload import Access, Number
 from warplens.machine import Machine
@@ -48,12 +46,16 @@ def access_of(kind: str, width: int) -> Access | None:
 
 def wavefronts(access: Access, machine: Machine) -> Number:
     """Return the turns of shared memory that an access takes: those of its width, times its conflicts."""
+    import numpy as np  # who only loads a kernel has no need of it
+
     bank = machine.shared_memory.bank_bytes if machine.shared_memory else 4.0
     return access.conflict_degree * np.maximum(1.0, access.bytes_per_thread / bank)
 
 
 def wide_cycles(width: Number, machine: Machine) -> float:
     """Return by how much later what was loaded from shared memory is there than 32 bits of a thread would be."""
+    import numpy as np
+
     name, besides = _CHAINS.get(int(np.max(width)), ("", 0.0))
     known, plain = machine.operations.get(name), machine.timing("shared").latency_cycles
     if known is None or known.latency_cycles is None or plain is None:
