@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 import warplens as wl
 from warplens.cli import main
+from warplens.errors import WarplensError
+from warplens.kernel.graph import Graph, GraphNode
 from warplens.machine import load_machine
 from warplens.models.lemeire import equation_1
 
@@ -94,3 +97,19 @@ def test_no_blocks_and_no_threads_are_refused(
     file.write_text(f"grid = {grid}\nblock = {block}\n{NODE}")
     assert main(["simulate", str(file)]) == 2
     assert expected in capsys.readouterr()[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("grid", 0), ("grid", 1.5), ("block", 0), ("block", 5000), ("blocks_per_sm", 0)]
+)
+def test_a_graph_made_in_python_is_checked_as_a_file(key: str, value: float) -> None:
+    """No blocks took 1e30 cycles, no threads were divided by."""
+    made = {"grid": 1, "block": 32, "nodes": [GraphNode(operation="fp32")], key: value}
+    with pytest.raises(WarplensError, match=f"graph: {key}: must be a whole number"):
+        wl.simulate(Graph(**made), "h200")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [0, -3, math.nan])
+def test_latencies_of_a_graph_made_in_python_are_checked(value: float) -> None:
+    with pytest.raises(WarplensError, match=r"node\.0\.latency: must be a number > 0"):
+        wl.simulate(Graph(grid=1, block=32, nodes=[GraphNode(operation="fp32", latency=value)]), "h200")

@@ -428,3 +428,21 @@ def test_modes_and_degrees_that_do_not_exist_are_refused() -> None:
         wl.simulate(mix, gpu, warps_per_sm=4, mode="bogus")  # type: ignore[arg-type]
     with pytest.raises(WarplensError, match="from 1 to 32, not -3"):
         wl.simulate(mix, gpu, warps_per_sm=4, changes={"shared.conflict_degree": -3})
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [("bytes_per_thread", 0), ("bytes_per_thread", -4), ("transactions", 0), ("hit_fraction", 2), ("count", -1),
+     ("coalesced", 2)],
+)  # fmt: skip
+def test_what_no_access_can_be_is_not_set(change: str, value: float) -> None:
+    with pytest.raises(WarplensError, match=r"load\.space: it is no number"):
+        wl.simulate("saxpy", "h200", changes={"load.space": 1})
+    with pytest.raises(WarplensError, match=f"load.{change}: .* is wanted, not {value}"):
+        wl.simulate("saxpy", "h200", changes={f"load.{change}": value})
+
+
+@pytest.mark.parametrize(("option", "value"), [("seed", 10**20), ("events", -5), ("events", 10**12)])
+def test_options_out_of_range_are_refused(option: str, value: int) -> None:
+    with pytest.raises(WarplensError, match="a seed of at most 64 bits, and 0 to 100,000,000 events"):
+        wl.simulate("saxpy", "h200", options=wl.SimulationOptions(**{option: value}))  # type: ignore[arg-type]

@@ -8,8 +8,10 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
+import warplens as wl
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.machine import load_machine
@@ -167,3 +169,26 @@ def test_the_commands_of_ablation_and_ncu(capsys: pytest.CaptureFixture[str]) ->
     assert {e["model"] for e in rows} == {"warplens-fast, emulated, warm", "warplens-fast, from ncu, cold"}
     assert len({e["launches"] for e in rows if e["part"] == "train"}) == 1
     assert main(["validate", "--kernels", "--ncu", "--ablation"]) == 2
+
+
+@pytest.mark.parametrize("model", ["warplens", "warplens-fast"])
+def test_atomics_on_global_memory_take_about_the_time_measured(model: str) -> None:
+    """What a turn of L2 takes comes from all turns of a kernel: lost ones made histograms thousands of times slower."""
+    known = {x.name: x for x in launches()}
+    ratios = {}
+    for name in ("histogram_global", "histogram_private", "histogram_private.bins4096", "angular_tiled"):
+        x = known[name]
+        assert x.workload.profile is not None and sum(t.atomic_passes for t in x.workload.profile.traffic) > 4000
+        ratios[name] = (wl.predict(x.workload, "h200", model).seconds or math.inf) / x.seconds
+    assert 0.5 < ratios.pop("histogram_global") < 2
+    assert all(0.85 < ratio < 1.15 for ratio in ratios.values()), ratios
+
+
+def test_atomics_are_what_a_histogram_takes_longer() -> None:
+    x = next(x for x in launches() if x.name == "histogram_private")
+    profile = x.workload.profile
+    assert profile is not None
+    none = [replace(t, atomic_passes=0.0) for t in profile.traffic]
+    without_atomics = x.workload.with_values(profile=replace(profile, traffic=none))
+    slow, fast = (wl.predict(w, "h200", "warplens").seconds for w in (x.workload, without_atomics))
+    assert slow is not None and fast is not None and 1.1 < slow / fast < 1.4

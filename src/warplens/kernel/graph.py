@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct, field
 
 from warplens.errors import FileError, WarplensError, nearest
@@ -77,12 +78,29 @@ class Graph(Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_graph(path: str | Path) -> Graph:
     """Load a graph from a TOML file; what is wrong with it is said in one line."""
-    made = convert(read_toml(Path(path)), Graph, str(path))
-    if made.format != 1:
-        raise FileError(f"{path}: format {made.format} is not known, only 1")
-    if not 1 <= len(made.nodes) <= MOST_NODES:
-        raise FileError(f"{path}: node: 1 to {MOST_NODES:,} of them, not {len(made.nodes):,}")
+    made = _fitting(read_toml(Path(path)), str(path))
     in_order([node.name or node.operation for node in made.nodes], made.needs(), made.name)
+    return made
+
+
+def checked(graph: Graph) -> Graph:
+    """Return a graph that was made in Python; what a file may not say is refused as there."""
+    try:
+        tree = msgspec.to_builtins(graph)
+    except TypeError as error:
+        raise WarplensError(f"a graph is made of text and numbers: {error}") from None
+    return _fitting(tree, graph.name)
+
+
+def _fitting(tree: Any, file: str) -> Graph:
+    made = convert(tree, Graph, file)
+    if made.format != 1:
+        raise FileError(f"{file}: format {made.format} is not known, only 1")
+    if not 1 <= len(made.nodes) <= MOST_NODES:
+        raise FileError(f"{file}: node: 1 to {MOST_NODES:,} of them, not {len(made.nodes):,}")
+    for i, node in enumerate(made.nodes):
+        if node.bytes_per_thread not in (1, 2, 4, 8, 16):
+            raise FileError(f"{file}: node.{i}.bytes_per_thread: 1, 2, 4, 8 or 16, not {node.bytes_per_thread}")
     return made
 
 

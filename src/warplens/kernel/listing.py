@@ -64,8 +64,8 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
                 latency = float(value)
             except ValueError:
                 raise FileError(f"{where}: latency must be a number, not {value!r}") from None
-            if not 0 <= latency <= 1e6:
-                raise FileError(f"{where}: latency must be between 0 and 1e6 cycles, not {value}")
+            if not 0 < latency <= 1e6:
+                raise FileError(f"{where}: latency must be above 0 and at most 1e6 cycles, not {value}")
         elif key == "class":
             if value not in KINDS:
                 raise FileError(f"{where}: unknown class {value!r}{nearest(value, KINDS)}")
@@ -97,9 +97,15 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
 
 def _grouped(x: Instruction, parts: Sequence[str]) -> Instruction:
     """Return an access with all registers of its data: of 64 bits the next one too, of 128 the next three."""
-    data = next((p for p in reversed(parts) if re.fullmatch(r"R\d+", p)), "")
-    group = tuple(f"R{int(data[1:]) + k}" for k in range(1, access_bytes(x) // 4)) if data else ()
-    return replace(x, writes=x.writes + group) if x.writes else replace(x, reads=x.reads + group)
+    data = [p for p in parts if re.fullmatch(r"R\d+", p)]
+    written = data[:1] if x.writes and parts[0] in data[:1] else []
+    taken = data[len(written) :] if not x.writes or x.opcode.startswith("ATOM") else []
+    return replace(x, writes=x.writes + _behind(written, x), reads=x.reads + _behind(taken, x))
+
+
+def _behind(first: Sequence[str], x: Instruction) -> tuple[str, ...]:
+    """Return the registers of groups behind their first ones."""
+    return tuple(f"R{int(r[1:]) + k}" for r in first for k in range(1, access_bytes(x) // 4))
 
 
 def flat(text: str) -> bool:

@@ -122,7 +122,7 @@ class _Run:
         if pair not in self._latencies:
             self._latencies[pair] = self.machine.latency_cycles(*pair, model="the latency bound")
         wide = wide_cycles(access_bytes(instruction), self.machine) if instruction.kind == "shared" else 0.0
-        return self._latencies[pair] + wide
+        return self._latencies[pair] + float(wide)
 
     def _to_next(self, instruction: Instruction) -> float:
         sm = self.machine.sm

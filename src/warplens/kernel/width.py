@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.workload import Access, Number
 from warplens.machine import Machine
 
-_WIDTH = re.compile(r"[US]?(8|16|32|64|128)")
+_WIDTH = re.compile(r"[USF]?(8|16|32|64|128)")
 _LINE_BYTES = 128
 _WARP = 32
 # Chains of loads from shared memory by bytes per thread, and the cycles in them of the LOP3s that make an address of
 # what was loaded: the compiler's stall counts, five and six in turn for one of them, four and five for two.
 _CHAINS = {8: ("lds_64", 5.5), 16: ("lds_128", 9.0)}
+WIDE_LOADS = tuple(name for name, _ in _CHAINS.values())
 
 
 def access_bytes(x: Instruction) -> int:
@@ -39,8 +42,9 @@ def access_of(kind: str, width: int) -> Access | None:
     if kind == "load_random":
         return Access(1.0, bytes_per_thread=width, transactions=32, coalesced=False)
     if kind in ("load", "store"):
-        lines = max(1, width * _WARP // _LINE_BYTES)
-        return Access(1.0, kind="store" if kind == "store" else "load", bytes_per_thread=width, transactions=lines)
+        lines, each = max(1, width * _WARP // _LINE_BYTES), min(_LINE_BYTES, width * _WARP)
+        made = Access(1.0, bytes_per_thread=width, transactions=lines, transaction_bytes=each)
+        return replace(made, kind=kind)
     return None
 
 
@@ -52,11 +56,18 @@ def wavefronts(access: Access, machine: Machine) -> Number:
     return access.conflict_degree * np.maximum(1.0, access.bytes_per_thread / bank)
 
 
-def wide_cycles(width: Number, machine: Machine) -> float:
+def wide_cycles(width: Number, machine: Machine) -> Number:
     """Return by how much later what was loaded from shared memory is there than 32 bits of a thread would be."""
+    if isinstance(width, (int, float)):
+        return _later(int(width), machine)
     import numpy as np
 
-    name, besides = _CHAINS.get(int(np.max(width)), ("", 0.0))
+    found: Number = np.vectorize(lambda w: _later(int(w), machine), otypes=[float])(width)
+    return found
+
+
+def _later(width: int, machine: Machine) -> float:
+    name, besides = _CHAINS.get(width, ("", 0.0))
     known, plain = machine.operations.get(name), machine.timing("shared").latency_cycles
     if known is None or known.latency_cycles is None or plain is None:
         return 0.0

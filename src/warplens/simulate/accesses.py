@@ -75,7 +75,7 @@ def access(
     if profile is None and x.kind not in (at.LOAD, at.STORE):
         return {"passes": float(wavefronts(Access(1.0, "shared", bytes_per_thread=access_bytes(instruction)), machine))}
     if profile is None or not profile.counts["requests"][i]:
-        lines = max(1.0, access_bytes(instruction) / 4) if profile is None else 0.0
+        lines = access_bytes(instruction) / 4 if profile is None else 0.0  # a byte of each thread is a quarter of one
         full = 4 * SECTOR_BYTES * lines
         return {
             "passes": max(1.0, lines / (machine.cache.l1_request_interval_cycles or 1.0)), "l2_bytes": full,

@@ -28,6 +28,7 @@ from warplens.simulate.units import Units
 ENDLESS = 1 << 40
 _MOST_STEPS = 20_000
 _MOST_TURNS = 128  # bodies of a loop's turn that are spelled out
+_PLAIN = {"shared_2way": "shared", "load_random": "load"}  # classes whose accesses take longer than these
 _NO_RESULT = ("store", "branch", "barrier", "exit")
 
 
@@ -255,13 +256,14 @@ def _banks(x: Step, bank: tuple[int, int]) -> dict[str, tuple[int, int]]:
 
 def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -> Step:
     """Return one instruction of a class, without what it waits for; its accesses give transactions and hits in mean."""
-    machine, unit = units.machine, units.unit(kind)
+    machine, unit, plain = units.machine, units.unit(kind), _PLAIN.get(kind, kind)
     try:
         latency = machine.latency_cycles(kind, model="the simulator")
+        spread = latency - machine.latency_cycles(plain, model="the simulator")
     except MissingField:
         if KINDS[kind] != "issue" and kind not in _NO_RESULT:
             raise
-        latency = machine.sm.issue_interval_cycles
+        latency, spread = machine.sm.issue_interval_cycles, 0.0
     passes, moved = unit.passes, 0.0
     if unit.kind in (at.LOAD, at.STORE):
         passes = _mean(accesses, lambda a: max(1.0, float(a.transactions)), 1.0)
@@ -270,7 +272,8 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
         passes = _mean(accesses, lambda a: float(wavefronts(a, machine)), 1.0)
     # What the passes through its pipe do not say already (Volkov §6.2, §6.7).
     by_passes = float(units.pipes.interval[unit.pipe]) * (passes - 1) if accesses and unit.pipe >= 0 else 0.0
-    latency += max(0.0, _mean(accesses, lambda a: float(extra_latency(a, machine)), 0.0) - by_passes)
+    longer = max(spread, _mean(accesses, lambda a: float(extra_latency(a, machine)), 0.0))
+    latency += max(0.0, longer - by_passes) - spread
     timing = machine.timing(kind)
     between = timing.ilp_latency_cycles or machine.sm.ilp_latency_cycles or machine.sm.issue_interval_cycles
     return Step(
@@ -282,8 +285,6 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
 
 def alike(kind: str, width: int, accesses: Sequence[Access] = ()) -> Sequence[Access]:
     """Return those accesses of a class that are as wide, else all, else one that nothing but its width is known of."""
-    if kind not in ("shared", "load", "store"):  # the classes of others say what they take
-        return accesses
     own = access_of(kind, width)
     return [a for a in accesses if a.bytes_per_thread == width] or accesses or ([own] if own else [])
 

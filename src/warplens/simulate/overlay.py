@@ -14,6 +14,7 @@ line:42.conflict=1         of the accesses of a source line: conflict (passes ov
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 
 from warplens.errors import WarplensError, nearest
 from warplens.kernel.profile import Profile
+from warplens.kernel.width import WIDE_LOADS
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS, Machine
 from warplens.simulate.stall_counts import restalled
@@ -119,6 +121,12 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float) -> Ma
         pairs = {consumer: max(1.0, cycles + longer) for consumer, cycles in before.latency_to.items()}
         timing = replace(machine.instructions[kind], latency_to=pairs)
         machine = replace(machine, instructions={**machine.instructions, kind: timing})
+    if what == "latency" and kind == "shared":  # wider loads take so much longer (`kernel/width.py`)
+        wide = {name: machine.operations[name] for name in WIDE_LOADS if name in machine.operations}
+        moved = {
+            name: replace(x, latency_cycles=x.latency_cycles + longer) for name, x in wide.items() if x.latency_cycles
+        }
+        machine = replace(machine, operations={**machine.operations, **moved})
     if what == "latency" and kind == "load" and machine.contention is not None:
         machine = machine.with_values(contention__a_cycles=max(1.0, machine.contention.a_cycles + longer))
     return machine
@@ -162,12 +170,25 @@ def _changed(workload: Workload | None, kind: str, field: str, value: float) -> 
         raise WarplensError(f"{kind}.{field}: the workload has no access of class {kind}")
     if field == "conflict_degree" and not 1 <= value <= _MOST_PER_REQUEST:
         raise WarplensError(f"{kind}.{field}: from 1 to {_MOST_PER_REQUEST}, not {value:g}")
-    new = [msgspec.structs.replace(a, **{field: value}) if a.instruction_class == kind else a for a in rows]
+    new = [_with(a, field, value, f"{kind}.{field}") if a.instruction_class == kind else a for a in rows]
     made = workload.with_values(accesses=new)
     if field != "conflict_degree" or made.profile is None:
         return made
     chosen = [i for i, x in enumerate(made.code) if x.kind == kind and made.profile.counts["requests"][i]]
     return made.with_values(profile=_counted(made.profile, chosen, "conflict", value))
+
+
+def _with(access: Access, field: str, value: float, key: str) -> Access:
+    """Return an access with a field replaced; what a workload file may not say is refused."""
+    if field in ("space", "kind"):
+        raise WarplensError(f"{key}: it is no number")
+    new = bool(value) if field == "coalesced" and value in (0, 1) else value
+    try:
+        return msgspec.convert(msgspec.to_builtins(replace(access, **{field: new})), Access)
+    except msgspec.ValidationError as error:
+        limit = re.search(r"[<>]=? [0-9.e+]+", str(error))
+        what = f"a number {limit[0].removesuffix('.0')}" if limit else "0 or 1"
+        raise WarplensError(f"{key}: {what} is wanted, not {value:g}") from None
 
 
 def _launched(workload: Workload | None, key: str, field: str, value: float) -> Workload:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.errors import WarplensError
-from warplens.kernel.graph import Graph
+from warplens.kernel.graph import Graph, checked
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
@@ -31,6 +31,7 @@ from warplens.simulate.steady import Measured, steady
 from warplens.simulate.units import DEFAULT_POLICY, Units, units
 
 Mode = Literal["warplens", "lemeire"]
+MOST_EVENTS = 100_000_000
 
 
 class Line(Struct, frozen=True):
@@ -106,7 +107,7 @@ def simulate(
         )
     options = _in_mode(mode, options or Options())
     if isinstance(work, Graph):
-        return _graph(work, machine, warps_per_sm, mode, options)
+        return _graph(checked(work), machine, warps_per_sm, mode, options)
     if mode == "lemeire":
         if workload is None:
             raise WarplensError("the paper's mode takes a workload with a listing")
@@ -128,6 +129,8 @@ def _in_mode(mode: str, options: Options) -> Options:
     """Return the options with the policy of the mode; the paper's takes warps in turn and nothing else."""
     if mode not in get_args(Mode):
         raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+    if not -(2**63) <= options.seed < 2**63 or not 0 <= options.events <= MOST_EVENTS:
+        raise WarplensError(f"a seed of at most 64 bits, and 0 to {MOST_EVENTS:,} events to keep")
     own = "round-robin" if mode == "lemeire" else DEFAULT_POLICY
     if mode == "lemeire" and options.policy not in (None, own):
         raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
@@ -138,12 +141,11 @@ def _workload(
     workload: Workload, machine: Machine, warps: float | None, options: Options, laid: Code | None
 ) -> Simulation:
     launch = workload.launch
+    _refuse_arrays(workload)
     if launch is None:
         made = units(machine)
         code = from_workload(workload, made, warps)
         return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
-    if np.ndim(launch.blocks) or np.ndim(launch.threads_per_block):
-        raise WarplensError("a simulation takes one configuration, not arrays")
     if workload.code and workload.profile is not None:
         made = units(machine, busy_sms(machine, float(launch.blocks)))
         code = laid or from_program(workload.code, made, workload.profile, name=workload.name)
@@ -161,6 +163,16 @@ def _workload(
             launch.shared_bytes_per_block,
         )
     return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
+
+
+def _refuse_arrays(workload: Workload) -> None:
+    launch, counts = workload.launch, (workload.instructions, workload.divergent)
+    numbers: list[Any] = [workload.iterations, workload.ilp, workload.mlp, workload.barriers]
+    numbers += [] if launch is None else [launch.blocks, launch.threads_per_block]
+    numbers += [x for table in counts for x in table.values()] + [link.count for link in workload.links]
+    numbers += [x for a in workload.accesses for x in msgspec.structs.astuple(a)]
+    if any(isinstance(x, np.ndarray) and x.ndim for x in numbers):
+        raise WarplensError("a simulation takes one configuration, not arrays")
 
 
 def busy_sms(machine: Machine, blocks: float) -> float:
