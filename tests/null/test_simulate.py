@@ -446,3 +446,16 @@ def test_what_no_access_can_be_is_not_set(change: str, value: float) -> None:
 def test_options_out_of_range_are_refused(option: str, value: int) -> None:
     with pytest.raises(WarplensError, match="a seed of at most 64 bits, and 0 to 100,000,000 events"):
         wl.simulate("saxpy", "h200", options=wl.SimulationOptions(**{option: value}))  # type: ignore[arg-type]
+
+
+def test_the_rate_of_the_uniform_datapath_is_that_of_a_unit() -> None:
+    """In machine code. As issue slots it was 12 % slower where the machine's own rate was set."""
+    h200 = load_machine("h200")
+    rate = h200.timing("uniform").peak_ops_per_cycle_per_scheduler
+    assert rate is not None
+    code = [instruction("UIADD3", "uniform", 4)]
+    same, _ = overlay(h200, Workload(name="x", code=code), {"uniform.rate": rate})
+    assert same.instructions == h200.instructions
+    slower, _ = overlay(h200, Workload(name="x", code=code), {"uniform.rate": rate / 2})
+    passes = [units(m).unit("uniform", program=True).passes for m in (h200, slower)]
+    assert passes[1] == pytest.approx(2 * passes[0], rel=0.03)

@@ -78,7 +78,7 @@ def overlay(
         elif head == "lemeire" and len(rest) == 2 and rest[1] in ("issue", "completion"):
             machine = machine.with_values(**{f"lemeire__{rest[0]}__{rest[1]}_cycles": value})
         elif head in KINDS and len(rest) == 1 and rest[0] in _TIMING:
-            changed = _timed(machine, key, head, rest[0], value)
+            changed = _timed(machine, key, head, rest[0], value, in_code=workload is not None and bool(workload.code))
             if workload is not None and workload.code:
                 workload = workload.with_values(code=restalled(workload.code, machine, changed))
             machine = changed
@@ -98,7 +98,7 @@ def overlay(
     return machine, workload
 
 
-def _timed(machine: Machine, key: str, kind: str, what: str, value: float) -> Machine:
+def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in_code: bool) -> Machine:
     """Set a latency, rate or issue slots of a class; what is measured from the latency on moves along with it."""
     if what == "latency" and kind in ("store", "exit"):
         raise WarplensError(
@@ -114,7 +114,8 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float) -> Ma
     machine = machine.with_values(**{f"instructions__{kind}__{_TIMING[what]}": value})
     if what == "rate" and kind == "fp32" and machine.sm.cuda_cores is not None:  # their number is the rate
         machine = machine.with_values(sm__cuda_cores=value * machine.sm.schedulers)
-    if what == "rate" and KINDS[kind] == "issue":  # no unit of its own: slots are its rate
+    if what == "rate" and KINDS[kind] == "issue" and not (kind == "uniform" and in_code):
+        # no unit of its own: slots are its rate
         machine = machine.with_values(**{f"instructions__{kind}__issue_slots": _WARP / value})
     longer = value - (before.latency_cycles or 0.0)
     if what == "latency" and before.latency_to:
