@@ -32,6 +32,14 @@ extern "C" __global__ void kernel(float* p, int n) {
   p[threadIdx.x] = s;
 }
 """
+# A call of the system's: where it returns to is computed before.
+PRINTS = """
+#include <cstdio>
+extern "C" __global__ void kernel(int n) {
+  if (n > 3) printf("%d", n);
+  free(malloc(n));
+}
+"""
 HARMLESS = 0x7F1 << 105  # a control field that any instruction may have
 ROW = re.compile(r"^ +/\*([0-9a-f]{4,8})\*/(.*?); +/\* 0x", re.M)
 REFUSED = re.compile(r"at address 0x([0-9a-f]+)")
@@ -119,6 +127,8 @@ def same(path: Path, kernel: str | None, patch: pytest.MonkeyPatch, options: Opt
 def test_lines_calls_labels_and_spills_are_those_of_the_cubin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "k.cu").write_text(SOURCE)
     assert same(tmp_path / "k.cu", "kernel", monkeypatch)
+    (tmp_path / "p.cu").write_text(PRINTS)
+    assert same(tmp_path / "p.cu", "kernel", monkeypatch)
     path, options = EXAMPLES / "today" / "limits" / "spill.cu", Options(register_limit=32)
     assert same(path, None, monkeypatch, options)
 

@@ -38,7 +38,7 @@ _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)'
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
 # In bare code, the place that a branch or call goes to, or that a return is relative to.
-_PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|RET|WARPSYNC)\S* .*?(0x[0-9a-f]+)$")
+_PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|LEPC|RET|WARPSYNC)\S* .*?(0x[0-9a-f]+)$")
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
 _CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
