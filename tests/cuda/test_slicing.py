@@ -77,6 +77,40 @@ def test_further_blocks_ask_less_of_data(tmp_path: Path) -> None:
     assert np.array_equal(asking.stats, other.stats)
 
 
+LATER = """
+extern "C" __global__ void later(int n, float y, const float* x, float* out) {
+  float sum = 0;
+#pragma unroll 1
+  for (int k = 0; k < n; k++) {
+    float q = x[k + threadIdx.x] / (blockIdx.x ? y : 0.5f);
+    if (q > 1)
+#pragma unroll 1
+      for (int j = 0; j < 8; j++) sum = sum * 1.5f + 1;
+  }
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+def test_a_quotient_that_a_branch_depends_on_is_computed_in_further_blocks(tmp_path: Path) -> None:
+    """The first block divides by 0.5, the next by a denormal number, for which there is the slow path."""
+    (tmp_path / "later.cu").write_text(LATER)
+    (program,) = programs(tmp_path / "later.cu", Options(arch="sm_90")).values()
+    arrays = [{"name": n, "type": "f32*", "count": 64, "fill": "random"} for n in ("x", "out")]
+    numbers = [{"name": "n", "type": "i32", "value": 8}, {"name": "y", "type": "f32", "value": 1e-40}]
+    call = parse_launch({"kernel": "later", "grid": 2, "block": 32, "arg": [*numbers, *arrays]}, "later.toml")
+    asking, other = (Emulator(program, call, values=False) for _ in range(2))
+    asking.run([0])
+    slow = [i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text]
+    assert slow and not asking.stats[slow, EXECUTED].any()
+    other.code = as_seen(other.code, program, asking.stats[:, EXECUTED].astype(np.float64), other.pointers)
+    asking.stats[:] = 0
+    for emulator in (asking, other):
+        emulator.run([1])
+    assert asking.stats[slow, EXECUTED].any()
+    assert np.array_equal(asking.stats[:, EXECUTED], other.stats[:, EXECUTED])
+
+
 def test_what_is_written_is_forgotten_and_what_is_read_is_kept() -> None:
     call = load_launch(FILES["saxpy"], "small")
     emulator = Emulator(program_of(call), call)
@@ -123,11 +157,19 @@ ARRAYS = """
 KERNEL(other, out)
 KERNEL(same, x)
 KERNEL(either, n > m ? out : x)
+__device__ int between[32];
+extern "C" __global__ void variable(int n, int m, int* x, int* out) {
+  int i = threadIdx.x;
+  (n > m ? out : between)[i] = i * m % 7 * 8;
+  __syncthreads();
+  out[(n > m ? x : between)[i ^ 1] % 32] = n;
+}
 """
 
 
 def test_stores_to_an_array_matter_to_loads_from_it(tmp_path: Path) -> None:
-    """The other array's need not be computed; the same array's have to be, and those that may go to either."""
+    """The other array's need not be computed; the same array's have to be, and those that may go to either or to a
+    variable of the module."""
     (tmp_path / "arrays.cu").write_text(ARRAYS)
     for name, program in programs(tmp_path / "arrays.cu", Options(arch="sm_90")).items():
         call = _any_call(name, 32)

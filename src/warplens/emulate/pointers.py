@@ -3,7 +3,7 @@
 Which array an access goes to is said by the program: that of the one pointer its address is computed from.
 What is stored to an array matters only to loads from it. The arrays of a launch are apart from one another, so that an
 address that is made of one pointer and of numbers stays in that pointer's array, or is outside of all. An address of
-several pointers, of none (it was loaded), or behind a call may be anywhere.
+several pointers or of a variable's, of none (it was loaded), or behind a call may be anywhere.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from warplens.emulate.slicing import ALWAYS, PURE, WIDTH, Row, followers, mark_i
 from warplens.kernel.program import Program
 
 _MOST = 16  # pointers that are followed
+_VARIABLES = 4  # the bank that has addresses of the module's variables
 
 
 def sliced(code: Code, pointers: Sequence[int], *, guards: bool = True) -> Code:
@@ -44,20 +45,26 @@ def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64], poi
     Guards of what does nothing decide only how many threads are counted for it: they are taken to hold. And a slow path
     of a division or a root that nobody took is taken to be taken by nobody: the compiler's own functions for numbers
     at the ends of their range, before which it asks for the exponent. Without that all that leads to a quotient is
-    computed in every block, for the sake of one branch.
+    computed in every block, for the sake of one branch. Where an address or a branch depends on a quotient, it stays.
     """
-    made = replace(code, table=code.table.copy(), reads=[*code.reads], arrays=[])
-    for i, x in enumerate(program.instructions):
-        if x.opcode == "CALL" and "_slowpath" in x.text and not executed[i]:
-            _leave_out(made, i)
+    asked = replace(code, arrays=[])
+    made = replace(asked, table=code.table.copy(), reads=[*code.reads], writes=[*code.writes])
+    slow = [i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text]
+    left = [i for i in slow if not executed[i] and _leave_out(made, i)]
     guarded = ~np.isin(code.table[:, ops.GUARD], ALWAYS) & np.isin(code.table[:, ops.GROUP], PURE)
-    if made.reads == code.reads and not guarded.any():
+    if not left and not guarded.any():
         return code
-    return sliced(made, pointers, guards=False)
+    less = sliced(made, pointers, guards=False)
+    if (less.table[left, ops.GROUP] == ops.NOTHING).all():
+        return less
+    return sliced(asked, pointers, guards=False) if guarded.any() else code
 
 
-def _leave_out(code: Code, call: int) -> None:
-    """Let the branch before a call always jump over it, if there is one that may."""
+def _leave_out(code: Code, call: int) -> bool:
+    """Let the branch before a call always jump over it, if there is one that may; say whether it does.
+
+    The call becomes an instruction that writes what the function may: it does nothing if no result of it is needed.
+    """
     table, at = code.table, call - 1
     while at > 0 and table[at, ops.GROUP] not in (ops.CONTROL, ops.ASYNC, ops.UNKNOWN):
         at -= 1
@@ -66,7 +73,13 @@ def _leave_out(code: Code, call: int) -> None:
     only_way = not ((targets > at) & (targets <= call)).any()
     if jumps and only_way and row[ops.PS] == row[ops.PS2] == ALWAYS[0]:
         row[ops.GUARD], row[ops.GUARD_NOT], code.reads[at] = ALWAYS[0], 0, ()
-        table[call, ops.GROUP] = ops.NOTHING  # nobody comes here, and it leads nowhere
+        first = last = int(table[call, ops.TARGET])
+        while last < len(table) and not (table[last, ops.GROUP] == ops.CONTROL and table[last, ops.OP] == ops.RET):
+            last += 1
+        code.reads[call], code.writes[call] = (), tuple({n for writes in code.writes[first:last] for n in writes})
+        table[call, ops.GROUP], table[call, ops.OP] = ops.INTEGER, ops.MOV  # nobody comes here, and it leads nowhere
+        return True
+    return False
 
 
 def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
@@ -75,7 +88,7 @@ def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
     anywhere = [-1] * len(rows)
     if not 1 < len(pointers) <= _MOST:
         return anywhere
-    parts = range(len(pointers))
+    parts = range(len(pointers) + 1)  # the last one: addresses of the module's variables
     every = sum(1 << part * WIDTH for part in parts)
     held = {code.row_count + i: bits for i, key in enumerate(code.pool) if (bits := _held(key, pointers))}
     before: dict[int, int] = {0: 0}  # by instruction: for each pointer, the rows that may hold what is made of it
@@ -102,6 +115,8 @@ def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
 def _held(key: Key, pointers: Sequence[int]) -> int:
     """Return which pointer, a bit each, a constant is a half of."""
     kind, bank, offset = key
+    if kind == "bank" and bank == _VARIABLES:
+        return 1 << len(pointers)
     return sum(1 << n for n, at in enumerate(pointers) if kind == "bank" and bank == 0 and at <= offset < at + 8)
 
 
@@ -126,4 +141,4 @@ def _only(row: Row, reads: tuple[int, ...], before: int, parts: range) -> int:
         return -1
     address = row_bits(frozenset(reads) - stored_rows(row))
     found = [part for part in parts if before >> part * WIDTH & address]
-    return found[0] if len(found) == 1 else -1
+    return found[0] if len(found) == 1 and found[0] != parts[-1] else -1

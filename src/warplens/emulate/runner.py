@@ -113,12 +113,14 @@ class Runner:
     def see_less(self, seen: Counts) -> None:
         """Let further blocks ask less of data than the one did that was counted: see `as_seen`.
 
-        So many of the threads as there take part in each execution of what is not asked for any more.
+        So many of the threads as there take part in each execution of what is not asked for any more; all that come to
+        what was not executed there.
         """
         before = self.emulator.code
         self.emulator.code = as_seen(before, self._made_of[0], seen[:, layout.EXECUTED], self.emulator.pointers)
-        rows = np.flatnonzero(before.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD])
-        self.threads = rows, seen[rows, layout.THREADS] / np.maximum(1.0, seen[rows, layout.EXECUTED])
+        changed = before.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD]
+        rows = np.flatnonzero(changed & (seen[:, layout.EXECUTED] > 0))
+        self.threads = rows, seen[rows, layout.THREADS] / seen[rows, layout.EXECUTED]
         self._with_threads(seen)
 
     def _with_threads(self, counts: Counts) -> Counts:
