@@ -62,7 +62,7 @@ class Float(Struct, frozen=True, tag="float", array_like=True):
 Part = str | Choice | Number | Float
 
 
-class Form(Struct, frozen=True):
+class Form(Struct, frozen=True, omit_defaults=True):
     """How one kind of instruction is encoded and written; masks and words in hexadecimal.
 
     `but` has fields (a mask) and their values with which it is written in another way.
@@ -89,7 +89,7 @@ class _Texts(Protocol):
     def __getitem__(self, bits: int) -> str: ...
 
 
-class _Ready(Struct, frozen=True):
+class Ready(Struct, frozen=True):
     """A form, ready for use: a pattern, and for each gap in it bits of the word and what is written for them."""
 
     mask: int
@@ -104,7 +104,7 @@ class _Ready(Struct, frozen=True):
             if word & mask in values:
                 return None
         try:
-            return self.pattern % tuple([texts[word & mask] for mask, texts in self.gaps])
+            return (self.pattern % tuple([texts[word & mask] for mask, texts in self.gaps])).rstrip()
         except KeyError:
             return None
 
@@ -115,7 +115,7 @@ class Writer:
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
         self._relative = {int(opcode, 16) for opcode in encoding.relative}
-        self._ready: dict[int, list[_Ready]] = {}
+        self._ready: dict[int, list[Ready]] = {}
         self._known: dict[int, str | None] = {}
 
     def texts(self, code: bytes) -> list[str] | None:
@@ -147,12 +147,12 @@ class Writer:
         if opcode not in self._ready:
             raw = self._encoding.forms.get(f"{opcode:03x}")
             given = json.decode(raw, type=list[Form]) if raw else []
-            self._ready[opcode] = [_ready(form, self._encoding.tables) for form in given]
+            self._ready[opcode] = [ready(form, self._encoding.tables) for form in given]
         for form in self._ready[opcode]:
             if word & form.mask == form.value:
                 text = form.written(word)
                 if text is not None:
-                    return text.replace("+0x0]", "]").rstrip()
+                    return text.replace("+0x0]", "]")
         return None
 
 
@@ -163,7 +163,8 @@ def writer(arch: str) -> Writer | None:
     return Writer(json.decode(file.read_bytes(), type=Encoding)) if file.is_file() else None
 
 
-def _ready(form: Form, tables: list[list[str | None]]) -> _Ready:
+def ready(form: Form, tables: list[list[str | None]]) -> Ready:
+    """Return a form with its tables looked up and its numbers as what writes them."""
     pattern, gaps = "", list[tuple[int, _Texts]]()
     for part in form.parts:
         pattern += part.replace("%", "%%") if isinstance(part, str) else "%s"
@@ -174,7 +175,7 @@ def _ready(form: Form, tables: list[list[str | None]]) -> _Ready:
         elif isinstance(part, Float):
             gaps.append((_mask([(part.start, min(part.size, _HALF))]), _Real(part)))
     but = [(int(mask, 16), frozenset(int(value, 16) for value in values)) for mask, values in form.but.items()]
-    return _Ready(int(form.mask, 16), int(form.value, 16), but, pattern, gaps)
+    return Ready(int(form.mask, 16), int(form.value, 16), but, pattern, gaps)
 
 
 def _mask(pieces: Iterable[tuple[int, int]]) -> int:
