@@ -6,63 +6,59 @@ an offset, `+0x0` too. A word that is refused, or written with an invalid modifi
 
 import re
 import struct
-import subprocess
 import tempfile
 
 from warplens.frontend import toolchain
-from warplens.frontend.encoding import WORD_BYTES
+from warplens.frontend.encoding import OPCODE, WORD_BYTES
 
-# BRA, BSSY, CALL.REL, RET.REL, WARPSYNC, LEPC: opcodes that name a place in the code.
+# CALL.REL, WARPSYNC, BSSY, BRA, LEPC, RET.REL: opcodes whose last number is a place in the code.
 RELATIVE = {0x344, 0x348, 0x944, 0x945, 0x947, 0x948, 0x94E, 0x950}
 _TOGETHER = 40_000
 _HARMLESS = 0x7F1 << 105  # a control field that any instruction may have
 _PLACE = re.compile(r"-?0x[0-9a-f]+$")
 _ADDRESS = re.compile(r"(\[U?R[^\[\]]*?)\]")
 _REFUSED = re.compile(r"at address 0x([0-9a-f]+)")
-_ROW = re.compile(r"^ +/\*([0-9a-f]{4,8})\*/(.*?) +/\* 0x([0-9a-f]{16}) \*/\n +/\* 0x([0-9a-f]{16}) \*/\n", re.M)
-
-KNOWN: dict[int, str | None] = {}
+_ROW = re.compile(r"^ +/\*([0-9a-f]{4,8})\*/([^;\n]*); +/\* 0x[0-9a-f]{16} \*/$", re.M)
+_KNOWN: dict[int, str | None] = {}
 
 
 def ask(words: list[int]) -> list[str | None]:
-    """Return the texts of words, without their control fields."""
-    new = [word for word in dict.fromkeys(words) if word not in KNOWN]
+    """Return the texts of words, given without their control fields."""
+    new = [word for word in dict.fromkeys(words) if word not in _KNOWN]
     for first in range(0, len(new), _TOGETHER):
         _ask(new[first : first + _TOGETHER])
-    return [KNOWN[word] for word in words]
-
-
-def plain(word: int, text: str, address: int) -> str | None:
-    """Return a text in its plain form."""
-    if "INVALID" in text or "?" in text:
-        return None
-    if word & 0xFFF in RELATIVE and (place := _PLACE.search(text)):
-        text = f"{text[: place.start()]}{int(place[0], 16) - address - WORD_BYTES:#x}"
-    return _ADDRESS.sub(lambda found: found[0] if "0x" in found[0] else f"{found[1]}+0x0]", text)
+    return [_KNOWN[word] for word in words]
 
 
 def _ask(words: list[int]) -> None:
     """Ask for words that are not known yet; refused ones are left out and the others asked again."""
     while words:
-        done = _run(words)
-        if not done.returncode:
-            texts = {int(at, 16): text.strip() for at, text, _, _ in _ROW.findall(done.stdout)}
-            for place, word in enumerate(words):
-                text = texts.get(place * WORD_BYTES, "")
-                whole = text.endswith(";") and text.count(";") == 1
-                KNOWN[word] = plain(word, text[:-1].strip(), place * WORD_BYTES) if whole else None
+        code, out, errors = _run(words)
+        if not code:
+            texts = {int(at, 16): text.strip() for at, text in _ROW.findall(out)}
+            for address, word in zip(range(0, len(words) * WORD_BYTES, WORD_BYTES), words, strict=True):
+                _KNOWN[word] = _plain(word, texts.get(address), address)
             return
-        refused = {int(at, 16) // WORD_BYTES for at in _REFUSED.findall(done.stderr)}
+        refused = {int(at, 16) // WORD_BYTES for at in _REFUSED.findall(errors)}
         if not refused:
-            raise SystemExit(done.stderr)
-        KNOWN.update((words[place], None) for place in refused)
+            raise SystemExit(errors)
+        _KNOWN.update((words[place], None) for place in refused)
         words = [word for place, word in enumerate(words) if place not in refused]
 
 
-def _run(words: list[int]) -> subprocess.CompletedProcess[str]:
+def _run(words: list[int]) -> tuple[int, str, str]:
     with tempfile.NamedTemporaryFile() as file:
         code = (word | _HARMLESS for word in words)
         file.write(b"".join(struct.pack("<QQ", word & (1 << 64) - 1, word >> 64) for word in code))
         file.flush()
         command = [str(toolchain.tool("nvdisasm")), "-b", "SM90", "-hex", file.name]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        exit_code, out, errors = toolchain.execute(command, toolchain.COMPILER_SECONDS)
+        return exit_code, out.decode(), errors.decode()
+
+
+def _plain(word: int, text: str | None, address: int) -> str | None:
+    if text is None or "INVALID" in text or "?" in text:
+        return None
+    if word & OPCODE in RELATIVE and (place := _PLACE.search(text)):
+        text = f"{text[: place.start()]}{int(place[0], 16) - address - WORD_BYTES:#x}"
+    return _ADDRESS.sub(lambda found: found[0] if "0x" in found[0] else f"{found[1]}+0x0]", text)
