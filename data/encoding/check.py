@@ -6,7 +6,7 @@ from itertools import combinations
 
 from draft import CODE_PLACE, Asking, Draft, bits_of, part_mask
 
-_ROUNDS, _TRIED, _LOOKED_AT = 40, 100, 8  # of random words: rounds, words of each, wrong ones of these to look into
+_ROUNDS, _TRIED, _LOOKED_AT = 40, 300, 8  # of random words: rounds, words of each, wrong ones of these to look into
 _SHORT = 8  # bits of a register's field; longer ones are immediates, with more values that may be special
 _CODE_PLACE = part_mask(CODE_PLACE)
 
@@ -36,6 +36,7 @@ def special_values(field: int) -> Iterator[int]:
     if len(bits) > _SHORT:
         yield from (1 << bit for bit in bits)
         yield from (field ^ 1 << bit for bit in bits[::5])
+        yield from (field & (1 << bit) - 1 for bit in bits[2:])
 
 
 def is_extreme(field: int, value: int) -> bool:

@@ -1,6 +1,6 @@
 """A form that is being learned: narrowed down until nvdisasm writes its words in the same way."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ KEPT = (1 << 128) - 1 - CONTROL  # what texts depend on
 CODE_PLACE = Number("0x", [(16, 8), (34, 48)], 2, True)  # the distance to a place in the code, where one is named
 _FLOAT_BITS = 32  # at most, in an instruction
 _SHORT = 8  # bits of a register's or predicate's field: all ones may be RZ or PT
-_MOST_EXCEPTIONS = 60
+_MOST_EXCEPTIONS, _MOST_ALIKE = 60, 4  # values that are excluded: in all, and of the same bits
 
 
 def part_mask(part: Number | Float) -> int:
@@ -58,6 +58,7 @@ class Draft:
                 self.choices[mask] = [value for value, text in texts if text is not None]
         self._mask = KEPT & ~(sum(self.fields) | sum(self.choices) | free)
         self._but = defaultdict[int, set[int]](set)
+        self._alike = Counter[int]()
         self._make_ready()
 
     def _make_ready(self) -> None:
@@ -101,6 +102,8 @@ class Draft:
         else:
             theirs = next((bits for bits in short if word & bits == bits), sum(changed))
             self.exclude(theirs, word & theirs)
+            self._alike[theirs] += 1
             choices = [bits for bits in changed if bits in self.choices]
-            if len(choices) == len(changed) or sum(map(len, self._but.values())) > _MOST_EXCEPTIONS:
+            many = self._alike[theirs] > _MOST_ALIKE or sum(map(len, self._but.values())) > _MOST_EXCEPTIONS
+            if many or len(choices) == len(changed):
                 self.pin(choices[-1] if choices else changed[0])

@@ -16,7 +16,7 @@ Tables = dict[Place, tuple[int, dict[int, str]]]  # the bits that choose, and th
 Run = list[tuple[int, int]]  # powers of two and bits that stand for them
 
 _BITS = bits_of(KEPT & ~OPCODE)
-_MOST_BITS, _MOST_BITS_WITH_NUMBERS, _MOST_BITS_ASKED = 12, 5, 9  # of one table
+_MOST_BITS, _MOST_BITS_WITH_NUMBERS, _MOST_BITS_ASKED = 12, 7, 9  # of one table
 
 
 def learn_form(word: int, given: Collection[int]) -> Asking[Draft | None]:
