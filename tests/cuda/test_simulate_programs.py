@@ -70,8 +70,7 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
 
 # Chains of the laboratory that are farther off than 2 %, and by how much.
 BEYOND = {
-    "instruction.dadd": "+2.9 %", "instruction.dfma": "+2.1 %", "instruction.hfma2": "+2.6 %",
-    "instruction.hadd2": "+8.3 %", "pair.fadd_mufu": "-2.06 %", "pair.imad_fadd": "-4.6 %",
+    "instruction.dadd": "+2.4 %", "instruction.hfma2": "-6.1 %", "pair.imad_fadd": "-5.0 %",
     "instruction.atoms_add": "-3.6 %", "instruction.atoms_cas": "-3.0 %", "instruction.lds_64": "-4.4 %",
     "instruction.uniform_imul": "+3.8 %", "instruction.vote": "+9.8 %",
 }  # fmt: skip
@@ -81,7 +80,8 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin", "instruction.ffma.ilp2",
           "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
           "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
-          "instruction.vote.ilp2", "instruction.uniform_int")  # fmt: skip
+          "instruction.vote.ilp2", "instruction.uniform_int", "instruction.dfma", "instruction.hadd2",
+          "pair.fadd_mufu")  # fmt: skip
 
 
 @cache

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.simulate import layout as at
+from warplens.simulate.reads import Inputs
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -42,6 +43,7 @@ class Step(Struct, frozen=True, kw_only=True):
     latency: float = 0.0
     read: float = 0.0
     passes: float = 1.0
+    takes: float = 0.0  # passes of its unit, where its registers take longer to read; 0: as above
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
     l2_cycles: float = 0.0  # of this SM's part of L2, of DRAM
@@ -60,6 +62,8 @@ class Step(Struct, frozen=True, kw_only=True):
     moved: tuple[int, ...] = ()  # slots that take over what the slot before them has, in this order
     bank_reads: tuple[int, int] = (0, 0)
     bank_writes: tuple[int, int] = (0, 0)
+    inputs: Inputs = Inputs()  # what it is to the states of both banks
+    both: bool = False  # takes both halves of the cores
 
 
 class Way(Struct, frozen=True, dict=True):
@@ -179,9 +183,12 @@ class WayArrays(Struct, frozen=True):
     warp_paths: Ints
 
 
-_SAME = ("pipe", "kind", "yields", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
+_SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
          "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch", "late",
          "feeds")  # fmt: skip
+
+
+_INPUTS = ("even", "odd", "whole_even", "whole_odd", "soon_even", "soon_odd", "slack")
 
 
 _LAST: list[tuple[Sequence[Step], StepArrays]] = []  # the same steps are laid out for the engine and the fluid one
@@ -202,6 +209,10 @@ def _laid(steps: Sequence[Step]) -> StepArrays:
         laid[name] = column
     ports = [_ports(x.bank_reads, x.bank_writes) for x in steps]
     laid.ports, laid.further = [used for used, _ in ports], [further for _, further in ports]
+    laid.takes = [x.takes or x.passes for x in steps]
+    given = [(*x.inputs.own, *x.inputs.other, *x.inputs.soon, x.inputs.slack) for x in steps]
+    for name, column in zip(_INPUTS, zip(*given, strict=True), strict=True):
+        laid[name] = column
     waits = [wait for x in steps for wait in x.waits]
     gives = [_given(x.values, x.reads, x.moved) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])

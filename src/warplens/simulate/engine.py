@@ -18,7 +18,7 @@ from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
 from warplens.simulate.onward import onward, release
-from warplens.simulate.ports import arbitrate, book, freeze, settle_ports
+from warplens.simulate.ports import arbitrate, book, freeze, hold, read, settle_ports
 
 
 @folded
@@ -92,10 +92,12 @@ def serve(
     start = now
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
-        if pipe.half == at.EITHER and scheduler.half_free <= now:
+        if step.both or (pipe.half == at.EITHER and scheduler.half_free <= now):
             scheduler.half_free = now + 2.0
         elif pipe.half:
-            scheduler.other_free = now + (2.0 if pipe.half == at.EITHER else step.passes)
+            scheduler.other_free = now + (2.0 if pipe.half == at.EITHER else step.takes)
+        if step.both:
+            scheduler.other_free = now + 2.0
         own = 0 if pipe.shared else s
         free = pipe_free[own, pipe.unit]
         if free > start:
@@ -103,9 +105,9 @@ def serve(
         if pipe.places > 0:
             taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start + pipe.held
             asked[s, step.pipe] += 1
-        pipe_free[own, pipe.unit] = start + pipe.interval * step.passes
+        pipe_free[own, pipe.unit] = start + pipe.interval * step.takes
         if pipe.shared:
-            start += pipe.interval * (step.passes - 1.0)  # the last pass counts
+            start += pipe.interval * (step.takes - 1.0)  # the last pass counts
         if setup.telling:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
     done = start + step.latency
@@ -249,7 +251,7 @@ def meet(
 @inlined
 def issue(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
-    segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
+    states: Any, segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
     schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any,
     stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
@@ -258,7 +260,6 @@ def issue(
     pc = warp.pc
     step = steps[pc]
     sm.issued += 1
-    scheduler.latest = w
     stalls[pc, at.SELECTED] += 1.0
     if now > warp.since:
         stalls[pc, at.NOT_SELECTED] += now - warp.since
@@ -268,6 +269,14 @@ def issue(
         scheduler.free = now + step.holds
     if setup.banks and step.holds > 1.0 and step.kind == at.FIXED and step.pipe >= 0:
         freeze(s, now, step.holds - 1.0, scheduler, warps, order, stalls)
+    if setup.banks and (step.whole_even or step.whole_odd):
+        if w == scheduler.latest:
+            read(now, step.even, step.odd, scheduler, states)
+        elif now - warp.counted <= step.slack:
+            read(now, step.soon_even, step.soon_odd, scheduler, states)
+        else:
+            read(now, step.whole_even, step.whole_odd, scheduler, states)
+    scheduler.latest = w
     start = serve(
         w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring,
         slots, warp, results, events,
@@ -331,14 +340,15 @@ def select(
             scheduler.last = w
         step = steps[warps[w].pc]
         if step.kind == at.FIXED:
-            if step.pipe >= 0 and scheduler.other_free > now and pipes[step.pipe].half:
-                held = pipes[step.pipe].half == at.ONE or scheduler.half_free > now
+            if step.pipe >= 0 and pipes[step.pipe].half:
+                if scheduler.other_free > now:
+                    held = pipes[step.pipe].half == at.ONE or scheduler.half_free > now
+                elif step.both and scheduler.half_free > now:
+                    held = True
             if step.late and warps[w].fed > now:
                 held = True
             if not held:
                 uses, further = step.ports, step.further
-                if w != scheduler.latest:
-                    scheduler.own = 0
     if setup.banks and arbitrate(s, cycle, uses, further, scheduler, ring, pipe_free, setup.late):
         held = True
     if held:
@@ -352,8 +362,8 @@ def select(
 
 @entry
 def simulate(
-    steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any, warp_paths: Any,
-    setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
+    steps: Any, sources: Any, results: Any, pipes: Any, states: Any, path_at: Any, segments: Any, runs: Any,
+    warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
     order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any, stalls: Any,
     blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
@@ -383,6 +393,8 @@ def simulate(
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
+            if scheduler.held > 0.0 and hold(s, now, scheduler, warps, order, pipes, pipe_free, stalls):
+                continue
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls, events
             )  # fmt: skip
@@ -391,7 +403,7 @@ def simulate(
             again = True
             while again:  # twice where two instructions issue together
                 again = issue(
-                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, segments, runs, curves, loads,
+                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, states, segments, runs, curves, loads,
                     spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, places, ring,
                     outstanding, stalls, blocks, events,
                 )  # fmt: skip

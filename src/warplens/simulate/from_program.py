@@ -23,8 +23,10 @@ from warplens.simulate.accesses import Traffic, access, traffic_of
 from warplens.simulate.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.matrix import behind_passes, matrix_flops, operand_wavefronts, tensor_flops_per_cycle
+from warplens.simulate.reads import Inputs, Reader
 from warplens.simulate.units import PIPES, Unit, Units
 
+_Banks = tuple[tuple[int, int], tuple[int, int], Inputs]  # registers of each bank read and written; how they are read
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
 # Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `brev`, `vote`), or none (NOP).
@@ -118,9 +120,13 @@ def _held(x: Instruction, machine: Machine) -> float:
 def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[str, Unit], profile: Profile | None,
            traffic: Traffic) -> list[Step]:  # fmt: skip
     """Return what each instruction does to the units; but accesses and products, those of one form do the same."""
-    made, known, kept = list[Step](), dict[tuple[object, ...], Step](), set[str]()
+    made, known, kept, reader = list[Step](), dict[tuple[object, ...], Step](), set[str](), Reader()
     for i, x in enumerate(instructions):
-        banks = _banks(_unkept(x, kept)), _banks(x.writes)
+        control = x.control
+        assert control is not None
+        fixed = control.write_scoreboard is None
+        inputs = reader.reads(x, float(max(2 if control.yields else 1, control.stall)), fixed=fixed)
+        banks = _banks(_unkept(x, kept)), _banks(x.writes), inputs
         own = _is_access(served[x.kind].kind, x) or x.kind == "tensor"
         form = (i,) if own else (x.opcode, x.kind, x.modifiers, x.control, banks)
         if form in known:
@@ -135,7 +141,7 @@ def _is_access(kind: int, x: Instruction) -> bool:
     return kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory"
 
 
-def _step(x: Instruction, banks: tuple[tuple[int, int], tuple[int, int]], units: Units, served: Mapping[str, Unit],
+def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit],
           profile: Profile | None, i: int, traffic: Traffic) -> Step:  # fmt: skip
     machine, unit, control = units.machine, served[x.kind], x.control
     assert control is not None
@@ -145,6 +151,10 @@ def _step(x: Instruction, banks: tuple[tuple[int, int], tuple[int, int]], units:
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
+    both = x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
+    if both:  # the two halves of the cores, or the units of double precision, for two cycles (read_ports.json.gz)
+        both = "MMA" not in x.modifiers
+        pipe, passes = PIPES.index("product" if both else "fp64 units"), 2.0
     if x.opcode == "CS2R":  # 132 others of the same unit take 265 cycles with it (instruction.fmnmx, 20 warps and more)
         passes = 1.0
     if x.kind == "tensor" and (flops := matrix_flops(x)) is not None:
@@ -168,6 +178,7 @@ def _step(x: Instruction, banks: tuple[tuple[int, int], tuple[int, int]], units:
         passes, latency = special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
+    takes, reading = passes, kind == at.FIXED and pipe >= 0 and x.kind != "tensor"
     if kind == at.FIXED and pipe >= 0 and machine.sm.register_banks:  # one of each bank a cycle (issue.banks.*)
         passes = max(passes, float(max(banks[0])))
     made = Step(
@@ -182,12 +193,15 @@ def _step(x: Instruction, banks: tuple[tuple[int, int], tuple[int, int]], units:
         latency=latency,
         read=unit.read,
         passes=passes,
+        takes=takes if kind == at.FIXED else 0.0,
         branch=_held(x, machine),
         waits=tuple((slot, 0.0) for slot in waits),
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         bank_reads=banks[0],
         bank_writes=banks[1],
+        inputs=banks[2] if reading else Inputs(),
+        both=both,
         beside=_operand_cycles(x, units),
     )
     if _is_access(kind, x):

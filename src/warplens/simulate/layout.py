@@ -38,6 +38,12 @@ READ_AFTER, LATE_READ_AFTER, WRITE_BEFORE = 2, 1, 4
 # A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
 PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 31
 COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
+READS_BEHIND = 2.0  # cycles from the issue of an arithmetic instruction to its turn at the register ports
+WAIT_BITS, WAIT_MASK, SETTLED = (
+    2,
+    3,
+    3,
+)  # of what follows a state of a bank: cycles to wait; idle cycles until none changes
 
 _I, _F = np.int64, np.float64
 
@@ -49,15 +55,17 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
-# of banks 0 and 1, writes; `PORT_BITS` apart), `further` how many reads more through each. `yields`: its warp lets the
+# of banks 0 and 1, writes; `PORT_BITS` apart), `further` how many reads more through each; `even` and `odd` are what it
+# is to the states of each bank (`reads`), and `whole_even`, `whole_odd` behind another warp,
+# `soon_even`, `soon_odd` if not later than `slack` cycles. `both`: it takes both halves of the cores. `yields`: its warp lets the
 # others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`: until its
 # result is there; `read`: until its sources have been read (streams: when a warp that ends with it is done); `passes`
-# through its pipe; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`:
+# through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`:
 # cycles until the instruction behind a branch is there. `feeds`: cycles until a wide product can read its result;
 # `late`: by how much such a product, alone, then comes later than the stall counts say.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason ports further yields",
-    "holds stall latency read passes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds",
+    "pipe kind sources sources_end results results_end pairs reason ports further even odd whole_even whole_odd soon_even soon_odd both yields",
+    "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds slack",
 )
 SOURCE = record("slot", "delta")
 RESULT = record("slot kind")
@@ -80,7 +88,7 @@ SLOT = record("reason", "value")
 # cycles when the warps of a block meet.
 SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling results pause alike seed data_path yielding",
+    "first_lines second_lines telling results pause alike seed data_path yielding first_state",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",
 )
@@ -93,9 +101,13 @@ WARP = record(
     "end segment turn run state second slots turns why pc place block barrier",
     "ready queued since stored ended fed counted wanted",
 )
-# `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what waits for each port,
-# `taken`: where something does; `own`: where that is the last operand of the instruction issued in the cycle before.
-SCHEDULER = record("listed last latest turn carry port_cycle taken own", "free next soonest half_free other_free")
+# `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what of memory and SFUs waits for each port, `taken`: where
+# something does; `more`: what arithmetic has still to read. `even`, `odd`: the states of the banks, after the cycle
+# `read`. From the cycle `hold` on nothing issues for `held` cycles, and from `hold_next` on for `held_next`.
+SCHEDULER = record(
+    "listed last latest turn carry port_cycle taken more even odd",
+    "free next soonest half_free other_free read hold held hold_next held_next",
+)
 PLACE = record("block live arrived", "start ended leave")
 SM = record(
     "random issued ended begun coming requests told marks status fetched deep row",
