@@ -251,8 +251,8 @@ def meet(
 @inlined
 def issue(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
-    states: Any, segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
-    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any,
+    states: Any, segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any,
+    slots: Any, schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any,
     stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
@@ -363,8 +363,8 @@ def select(
 @entry
 def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, states: Any, path_at: Any, segments: Any, runs: Any,
-    warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any, schedulers: Any,
-    order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any, stalls: Any,
+    warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
+    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any, stalls: Any,
     blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to a limit or a pause; fill stalls, blocks, marks, events and the SM."""
@@ -403,8 +403,8 @@ def simulate(
             again = True
             while again:  # twice where two instructions issue together
                 again = issue(
-                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, states, segments, runs, curves, loads,
-                    spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, places, ring,
+                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, states, segments, runs, curves,
+                    loads, spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, places, ring,
                     outstanding, stalls, blocks, events,
                 )  # fmt: skip
             if setup.streams > 1:

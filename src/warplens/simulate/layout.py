@@ -55,17 +55,20 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
-# of banks 0 and 1, writes; `PORT_BITS` apart), `further` how many reads more through each; `even` and `odd` are what it
-# is to the states of each bank (`reads`), and `whole_even`, `whole_odd` behind another warp,
-# `soon_even`, `soon_odd` if not later than `slack` cycles. `both`: it takes both halves of the cores. `yields`: its warp lets the
-# others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`: until its
-# result is there; `read`: until its sources have been read (streams: when a warp that ends with it is done); `passes`
-# through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`:
-# cycles until the instruction behind a branch is there. `feeds`: cycles until a wide product can read its result;
-# `late`: by how much such a product, alone, then comes later than the stall counts say.
+# of banks 0 and 1, writes; `PORT_BITS` apart), `further` how many reads more through each; `even` and `odd` are what
+# it is to the states of each bank (`reads`), `whole_even` and `whole_odd` behind another warp, `soon_even` and
+# `soon_odd` if it issues no later than `slack` cycles. `both`: it takes both halves of the cores. `yields`: its warp
+# lets the others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
+# until its result is there; `read`: until its sources have been read (streams: when a warp that ends with it is
+# done); `passes` through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's
+# part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there. `feeds`: cycles
+# until a wide product can read its result; `late`: by how much such a product, alone, then comes later than the stall
+# counts say.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason ports further even odd whole_even whole_odd soon_even soon_odd both yields",
-    "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds slack",
+    "pipe kind sources sources_end results results_end pairs reason ports further yields both "
+    "even odd whole_even whole_odd soon_even soon_odd",
+    "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
+    "slack",
 )
 SOURCE = record("slot", "delta")
 RESULT = record("slot kind")
@@ -101,9 +104,10 @@ WARP = record(
     "end segment turn run state second slots turns why pc place block barrier",
     "ready queued since stored ended fed counted wanted",
 )
-# `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what of memory and SFUs waits for each port, `taken`: where
-# something does; `more`: what arithmetic has still to read. `even`, `odd`: the states of the banks, after the cycle
-# `read`. From the cycle `hold` on nothing issues for `held` cycles, and from `hold_next` on for `held_next`.
+# `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what of memory and SFUs
+# waits for each port, `taken`: where something does; `more`: what arithmetic has still to read. `even`, `odd`: the
+# states of the banks, after the cycle `read`. From the cycle `hold` on nothing issues for `held` cycles, and from
+# `hold_next` on for `held_next`.
 SCHEDULER = record(
     "listed last latest turn carry port_cycle taken more even odd",
     "free next soonest half_free other_free read hold held hold_next held_next",

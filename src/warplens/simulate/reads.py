@@ -1,8 +1,8 @@
-"""How arithmetic reads its registers: for each bank a machine of states, learned from an H200 (data/h200/read_ports.py).
+"""How arithmetic reads its registers: for each bank a machine of states, learned from an H200 (data/h200/read_ports).
 
 The registers of a scheduler lie in two banks, even and odd numbers. An instruction has three lanes, A, B and C, for its
-operands. What a bank does next depends on the lanes that it serves, now and in the last few cycles: a state. An input is
-an instruction, by its lanes of that bank, or a cycle without one; the output is for how many cycles it waits. What runs
+operands. What a bank does next depends on the lanes it serves, now and in the last few cycles: a state. An input is an
+instruction, by its lanes of that bank, or a cycle without one; the output is for how many cycles it waits. What runs
 on the units of double precision (HFMA2.MMA too) reads later than the others: it was learned with them, apart from what
 operands do that are not in their registers yet.
 """

@@ -80,7 +80,8 @@ class Course:
             len(lines)
         )  # warm: a launch before this one has walked through the code
         self.given = (
-            laid.steps, laid.sources, laid.results, units.pipes, units.states, ways.path_at, ways.segments, ways.runs, ways.warp_paths
+            laid.steps, laid.sources, laid.results, units.pipes, units.states, ways.path_at, ways.segments,
+            ways.runs, ways.warp_paths,
         )  # fmt: skip
         self.curves = units.curves, units.loads, units.spread
         state = empty_sm(laid, units, setup[0], sm[0])

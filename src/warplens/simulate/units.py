@@ -63,7 +63,7 @@ class Unit(Struct, frozen=True):
 
 
 class Units(Struct, frozen=True):
-    """The pipes of an SM, the states of its register banks, how the engine is set up, how many SMs share the memory, and what is left out.
+    """The pipes of an SM, the states of its register banks, how the engine is set up, how many SMs share memory.
 
     `l2_rate` and `dram_rate` are this SM's part in B/cycle, `curves` the latencies of DRAM and L2 under load. `loads`
     are the DRAM traffics in B/cycle and SM at which latencies were measured one by one; `spread` has for each of them
