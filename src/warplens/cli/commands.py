@@ -200,7 +200,7 @@ def _simulate(args: argparse.Namespace) -> None:
             else api.load_given(args.workload, machines[0], alpha=args.alpha)
         )
     options = api.SimulationOptions(
-        seed=args.seed, full=args.full, events=args.events if args.trace else 0,
+        seed=args.seed, full=args.full, events=args.events if args.trace else 0, sampled=True,
         **({"policy": args.policy} if args.policy else {}),
     )  # fmt: skip
     changes = dict(parse(text) for text in args.changes)

@@ -130,6 +130,8 @@ def begin_blocks(
             warp.ready = warp.since
             warp.queued = now
             warp.wanted = now
+            warp.seen = 0.0
+            warp.full = 0.0
             first = steps[warp.pc]
             if setup.streams > 1 and first.sources_end > first.sources:
                 warp.ready = at.FOREVER

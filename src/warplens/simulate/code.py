@@ -207,6 +207,7 @@ def _laid(steps: Sequence[Step]) -> StepArrays:
     laid = at.rows(at.STEP, len(steps))
     for name, column in zip(_SAME, zip(*map(attrgetter(*_SAME), steps), strict=True), strict=False):
         laid[name] = column
+    laid.room = at.ROOM[laid.kind]
     ports = [_ports(x.bank_reads, x.bank_writes) for x in steps]
     laid.ports, laid.further = [used for used, _ in ports], [further for _, further in ports]
     laid.takes = [x.takes or x.passes for x in steps]

@@ -15,16 +15,15 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
-from warplens.simulate.fetch import fetch
 from warplens.simulate.memory import access
-from warplens.simulate.onward import onward, release
+from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import arbitrate, book, freeze, hold, read, settle_ports
 
 
 @folded
 def has_room(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, warps: Any, order: Any, stalls: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -34,21 +33,20 @@ def has_room(
         pipe = pipes[step.pipe]
         until = pipe_free[s, step.pipe]
         if pipe.places > 0:  # when the one so many places before it was taken
-            until = taken[s, step.pipe, asked[s, step.pipe] % pipe.places]
+            until = taken[s, step.pipe, asked[s, step.pipe]]
         behind = until - now
         if behind >= 1.0:
             free = False
             until = now + float(floor(behind))
-            if now > warp.since:
-                stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
-                if setup.telling:
-                    tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
-            why = at.MATH if step.kind == at.FIXED else at.MIO if step.kind == at.QUEUED else at.LG
-            stalls[warp.pc, why] += until - now
+            if warp.seen < warp.since:  # when it became ready; what is full from now on was so up to now not yet
+                missed = full[s, step.pipe] - (until - now) - warp.full
+                warp.full += missed * (warp.since - warp.seen) / (now - warp.seen)
+                warp.seen = warp.since
             if setup.telling:
-                tell(events, sm, until, at.STALLED, w, warp.pc, why)
+                if now > warp.ready:
+                    tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
+                tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
             warp.ready = until
-            warp.since = until
             if pipe.places != 1 or step.kind == at.FIXED:
                 warp.wanted = until  # only before an SFU those are first that came first
             if setup.by_block:
@@ -85,8 +83,8 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, steps: Any,
 @folded
 def serve(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any, results: Any,
-    events: Any,
+    asked: Any, full: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any,
+    results: Any, events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
@@ -102,10 +100,16 @@ def serve(
         free = pipe_free[own, pipe.unit]
         if free > start:
             start = free
+        until = start + pipe.interval * step.takes
+        pipe_free[own, pipe.unit] = until
         if pipe.places > 0:
-            taken[s, step.pipe, asked[s, step.pipe] % pipe.places] = start + pipe.held
-            asked[s, step.pipe] += 1
-        pipe_free[own, pipe.unit] = start + pipe.interval * step.takes
+            row = asked[s, step.pipe]
+            taken[s, step.pipe, row] = start + pipe.held
+            row = row + 1 if row + 1 < pipe.places else 0
+            asked[s, step.pipe] = row
+            until = taken[s, step.pipe, row]
+        if until - now >= 2.0 and pipe.places >= 0:
+            full[s, step.pipe] += floor(until - now) - 1.0  # from the next cycle on
         if pipe.shared:
             start += pipe.interval * (step.takes - 1.0)  # the last pass counts
         if setup.telling:
@@ -129,35 +133,9 @@ def serve(
 
 
 @folded
-def advance(
-    pc: int, now: float, setup: Any, sm: Any, step: Any, warp: Any, segments: Any, runs: Any, code_lines: Any
-) -> bool:
-    """Move a warp to its next instruction, behind this one or elsewhere; whether its way is at its end.
-
-    Noted is when it has that instruction, and for what it waits: stall count, branch, its line.
-    """
-    finished = onward(pc, now, setup, warp, segments, runs)
-    following = warp.pc
-    warp.ready = now + step.stall
-    warp.why = at.WAIT
-    jump = step.branch
-    if following != pc + 1 and setup.branch_taken > jump and not finished:
-        jump = setup.branch_taken
-    if now + jump > warp.ready:
-        warp.ready = now + jump
-        warp.why = at.RESOLVING
-    if setup.first_lines and following >> 3 != pc >> 3 and not finished:
-        there = fetch(following >> 3, now, setup, sm, code_lines)
-        if there > warp.ready:
-            warp.ready = there
-            warp.why = at.NO_INST
-    return finished
-
-
-@folded
 def wait_for(
     w: int, s: int, now: float, before: Any, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, slots: Any,
-    pipes: Any, pipe_free: Any, warps: Any, order: Any, stalls: Any, events: Any,
+    pipes: Any, pipe_free: Any, full: Any, warps: Any, order: Any, stalls: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
 
@@ -195,6 +173,8 @@ def wait_for(
         queue(w, s, when, setup, scheduler, warps, order)
     warp.ready = when
     warp.since = when
+    warp.seen = now
+    warp.full = full[s, step.pipe]
     again = False
     if warp.state == at.WAITING:
         warp.ready = at.FOREVER
@@ -252,8 +232,8 @@ def meet(
 def issue(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
     states: Any, segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any,
-    slots: Any, schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any,
-    stalls: Any, blocks: Any, events: Any,
+    slots: Any, schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any, ring: Any,
+    outstanding: Any, stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
     warp = warps[w]
@@ -262,7 +242,15 @@ def issue(
     sm.issued += 1
     stalls[pc, at.SELECTED] += 1.0
     if now > warp.since:
-        stalls[pc, at.NOT_SELECTED] += now - warp.since
+        waited = now - warp.since
+        without = full[s, step.pipe] - warp.full
+        if without > 0.0:
+            without *= waited / (now - warp.seen)
+            if without > waited:
+                without = waited
+            stalls[pc, step.room] += without
+            waited -= without
+        stalls[pc, at.NOT_SELECTED] += waited
     if setup.telling:
         tell(events, sm, now, at.ISSUED, w, pc, s)
     if now + step.holds > scheduler.free:
@@ -278,8 +266,8 @@ def issue(
             read(now, step.whole_even, step.whole_odd, scheduler, states)
     scheduler.latest = w
     start = serve(
-        w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, curves, loads, spread, outstanding, ring,
-        slots, warp, results, events,
+        w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, outstanding,
+        ring, slots, warp, results, events,
     )  # fmt: skip
     if step.feeds:
         warp.fed = now + step.feeds
@@ -294,7 +282,7 @@ def issue(
     again = False
     if not finished:
         again = wait_for(
-            w, s, now, step, setup, sm, scheduler, steps, sources, slots, pipes, pipe_free, warps, order, stalls,
+            w, s, now, step, setup, sm, scheduler, steps, sources, slots, pipes, pipe_free, full, warps, order, stalls,
             events,
         )  # fmt: skip
     return again
@@ -303,7 +291,7 @@ def issue(
 @inlined
 def select(
     s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, warps: Any, order: Any, ring: Any, stalls: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, ring: Any, stalls: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
 
@@ -328,7 +316,7 @@ def select(
                 scheduler.turn = row + 1
         again = False
         searching = w >= 0 and not has_room(
-            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, stalls, events
+            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, events
         )
     uses = further = 0
     held = False
@@ -364,8 +352,8 @@ def select(
 def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, states: Any, path_at: Any, segments: Any, runs: Any,
     warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
-    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, places: Any, ring: Any, outstanding: Any, stalls: Any,
-    blocks: Any, marks: Any, events: Any, sms: Any,
+    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any, ring: Any,
+    outstanding: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to a limit or a pause; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
@@ -396,7 +384,8 @@ def simulate(
             if scheduler.held > 0.0 and hold(s, now, scheduler, warps, order, pipes, pipe_free, stalls):
                 continue
             w = select(
-                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, warps, order, ring, stalls, events
+                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, ring, stalls,
+                events,
             )  # fmt: skip
             if w < 0:
                 continue
@@ -404,8 +393,8 @@ def simulate(
             while again:  # twice where two instructions issue together
                 again = issue(
                     w, s, now, setup, sm, scheduler, steps, sources, results, pipes, states, segments, runs, curves,
-                    loads, spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, places, ring,
-                    outstanding, stalls, blocks, events,
+                    loads, spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places,
+                    ring, outstanding, stalls, blocks, events,
                 )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)

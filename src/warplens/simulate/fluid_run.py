@@ -29,7 +29,7 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     lines = at.rows(at.CODE_LINE, len(code.steps) // at.LINE_INSTRUCTIONS + 1)
     lines.number = lines.deep = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
     sm.fetched = sm.deep = len(lines)
-    warps, slots, schedulers, order, pipe_free, taken, asked, places, _, outstanding = empty_sm(
+    warps, slots, schedulers, order, pipe_free, taken, asked, _, places, _, outstanding = empty_sm(
         laid, units, setup[0], sm[0]
     )
     schedulers.soonest, schedulers.turn = at.FOREVER, -1
@@ -52,5 +52,5 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     end = max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free)
     return Run(
         float(end), float(done.moved), int(done.issued), counts, by_step, kept, np.zeros(0, np.int64),
-        events, int(done.status), False, np.zeros((0, 2)),
+        events, int(done.status), False, np.zeros((0, 2)), by_step.sum(axis=0),
     )  # fmt: skip

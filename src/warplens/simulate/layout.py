@@ -22,6 +22,8 @@ REASONS = (
 )  # fmt: skip
 SELECTED, WAIT, SHORT, LONG, AT_BARRIER, RESOLVING, MATH, MIO, LG, DISPATCH, NOT_SELECTED, DRAIN, NO_INST = range(13)
 
+ROOM = np.array([MATH, MIO, LG, LG, LG])  # no room, by the kind of the instruction
+
 # Events: time, kind, warp, instruction, detail. Stalls are told when they end.
 EVENTS = ("issued", "stalled", "served", "barrier reached", "barrier left", "block started", "block ended",
           "request sent", "pipe busy")  # fmt: skip
@@ -63,9 +65,10 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # done); `passes` through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's
 # part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there. `feeds`: cycles
 # until a wide product can read its result; `late`: by how much such a product, alone, then comes later than the stall
-# counts say.
+# counts say. `reason`: why others wait for its result, `room`: why it waits where its pipe, or the queue before that,
+# has no room.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason ports further yields both "
+    "pipe kind sources sources_end results results_end pairs reason room ports further yields both "
     "even odd whole_even whole_odd soon_even soon_odd",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
     "slack",
@@ -99,10 +102,11 @@ SETUP = record(
 CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
-# `counted`: when its stall count is over. `wanted`: since when it waits for its turn.
+# `counted`: when its stall count is over. `wanted`: since when it waits for its turn. `full`: how long its pipe had had
+# no room when it was `seen` last.
 WARP = record(
     "end segment turn run state second slots turns why pc place block barrier",
-    "ready queued since stored ended fed counted wanted",
+    "ready queued since stored ended fed counted wanted seen full",
 )
 # `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what of memory and SFUs
 # waits for each port, `taken`: where something does; `more`: what arithmetic has still to read. `even`, `odd`: the

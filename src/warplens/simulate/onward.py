@@ -1,11 +1,12 @@
-"""What the engine and the fluid schedule have in common: where a warp goes next, and what its results release."""
+"""Where a warp goes next, and what its results release: in the engine and in the fluid schedule."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from warplens.simulate import layout as at
-from warplens.simulate.compiled import inlined
+from warplens.simulate.compiled import folded, inlined
+from warplens.simulate.fetch import fetch
 
 
 @inlined
@@ -30,6 +31,32 @@ def onward(pc: int, now: float, setup: Any, warp: Any, segments: Any, runs: Any)
                     warp.run = segments[warp.segment].first
         following = runs[warp.run].first
     warp.pc = following
+    return finished
+
+
+@folded
+def advance(
+    pc: int, now: float, setup: Any, sm: Any, step: Any, warp: Any, segments: Any, runs: Any, code_lines: Any
+) -> bool:
+    """Move a warp to its next instruction, behind this one or elsewhere; whether its way is at its end.
+
+    Noted is when it has that instruction, and for what it waits: stall count, branch, its line.
+    """
+    finished: bool = onward(pc, now, setup, warp, segments, runs)
+    following = warp.pc
+    warp.ready = now + step.stall
+    warp.why = at.WAIT
+    jump = step.branch
+    if following != pc + 1 and setup.branch_taken > jump and not finished:
+        jump = setup.branch_taken
+    if now + jump > warp.ready:
+        warp.ready = now + jump
+        warp.why = at.RESOLVING
+    if setup.first_lines and following >> 3 != pc >> 3 and not finished:
+        there = fetch(following >> 3, now, setup, sm, code_lines)
+        if there > warp.ready:
+            warp.ready = there
+            warp.why = at.NO_INST
     return finished
 
 

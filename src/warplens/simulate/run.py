@@ -22,6 +22,7 @@ from warplens.simulate import ports as ports_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.reads import first_state
+from warplens.simulate.sampler import INTERVAL, LOOKS, NOTHING, look, told
 from warplens.simulate.units import INFINITE, PIPES, Units, policy
 
 _MODULES = (
@@ -33,7 +34,10 @@ NEVER = 1 << 60  # blocks after which a run is held
 
 
 class Options(Struct, frozen=True):
-    """How to simulate: order of warps, seed, whether to run to the end, how many events to keep."""
+    """How to simulate: order of warps, seed, whether to run to the end, how many events to keep.
+
+    `sampled`: whether to look at the warps now and then, as Nsight's sampler does.
+    """
 
     policy: str | None = None  # the mode's own
     seed: int = 1
@@ -42,6 +46,7 @@ class Options(Struct, frozen=True):
     strict_barriers: bool = False
     compiled: bool = True
     limit_cycles: float | None = None
+    sampled: bool = False
 
 
 class Run(Struct, frozen=True):
@@ -58,6 +63,7 @@ class Run(Struct, frozen=True):
     status: int
     more_events: bool  # than were kept
     warps: Floats  # turns and end of those that were on the SM last
+    sampled: Floats  # cycles by reason, as a sampler sees them
 
     @property
     def shares(self) -> dict[str, float]:
@@ -87,22 +93,31 @@ class Course:
         state = empty_sm(laid, units, setup[0], sm[0])
         stalls, kept = np.zeros((steps, len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
         events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
+        self.seen = NOTHING
         self.state = (setup, lines, *state, stalls, kept, np.zeros(marks, np.int64), events, sm)
 
     def go(self) -> None:
         """Run up to the end, the limit or the pause."""
         call: Any = engine if self.options.compiled else plain_engine()
         setup, *state = self.state
-        before = int(state[-1].issued[0])
-        call(*self.given, setup, *self.curves, *state)
-        self.simulated += int(state[-1].issued[0]) - before
+        sm, limit, going = state[-1], float(setup.time_limit[0]), True
+        before = int(sm.issued[0])
+        while going:
+            if self.options.sampled:
+                setup.time_limit = min(limit, self.seen.until + max(INTERVAL, self.seen.until / LOOKS))
+            call(*self.given, setup, *self.curves, *state)
+            going = sm.status[0] == at.TIME_UP and setup.time_limit[0] < limit
+            if going:
+                sm.status, self.seen = at.FINISHED, look(self.seen, self._now(), self._told(self._now()))
+        setup.time_limit = limit
+        self.simulated += int(sm.issued[0]) - before
 
     def up_to(self, blocks: int) -> Run:
         """Return the run of the first so many blocks, more than the last time: what came before is not run again.
 
         Runs of more and of fewer blocks are the same until there is no next block for a place.
         """
-        setups, places, sm = self.state[0], self.state[9], self.state[-1][0]
+        setups, places, sm = self.state[0], self.state[10], self.state[-1][0]
         setup = setups[0]
         setup.blocks = setup.pause = blocks
         for place in places:
@@ -122,23 +137,32 @@ class Course:
         """Return what has come out when so many blocks have a place, at that cycle."""
         self.state[0].pause = begun
         self.go()
-        (sm,), schedulers, made = self.state[-1], self.state[4], self.done()
-        now = min(float(sm.next_start), float(schedulers.next.min()))
-        return replace(made, end_cycle=now, stalls=made.stalls.copy())
+        return replace(self.done(self._now()), end_cycle=self._now())
 
-    def done(self) -> Run:
-        """Return what has come out."""
-        setup, _, warps, _, _, _, pipe_free, _, _, _, _, _, stalls, kept, marks, events, sm = self.state
+    def _now(self) -> float:
+        """Return the next cycle in which something happens."""
+        return min(float(self.state[-1].next_start[0]), float(self.state[4].next.min()))
+
+    def _told(self, now: float) -> Floats:
+        setup, _, warps, *_, full, _, _, _, stalls, _, _, _, _ = self.state
+        return told(now, self.given[0], int(setup.schedulers[0]), warps, full, stalls)
+
+    def done(self, now: float | None = None) -> Run:
+        """Return what has come out, at the end or now."""
+        setup, _, warps, _, _, _, pipe_free, *_, kept, marks, events, sm = self.state
         done, end = sm[0], float(setup.time_limit[0])
         if done.status == at.DEADLOCK:
             raise deadlock(self.code, warps, int(done.ended), int(setup.blocks[0]))
         kept = kept[: int(setup.blocks[0])]
+        if now is None:
+            now = end if done.status == at.TIME_UP else float(kept[:, 1].max(initial=0.0))
+        stalls = self._told(now)
         if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
             end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
         return Run(
             end, float(done.moved), int(done.issued), stalls[:, at.SELECTED].astype(np.int64), stalls, kept, marks,
             events[: int(done.told)], int(done.status), 0 < self.options.events < int(done.told),
-            np.stack([warps.turns, warps.ended]).T,
+            np.stack([warps.turns, warps.ended]).T, look(self.seen, now, stalls).cycles,
         )  # fmt: skip
 
 
@@ -216,7 +240,8 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
         np.zeros((schedulers, lanes), np.int64),
         np.zeros((schedulers, len(units.pipes))),
         np.zeros((schedulers, len(units.pipes), max(1, int(units.pipes.places.max())))),
-        np.zeros((schedulers, len(units.pipes)), np.int64), places,
+        np.zeros((schedulers, len(units.pipes)), np.int64),
+        np.zeros((schedulers, len(units.pipes) + 1)), places,  # the last one is that of what has no pipe
         np.zeros((schedulers, at.RING if setup.banks else 1), np.int64), np.zeros(max(1, int(setup.mshrs))),
     )  # fmt: skip
 

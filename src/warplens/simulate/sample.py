@@ -100,11 +100,13 @@ def _going_on(seen: Window, instructions: float) -> Run:
     """Return what so many instructions take at the rate of a window."""
     first, last = seen.first, seen.last
     nothing = replace(
-        first, end_cycle=0.0, dram_bytes=0.0, issued=0, counts=0 * first.counts, stalls=0 * first.stalls
+        first, end_cycle=0.0, dram_bytes=0.0, issued=0, counts=0 * first.counts, stalls=0 * first.stalls,
+        sampled=0 * first.sampled,
     )  # fmt: skip
     within = replace(
         last, end_cycle=last.end_cycle - first.end_cycle, dram_bytes=last.dram_bytes - first.dram_bytes,
         issued=last.issued - first.issued, counts=last.counts - first.counts, stalls=last.stalls - first.stalls,
+        sampled=last.sampled - first.sampled,
     )  # fmt: skip
     return _on_line(nothing, within, instructions)
 
@@ -193,4 +195,5 @@ def _line(first: Run, last: Run, times: float) -> Run:
         issued=round(first.issued + times * (last.issued - first.issued)),
         counts=(first.counts + times * (last.counts - first.counts)).round().clip(0).astype(last.counts.dtype),
         stalls=(first.stalls + times * (last.stalls - first.stalls)).clip(0),
+        sampled=(first.sampled + times * (last.sampled - first.sampled)).clip(0),
     )

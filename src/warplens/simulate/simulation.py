@@ -51,7 +51,8 @@ class Simulation(Struct, frozen=True, kw_only=True):
     """What a simulation says. `cycles` are the kernel's, or what one SM spends per body of a steady state.
 
     `error_cycles` bounds what extrapolation (a kernel) or the length of the run (a steady state) may have cost.
-    `stalls` are shares of all warp-cycles by Nsight's reasons; `blocks` start and end of each block simulated.
+    `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
+    `sampler`). `blocks` are start and end of each block simulated.
     """
 
     workload: str
@@ -67,6 +68,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
     dram_bytes_per_second: float
     simulated_instructions: int
     stalls: dict[str, float]
+    sampled: dict[str, float]
     lines: list[Line]
     blocks: list[tuple[float, float]] = []
     events: Any = None
@@ -217,8 +219,7 @@ def _fitting(machine: Machine, threads: int, registers: int, shared: int) -> int
 
 def _answer(code: Code, made: Units, options: Options, measured: Measured, warps: int, mode: str) -> Simulation:
     run, machine = measured.run, made.machine
-    total = run.stalls.sum()
-    shares = run.stalls.sum(axis=0) / total if total else run.stalls.sum(axis=0)
+    shares, seen = (x / (x.sum() or 1.0) for x in (run.stalls.sum(axis=0), run.sampled))
     lines = [
         Line(x.label, int(count), {r: c for r, c in zip(at.REASONS, row, strict=True) if c})
         for x, count, row in zip(code.steps, run.counts.tolist(), run.stalls.tolist(), strict=True)
@@ -242,7 +243,8 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
         ipc=run.issued / max(1.0, run.end_cycle),
         dram_bytes_per_second=moved,
         simulated_instructions=measured.simulated_instructions,
-        stalls={r: float(s) for r, s in zip(at.REASONS, shares, strict=True)},
+        stalls=dict(zip(at.REASONS, shares.tolist(), strict=True)),
+        sampled=dict(zip(at.REASONS, seen.tolist(), strict=True)) if options.sampled else {},
         lines=lines,
         blocks=ended,
         events=run.events,

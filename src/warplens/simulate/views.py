@@ -91,7 +91,8 @@ class Occupancy:
 class Stalls:
     """Warp-cycles by Nsight's reasons, as the events tell it: what lies before an issue without a reason is another's.
 
-    `not_selected` here holds a register port's `dispatch` too; the first cycles of a wait count to its last reason.
+    `not_selected` here holds a register port's `dispatch` too, and what a warp without room waits while others are
+    asked (the engine counts that as `math`, `mio` or `lg`); the first cycles of a wait count to its last reason.
     """
 
     def __init__(self, warps_per_block: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from warplens.machine import load_machine
+from warplens.simulate.run import Options
 from warplens.simulate.simulation import simulate
 from warplens.study.kernels import launches, measured_folder
 from warplens.study.validation import read
@@ -48,7 +49,7 @@ def validate_stalls(
     for done, launch in enumerate(chosen):
         seen = {reason: float(sum(counts)) for reason, counts in samples[launch.name]["stalls"].items()}
         total = sum(seen.values())
-        made = simulate(launch.workload, machine).stalls
+        made = simulate(launch.workload, machine, options=Options(sampled=True)).sampled
         found.append(Stalls(launch.name, launch.part, {r: n / total for r, n in seen.items()}, dict(made)))
         if watch is not None:
             watch(done + 1, len(chosen))
