@@ -79,5 +79,5 @@ def test_every_sixteenth_launch_one_in_three_agrees(capsys: pytest.CaptureFixtur
 @pytest.mark.slow
 def test_stall_reasons_of_ten_kernels_agree_with_nsight_within_ten_points() -> None:
     found = validate_stalls()
-    assert sum(x.agrees for x in found) >= 150  # of 319
-    assert len({x.name.partition(".")[0] for x in found if x.agrees}) >= 55
+    assert sum(x.agrees for x in found) >= 180  # of 319
+    assert len({x.name.partition(".")[0] for x in found if x.agrees}) >= 60
