@@ -231,8 +231,8 @@ def meet(
 @inlined
 def issue(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
-    states: Any, segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any,
-    slots: Any, schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any, ring: Any,
+    segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
+    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any, ring: Any,
     outstanding: Any, stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
@@ -257,14 +257,6 @@ def issue(
         scheduler.free = now + step.holds
     if setup.banks and step.holds > 1.0 and step.kind == at.FIXED and step.pipe >= 0:
         freeze(s, now, step.holds - 1.0, scheduler, warps, order, stalls)
-    if setup.banks and (step.whole_even or step.whole_odd):
-        if w == scheduler.latest:
-            read(now, step.even, step.odd, scheduler, states)
-        elif now - warp.counted <= step.slack:
-            read(now, step.soon_even, step.soon_odd, scheduler, states)
-        else:
-            read(now, step.whole_even, step.whole_odd, scheduler, states)
-    scheduler.latest = w
     start = serve(
         w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, outstanding,
         ring, slots, warp, results, events,
@@ -389,12 +381,14 @@ def simulate(
             )  # fmt: skip
             if w < 0:
                 continue
+            if setup.banks:
+                read(w, now, scheduler, steps[warps[w].pc], warps[w], states)
             again = True
             while again:  # twice where two instructions issue together
                 again = issue(
-                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, states, segments, runs, curves,
-                    loads, spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places,
-                    ring, outstanding, stalls, blocks, events,
+                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, segments, runs, curves, loads,
+                    spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places, ring,
+                    outstanding, stalls, blocks, events,
                 )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)

@@ -63,11 +63,19 @@ def arbitrate(
 
 
 @called
-def read(now: float, even: int, odd: int, scheduler: Any, states: Any) -> None:
+def read(w: int, now: float, scheduler: Any, step: Any, warp: Any, states: Any) -> None:
     """Let an instruction that issues now have its turn at both banks, two cycles later; what it waits is held for.
 
     A bank that is ready before the other goes on without it.
     """
+    even, odd = step.whole_even, step.whole_odd
+    if w == scheduler.latest:
+        even, odd = step.even, step.odd
+    elif now - warp.counted <= step.slack:
+        even, odd = step.soon_even, step.soon_odd
+    scheduler.latest = w
+    if even == 0 and odd == 0:
+        return
     state_even, state_odd = scheduler.even, scheduler.odd
     idle = now - scheduler.read - 1.0
     if idle > at.SETTLED:
