@@ -26,6 +26,7 @@ from warplens.frontend import load_program
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import load_launch, parse_launch
 from warplens.kernel.profile import Profile
+from warplens.report.analysis import counted
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]
@@ -372,6 +373,45 @@ def test_what_no_sampled_block_does_is_named(tmp_path: Path) -> None:
     assert loop in made.unsure
     assert all(made.counts["executed"][i] == 0 for i in made.unsure)
     assert not profile(program, parse_launch({**tree, "grid": 64}, "rare.toml"), GPU, exact=True).unsure
+
+
+ENDS = """
+extern "C" __global__ void ends(int some, float tiny, const float* x, float* out) {
+  float sum = 0, y = blockIdx.x < some ? tiny : 0.5f;
+#pragma unroll 1
+  for (int k = 0; k < 1000; k++) sum += x[k % 64] / y;
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+def _by_denormals(folder: Path, some: int, grid: int) -> tuple[Profile, float]:
+    """A profile in which the first blocks divide by a denormal number, for which there is the slow path: its calls."""
+    (folder / "ends.cu").write_text(ENDS)
+    arrays = [{"name": n, "type": "f32*", "count": 32 * grid, "fill": "ones"} for n in ("x", "out")]
+    numbers = [{"name": "some", "type": "i32", "value": some}, {"name": "tiny", "type": "f32", "value": 1e-40}]
+    program = load_program(folder / "ends.cu")
+    made = profile(program, parse_launch({"grid": grid, "block": 32, "arg": [*numbers, *arrays]}, "ends.toml"), GPU)
+    (call,) = (i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text)
+    return made, made.counts["executed"][call]
+
+
+def test_a_slow_path_that_the_first_block_does_not_take_is_seen_in_others(tmp_path: Path) -> None:
+    made, calls = _by_denormals(tmp_path, 80, 200)
+    assert calls == pytest.approx(80 * 1000, rel=0.1)
+    assert abs(calls / 80_000 - 1) < 4 * made.largest_error
+
+
+def test_blocks_are_not_taken_for_alike_where_others_may_take_a_slow_path(tmp_path: Path) -> None:
+    """Few blocks take it, and none that was asked: the error that is told widens the interval (test_confidence.py),
+    and the first screen says it."""
+    made, calls = _by_denormals(tmp_path, 3, 2000)
+    assert calls == 0 and made.unsure
+    assert 0.05 < made.error < 0.5
+    (line,) = (text for text in counted(made) if "counted from" in text)
+    assert "alike, but" in line and f"error of the counts {made.error:.1%}" in line
+    sure = msgspec.structs.replace(made, error=0.0, unsure=[])
+    assert "all alike" in " ".join(counted(sure))
 
 
 @pytest.mark.parametrize("name", ["saxpy", "matmul_tiled16", "histogram"])

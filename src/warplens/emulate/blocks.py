@@ -17,6 +17,7 @@ from warplens.emulate import layout
 from warplens.emulate.effort import Effort
 from warplens.emulate.engine import ACCESS_EFFORT
 from warplens.emulate.footprint import L2, SECTOR_BYTES, Block
+from warplens.emulate.pointers import slow_paths
 from warplens.emulate.runner import OnSm, Runner
 from warplens.emulate.sample import Counts, Sample, Stratum, beside, estimate, number, place, shifts, strata, whole_grid
 from warplens.emulate.steadiness import is_steady
@@ -30,6 +31,7 @@ _UNEVEN = 1.1  # the heaviest block over the mean: from here on the SM that has 
 _MOST_DRAWS = 4096  # blocks in all sequences
 _GOOD_ERROR = 0.005  # of all instructions, and of each that matters: no more blocks then
 _FAIR_ERROR = 0.01  # enough where a third of what may be spent was: half of it would cost three times as much again
+_LARGE = 0.1  # of all blocks: a part of the grid whose data are looked at
 _FEW_NEIGHBOURS = 2  # along each axis, where blocks are alike
 MATTERS = 0.1  # of the executions of the commonest instruction
 _MOST_BEFORE = 3e6  # instructions of the blocks of an SM: those before them leave at most an L1, little beside so much
@@ -67,6 +69,7 @@ class Blocks:
         self.together: Block | None = None
         self.around: Around | None = None
         self.lone: Counts = np.zeros(0)
+        self.asked = 0  # blocks that asked for all that a branch depends on, before others did not: see `_see_less`
         self.ran: tuple[Together, Seen, int] | None = None  # the blocks of an SM, what was seen, the first block
         cache = machine.cache
         group = int(cache.dram_bytes or SECTOR_BYTES) // SECTOR_BYTES
@@ -182,6 +185,24 @@ class Blocks:
         self.together = ran.footprint
         return Together(ran.counts, blocks, ran.paths, ran.ways, ran.work, self.runner.l1_bytes)
 
+    def _see_less(self, cost: float) -> None:
+        """Let further blocks ask less of data; of slow paths, where the first block and some by chance took none."""
+        seen = self.lone
+        if slow_paths(self.program, seen[:, layout.EXECUTED]):
+            if cost > self.effort.resident:
+                self._alone(self._anywhere(mirrored=False))
+            else:
+                large = [s.stratum for s in self.samples if s.stratum.size >= _LARGE * self.call.blocks]
+                self._all_alone([number(stratum.middle, self.shape) for stratum in large])
+                self._draw_some()
+            seen = sum((c for s in self.samples for c in s.seen()), np.zeros(1))
+        self.asked = sum(s.blocks for s in self.samples)
+        self.runner.see_less(seen)
+
+    def _anywhere(self, *, mirrored: bool) -> int:
+        """A block by chance from the whole grid, or its mirror image."""
+        return number(whole_grid(self.shape).spread(0, self.shifts[0], mirrored), self.shape)
+
     def _run_around(self, first: int, cost: float) -> None:
         """Run a block and those beside it, each on an SM of its own, to see which accesses find what others fetched."""
         near = beside(first, self.shape, self.runner.in_flight)
@@ -232,16 +253,26 @@ class Blocks:
         """Whether blocks inside the grid, some of them by chance from all over it, execute different things."""
         inner = self.samples[0]
         if len(inner.chosen) < inner.stratum.size and not _are_different(inner):
-            self.progress("some blocks by chance")
-            costly = 2 * self.effort.pairs * self._effort_of(inner.mean()) > self.effort.places
-            if costly and not self.effort.few:
-                self._all_alone(self._groups(inner.stratum, range(1), 1)[0][:1])
-                return _are_different(inner)
-            pairs = self.effort.few if costly else self.effort.pairs
-            spent = self._draw(inner, 1, pairs) + inner.draws * pairs * self.runner.pages_effort
-            if inner.whole is None and spent < self.effort.places and not _are_different(inner):
-                self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))), pairs)
+            self._draw_some()
+            if inner.draws and not _are_different(inner):
+                pairs = len(inner.sums)
+                spent = self._effort_of(inner.sums.sum(axis=0)) + inner.draws * pairs * self.runner.pages_effort
+                if spent < self.effort.places:
+                    self._draw(inner, max(1, min(self.effort.draws, int(self.effort.places / spent))), pairs)
         return _are_different(inner)
+
+    def _draw_some(self) -> None:
+        """Run some blocks by chance from the inside of the grid, once: fewer where they cost much."""
+        inner = self.samples[0]
+        if inner.draws or inner.whole is not None:
+            return
+        self.progress("some blocks by chance")
+        costly = 2 * self.effort.pairs * self._effort_of(inner.mean()) > self.effort.places
+        pairs = self.effort.few if costly else self.effort.pairs
+        if pairs:
+            self._draw(inner, 1, pairs)
+        else:
+            self._all_alone(self._groups(inner.stratum, range(1), 1)[0][:1])
 
     def _more(self) -> None:
         """Draw blocks from all over the grid until all instructions that matter are known well enough."""

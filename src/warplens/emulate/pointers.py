@@ -40,7 +40,7 @@ def sliced(code: Code, pointers: Sequence[int], *, guards: bool = True) -> Code:
 
 
 def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64], pointers: Sequence[int]) -> Code:
-    """Return the code (of `sliced`) for more blocks of a call, when it is known what one of them executed.
+    """Return the code (of `sliced`) for more blocks of a call, when it is known what some of them executed.
 
     Guards of what does nothing decide only how many threads are counted for it: they are taken to hold. And a slow path
     of a division or a root that nobody took is taken to be taken by nobody: the compiler's own functions for numbers
@@ -49,8 +49,7 @@ def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64], poi
     """
     asked = replace(code, arrays=[])
     made = replace(asked, table=code.table.copy(), reads=[*code.reads], writes=[*code.writes])
-    slow = [i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text]
-    left = [i for i in slow if not executed[i] and _leave_out(made, i)]
+    left = [i for i in slow_paths(program, executed) if _leave_out(made, i)]
     guarded = ~np.isin(code.table[:, ops.GUARD], ALWAYS) & np.isin(code.table[:, ops.GROUP], PURE)
     if not left and not guarded.any():
         return code
@@ -58,6 +57,12 @@ def as_seen(code: Code, program: Program, executed: npt.NDArray[np.float64], poi
     if (less.table[left, ops.GROUP] == ops.NOTHING).all():
         return less
     return sliced(asked, pointers, guards=False) if guarded.any() else code
+
+
+def slow_paths(program: Program, executed: npt.NDArray[np.float64]) -> list[int]:
+    """Return the calls of the compiler's functions for numbers at the ends of their range that nobody made."""
+    calls = [i for i, x in enumerate(program.instructions) if x.opcode == "CALL" and "_slowpath" in x.text]
+    return [i for i in calls if not executed[i]]
 
 
 def _leave_out(code: Code, call: int) -> bool:

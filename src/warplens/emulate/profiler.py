@@ -8,12 +8,14 @@ counts are known well enough. A grid that costs little is run whole; of blocks t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from warplens.emulate import layout
+from warplens.emulate import layout, ops
 from warplens.emulate.blocks import MATTERS, Blocks, Progress, Together
 from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.crowding import fewer, lost_share
@@ -30,8 +32,8 @@ from warplens.emulate.sample import (
     spread_far,
     whole_grid,
 )
-from warplens.emulate.slicing import not_seen
 from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
+from warplens.emulate.unseen import error_of, ways_not_seen
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, CROWDED, Crowding, Fewer, Profile, Traffic
 from warplens.kernel.program import Program
@@ -85,9 +87,9 @@ class _Profiler(Blocks):
         if exact or (cost * self.call.blocks <= self.effort.whole and room >= self.call.blocks):
             self.runner.singles([n for row in self._neighbours(first) for n in row])
             return self._made(self._whole(), exact=True, first=first)
-        if executed > _LONG * size and not self.program.system:
-            self.runner.see_less(self.lone)
         self.runner.costly = self.effort.threads > 1 and self._effort_of(self.lone) > _COSTLY
+        if executed > _LONG * size and not self.program.system:
+            self._see_less(cost)
         if cost > self.effort.resident:
             return self._of_few(first)
         together = None
@@ -123,7 +125,7 @@ class _Profiler(Blocks):
         """
         self.row = 1
         neighbours = [axis[0] for axis in self._neighbours(first) if axis]
-        blocks = [number(whole_grid(self.shape).spread(0, self.shifts[0], m), self.shape) for m in (False, True)]
+        blocks = [self._anywhere(mirrored=m) for m in (False, True)]
         together = self._begin_together(neighbours[:1] or [first])
         if blocks[0] not in neighbours[:1]:
             self.progress("a block by chance")
@@ -157,15 +159,17 @@ class _Profiler(Blocks):
             traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
+        ways = {} if exact else ways_not_seen(self.code, executed)
+        spread = float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum()))
         self.ran = resident, seen, first
         return Profile(
             grid_blocks=self.call.blocks,
             warps_per_block=-(-self.call.threads_per_block // 32),
             emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
             exact=exact,
-            error=float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum())),
+            error=math.hypot(spread, error_of(ways, executed, self.call.blocks, self._asked())),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
-            unsure=[] if exact else sorted({*not_seen(self.code, executed), *spread_far(total, error)}),
+            unsure=sorted({*spread_far(total, error)}.union(*ways.values())),
             known_instructions=known,
             known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.runner.accesses)),
             counts=self._columns(total),
@@ -179,6 +183,11 @@ class _Profiler(Blocks):
             l1_bytes=resident.l1_bytes,
             notes=[] if exact else self._notes(),
         )
+
+    def _asked(self) -> npt.NDArray[np.int64]:
+        """Of each branch, how many blocks asked for what it depends on: others jump over slow paths unasked."""
+        jumps = self.code.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD]
+        return np.where(jumps, self.asked, sum(s.blocks for s in self.samples))
 
     def _notes(self) -> list[str]:
         """Say what makes a part of the grid a bad sample of it."""

@@ -111,7 +111,7 @@ class Runner:
         self.threads: tuple[npt.NDArray[np.int64], Counts] | None = None  # see `see_less`
 
     def see_less(self, seen: Counts) -> None:
-        """Let further blocks ask less of data than the one did that was counted: see `as_seen`.
+        """Let further blocks ask less of data than those did that were counted: see `as_seen`.
 
         So many of the threads as there take part in each execution of what is not asked for any more; all that come to
         what was not executed there.
@@ -159,7 +159,8 @@ class Runner:
         if not self.is_two or len(groups) < 2:
             return [how(self, group) for group in groups]
         before, left = dict(self.work), iter(range(len(groups)))
-        self._twin.most_blocks = self.most_blocks
+        twin = self._second()
+        twin.most_blocks = self.most_blocks
         made: list[Counts] = [np.zeros(0)] * len(groups)
         wrong: dict[int, BaseException] = {}
 
@@ -172,11 +173,11 @@ class Runner:
                 except BaseException as error:
                     wrong[i if isinstance(error, Exception) else -1] = error
 
-        second = _Task(self._turn, lambda: run(self._twin))
+        second = _Task(self._turn, lambda: run(twin))
         run(self)
         if not second.is_dropped():
             second.wait()
-            self._take_over(self._twin)
+            self._take_over(twin)
         if wrong:
             raise wrong[min(wrong)]
         self.work = before | {block: self.work[block] for group in groups for block in group}
@@ -191,7 +192,7 @@ class Runner:
         """Begin to run the blocks of an SM in a thread of its own; return what waits for it. See `on_sm`."""
         if not self.is_two:
             return lambda: self.on_sm(blocks, before, l2_bytes)
-        twin, made = self._twin, list[OnSm]()
+        twin, made = self._second(), list[OnSm]()
         self._turn.acquire()  # before any other
         task = _Task(self._turn, lambda: made.append(twin.on_sm(blocks, before, l2_bytes)), has_turn=True)
 
@@ -204,9 +205,12 @@ class Runner:
 
     @cached_property
     def _twin(self) -> Runner:
-        twin = Runner(*self._made_of)
-        twin.emulator.code, twin.threads = self.emulator.code, self.threads
-        return twin
+        return Runner(*self._made_of)
+
+    def _second(self) -> Runner:
+        """Return the second thread's runner, which runs the same code."""
+        self._twin.emulator.code, self._twin.threads = self.emulator.code, self.threads
+        return self._twin
 
     def _take_over(self, twin: Runner) -> None:
         """Add what the other one counted to what is counted here."""

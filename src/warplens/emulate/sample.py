@@ -138,6 +138,10 @@ class Sample(Struct):
         self.drawn |= blocks
         self.draws += draws
 
+    def seen(self) -> list[Counts]:
+        """Return the counts of all blocks that ran, some of them summed up."""
+        return [*self.chosen.values(), *self.sums, *([] if self.whole is None else [self.whole])]
+
     def mean(self) -> Counts:
         """Mean counts of a block: of those drawn, if there are any."""
         if self.whole is not None:

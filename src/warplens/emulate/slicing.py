@@ -80,41 +80,9 @@ def mark_idle(table: npt.NDArray[np.int64]) -> None:
     table[nothing, ops.TARGET] = np.array(made[::-1], np.int64)[nothing]
 
 
-def not_seen(code: Code, executed: npt.NDArray[np.float64]) -> list[int]:
-    """Return the instructions that were not executed and would be if data had said otherwise.
-
-    Data are what is loaded from memory, what atomics return, and floating-point numbers. What depends only on places
-    of threads and blocks and on the call's arguments is none: blocks of every place are looked at. `code` is that of
-    `needed_only`: what no branch depends on decides nothing.
-    """
-    rows: list[Row] = code.table.tolist()
-    reads = [(*read, -1 - row[ops.GUARD]) for row, read in zip(rows, code.reads, strict=True)]
-    does = [i for i, row in enumerate(rows) if not is_idle(row)]
-    data = {n for i in does if _is_data(rows[i]) for n in code.writes[i]}
-    others, before = {(reads[i], code.writes[i]) for i in does}, -1
-    while len(data) != before:
-        before = len(data)
-        data.update(*(writes for read, writes in others if not data.isdisjoint(read)))
-    branches = [i for i in does if rows[i][ops.GROUP] == ops.CONTROL and not data.isdisjoint(reads[i])]
-    todo = [k for i in branches if executed[i] for k in followers(i, rows[i]) or ()]
-    found: set[int] = set()
-    while todo:
-        k = todo.pop()
-        if 0 <= k < len(rows) and not executed[k] and k not in found:
-            found.add(k)
-            todo += followers(k, rows[k]) or ()
-    return sorted(found)
-
-
 def is_idle(row: Row) -> bool:
     """Whether nobody needs what an instruction computes or loads."""
     return bool(row[ops.GROUP] == ops.NOTHING or (row[ops.GROUP] == ops.MEMORY and row[ops.MODE] & ops.NO_VALUES))
-
-
-def _is_data(row: Row) -> bool:
-    """Whether what an instruction writes is data, whatever it reads."""
-    loads = row[ops.GROUP] == ops.MEMORY and row[ops.OP] in (ops.LOAD, ops.ATOMIC, ops.LOAD_MATRIX)
-    return loads or row[ops.GROUP] in (ops.SINGLE, ops.DOUBLE, ops.HALF, ops.TENSOR)
 
 
 def _moves_nothing(row: Row, reached: frozenset[int], needed: bool, loaded: set[int]) -> bool:

@@ -73,8 +73,7 @@ def counted(profile: Profile) -> list[str]:
     if profile.exact:
         lines.append(f"counted from all {profile.grid_blocks:,} blocks")
     else:
-        alike = "all alike" if not profile.error else f"error of the counts {profile.error:.1%}"
-        lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {alike}")
+        lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_alike(profile)}")
     if profile.unsure:
         few = ", ".join(f"{i:,}" for i in profile.unsure[:4]) + (", ..." if len(profile.unsure) > 4 else "")
         lines.append(
@@ -86,6 +85,16 @@ def counted(profile: Profile) -> list[str]:
     if unknown:
         lines.append(f"{' and '.join(unknown)} are unknown to the emulator")
     return [*lines, *profile.notes]
+
+
+def _alike(profile: Profile) -> str:
+    """Say whether the blocks that were counted are alike, and what that means for the others."""
+    executed = profile.counts["executed"]
+    differ = profile.largest_error > 0 or any(executed[i] for i in profile.unsure)
+    if not (differ or profile.unsure or profile.error):
+        return "all alike"
+    error = f"error of the counts {profile.error:.1%}" if profile.error >= 5e-4 else "error of the counts under 0.1%"
+    return error if differ else f"alike, but the data of others may lead them where none of these came: {error}"
 
 
 def data(
