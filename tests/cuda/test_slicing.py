@@ -14,7 +14,8 @@ from warplens.emulate.emulator import Emulator
 from warplens.emulate.layout import EXECUTED, THREADS
 from warplens.emulate.pointers import as_seen
 from warplens.emulate.steadiness import is_steady
-from warplens.frontend import Options
+from warplens.frontend import Options, load_programs
+from warplens.frontend.nvrtc import compile_source
 from warplens.kernel.launch import KernelCall, load_launch, parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
@@ -167,11 +168,13 @@ extern "C" __global__ void variable(int n, int m, int* x, int* out) {
 """
 
 
-def test_stores_to_an_array_matter_to_loads_from_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("-rdc=true",)])
+def test_stores_to_an_array_matter_to_loads_from_it(options: tuple[str, ...], tmp_path: Path) -> None:
     """The other array's need not be computed; the same array's have to be, and those that may go to either or to a
-    variable of the module."""
-    (tmp_path / "arrays.cu").write_text(ARRAYS)
-    for name, program in programs(tmp_path / "arrays.cu", Options(arch="sm_90")).items():
+    variable of the module: its address is in a constant bank or, in relocatable code, in the code."""
+    compile_source(ARRAYS, "arrays.cu", "sm_90", [*options], tmp_path / "arrays.cubin")
+    for name, program in load_programs(tmp_path / "arrays.cubin").items():
+        assert any("32@lo(between)" in x.text for x in program.instructions) == bool(options and name == "variable")
         call = _any_call(name, 32)
         whole, sliced = Emulator(program, call), Emulator(program, call, values=False)
         for emulator in (whole, sliced):

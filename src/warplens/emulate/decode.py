@@ -26,7 +26,7 @@ _SIGN = 0x80000000
 _PLACED = frozenset(("BRX", "LEPC"))  # what it computes depends on where it stands
 PREDICATES = ("predicate", "uniform predicate")
 
-Key = tuple[str, int, int]  # ("bits", value, 0) or ("bank", bank, offset)
+Key = tuple[str, int, int]  # ("bits", value, 0), ("address", half of a variable's, 0) or ("bank", bank, offset)
 
 
 class Code(Struct, frozen=True):
@@ -216,7 +216,7 @@ class Line:
         if operand.kind in ("register", "uniform"):
             at = self.register(operand.text)
         elif operand.text.startswith("32@"):
-            at = self.d.pooled(("bits", self._address_part(operand.text.replace(".reuse", "")), 0))
+            at = self.d.pooled(("address", self._address_part(operand.text.replace(".reuse", "")), 0))
         else:
             at = self.d.pooled(*_constants(operand.text, operand.kind, kind, width))
         self.fields[_COLUMN[which]] = at

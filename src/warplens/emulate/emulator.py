@@ -217,7 +217,7 @@ class Emulator:
     # ---- constants
 
     def _pool(self) -> npt.NDArray[np.uint32]:
-        values = [b if kind == "bits" else int(self.banks[b, o >> 2]) for kind, b, o in self.code.pool]
+        values = [int(self.banks[b, o >> 2]) if kind == "bank" else b for kind, b, o in self.code.pool]
         return np.repeat(np.array(values, np.uint32)[:, None], 32, axis=1).copy()
 
     @cached_property

@@ -118,9 +118,9 @@ def arrays_of(code: Code, pointers: Sequence[int]) -> list[int]:
 
 
 def _held(key: Key, pointers: Sequence[int]) -> int:
-    """Return which pointer, a bit each, a constant is a half of."""
+    """Return which pointer, a bit each, a constant is a half of; with -rdc code itself has addresses of variables."""
     kind, bank, offset = key
-    if kind == "bank" and bank == _VARIABLES:
+    if kind == "address" or (kind == "bank" and bank == _VARIABLES):
         return 1 << len(pointers)
     return sum(1 << n for n, at in enumerate(pointers) if kind == "bank" and bank == 0 and at <= offset < at + 8)
 
