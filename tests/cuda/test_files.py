@@ -65,6 +65,15 @@ def test_resources_are_those_of_cuobjdump(source: Path, tmp_path: Path) -> None:
     )
 
 
+def test_what_is_reserved_of_shared_memory_is_not_the_kernel_s(tmp_path: Path) -> None:
+    """The compiler has it in a section, nvlink in a symbol alone."""
+    made, linked = tmp_path / "made", tmp_path / "linked"
+    nvrtc.compile_source(SOURCE, "two.cu", "sm_90", ["-DFACTOR=1"], made)
+    linked.write_bytes(made.read_bytes().replace(b".nv.shared.reserved.0", b".nv.shared.elsewhere0"))
+    for cubin in (made, linked):
+        assert load_program(cubin, "scale").resources.static_shared_bytes == 64 * 4, cubin.name
+
+
 def test_ptx_and_cubins_inside_programs(tmp_path: Path) -> None:
     ptx = tmp_path / "k.ptx"
     ptx.write_text(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n")

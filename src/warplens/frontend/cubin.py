@@ -17,6 +17,7 @@ from warplens.errors import FileError
 from warplens.kernel.program import Resources
 
 _CUDA = bytes((190, 0))  # the machine of an ELF file
+_EXECUTABLE = 2  # kind of an ELF file
 _NO_BITS, _STRINGS = 8, 3  # kinds of sections
 _LARGEST_BYTES = 1 << 30
 _MOST_THREADS = 1024  # of a block
@@ -124,8 +125,12 @@ class Cubin(Struct, frozen=True):
         return found
 
     def _reserved_bytes(self) -> int:
-        """Return what the system reserves at the start of each block's shared memory (1 KiB from sm_90 on)."""
-        return 1024 if ".nv.shared.reserved.0" in self.sections else 0
+        """Return what the system reserves at the start of each block's shared memory (1 KiB from sm_90 on).
+
+        It is a part of what a kernel that is linked has; of its section nvlink leaves a symbol.
+        """
+        is_there = ".nv.shared.reserved.0" in self.sections or b".nv.reservedSmem" in self.content(".strtab")
+        return 1024 if is_there and self.elf[16] == _EXECUTABLE else 0
 
     def producer(self) -> str:
         """Return the compiler that the cubin names, such as `ptxas 13.0.88`, or an empty string."""
