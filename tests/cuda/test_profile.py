@@ -375,6 +375,27 @@ def test_what_no_sampled_block_does_is_named(tmp_path: Path) -> None:
     assert not profile(program, parse_launch({**tree, "grid": 64}, "rare.toml"), GPU, exact=True).unsure
 
 
+SINGLE = """
+extern "C" __global__ void single(int which, float* out) {
+  float v = threadIdx.x;
+  if (blockIdx.x == which)
+#pragma unroll 1
+    for (int k = 0; k < 1000; k++) v = v * v + k;
+  out[threadIdx.x] = v;
+}
+"""
+
+
+def test_a_place_of_its_own_that_was_not_looked_at_is_named(tmp_path: Path) -> None:
+    (tmp_path / "single.cu").write_text(SINGLE)
+    arguments = [{"name": "which", "type": "i32", "value": 1234}, {"name": "out", "type": "f32*", "count": 128}]
+    call = parse_launch({"grid": 1 << 17, "block": 128, "arg": arguments}, "single.toml")
+    made = profile(load_program(tmp_path / "single.cu"), call, GPU)
+    missing = [i for i, n in enumerate(made.counts["executed"]) if n == 0]
+    assert 0 < len(made.unsure) < len(missing)  # not what stands behind the end
+    assert 0 < made.error < 0.01
+
+
 ENDS = """
 extern "C" __global__ void ends(int some, float tiny, const float* x, float* out) {
   float sum = 0, y = blockIdx.x < some ? tiny : 0.5f;

@@ -167,7 +167,7 @@ class _Profiler(Blocks):
             warps_per_block=-(-self.call.threads_per_block // 32),
             emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
             exact=exact,
-            error=math.hypot(spread, error_of(ways, executed, self.call.blocks, self._asked())),
+            error=math.hypot(spread, error_of(ways, self.code, executed, self.call.blocks, self._asked())),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
             unsure=sorted({*spread_far(total, error)}.union(*ways.values())),
             known_instructions=known,

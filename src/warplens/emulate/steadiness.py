@@ -48,6 +48,49 @@ def is_steady(code: Code) -> bool:
     return True
 
 
+def undecided(code: Code) -> set[int]:
+    """Return the branches on whose way blocks may differ whatever those at the corners do: data or what is bent decide.
+
+    Values that are written where such a branch leads or not are as undecided as it is. Where the program does not say
+    what comes next, all branches are.
+    """
+    rows: list[Row] = code.table.tolist()
+    control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
+    found, under = set[int](), set[int]()
+    while True:
+        before = _before(code, rows, under)
+        if before is None:
+            return set(control)
+        found = {i for i in control if i in before and not _decides_steadily(code, i, rows[i], before[i])}
+        jumps = [(i, rows[i][ops.TARGET]) for i in found if rows[i][ops.OP] == ops.BRA]
+        more = {k for i, to in jumps for k in range(min(i, to), max(i, to))}
+        if more <= under:
+            return found
+        under |= more
+
+
+def _before(code: Code, rows: list[Row], under: set[int]) -> dict[int, Sets] | None:
+    """Return what is placed, bent and data before each instruction that is reached; None: any may be next somewhere."""
+    before: dict[int, Sets] = {0: (0, 0, 0, 0, 0)}
+    calls = tuple(i + 1 for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.CALL)
+    todo = [0]
+    while todo:
+        i = heappop(todo)
+        row, next_ones = rows[i], followers(i, rows[i])
+        if next_ones is None and row[ops.OP] != ops.RET:
+            return None
+        behind = _behind(code, i, row, before[i])
+        if i in under:
+            behind = (*behind[:_DATA], behind[_DATA] | row_bits(code.writes[i]))
+        for k in calls if next_ones is None else next_ones:
+            old = before.get(k)
+            joined = behind if old is None else _joined(old, behind)
+            if joined != old and k < len(rows):
+                before[k] = joined
+                heappush(todo, k)
+    return before
+
+
 def _joined(a: Sets, b: Sets) -> Sets:
     """What is so on one of two ways."""
     return a[0] | b[0], a[1] | b[1], a[2] | b[2], a[3] | b[3], a[4] | b[4]

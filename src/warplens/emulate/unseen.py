@@ -1,4 +1,4 @@
-"""What no block did that was looked at, and others may do if their data say so; and what that means for the counts."""
+"""What no block did of those that were looked at, though others may; and what that means for the counts."""
 
 from __future__ import annotations
 
@@ -7,45 +7,54 @@ import numpy.typing as npt
 
 from warplens.emulate import ops
 from warplens.emulate.decode import Code
-from warplens.emulate.slicing import Row, followers, is_idle
+from warplens.emulate.slicing import Row, followers
+from warplens.emulate.steadiness import undecided
 
 
 def ways_not_seen(code: Code, executed: npt.NDArray[np.float64]) -> dict[int, set[int]]:
-    """Return by branch the instructions that were not executed and would be if data had said otherwise there.
+    """Return by branch the instructions that were not executed, and may be in other blocks.
 
-    Data are what is loaded from memory, what atomics return, and floating-point numbers. What depends only on places
-    of threads and blocks and on the call's arguments is none: blocks of every place are looked at. `code` is that of
-    `needed_only`: what no branch depends on decides nothing.
+    Data decide there, or what else does not follow from what blocks of every place do: see `undecided`. `code` is that
+    of `needed_only`: what no branch depends on decides nothing.
     """
     rows: list[Row] = code.table.tolist()
-    reads = [(*read, -1 - row[ops.GUARD]) for row, read in zip(rows, code.reads, strict=True)]
-    does = [i for i, row in enumerate(rows) if not is_idle(row)]
-    data = {n for i in does if _is_data(rows[i]) for n in code.writes[i]}
-    others, before = {(reads[i], code.writes[i]) for i in does}, -1
-    while len(data) != before:
-        before = len(data)
-        data.update(*(writes for read, writes in others if not data.isdisjoint(read)))
-    branches = [i for i in does if rows[i][ops.GROUP] == ops.CONTROL and not data.isdisjoint(reads[i])]
-    ways = {i: _not_executed(rows, i, executed) for i in branches if executed[i]}
-    return {i: way for i, way in ways.items() if way}
+    control = np.flatnonzero((code.table[:, ops.GROUP] == ops.CONTROL) & (executed > 0)).tolist()
+    ways = {i: way for i in control if (way := _not_executed(rows, i, executed))}
+    undecided_ones = undecided(code) if ways else ()
+    return {i: way for i, way in ways.items() if i in undecided_ones}
 
 
 def error_of(
-    ways: dict[int, set[int]], executed: npt.NDArray[np.float64], blocks: int, seen: npt.NDArray[np.int64]
+    ways: dict[int, set[int]],
+    code: Code,
+    executed: npt.NDArray[np.float64],
+    blocks: int,
+    seen: npt.NDArray[np.int64],
 ) -> float:
-    """Return the relative error of all executions because of ways that no block took that was seen at the branch.
+    """Return the relative error of all executions because of ways that no block took of those seen at the branch.
 
     Before any were seen, that no block takes a way is as likely as that some share does, any share as likely as another
     (Wrinch and Jeffreys 1921). When n did not, the mean square of the share is 2 / ((n + 2)^2 (n + 3)). A block that
-    takes a way is taken to do so whenever it comes to the branch, and to execute each instruction of it once: of loops
-    there it is not known how often.
+    takes a way is taken to do so whenever it comes to the branch, and to execute each instruction of it once, or in a
+    loop as often as those do that are executed most.
     """
-    total = 0.0
+    total, most = 0.0, float(executed.max(initial=0.0))
     for branch, way in ways.items():
-        n = int(seen[branch])
+        n, each = int(seen[branch]), float(executed[branch])
         share = (1 - n / blocks) * (2 / (n + 3)) ** 0.5 / (n + 2)
-        total += share * len(way) * float(executed[branch])
+        turning = len(_in_loops(code, way))
+        total += share * (turning * most + (len(way) - turning) * each)
     return total / max(1.0, float(executed.sum()))
+
+
+def _in_loops(code: Code, way: set[int]) -> set[int]:
+    """The instructions of a way that a jump of it goes back over."""
+    table, found = code.table, set[int]()
+    for i in way:
+        to = int(table[i, ops.TARGET])
+        if table[i, ops.GROUP] == ops.CONTROL and table[i, ops.OP] == ops.BRA and to in way and to < i:
+            found.update(range(to, i + 1))
+    return found & way
 
 
 def _not_executed(rows: list[Row], branch: int, executed: npt.NDArray[np.float64]) -> set[int]:
@@ -58,9 +67,3 @@ def _not_executed(rows: list[Row], branch: int, executed: npt.NDArray[np.float64
             found.add(k)
             todo += followers(k, rows[k]) or ()
     return found
-
-
-def _is_data(row: Row) -> bool:
-    """Whether what an instruction writes is data, whatever it reads."""
-    loads = row[ops.GROUP] == ops.MEMORY and row[ops.OP] in (ops.LOAD, ops.ATOMIC, ops.LOAD_MATRIX)
-    return loads or row[ops.GROUP] in (ops.SINGLE, ops.DOUBLE, ops.HALF, ops.TENSOR)

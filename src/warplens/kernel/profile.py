@@ -141,10 +141,10 @@ class Profile(_Part, frozen=True, kw_only=True):
     emulated block whose paths were kept, the path of each of its warps: those of an SM in the middle of the grid, or of
     the SM with the most work (`heaviest`) where all blocks run at once and differ. `sampled` has the number and the
     instructions of every block that was emulated, where they differ. `error` is the relative standard error of the
-    instructions executed, from the spread between the sampled blocks and from ways that none of them took, though data
-    may lead others there; `largest_error` that of the worst instruction that matters (a tenth of the commonest one's
-    executions or more), from the spread alone. `unsure` has the instructions whose executions may be off by more than
-    2 %: with the spread of the samples, or as no sampled block came to them and data decide.
+    instructions executed, from the spread between the sampled blocks and from ways that none of them took, though
+    others may; `largest_error` that of the worst instruction that matters (a tenth of the commonest one's executions or
+    more), from the spread alone. `unsure` has the instructions whose executions may be off by more than 2 %: with the
+    spread of the samples, or as no sampled block came to them and others may.
     """
 
     grid_blocks: int

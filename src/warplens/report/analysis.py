@@ -94,7 +94,7 @@ def _alike(profile: Profile) -> str:
     if not (differ or profile.unsure or profile.error):
         return "all alike"
     error = f"error of the counts {profile.error:.1%}" if profile.error >= 5e-4 else "error of the counts under 0.1%"
-    return error if differ else f"alike, but the data of others may lead them where none of these came: {error}"
+    return error if differ else f"alike, but others may come where none of these did: {error}"
 
 
 def data(
