@@ -367,6 +367,17 @@ def test_a_jump_table(arch: str) -> None:
     assert (emulator.array("out")[64:] == given[64:] * np.isin(given[64:], (1, 5))).all()
 
 
+def test_predicates_that_all_threads_share_are_kept_in_registers() -> None:
+    n, turns = 0x5A6, 5
+    emulator = run(call("flags", "flags", "sm_100", 32, "out i32* 384", f"n i32 {n}", f"turns i32 {turns}"))
+    assert "UP2UR" in opcodes(emulator)
+    wanted, total = np.zeros((12, 32), np.int64), np.zeros(32, np.int64)
+    for t in range(turns):
+        for k in (k for k in range(12) if (n >> k & 3) > (turns >> k & 1)):
+            wanted[k] = total = total * 3 + t + np.arange(32)
+    assert (emulator.array("out").reshape(12, 32) == wanted.astype(np.int32)).all()
+
+
 @on(*OLD, *AMPERE, *NEW)
 def test_reductions_at_barriers(arch: str) -> None:
     emulator = run(call("control", "reductions", arch, 96, "out i32* 96"))

@@ -36,6 +36,8 @@ INSTRUCTIONS = [
     ("ISETP.GE.U32.AND P0, PT, R4, RZ, !P1", "R4 P1", "P0"),
     ("P2R R3, PR, RZ, 0x5", "P0 P2", "R3"),
     ("R2P PR, R3.B1, 0x3", "R3", "P0 P1"),
+    ("UP2UR UR9, UPR, URZ, 0x42", "UP1 UP6", "UR9"),
+    ("UR2UP UPR, UR3, 0x3", "UR3", "UP0 UP1"),
     ("TEX.LL R4, R2, R8, R10, 0x0, 2D, 0x7", "R8 R9 R10", "R4 R2 R3"),
     ("TEX.LL R4, R2, R8, R10, 0x0, 2D, 0xf", "R8 R9 R10", "R4 R5 R2 R3"),
     ("HMMA.16816.F32 R8, R4, R2, R8", "R4 R5 R6 R7 R2 R3 R8 R9 R10 R11", "R8 R9 R10 R11"),

@@ -258,12 +258,13 @@ def _difference(line: Line) -> None:
     line.set(MODE=0 if "U32" in line.mods else ops.SIGNED)
 
 
-@rule("P2R", "R2P")
+@rule("P2R", "R2P", "UP2UR", "UR2UP")
 def _packed_predicates(line: Line) -> None:
     o = line.operands
     if line.mods & {"B1", "B2", "B3"}:
         raise CannotDecode
-    if line.x.opcode == "P2R":
+    line.set(Z=8 * line.x.opcode.startswith("U"))  # the first of them
+    if line.x.opcode in ("P2R", "UP2UR"):
         line.to(o[0])
         line.source("A", o[2])
         line.set(GROUP=ops.INTEGER, OP=ops.P2R, X=int(o[3].text, 16))

@@ -160,14 +160,14 @@ def _predicates(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         set_predicate(P, ins[ops.PD], mask, first)
         set_predicate(P, ins[ops.PD2], mask, second)
         return FINE
-    A = R[ins[ops.A]]
+    A, first_one = R[ins[ops.A]], ins[ops.Z]
     for l in range(32):
         if not lane_bit(mask, l):
             continue
         if op == ops.P2R:
             value = np.uint32(A[l]) & np.uint32(ins[ops.X] ^ 0xFFFFFFFF)
             for k in range(7):
-                if ins[ops.X] >> k & 1 and lane_bit(P[k], l):
+                if ins[ops.X] >> k & 1 and lane_bit(P[first_one + k], l):
                     value |= np.uint32(1 << k)
             D[l] = value
         else:
@@ -175,7 +175,8 @@ def _predicates(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
                 if ins[ops.X] >> k & 1:
                     bit = np.uint32(1) << np.uint32(l)
                     on = (np.uint32(A[l]) >> np.uint32(k + ins[ops.Y])) & np.uint32(1)
-                    P[k] = (P[k] | bit) if on else (P[k] & np.uint32(bit ^ np.uint32(0xFFFFFFFF)))
+                    at = first_one + k
+                    P[at] = (P[at] | bit) if on else (P[at] & np.uint32(bit ^ np.uint32(0xFFFFFFFF)))
     return FINE
 
 

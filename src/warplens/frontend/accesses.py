@@ -46,9 +46,10 @@ def components(operands: tuple[Operand, ...]) -> int:
 
 
 def by_mask(operands: tuple[Operand, ...]) -> tuple[str, ...]:
-    """Return the predicates that P2R reads and R2P writes as one register."""
+    """Return the predicates that P2R and UP2UR read, R2P and UR2UP write as one register."""
     mask = _mask(operands, 0x7F) if operands else 0
-    return tuple([f"P{i}" for i in range(7) if mask >> i & 1])
+    name = "UP" if any(o.kind == "uniform predicate" for o in operands) else "P"
+    return tuple([f"{name}{i}" for i in range(7) if mask >> i & 1])
 
 
 def _mask(operands: tuple[Operand, ...], otherwise: int) -> int:
@@ -99,7 +100,7 @@ def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, .
         if (
             len(kinds) > 1
             and kinds[1] in ("register", "uniform")
-            and opcode not in ("R2P", "SEL", "FSEL", "P2R", "FCHK")
+            and opcode not in ("R2P", "UR2UP", "SEL", "FSEL", "P2R", "FCHK")
         ):
             return {0, 1}
         return {0}

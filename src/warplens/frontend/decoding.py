@@ -94,9 +94,9 @@ def _put_together(heads: dict[str, _Head], counts: list[int], parts: list[str]) 
         for place, widths in written:
             names = registers[first + place]
             writes += group(names, widths) if widths else names
-        if opcode == "P2R":
+        if opcode in ("P2R", "UP2UR"):
             reads += by_mask(mine)
-        elif opcode == "R2P":
+        elif opcode in ("R2P", "UR2UP"):
             writes += by_mask(mine)
         if len(reads) > 1 and len(set(reads)) < len(reads):
             reads = tuple(dict.fromkeys(reads))
