@@ -191,6 +191,7 @@ def test_steady_programs_are_told_from_others(tmp_path: Path) -> None:
     assert {name for name, code in codes.items() if is_steady(code)} == {"inside", "within", "strided"}
     open_ones = {name for name, code in codes.items() if undecided(code)}
     assert open_ones == codes.keys() - {"inside", "within", "strided", "gather"}  # of the last, addresses alone
+    assert {name for name, code in codes.items() if not undecided(code, corners=False)} == {"gather"}
 
 
 def _any_call(name: str, count: int = 8) -> KernelCall:

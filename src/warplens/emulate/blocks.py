@@ -76,6 +76,7 @@ class Blocks:
         self.l2 = L2(cache.l2_bytes or 0.0, cache.l2_partitions or 1, cache.l2_dirty_bytes, group)
         self.dearer = 1.0  # so many times is each instruction, with the pages that blocks make
         self.row = 1  # neighbours along each axis that are looked at
+        self.steady = False  # those at the corners of its inside tell all of it
         self.apart = False  # no block touches what others do
         self.per_access: tuple[list[float], list[float]] | None = None
         self.random = np.random.default_rng(1)
@@ -104,7 +105,14 @@ class Blocks:
             self.row = row
         some = itertools.chain(*self._groups(inner.stratum, range(self.effort.draws)))
         self.runner.work |= dict.fromkeys(some, self.runner.work[first])  # as is known without running them
+        self.steady = True
         return True
+
+    def _knows_corners(self) -> bool:
+        """Whether the blocks at the corners of the grid are counted, or those of its inside were seen to tell all."""
+        counted = {block for s in self.samples for block in (*s.chosen, *s.drawn)}
+        corners = (number(corner, self.shape) for corner in whole_grid(self.shape).corners())
+        return self.steady or all(block in counted for block in corners)
 
     def _first(self) -> int:
         """The block inside the grid that stands for most: in the middle wave."""

@@ -159,7 +159,7 @@ class _Profiler(Blocks):
             traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
-        ways = {} if exact else ways_not_seen(self.code, executed)
+        ways = {} if exact else ways_not_seen(self.code, executed, corners=self._knows_corners())
         spread = float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum()))
         self.ran = resident, seen, first
         return Profile(

@@ -48,11 +48,11 @@ def is_steady(code: Code) -> bool:
     return True
 
 
-def undecided(code: Code) -> set[int]:
+def undecided(code: Code, *, corners: bool = True) -> set[int]:
     """Return the branches on whose way blocks may differ whatever those at the corners do: data or what is bent decide.
 
-    Values that are written where such a branch leads or not are as undecided as it is. Where the program does not say
-    what comes next, all branches are.
+    Without `corners` nobody looked at these: then also what is placed. Values that are written where such a branch
+    leads or not are as undecided as it is. Where the program does not say what comes next, all branches are.
     """
     rows: list[Row] = code.table.tolist()
     control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
@@ -61,7 +61,7 @@ def undecided(code: Code) -> set[int]:
         before = _before(code, rows, under)
         if before is None:
             return set(control)
-        found = {i for i in control if i in before and not _decides_steadily(code, i, rows[i], before[i])}
+        found = {i for i in control if i in before and not _decides_steadily(code, i, rows[i], before[i], corners)}
         jumps = [(i, rows[i][ops.TARGET]) for i in found if rows[i][ops.OP] == ops.BRA]
         more = {k for i, to in jumps for k in range(min(i, to), max(i, to))}
         if more <= under:
@@ -96,8 +96,11 @@ def _joined(a: Sets, b: Sets) -> Sets:
     return a[0] | b[0], a[1] | b[1], a[2] | b[2], a[3] | b[3], a[4] | b[4]
 
 
-def _decides_steadily(code: Code, i: int, row: Row, here: Sets) -> bool:
-    """Whether what an instruction executes or touches depends on data, or its way on what is bent."""
+def _decides_steadily(code: Code, i: int, row: Row, here: Sets, corners: bool = True) -> bool:
+    """Whether neither what an instruction executes or touches depends on data, nor its way on what is bent.
+
+    Without `corners` its way must not depend on what is placed either.
+    """
     if row[ops.GROUP] == ops.NOTHING:
         return True
     guard, reads = row_bits((-1 - row[ops.GUARD],)), 0
@@ -105,7 +108,8 @@ def _decides_steadily(code: Code, i: int, row: Row, here: Sets) -> bool:
         return False
     if row[ops.GROUP] in (ops.CONTROL, ops.ASYNC):
         reads = row_bits(code.reads[i])
-    return not (guard | reads) & (here[_BENT] | here[_DATA])
+    placed = 0 if corners else here[0] | here[1] | here[2]
+    return not (guard | reads) & (here[_BENT] | here[_DATA] | placed)
 
 
 def _behind(code: Code, i: int, row: Row, here: Sets) -> Sets:

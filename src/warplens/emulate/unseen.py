@@ -11,16 +11,16 @@ from warplens.emulate.slicing import Row, followers
 from warplens.emulate.steadiness import undecided
 
 
-def ways_not_seen(code: Code, executed: npt.NDArray[np.float64]) -> dict[int, set[int]]:
+def ways_not_seen(code: Code, executed: npt.NDArray[np.float64], *, corners: bool = True) -> dict[int, set[int]]:
     """Return by branch the instructions that were not executed, and may be in other blocks.
 
-    Data decide there, or what else does not follow from what blocks of every place do: see `undecided`. `code` is that
-    of `needed_only`: what no branch depends on decides nothing.
+    Data decide there, or what else does not follow from what blocks at the `corners` of the grid do, if these ran: see
+    `undecided`. `code` is that of `needed_only`: what no branch depends on decides nothing.
     """
     rows: list[Row] = code.table.tolist()
     control = np.flatnonzero((code.table[:, ops.GROUP] == ops.CONTROL) & (executed > 0)).tolist()
     ways = {i: way for i in control if (way := _not_executed(rows, i, executed))}
-    undecided_ones = undecided(code) if ways else ()
+    undecided_ones = undecided(code, corners=corners) if ways else ()
     return {i: way for i, way in ways.items() if i in undecided_ones}
 
 
