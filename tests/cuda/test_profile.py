@@ -18,7 +18,7 @@ from tests.cuda.programs import program_of
 from warplens.emulate.emulator import EmulationError
 from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
 from warplens.emulate.layout import EXECUTED, L1_HITS
-from warplens.emulate.profiler import QUICK, profile
+from warplens.emulate.profiler import FULL, QUICK, Effort, profile
 from warplens.emulate.runner import Runner, l1_bytes
 from warplens.emulate.sample import Sample, estimate, number, place, shifts, strata
 from warplens.emulate.trace import paths_of
@@ -375,25 +375,42 @@ def test_what_no_sampled_block_does_is_named(tmp_path: Path) -> None:
     assert not profile(program, parse_launch({**tree, "grid": 64}, "rare.toml"), GPU, exact=True).unsure
 
 
-SINGLE = """
-extern "C" __global__ void single(int which, float* out) {
+SOME = """
+extern "C" __global__ void some(int which, float* out) {
   float v = threadIdx.x;
-  if (blockIdx.x == which)
+  if (blockIdx.x %s which)
 #pragma unroll 1
-    for (int k = 0; k < 1000; k++) v = v * v + k;
+    for (int k = 0; k < 100; k++) v = v * v + k;
   out[threadIdx.x] = v;
 }
 """
 
 
-def test_a_place_of_its_own_that_was_not_looked_at_is_named(tmp_path: Path) -> None:
-    (tmp_path / "single.cu").write_text(SINGLE)
-    arguments = [{"name": "which", "type": "i32", "value": 1234}, {"name": "out", "type": "f32*", "count": 128}]
-    call = parse_launch({"grid": 1 << 17, "block": 128, "arg": arguments}, "single.toml")
-    made = profile(load_program(tmp_path / "single.cu"), call, GPU)
-    missing = [i for i, n in enumerate(made.counts["executed"]) if n == 0]
-    assert 0 < len(made.unsure) < len(missing)  # not what stands behind the end
-    assert 0 < made.error < 0.01
+def _some_blocks(folder: Path, order: str, which: int, grid: int, effort: Effort = FULL) -> Profile:
+    """A profile in which some blocks do more than others."""
+    (folder / "some.cu").write_text(SOME % order)
+    arguments = [{"name": "which", "type": "i32", "value": which}, {"name": "out", "type": "f32*", "count": 128}]
+    call = parse_launch({"grid": grid, "block": 128, "arg": arguments}, "some.toml")
+    return profile(load_program(folder / "some.cu"), call, GPU, effort=effort)
+
+
+def test_places_of_their_own_that_were_not_looked_at_are_named(tmp_path: Path) -> None:
+    """One block does what no other does, or leaves it out: those that were seen are alike, and that is not all."""
+    more, less = (_some_blocks(tmp_path, order, 1234, 1 << 17) for order in ("==", "!="))
+    missing = [i for i, n in enumerate(more.counts["executed"]) if n == 0]
+    assert 0 < len(more.unsure) < len(missing)  # not what stands behind the end
+    assert less.unsure == []
+    for made in (more, less):
+        assert 0 < made.error < 0.01
+        assert any("alike, but" in line for line in counted(made))
+
+
+def test_a_step_between_blocks_is_known_to_within_some(tmp_path: Path) -> None:
+    """All sequences see as many blocks before the step: they agree, and are off all the same."""
+    made = _some_blocks(tmp_path, "<", 20, 260, Effort(whole=1e3, places=1e4, more=3e4, crowding=False))
+    off = abs(max(made.counts["executed"]) - 20 * 4 * 100) * 6 / made.total("executed")  # warps, turns; 6 in a turn
+    assert made.largest_error == 0
+    assert 0.1 < off < 4 * made.error
 
 
 ENDS = """

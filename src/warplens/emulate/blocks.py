@@ -114,6 +114,23 @@ class Blocks:
         corners = (number(corner, self.shape) for corner in whole_grid(self.shape).corners())
         return self.steady or all(block in counted for block in corners)
 
+    def _step(self) -> float:
+        """The error of all executions because a step between blocks may lie anywhere between two of those drawn.
+
+        A sequence that fills a grid evenly sees one block more or less on a side of a step, by chance: variance 1/6,
+        over all places of the step. All may see as many, and not differ from one another. A block and its mirror image
+        count together, as what changes evenly from block to block is no step.
+        """
+        total, work = 0.0, self.runner.work
+        for s in self.samples:
+            groups = self._groups(s.stratum, range(s.draws // 2), len(s.sums)) if s.whole is None else []
+            drawn = [pair for group in groups for pair in zip(group[::2], group[1::2], strict=True)]
+            means = [(work[a] + work[b]) / 2 for a, b in drawn if a in work and b in work]
+            if means:
+                missing = max(0, s.stratum.size - len(s.drawn))
+                total += missing * (max(means) - min(means)) * (len(s.sums) / 6) ** 0.5 / len(means)
+        return total
+
     def _first(self) -> int:
         """The block inside the grid that stands for most: in the middle wave."""
         return number(self.samples[0].stratum.middle, self.shape)

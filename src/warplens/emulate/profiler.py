@@ -32,8 +32,9 @@ from warplens.emulate.sample import (
     spread_far,
     whole_grid,
 )
+from warplens.emulate.steadiness import undecided
 from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
-from warplens.emulate.unseen import error_of, ways_not_seen
+from warplens.emulate.unseen import error_of, shares, ways_not_seen
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
 from warplens.kernel.profile import COLUMNS, CROWDED, Crowding, Fewer, Profile, Traffic
 from warplens.kernel.program import Program
@@ -159,15 +160,15 @@ class _Profiler(Blocks):
             traffic.append(Traffic(name="code", l2_lookup_bytes=fetched))
         matter = executed > MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
-        ways = {} if exact else ways_not_seen(self.code, executed, corners=self._knows_corners())
-        spread = float(error[:, layout.EXECUTED].sum() / max(1.0, executed.sum()))
+        ways, other_ways = ({}, 0.0) if exact else self._other_ways(executed)
+        spread = math.hypot(error[:, layout.EXECUTED].sum(), 0.0 if exact else self._step()) / max(1.0, executed.sum())
         self.ran = resident, seen, first
         return Profile(
             grid_blocks=self.call.blocks,
             warps_per_block=-(-self.call.threads_per_block // 32),
             emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
             exact=exact,
-            error=math.hypot(spread, error_of(ways, self.code, executed, self.call.blocks, self._asked())),
+            error=math.hypot(spread, other_ways),
             largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
             unsure=sorted({*spread_far(total, error)}.union(*ways.values())),
             known_instructions=known,
@@ -184,10 +185,18 @@ class _Profiler(Blocks):
             notes=[] if exact else self._notes(),
         )
 
-    def _asked(self) -> npt.NDArray[np.int64]:
-        """Of each branch, how many blocks asked for what it depends on: others jump over slow paths unasked."""
+    def _other_ways(self, executed: npt.NDArray[np.float64]) -> tuple[dict[int, set[int]], float]:
+        """Return the ways that nobody took of branches that others may take, and the error because of such branches.
+
+        Blocks that jump over a slow path unasked were not seen at the branch before it. Where blocks were seen to
+        differ, their spread tells what they leave out.
+        """
         jumps = self.code.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD]
-        return np.where(jumps, self.asked, sum(s.blocks for s in self.samples))
+        share = shares(self.call.blocks, np.where(jumps, self.asked, sum(s.blocks for s in self.samples)))
+        found = undecided(self.code)
+        placed = found if self._knows_corners() else undecided(self.code, corners=False)
+        ways = ways_not_seen(self.code, executed, placed)
+        return ways, error_of(ways, () if self._sampled() else found, self.code, executed, share)
 
     def _notes(self) -> list[str]:
         """Say what makes a part of the grid a bad sample of it."""

@@ -55,7 +55,7 @@ def undecided(code: Code, *, corners: bool = True) -> set[int]:
     leads or not are as undecided as it is. Where the program does not say what comes next, all branches are.
     """
     rows: list[Row] = code.table.tolist()
-    control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
+    control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and code.reads[i]]
     found, under = set[int](), set[int]()
     while True:
         before = _before(code, rows, under)

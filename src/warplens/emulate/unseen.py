@@ -2,49 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 
 from warplens.emulate import ops
 from warplens.emulate.decode import Code
 from warplens.emulate.slicing import Row, followers
-from warplens.emulate.steadiness import undecided
 
 
-def ways_not_seen(code: Code, executed: npt.NDArray[np.float64], *, corners: bool = True) -> dict[int, set[int]]:
-    """Return by branch the instructions that were not executed, and may be in other blocks.
-
-    Data decide there, or what else does not follow from what blocks at the `corners` of the grid do, if these ran: see
-    `undecided`. `code` is that of `needed_only`: what no branch depends on decides nothing.
-    """
+def ways_not_seen(code: Code, executed: npt.NDArray[np.float64], undecided: Collection[int]) -> dict[int, set[int]]:
+    """Return by branch, of those on which blocks may differ, the instructions behind it that no block executed."""
     rows: list[Row] = code.table.tolist()
-    control = np.flatnonzero((code.table[:, ops.GROUP] == ops.CONTROL) & (executed > 0)).tolist()
-    ways = {i: way for i in control if (way := _not_executed(rows, i, executed))}
-    undecided_ones = undecided(code, corners=corners) if ways else ()
-    return {i: way for i, way in ways.items() if i in undecided_ones}
+    ways = {i: _not_executed(rows, i, executed) for i in undecided if executed[i]}
+    return {i: way for i, way in ways.items() if way}
+
+
+def shares(blocks: int, seen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return for each branch the share of all blocks that may go another way than all those that were seen there.
+
+    Before any were seen, that no block does is as likely as that some share does, any share as likely as another
+    (Wrinch and Jeffreys 1921). When n did not, the mean square of the share is 2 / ((n + 2)^2 (n + 3)).
+    """
+    found: npt.NDArray[np.float64] = (1 - seen / blocks) * np.sqrt(2 / (seen + 3)) / (seen + 2)
+    return found
 
 
 def error_of(
     ways: dict[int, set[int]],
+    undecided: Collection[int],
     code: Code,
     executed: npt.NDArray[np.float64],
-    blocks: int,
-    seen: npt.NDArray[np.int64],
+    share: npt.NDArray[np.float64],
 ) -> float:
-    """Return the relative error of all executions because of ways that no block took of those seen at the branch.
+    """Return the relative error of all executions because these shares of blocks may go another way at a branch.
 
-    Before any were seen, that no block takes a way is as likely as that some share does, any share as likely as another
-    (Wrinch and Jeffreys 1921). When n did not, the mean square of the share is 2 / ((n + 2)^2 (n + 3)). A block that
-    takes a way is taken to do so whenever it comes to the branch, and to execute each instruction of it once, or in a
-    loop as often as those do that are executed most.
+    Such a block is taken to do so whenever it comes to the branch: to leave out what the branch may jump over, or to
+    execute each instruction of a way that nobody took once, in a loop as often as those that are executed most.
     """
-    total, most = 0.0, float(executed.max(initial=0.0))
+    more, most = 0.0, float(executed.max(initial=0.0))
     for branch, way in ways.items():
-        n, each = int(seen[branch]), float(executed[branch])
-        share = (1 - n / blocks) * (2 / (n + 3)) ** 0.5 / (n + 2)
         turning = len(_in_loops(code, way))
-        total += share * (turning * most + (len(way) - turning) * each)
-    return total / max(1.0, float(executed.sum()))
+        more += share[branch] * (turning * most + (len(way) - turning) * float(executed[branch]))
+    less = np.zeros(len(executed))
+    for branch in undecided:
+        if executed[branch]:
+            low, high = _jumps_over(code, branch)
+            less[low:high] = np.maximum(less[low:high], share[branch])
+    return (more + float((less * executed).sum())) / max(1.0, float(executed.sum()))
+
+
+def _jumps_over(code: Code, branch: int) -> tuple[int, int]:
+    """From where to where the instructions stand that a branch decides about: behind it, or of its loop."""
+    row = code.table[branch]
+    if row[ops.OP] == ops.EXIT:
+        return branch + 1, len(code.table)
+    to = int(row[ops.TARGET])
+    return (min(branch + 1, to), max(branch + 1, to)) if row[ops.OP] == ops.BRA else (0, 0)
 
 
 def _in_loops(code: Code, way: set[int]) -> set[int]:

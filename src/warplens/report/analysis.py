@@ -90,11 +90,11 @@ def counted(profile: Profile) -> list[str]:
 def _alike(profile: Profile) -> str:
     """Say whether the blocks that were counted are alike, and what that means for the others."""
     executed = profile.counts["executed"]
-    differ = profile.largest_error > 0 or any(executed[i] for i in profile.unsure)
+    differ = profile.sampled or profile.largest_error > 0 or any(executed[i] for i in profile.unsure)
     if not (differ or profile.unsure or profile.error):
         return "all alike"
     error = f"error of the counts {profile.error:.1%}" if profile.error >= 5e-4 else "error of the counts under 0.1%"
-    return error if differ else f"alike, but others may come where none of these did: {error}"
+    return error if differ else f"alike, but others may go other ways than these: {error}"
 
 
 def data(
