@@ -124,11 +124,12 @@ def _inputs(
         several = {lane for lane, r in lanes.items() if list(lanes.values()).count(r) > 1}
         first = next((lane for lane, r in lanes.items() if r in fresh), None) if not several else None
         letters = ("n" if k not in lanes else "x" if k in several else "d" if k == first else "e" for k in range(3))
-        found.append(_input("".join(letters), late))
+        found.append(lanes_input("".join(letters), late=late))
     return found[0], found[1]
 
 
-def _input(lanes: str, late: bool) -> int:
+def lanes_input(lanes: str, *, late: bool) -> int:
+    """Return the input of a bank that serves these lanes."""
     symbols: list[str] = _learned()["symbols"]
     if lanes == "nnn" and not late:
         return 0
@@ -139,6 +140,6 @@ def _input(lanes: str, late: bool) -> int:
     raise AssertionError(name)
 
 
-def first_state(late: bool) -> int:
+def first_state(*, late: bool) -> int:
     """Return the state that a bank is in at first, in code with instructions of double precision or without."""
     return int(_learned()["first"][late])

@@ -211,7 +211,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     if not laid.steps.ports.any():
         setup.banks = 0
     late = sum(x.pipe == _LATE for x in code.steps)
-    setup.first_state = first_state(late > len(code.steps) / _FEW)
+    setup.first_state = first_state(late=late > len(code.steps) / _FEW)
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
         setup.first_lines = 0  # all of it stays in the instruction cache
     return setups
