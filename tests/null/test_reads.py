@@ -1,4 +1,4 @@
-"""How arithmetic reads its registers: the learned states against code that was not learned, and what an instruction is."""
+"""How arithmetic reads its registers: the learned states against other code, and what an instruction is to them."""
 
 from __future__ import annotations
 
