@@ -160,15 +160,15 @@ _LOOPS = {
     "switches": ("compiled none", "compiled mufu", "yield_all none"),
 }  # fmt: skip
 _BEYOND = {
-    "ports": {"mufu chained": "2 of 8 loops, -4.2 %", "mufu_loose chained": "2 of 8, +3.6 %", "mufu": "1 of 10, +2.3 %",
-              "lds chained": "2 of 8, -3.3 %", "lds_loose chained": "4 of 8, +7.9 %"},
+    "ports": {"mufu chained": "3 of 8 loops, -4.3 %", "mufu_loose chained": "1 of 8, +3.0 %", "mufu": "1 of 10, +2.4 %",
+              "lds chained": "2 of 8, -3.6 %", "lds_loose chained": "4 of 8, +7.5 %"},
     "products": {"low lop3 alone": "1 of 4 loops, -4.4 %", "wide fadd two": "3 of 4, -2.9 %",
                  "high fadd two": "3 of 4, -2.9 %", "low fadd two": "1 of 4, -5.5 %",
-                 "wide fadd many": "1 of 4, +3.1 %", "wide lop3 many": "1 of 4, -3.4 %",
-                 "high fadd many": "1 of 4, +3.1 %", "high lop3 many": "1 of 4, -3.6 %",
+                 "wide fadd many": "1 of 4, +3.1 %", "wide lop3 many": "2 of 4, -3.8 %",
+                 "high fadd many": "1 of 4, +3.1 %", "high lop3 many": "1 of 4, -3.8 %",
                  "low fadd many": "2 of 4, -5.1 %", "low lop3 many": "1 of 4, -2.2 %"},
-    "switches": {"compiled lds": "2 of 8 loops, 4.3 %", "yield_all mufu": "1 of 8, 5.4 %",
-                 "yield_all lds": "3 of 8, 2.7 %"},
+    "switches": {"compiled lds": "2 of 8 loops, 4.0 %", "yield_all mufu": "1 of 8, 5.7 %",
+                 "yield_all lds": "1 of 8, 3.9 %"},
 }  # fmt: skip
 
 
