@@ -49,7 +49,8 @@ def test_two_operands_of_a_bank_wait_for_two_before_them_in_the_same_lanes(word:
 def _instruction(text: str) -> Instruction:
     opcode, *operands = text.replace(",", "").split()
     made = tuple(Operand(o, "register", (o.removesuffix(".reuse"),)) for o in operands)
-    return Instruction(text=text, opcode=opcode, kind="fp32", writes=made[0].registers, operands=made)
+    reads = tuple(r for o in made[1:] for r in o.registers)
+    return Instruction(text=text, opcode=opcode, kind="fp32", writes=made[0].registers, reads=reads, operands=made)
 
 
 def test_an_instruction_reads_by_its_lanes() -> None:

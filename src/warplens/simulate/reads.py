@@ -74,11 +74,11 @@ class Reader:
         own, other = list[tuple[int, str]](), list[tuple[int, str]]()
         for lane, o in _lanes(x):
             wide = x.kind == "fp64" or (lane == 2 and "WIDE" in x.modifiers)
-            wanted = [(lane, r) for r in (_pair(o.registers) if wide else o.registers)]
+            wanted = [(lane, r) for r in (_pair(o.registers) if wide else o.registers) if r in x.reads]
             other += wanted
             if not wanted or self.lanes.get((late, lane)) != wanted[0][1]:
                 own += wanted
-            if ".reuse" in o.text and wanted:
+            if wanted and f"{wanted[0][1]}.reuse" in x.text:
                 self.lanes[late, lane] = wanted[0][1]
             else:
                 self.lanes.pop((late, lane), None)
