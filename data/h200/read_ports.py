@@ -104,6 +104,22 @@ def probes() -> list[tuple[str, list[Slot]]]:
     return found
 
 
+def distances(runs: Runs) -> list[tuple[int, int]]:
+    """Return what an operand in the third lane waits longer if it was made so many cycles before.
+
+    Between both is an instruction that reads two others of its bank, in the first lanes.
+    """
+
+    def taken(away: int, register: int) -> int:
+        pause = [s(NOP, 11)] * ((away - 2) // 11) + [s(NOP, (away - 2) % 11)] * ((away - 2) % 11 > 0)
+        reads = [s("FFMA", 1, 43, 16, 18, 255), s("FFMA", 1, 41, 20, 255, register)]
+        code = [s("FFMA", 1, WRITTEN, 255, 255, 255), *pause, *reads, *[s(NOP, 1)] * 6]
+        first, last = runs.stamps([code], [64], None, [])
+        return last - first
+
+    return [(away, taken(away, WRITTEN) - taken(away, 22)) for away in range(2, 42)]
+
+
 def merge(file: Path) -> None:
     """Write both machines as one table: that with late instructions, then that with fresh operands."""
     machines = json.loads(file.read_text())
@@ -135,7 +151,7 @@ if __name__ == "__main__":
         for name, code in probes():
             first, last = asked.runs.stamps([code], [64], None, [])
             rows.append([name, last - first - 65 - len(code)])
-        made = {**asked.runs.gpu.about(), "rows": rows}
+        made = {**asked.runs.gpu.about(), "rows": rows, "distances": distances(asked.runs)}
         (Path(rest[0]) / "read_ports.json").write_text(json.dumps(made) + "\n")
     else:
         asked = Asked(Path(place), fresh=True)

@@ -8,7 +8,7 @@ import pytest
 
 from warplens.kernel.instruction import Instruction, Operand
 from warplens.simulate import layout as at
-from warplens.simulate.reads import Reader, first_state, lanes_input, read_states
+from warplens.simulate.reads import SOON, Reader, first_state, lanes_input, read_states
 from warplens.study.validation import read
 
 
@@ -35,6 +35,10 @@ def test_random_code_waits_as_measured() -> None:
     off = Counter(measured - _waits(word) for word, measured in rows)
     assert len(rows) == 1000 and sum(measured for _, measured in rows) > 1500
     assert off[0] >= 970 and set(off) <= {-1, 0, 1}
+
+
+def test_an_operand_is_in_its_register_after_six_cycles() -> None:
+    assert max(away for away, longer in read("h200/read_ports.json.gz")["distances"] if longer) == SOON
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,8 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
-    both = x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
-    if both:  # the two halves of the cores, or the units of double precision, for two cycles (read_ports.json.gz)
-        both = "MMA" not in x.modifiers
+    both, halves = "MMA" not in x.modifiers, bool(units.pipes.half[PIPES.index("product")])
+    if x.kind == "half" and halves:  # both halves of the cores, or double precision's units (issue_order.json.gz)
         pipe, passes = PIPES.index("product" if both else "fp64 units"), 2.0
     if x.opcode == "CS2R":  # 132 others of the same unit take 265 cycles with it (instruction.fmnmx, 20 warps and more)
         passes = 1.0
@@ -169,13 +168,8 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         latency, reason = passes + behind_passes(x, machine), at.AT_BARRIER
         pipe = PIPES.index("warp-group products") if pipe >= 0 else pipe
     if x.opcode in ("S2R", "S2UR") and (special := _special(x, machine)) is not None:
-        kind, pipe, holds, reason = (
-            at.QUEUED,
-            PIPES.index("special registers"),
-            machine.sm.issue_interval_cycles,
-            at.SHORT,
-        )
-        passes, latency = special
+        kind, pipe, reason = at.QUEUED, PIPES.index("special registers"), at.SHORT
+        holds, (passes, latency) = machine.sm.issue_interval_cycles, special
     if kind == at.BARRIER:  # the next one of the warp comes no sooner than this
         waits, values, latency = [*waits, _BARRIER_SLOT], [_BARRIER_SLOT], machine.sm.barrier_cycles or 0.0
     takes, reading = passes, kind == at.FIXED and pipe >= 0 and x.kind != "tensor"
@@ -201,7 +195,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         bank_reads=banks[0],
         bank_writes=banks[1],
         inputs=banks[2] if reading else Inputs(),
-        both=both,
+        both=both and halves and x.kind == "half",
         beside=_operand_cycles(x, units),
     )
     if _is_access(kind, x):

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"R(\d+)")
 _SOURCES = ("register", "constant", "immediate", "uniform", "memory")
 # Sums of two read the second operand where others have the third: a product with one, and a sum.
 _SUMS = ("FADD", "HADD2", "DADD")
-_SOON = 6.0  # cycles from the issue of an instruction until its result is in its register
+SOON = 6.0  # cycles from the issue of an instruction until its result is in its register
 _LANES = {1: (1,), 2: (0, 1), 3: (0, 1, 2)}
 
 
@@ -82,14 +82,14 @@ class Reader:
                 self.lanes[late, lane] = wanted[0][1]
             else:
                 self.lanes.pop((late, lane), None)
-        away = {r: self.now - self.made[r] for _, r in other if self.now - self.made.get(r, -_SOON - 1.0) <= _SOON}
+        away = {r: self.now - self.made[r] for _, r in other if self.now - self.made.get(r, -SOON - 1.0) <= SOON}
         if x.target is not None:
             self.lanes.clear()
-        self.made.update(dict.fromkeys(x.writes, self.now if fixed else -_SOON - 1.0))
+        self.made.update(dict.fromkeys(x.writes, self.now if fixed else -SOON - 1.0))
         self.now += stall
         fresh = frozenset(away)
         soon = _inputs(tuple(other), late, fresh)
-        slack = _SOON - max(away.values()) if away else -1.0
+        slack = SOON - max(away.values()) if away else -1.0
         return Inputs(_inputs(tuple(own), late, fresh), _inputs(tuple(other), late), soon, slack)
 
 
