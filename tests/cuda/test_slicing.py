@@ -13,7 +13,7 @@ from warplens.emulate import ops
 from warplens.emulate.emulator import Emulator
 from warplens.emulate.layout import EXECUTED, THREADS
 from warplens.emulate.pointers import as_seen
-from warplens.emulate.steadiness import is_steady, undecided
+from warplens.emulate.steadiness import Ways
 from warplens.frontend import Options, load_programs
 from warplens.frontend.nvrtc import compile_source
 from warplens.kernel.launch import KernelCall, load_launch, parse_launch
@@ -144,6 +144,17 @@ extern "C" __global__ void strided(int n, int m, const int* x, int* out) {
 #pragma unroll 1
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += m) out[i & 1023] = x[i];
 }
+extern "C" __global__ void busy(int n, int m, const float *x, float *out) {
+  float s = 0, t = blockIdx.x < m ? 1 : 2;
+#pragma unroll 1
+  for (int k = 0; k < n; k++) {
+    s = s * t + x[k * 32 + threadIdx.x];
+    s = s * s + 3;
+#pragma unroll 1
+    for (int q = 0; q < x[k]; q++) t = s * s * 5 + t;
+  }
+  out[threadIdx.x] = s + t;
+}
 """
 
 
@@ -188,10 +199,17 @@ def test_steady_programs_are_told_from_others(tmp_path: Path) -> None:
     (tmp_path / "steady.cu").write_text(STEADY)
     made = programs(tmp_path / "steady.cu", Options(arch="sm_90"))
     codes = {name: Emulator(program, _any_call(name), values=False).code for name, program in made.items()}
-    assert {name for name, code in codes.items() if is_steady(code)} == {"inside", "within", "strided"}
-    open_ones = {name for name, code in codes.items() if undecided(code)}
+    ways = {name: Ways(code) for name, code in codes.items()}
+    assert {name for name, way in ways.items() if way.are_steady()} == {"inside", "within", "strided"}
+    open_ones = {name for name, way in ways.items() if way.undecided()}
     assert open_ones == codes.keys() - {"inside", "within", "strided", "gather"}  # of the last, addresses alone
-    assert {name for name, code in codes.items() if not undecided(code, corners=False)} == {"gather"}
+    assert {name for name, way in ways.items() if not way.undecided(corners=False)} == {"gather"}
+    assert any(last > first + 1 for first, (last, _, _) in ways["busy"].idle.items())
+    for name, code in codes.items():  # what does nothing is gone over at once: one by one they say the same
+        one_by_one = Ways(code)
+        one_by_one.idle.clear()
+        both = [(w.are_steady(), w.undecided(), w.undecided(corners=False)) for w in (ways[name], one_by_one)]
+        assert both[0] == both[1]
 
 
 def _any_call(name: str, count: int = 8) -> KernelCall:

@@ -20,7 +20,7 @@ from warplens.emulate.footprint import L2, SECTOR_BYTES, Block
 from warplens.emulate.pointers import slow_paths
 from warplens.emulate.runner import OnSm, Runner
 from warplens.emulate.sample import Counts, Sample, Stratum, beside, estimate, number, place, shifts, strata, whole_grid
-from warplens.emulate.steadiness import is_steady
+from warplens.emulate.steadiness import Ways
 from warplens.emulate.traffic import Around, Seen
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Path
@@ -89,7 +89,7 @@ class Blocks:
         """
         inner = self.samples[0]
         has_several_lines = (self.lone[:, layout.LINES] > self.lone[:, layout.REQUESTS]).any()
-        if has_several_lines or self.call.assumptions or not is_steady(self.emulator.code):
+        if has_several_lines or self.call.assumptions or not Ways(self.emulator.code).are_steady():
             return False
         row, self.row = self.row, min(self.row, _FEW_NEIGHBOURS)
         rows = self._neighbours(first)

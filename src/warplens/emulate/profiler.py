@@ -32,7 +32,7 @@ from warplens.emulate.sample import (
     spread_far,
     whole_grid,
 )
-from warplens.emulate.steadiness import undecided
+from warplens.emulate.steadiness import Ways
 from warplens.emulate.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
 from warplens.emulate.unseen import error_of, shares, ways_not_seen
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall
@@ -193,8 +193,9 @@ class _Profiler(Blocks):
         """
         jumps = self.code.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD]
         share = shares(self.call.blocks, np.where(jumps, self.asked, sum(s.blocks for s in self.samples)))
-        found = undecided(self.code)
-        placed = found if self._knows_corners() else undecided(self.code, corners=False)
+        ways_through = Ways(self.code)
+        found = ways_through.undecided()
+        placed = found if self._knows_corners() else ways_through.undecided(corners=False)
         ways = ways_not_seen(self.code, executed, placed)
         return ways, error_of(ways, () if self._sampled() else found, self.code, executed, share)
 

@@ -43,16 +43,19 @@ def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
     reaching = np.flatnonzero(np.isin(code.table[:, ops.GROUP], (ops.MEMORY, ops.ASYNC))).tolist()
     count = 1 + max(code.arrays, default=-1)
     reached = {i: _reached(rows[i], code.arrays[i] if count else -1, count) for i in reaching}
+    stores = [i for i in reaching if rows[i][ops.GROUP] == ops.MEMORY and rows[i][ops.OP] == ops.STORE]
     forms: dict[tuple[object, ...], _Form] = {}
+    steps = []
+    for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
+        key = reads, writes, one, row[ops.GUARD], row[ops.GUARD_NOT]
+        if key not in forms:
+            asked = (_guard(row) if guards else 0) if one else row_bits(reads)
+            forms[key] = _Form.of(row, reads, writes, asked, one)
+        steps.append(forms[key])
     while True:
-        steps = []
-        for i, (row, reads, writes, one) in enumerate(zip(rows, code.reads, code.writes, pure, strict=True)):
-            idle = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.STORE and loaded.isdisjoint(reached[i])
-            asked = (_guard(row) if guards else 0) if one else _asked_for(row, reads, idle)
-            key = reads, writes, asked, one, row[ops.GUARD], row[ops.GUARD_NOT]
-            if key not in forms:
-                forms[key] = _Form.of(row, reads, writes, asked, one)
-            steps.append(forms[key])
+        for i in stores:
+            asked = _asked_for(rows[i], code.reads[i], loaded.isdisjoint(reached[i]))
+            steps[i] = _Form.of(rows[i], code.reads[i], code.writes[i], asked, False)
         needed = flow.needed(steps)
         found = loaded.union(*(_spaces(rows[i], reached[i], loaded, needed[i]) for i in reaching))
         if found == loaded:
@@ -78,11 +81,6 @@ def mark_idle(table: npt.NDArray[np.int64]) -> None:
         ahead = 0 if awaits else ahead
     nothing = table[:, ops.GROUP] == ops.NOTHING
     table[nothing, ops.TARGET] = np.array(made[::-1], np.int64)[nothing]
-
-
-def is_idle(row: Row) -> bool:
-    """Whether nobody needs what an instruction computes or loads."""
-    return bool(row[ops.GROUP] == ops.NOTHING or (row[ops.GROUP] == ops.MEMORY and row[ops.MODE] & ops.NO_VALUES))
 
 
 def _moves_nothing(row: Row, reached: frozenset[int], needed: bool, loaded: set[int]) -> bool:
@@ -124,14 +122,14 @@ class _Flow:
     """The straight runs of a program, and which may come next."""
 
     def __init__(self, rows: list[Row]) -> None:
-        follows = [followers(i, row) for i, row in enumerate(rows)]
-        ends = [i for i, next_ones in enumerate(follows) if next_ones != (i + 1,)]
-        starts = {0, *(i + 1 for i in ends), *(k for i in ends for k in follows[i] or ())}
+        control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
+        jumps = {i: next_ones for i in control if (next_ones := followers(i, rows[i])) != (i + 1,)}
+        starts = {0, *(i + 1 for i in jumps), *(k for next_ones in jumps.values() for k in next_ones or ())}
         self.firsts = sorted(k for k in starts if 0 <= k < len(rows))
         self.number = {first: n for n, first in enumerate(self.firsts)}
         self.stops = [*self.firsts[1:], len(rows)]
-        self.next = [None if (f := follows[stop - 1]) is None else [self.number[k] for k in f if k in self.number]
-                     for stop in self.stops]  # fmt: skip
+        self.next = [None if (f := jumps.get(stop - 1, (stop,))) is None else
+                     [self.number[k] for k in f if k in self.number] for stop in self.stops]  # fmt: skip
 
     def needed(self, steps: list[_Form]) -> list[bool]:
         """Return of which steps something is needed, going from the last to the first until loops add nothing."""

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 from warplens.emulate import ops
 from warplens.emulate.decode import Code
-from warplens.emulate.slicing import Row, followers, is_idle, row_bits, stored_rows
+from warplens.emulate.slicing import Row, followers, row_bits, stored_rows
 
 _AXES = {ops.SR_CTAID_X: 0, ops.SR_CTAID_Y: 1, ops.SR_CTAID_Z: 2}
 _BENT, _DATA = 3, 4  # sets behind those of what is placed along each axis
@@ -23,72 +23,116 @@ _LINEAR = (ops.MOV, ops.MOV2, ops.IADD3, ops.LEA, ops.LEA_HI, ops.UIADD64)
 _PRODUCTS = (ops.IMAD, ops.IMAD_WIDE)
 _ORDERS = tuple(ops.COMPARE[name] for name in ("LT", "LE", "GT", "GE"))
 _RIGHT, _SIGN_BIT = 1, ("bits", 31, 0)
+_FROM_OTHERS = (ops.NOTHING, ops.MEMORY, ops.ASYNC, ops.UNKNOWN)  # and what nobody computes
 _ALWAYS = (7, 15)  # guards that always hold
 
 Sets = tuple[int, int, int, int, int]  # of rows: placed along x, y, z; bent; data
+_AT_FIRST: dict[int, Sets] = {0: (0, 0, 0, 0, 0)}
 
 
-def is_steady(code: Code) -> bool:
-    """Whether no guard and no branch of a program (that of `needed_only`) is bent, and no address depends on data."""
-    rows: list[Row] = code.table.tolist()
-    before: dict[int, Sets] = {0: (0, 0, 0, 0, 0)}
-    todo = [0]
-    while todo:
-        i = heappop(todo)
-        row, here, next_ones = rows[i], before[i], followers(i, rows[i])
-        if next_ones is None or not _decides_steadily(code, i, row, here):
-            return False
-        behind = _behind(code, i, row, here)
+class Ways:
+    """The ways through a program (that of `needed_only`), and what is known of the values on them.
+
+    Instructions that do nothing, one behind the other, are gone over at once: what they leave out to write is data.
+    """
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.rows: list[Row] = code.table.tolist()
+        self.idle = _idle_runs(code, self.rows)
+        self._known: dict[frozenset[int], dict[int, Sets] | None] = {}
+
+    def are_steady(self) -> bool:
+        """Whether no guard and no branch is bent, and no address depends on data."""
+        code, rows, before, todo = self.code, self.rows, dict[int, Sets](_AT_FIRST), [0]
+        while todo:
+            i = heappop(todo)
+            if i not in self.idle and not _decides_steadily(code, i, rows[i], before[i]):
+                return False
+            behind, next_ones = self._behind(i, before[i])
+            if next_ones is None:
+                return False
+            self._go(before, todo, behind, next_ones)
+        return True
+
+    def undecided(self, *, corners: bool = True) -> set[int]:
+        """Return the branches on whose way blocks may differ whatever those at the corners do: by data or what is bent.
+
+        Without `corners` nobody looked at these: then also by what is placed. Values that are written where such a
+        branch leads or not are as undecided as it is. Where the program does not say what comes next, all branches are.
+        """
+        code, rows = self.code, self.rows
+        control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and code.reads[i]]
+        found, under = set[int](), frozenset[int]()
+        while True:
+            before = self._before(under)
+            if before is None:
+                return set(control)
+            found = {i for i in control if i in before and not _decides_steadily(code, i, rows[i], before[i], corners)}
+            jumps = [(i, rows[i][ops.TARGET]) for i in found if rows[i][ops.OP] == ops.BRA]
+            more = {k for i, to in jumps for k in range(min(i, to), max(i, to))}
+            if more <= under:
+                return found
+            under |= more
+
+    def _before(self, under: frozenset[int]) -> dict[int, Sets] | None:
+        """Return what is placed, bent and data before what is reached; None: any instruction may be next somewhere."""
+        if under not in self._known:
+            self._known[under] = self._followed(under)
+        return self._known[under]
+
+    def _followed(self, under: frozenset[int]) -> dict[int, Sets] | None:
+        rows, before, todo = self.rows, dict[int, Sets](_AT_FIRST), [0]
+        calls = tuple(i + 1 for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.CALL)
+        while todo:
+            i = heappop(todo)
+            behind, next_ones = self._behind(i, before[i])
+            if next_ones is None and rows[i][ops.OP] != ops.RET:
+                return None
+            if i in under and i not in self.idle:
+                behind = (*behind[:_DATA], behind[_DATA] | row_bits(self.code.writes[i]))
+            self._go(before, todo, behind, calls if next_ones is None else next_ones)
+        return before
+
+    def _behind(self, i: int, here: Sets) -> tuple[Sets, tuple[int, ...] | None]:
+        """What is behind an instruction, or behind those that do nothing from it on, and what comes next; None: any."""
+        if i in self.idle:
+            last, replaced, left_out = self.idle[i]
+            x, y, z, bent, data = here
+            return (x & ~replaced, y & ~replaced, z & ~replaced, bent & ~replaced, data | left_out), (last + 1,)
+        return _behind(self.code, i, self.rows[i], here), followers(i, self.rows[i])
+
+    def _go(self, before: dict[int, Sets], todo: list[int], behind: Sets, next_ones: tuple[int, ...]) -> None:
+        """Go on with what comes next, where that is new."""
         for k in next_ones:
             old = before.get(k)
             joined = behind if old is None else _joined(old, behind)
-            if joined != old and k < len(rows):
+            if joined != old and k < len(self.rows):
                 before[k] = joined
                 heappush(todo, k)
-    return True
 
 
-def undecided(code: Code, *, corners: bool = True) -> set[int]:
-    """Return the branches on whose way blocks may differ whatever those at the corners do: data or what is bent decide.
+def _idle_runs(code: Code, rows: list[Row]) -> dict[int, tuple[int, int, int]]:
+    """Return, by the first of instructions that do nothing, the last, the rows that they replace, and those they leave.
 
-    Without `corners` nobody looked at these: then also what is placed. Values that are written where such a branch
-    leads or not are as undecided as it is. Where the program does not say what comes next, all branches are.
+    Where a jump leads begins another run.
     """
-    rows: list[Row] = code.table.tolist()
-    control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and code.reads[i]]
-    found, under = set[int](), set[int]()
-    while True:
-        before = _before(code, rows, under)
-        if before is None:
-            return set(control)
-        found = {i for i in control if i in before and not _decides_steadily(code, i, rows[i], before[i], corners)}
-        jumps = [(i, rows[i][ops.TARGET]) for i in found if rows[i][ops.OP] == ops.BRA]
-        more = {k for i, to in jumps for k in range(min(i, to), max(i, to))}
-        if more <= under:
-            return found
-        under |= more
-
-
-def _before(code: Code, rows: list[Row], under: set[int]) -> dict[int, Sets] | None:
-    """Return what is placed, bent and data before each instruction that is reached; None: any may be next somewhere."""
-    before: dict[int, Sets] = {0: (0, 0, 0, 0, 0)}
-    calls = tuple(i + 1 for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.CALL)
-    todo = [0]
-    while todo:
-        i = heappop(todo)
-        row, next_ones = rows[i], followers(i, rows[i])
-        if next_ones is None and row[ops.OP] != ops.RET:
-            return None
-        behind = _behind(code, i, row, before[i])
-        if i in under:
-            behind = (*behind[:_DATA], behind[_DATA] | row_bits(code.writes[i]))
-        for k in calls if next_ones is None else next_ones:
-            old = before.get(k)
-            joined = behind if old is None else _joined(old, behind)
-            if joined != old and k < len(rows):
-                before[k] = joined
-                heappush(todo, k)
-    return before
+    control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
+    targets = {k for i in control for k in followers(i, rows[i]) or ()}
+    found: dict[int, tuple[int, int, int]] = {}
+    first = -1
+    for i, row in enumerate(rows):
+        if row[ops.GROUP] != ops.NOTHING:
+            first = -1
+            continue
+        if first < 0 or i in targets:
+            first, replaced, left_out = i, 0, 0
+        written = row_bits(code.writes[i])
+        left_out |= written
+        if row[ops.GUARD] in _ALWAYS:
+            replaced |= written
+        found[first] = i, replaced, left_out
+    return found
 
 
 def _joined(a: Sets, b: Sets) -> Sets:
@@ -118,16 +162,17 @@ def _behind(code: Code, i: int, row: Row, here: Sets) -> Sets:
     if not written:
         return here
     kept = ~written if row[ops.GUARD] in _ALWAYS else -1  # under a guard lanes may keep what they had
-    made = _made(code, i, row, here)
-    x, y, z, bent, data = (s & kept | (written if made >> which & 1 else 0) for which, s in enumerate(here))
-    return x, y, z, bent, data
+    made, (x, y, z, bent, data) = _made(code, i, row, here), here
+    if made == 1 << _DATA:
+        return x & kept, y & kept, z & kept, bent & kept, data & kept | written
+    in_x, in_y, in_z, in_bent = (-(made >> which & 1) & written for which in range(_DATA))
+    return x & kept | in_x, y & kept | in_y, z & kept | in_z, bent & kept | in_bent, data & kept
 
 
 def _made(code: Code, i: int, row: Row, here: Sets) -> int:
     """Return in which sets what an instruction writes is, a bit for each."""
     group, op, reads = row[ops.GROUP], row[ops.OP], row_bits(code.reads[i])
-    from_others = group in (ops.MEMORY, ops.ASYNC, ops.UNKNOWN) or (group == ops.CONTROL and op == ops.B2R)
-    if from_others or is_idle(row) or reads & here[_DATA]:
+    if reads & here[_DATA] or group in _FROM_OTHERS or (group == ops.CONTROL and op == ops.B2R):
         return 1 << _DATA
     if group == ops.LANES and op == ops.S2R + 100:
         special = row[ops.X]
