@@ -70,15 +70,13 @@ class Reader:
 
     def reads(self, x: Instruction, stall: float, *, fixed: bool) -> Inputs:
         """Return what the next instruction is to the banks; its warp may issue again after its stall."""
-        late = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
+        late, lanes, plain = _wanted(x.text, x.opcode, x.kind, x.modifiers, x.reads, x.operands)
         own, other = list[tuple[int, str]](), list[tuple[int, str]]()
-        for lane, o in _lanes(x):
-            wide = x.kind == "fp64" or (lane == 2 and "WIDE" in x.modifiers)
-            wanted = [(lane, r) for r in (_pair(o.registers) if wide else o.registers) if r in x.reads]
+        for lane, wanted, marked in lanes:
             other += wanted
             if not wanted or self.lanes.get((late, lane)) != wanted[0][1]:
                 own += wanted
-            if wanted and f"{wanted[0][1]}.reuse" in x.text:
+            if marked:
                 self.lanes[late, lane] = wanted[0][1]
             else:
                 self.lanes.pop((late, lane), None)
@@ -88,19 +86,44 @@ class Reader:
         self.made.update(dict.fromkeys(x.writes, self.now if fixed else -SOON - 1.0))
         self.now += stall
         fresh = frozenset(away)
-        soon = _inputs(tuple(other), late, fresh)
+        soon = _inputs(tuple(other), late, fresh) if away else plain
         slack = SOON - max(away.values()) if away else -1.0
-        return Inputs(_inputs(tuple(own), late, fresh), _inputs(tuple(other), late), soon, slack)
+        return Inputs(soon if len(own) == len(other) else _inputs(tuple(own), late, fresh), plain, soon, slack)
 
 
-def _lanes(x: Instruction) -> list[tuple[int, Operand]]:
+_Wanted = tuple[tuple[int, str], ...]  # lanes and registers
+
+
+@lru_cache(16384)
+def _wanted(
+    text: str,
+    opcode: str,
+    kind: str,
+    modifiers: tuple[str, ...],
+    reads: tuple[str, ...],
+    operands: tuple[Operand, ...],
+) -> tuple[bool, list[tuple[int, _Wanted, bool]], tuple[int, int]]:
+    """Return whether an instruction reads late, what it reads by its lanes and whether these keep it, and its inputs.
+
+    It is a function of what long code has few of that differ, wherever they stand.
+    """
+    late = kind == "fp64" or (opcode == "HFMA2" and "MMA" in modifiers)
+    found = list[tuple[int, _Wanted, bool]]()
+    for lane, o in _lanes(opcode, operands):
+        wide = kind == "fp64" or (lane == 2 and "WIDE" in modifiers)
+        wanted = tuple((lane, r) for r in (_pair(o.registers) if wide else o.registers) if r in reads)
+        found.append((lane, wanted, bool(wanted) and f"{wanted[0][1]}.reuse" in text))
+    return late, found, _inputs(tuple(one for _, wanted, _ in found for one in wanted), late)
+
+
+def _lanes(opcode: str, operands: tuple[Operand, ...]) -> list[tuple[int, Operand]]:
     """Return the operands that an instruction reads, and their lanes."""
-    operands = x.operands
-    if operands and operands[0].kind == "register" and not x.opcode.endswith("SETP"):
+    if operands and operands[0].kind == "register" and not opcode.endswith("SETP"):
         operands = operands[1:]
-    packed = [k for k, o in enumerate(operands[1:]) if o.kind == operands[k].kind == "immediate"]
-    sources = [o for k, o in enumerate(operands) if o.kind in _SOURCES and k not in packed][:3]
-    return list(zip((0, 2) if x.opcode in _SUMS else _LANES.get(len(sources), ()), sources, strict=False))
+    behind = (*(o.kind for o in operands[1:]), "")
+    sources = [o for o, next_one in zip(operands, behind, strict=False)
+               if o.kind in _SOURCES and not o.kind == next_one == "immediate"][:3]  # fmt: skip
+    return list(zip((0, 2) if opcode in _SUMS else _LANES.get(len(sources), ()), sources, strict=False))
 
 
 @lru_cache(1024)
@@ -120,14 +143,22 @@ def _inputs(
     """
     found = []
     for bank in (0, 1):
-        lanes = {lane: r for lane, r in wanted if (m := _NUMBER.fullmatch(r)) and int(m[1]) % 2 == bank}
-        several = {lane for lane, r in lanes.items() if list(lanes.values()).count(r) > 1}
-        first = next((lane for lane, r in lanes.items() if r in fresh), None) if not several else None
-        letters = ("n" if k not in lanes else "x" if k in several else "d" if k == first else "e" for k in range(3))
+        lanes = {lane: r for lane, r in wanted if _bank(r) == bank}
+        several = {lane for lane, r in lanes.items() if list(lanes.values()).count(r) > 1} if len(lanes) > 1 else ()
+        first = next((lane for lane, r in lanes.items() if r in fresh), None) if fresh and not several else None
+        letters = ["n" if k not in lanes else "x" if k in several else "d" if k == first else "e" for k in range(3)]
         found.append(lanes_input("".join(letters), late=late))
     return found[0], found[1]
 
 
+@lru_cache(1024)
+def _bank(register: str) -> int | None:
+    """Return the bank that a register lies in; none for those of other files."""
+    match = _NUMBER.fullmatch(register)
+    return int(match[1]) % 2 if match else None
+
+
+@cache
 def lanes_input(lanes: str, *, late: bool) -> int:
     """Return the input of a bank that serves these lanes."""
     symbols: list[str] = _learned()["symbols"]
