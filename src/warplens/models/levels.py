@@ -159,7 +159,7 @@ def _access(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple
         return np.nan, beyond, min(beyond, missed / requests), max(1.0, lines)
     if requests and counts["wavefronts"][i]:
         conflict = machine.shared_memory.conflict_cycles if machine.shared_memory else None
-        timing += (conflict or 2.0) * max(0.0, counts["wavefronts"][i] / requests - 1)
+        timing += (conflict or 0.0) * max(0.0, counts["wavefronts"][i] / requests - 1)
     return timing, 0.0, 0.0, 1.0
 
 

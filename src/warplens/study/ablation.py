@@ -39,7 +39,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "issue slots of wide products": {"instructions": _no_slots},
     "L1 takes an access per interval": {"cache__l1_request_interval_cycles": None},
     "transactions beyond a line": {"memory__extra_transaction_cycles": None},
-    "conflicts in shared memory lengthen latency": {"shared_memory__conflict_cycles": 0.0},
     "barrier": {"sm__barrier_cycles": None, "sm__barrier_per_warp_cycles": None, "sm__barrier_data_path_cycles": None},
     "branch": {"sm__branch_taken_cycles": None, "sm__branch_not_taken_cycles": None},
     "reconvergence": {"sm__reconverge_cycles": None},
