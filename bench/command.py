@@ -40,6 +40,7 @@ ROOT = Path(__file__).parents[1]
 FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
 GOALS = {"default": 3.0, "fast": 1.0, "again": 1.0}  # seconds
 GOAL_MEGABYTES = 1000.0
+COLD = {"CUDA_CACHE_DISABLE": "1"}  # where there is a driver, NVRTC keeps what it compiled (since 12.9)
 LONGEST = (
     "long_code.steps16384", "attention.causal", "cutoff_binned", "list_ranking", "tlb_walk.touches128",
     "radix_histogram.n256m", "ulist.shmem-pref-vecpack",
@@ -67,6 +68,7 @@ def of_the_tools(name: str) -> float:
         return made
 
     call = load_launch(FILES[stem], variant)
+    os.environ |= COLD
     toolchain.execute = timed
     try:
         load_program(*_source(call))
@@ -94,7 +96,7 @@ def _run(name: str, mode: str, source: Path, kept: str) -> Run:
     options = [*(["--variant", variant] if variant else []), *([] if mode == "default" else ["--fast"])]
     command = [sys.executable, "-m", "warplens", "analyze", "--launch", str(FILES[stem]), *options]
     others = [x for x in [os.environ.get("PYTHONPATH")] if x]
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *others]), "XDG_CACHE_HOME": kept}
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), *others]), "XDG_CACHE_HOME": kept, **COLD}
     surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=surroundings) as process:
