@@ -30,7 +30,7 @@ Runs = tuple[tuple[int, int], ...]  # straight runs, one behind the other
 TURNS, TURN_INSTRUCTIONS = 4, 1024  # a loop keeps so many turns at least, two if they are longer than this together
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, gc=False):
     """One instruction. Latencies and intervals in cycles; `waits` are slots, each with cycles to add to its time."""
 
     label: str

@@ -44,7 +44,7 @@ def read_states() -> Any:
     return following << at.WAIT_BITS | waits
 
 
-class Inputs(Struct, frozen=True):
+class Inputs(Struct, frozen=True, gc=False):
     """What an instruction is to both banks: right behind one of its warp, behind another's, and that soon enough.
 
     An operand that was made up to six cycles before is not in its register yet, and comes otherwise: so it is if the
