@@ -69,7 +69,7 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
 # Chains of the laboratory that are farther off than 2 %, and by how much.
 BEYOND = {
     "instruction.dadd": "+2.4 %", "instruction.hfma2": "-6.1 %", "pair.imad_fadd": "-5.0 %",
-    "instruction.atoms_add": "-3.6 %", "instruction.atoms_cas": "-3.0 %", "instruction.lds_64": "-4.4 %",
+    "instruction.atoms_add": "-3.5 %", "instruction.lds_64": "-3.9 %",
     "instruction.uniform_imul": "+3.8 %", "instruction.vote": "+9.8 %",
 }  # fmt: skip
 CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instruction.iadd3", "pair.imad_lop3",
@@ -79,7 +79,8 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
           "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
           "instruction.vote.ilp2", "instruction.uniform_int", "instruction.dfma", "instruction.hadd2",
-          "pair.fadd_mufu")  # fmt: skip
+          "pair.fadd_mufu", "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
+          "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2")  # fmt: skip
 
 
 @cache
@@ -90,7 +91,7 @@ def _chains() -> tuple[dict[str, Kernel], dict[str, Program], dict[tuple[str, in
     for row in journal.read(DATA / "measured.jsonl.xz"):
         if row["is"] != "sample" or row["entry"] not in kernels or row["point"].get("stride") not in (None, 1):
             continue
-        if row["point"]["warps"] in (4, 16, 32):
+        if row["point"]["warps"] in (1, 4, 16, 32):
             key = row["entry"], row["point"]["warps"], row["point"]["threads"]
             measured.setdefault(key, []).append(row["values"]["sms_n"] / row["values"]["rate_n"])
     made = list(kernels.values())
@@ -103,13 +104,13 @@ def _chains() -> tuple[dict[str, Kernel], dict[str, Program], dict[tuple[str, in
     [*CHAINS, *(pytest.param(n, marks=pytest.mark.xfail(strict=True, reason=off)) for n, off in BEYOND.items())],
 )
 def test_chains_of_the_laboratory_are_within_two_percent(name: str) -> None:
-    """One instruction, or two in turn, of 4, 16 and 32 warps; registers of one bank are read one by one.
+    """One instruction, or two in turn, of 1, 4, 16 and 32 warps; registers of one bank are read one by one.
 
     Without that IMAD and LOP3, of three registers each and on two pipes, would take half of what they do.
     """
     kernels, programs, measured = _chains()
     code, made = timed_loop(kernels[name], programs[kernels[name].name]), units(load_machine("h200"))
-    assert {warps for entry, warps, _ in measured if entry == name} == {4, 16, 32}
+    assert {warps for entry, warps, _ in measured if entry == name} >= {4, 16, 32}
     for (entry, warps, threads), cycles in measured.items():
         if entry == name:
             blocks = [[0] * (threads // 32)] * (32 * warps // threads)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.width import access_bytes, wavefronts
 from warplens.kernel.workload import Access
+from warplens.machine import Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Step
 from warplens.simulate.traffic import (
@@ -21,7 +23,7 @@ from warplens.simulate.traffic import (
     l2_seconds,
     packet_seconds,
 )
-from warplens.simulate.units import Unit, Units
+from warplens.simulate.units import PIPES, Unit, Units
 
 
 class Traffic(Struct, frozen=True):
@@ -121,3 +123,38 @@ def access(
 def _queue(x: Instruction, longest: float) -> float:
     """Return the turns of an atomic on shared memory: one per thread at an address, but counting joins them all."""
     return 1.0 if "POPC" in x.modifiers else longest
+
+
+def sent(made: Step, x: Instruction, units: Units) -> Step:
+    """Return an instruction of shared memory with how its registers and wavefronts get there, where that is known.
+
+    All are alike (shared_times.json.gz): the last register is sent in the cycle of the first wavefront, an address
+    alone at once; the result is there the latency of a load behind the last wavefront, and a cycle later for each
+    register more. MATCH goes elsewhere: loads right behind it do not wait for it.
+    """
+    if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory") or x.opcode == "MATCH":
+        return made
+    each, latency = register_cycles(units.machine), units.machine.timing(x.kind).latency_cycles
+    if not each or not latency:
+        return made
+    stored = access_bytes(x) // 4 if x.opcode in ("STS", "STSM") else 1
+    read = [o for o in x.operands if o.kind in ("register", "memory") and any(r[0] == "R" for r in o.registers)]
+    results = sum(r[0] == "R" for r in x.writes)
+    words = max(1, sum(stored if o.kind == "register" else 1 for o in read) - bool(results))
+    sends = each * words
+    enters = 0.0 if x.opcode in ("LDS", "LDSM") else sends - 1.0
+    latency += enters + at.WAVEFRONT_CYCLES * max(0.0, made.passes - 1.0) + max(0, results - 1)
+    if x.kind == "shuffle":  # measured with one register
+        latency -= each - 1.0
+    return replace(made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each)
+
+
+def register_cycles(machine: Machine) -> float:
+    """Return the cycles in which a scheduler sends a register to shared memory; 0 where it is not known.
+
+    A lone warp's stores of 32, 64 and 128 bits, with their address two, three and five registers, take 4, 6 and 10.
+    """
+    wide, widest = (machine.operations.get(name) for name in ("sts_64", "sts_128"))
+    if not machine.sm.register_banks or not wide or not widest or not wide.latency_cycles or not widest.latency_cycles:
+        return 0.0
+    return float(round((widest.latency_cycles - wide.latency_cycles) / 2))

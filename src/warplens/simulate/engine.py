@@ -15,7 +15,7 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
-from warplens.simulate.memory import access
+from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import arbitrate, book, freeze, hold, read, settle_ports
 
@@ -102,6 +102,10 @@ def serve(
             start = free
         until = start + pipe.interval * step.takes
         pipe_free[own, pipe.unit] = until
+        if step.sends > 0.0:
+            sent = send_registers(now, step, scheduler)
+            if sent > start:
+                start = sent
         if pipe.places > 0:
             row = asked[s, step.pipe]
             taken[s, step.pipe, row] = start + pipe.held
@@ -110,7 +114,7 @@ def serve(
             until = taken[s, step.pipe, row]
         if until - now >= 2.0 and pipe.places >= 0:
             full[s, step.pipe] += floor(until - now) - 1.0  # from the next cycle on
-        if pipe.shared:
+        if pipe.shared and step.sends == 0.0:
             start += pipe.interval * (step.takes - 1.0)  # the last pass counts
         if setup.telling:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)

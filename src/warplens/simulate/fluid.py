@@ -108,7 +108,7 @@ def send(
         if pipe.places > 0:
             taken[s, step.pipe, place] = start + pipe.held
             asked[s, step.pipe] += 1
-        if pipe.shared:
+        if pipe.shared and step.sends == 0.0:
             start += pipe.interval * (step.passes - 1.0)  # the last pass counts
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:

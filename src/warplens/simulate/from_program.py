@@ -19,7 +19,7 @@ from warplens.kernel.program import Program
 from warplens.kernel.width import access_bytes, wide_cycles
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
-from warplens.simulate.accesses import Traffic, access, traffic_of
+from warplens.simulate.accesses import Traffic, access, sent, traffic_of
 from warplens.simulate.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.matrix import behind_passes, matrix_flops, operand_wavefronts, tensor_flops_per_cycle
@@ -200,7 +200,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
     )
     if _is_access(kind, x):
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
-    return _single(made, x, units)
+    return sent(_single(made, x, units), x, units)
 
 
 # Instructions that take longer than others of their class, by opcode or with a modifier: their entry of `operations`,
@@ -220,6 +220,8 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
         by_passes = (access_bytes(x) / 4 - 1) * float(units.pipes[made.pipe].interval)
         return msgspec.structs.replace(made, latency=made.latency + max(0.0, wide - by_passes))
+    if x.kind == "convert" and made.kind == at.QUEUED and len(x.reads) > 1:
+        return _from_double(made, units.machine)
     name, besides = _SINGLE.get(".".join((x.opcode, *x.modifiers[:1])), _SINGLE.get(x.opcode, ("", 0.0)))
     known = units.machine.operations.get(name)
     if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
@@ -233,6 +235,18 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     interval = float(units.pipes[made.pipe].interval)
     passes = cycles / (units.machine.sm.schedulers * interval) if interval else 1.0
     return msgspec.structs.replace(made, passes=made.passes * passes, latency=latency - interval * (passes - 1.0))
+
+
+def _from_double(made: Step, machine: Machine) -> Step:
+    """Return a conversion whose source has two registers: it takes longer than others (`operations.f2f_double`).
+
+    That is a pair of one to 64 bits, which is as others (data/h200/shared_times.json.gz), and one back.
+    """
+    pair = machine.operations.get("f2f_double")
+    if pair is None or pair.latency_cycles is None or not pair.peak_ops_per_cycle_per_scheduler:
+        return made
+    both, latency = round(32 / pair.peak_ops_per_cycle_per_scheduler), round(pair.latency_cycles)
+    return msgspec.structs.replace(made, passes=both - made.passes, latency=latency - made.latency)
 
 
 def _operand_cycles(x: Instruction, units: Units) -> float:
@@ -249,17 +263,20 @@ def _beside(step: Step, x: Asynchronous) -> Step:
     return msgspec.structs.replace(step, waits=waits, values=(*step.values, *x.values), moved=x.moved)
 
 
+# Cycles of a link of `operations.s2r` besides: the stall counts of a shift, a cut to seven bits and half an addition.
+_BEHIND_SPECIAL = 6.0
+
+
 def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
     """Return the passes and the latency of a read of a special register; None where it is not known.
 
-    It is measured with the addition that uses it; to a uniform register it takes longer (`operations.s2ur`). It has
-    a unit of its own: an SFU's instruction right behind one waits for nothing (lone_warp.json, mufu_ilp1).
+    It is measured with what makes a sum of it; to a uniform register it takes longer (`operations.s2ur`). It has a
+    unit of its own: an SFU's instruction right behind one waits for nothing (lone_warp.json, mufu_ilp1).
     """
     known = machine.operations.get(x.opcode.lower()) or machine.operations.get("s2r")
     if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
         return None
-    add = machine.timing("int").latency_cycles or 0.0
-    return 32 / known.peak_ops_per_cycle_per_scheduler, known.latency_cycles - add
+    return 32 / known.peak_ops_per_cycle_per_scheduler, known.latency_cycles - _BEHIND_SPECIAL
 
 
 _KEPT = re.compile(r"\bR(\d+)\.reuse")

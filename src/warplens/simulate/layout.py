@@ -40,6 +40,7 @@ READ_AFTER, LATE_READ_AFTER, WRITE_BEFORE = 2, 1, 4
 # A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
 PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 31
 COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
+WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
 READS_BEHIND = 2.0  # cycles from the issue of an arithmetic instruction to its turn at the register ports
 WAIT_BITS, WAIT_MASK, SETTLED = (
     2,
@@ -66,12 +67,13 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there. `feeds`: cycles
 # until a wide product can read its result; `late`: by how much such a product, alone, then comes later than the stall
 # counts say. `reason`: why others wait for its result, `room`: why it waits where its pipe, or the queue before that,
-# has no room.
+# has no room. `sends`: cycles in which a scheduler sends its registers to shared memory, `enters`: from then until its
+# first wavefront.
 STEP = record(
     "pipe kind sources sources_end results results_end pairs reason room ports further yields both "
     "even odd whole_even whole_odd soon_even soon_odd",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
-    "slack",
+    "slack sends enters",
 )
 SOURCE = record("slot", "delta")
 RESULT = record("slot kind")
@@ -111,10 +113,11 @@ WARP = record(
 # `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what of memory and SFUs
 # waits for each port, `taken`: where something does; `more`: what arithmetic has still to read. `even`, `odd`: the
 # states of the banks, after the cycle `read`. From the cycle `hold` on nothing issues for `held` cycles, and from
-# `hold_next` on for `held_next`.
+# `hold_next` on for `held_next`. `sent`: when the last registers for shared memory are sent, `lag`: and how much later
+# others can be; `path`: when the next wavefront can be sent behind them.
 SCHEDULER = record(
     "listed last latest turn carry port_cycle taken more even odd",
-    "free next soonest half_free other_free read hold held hold_next held_next",
+    "free next soonest half_free other_free read hold held hold_next held_next sent lag path",
 )
 PLACE = record("block live arrived", "start ended leave")
 SM = record(

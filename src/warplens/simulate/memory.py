@@ -112,3 +112,24 @@ def access(
             outstanding[row] = done
             sm.requests += 1
     return done
+
+
+@called
+def send_registers(now: float, step: Any, scheduler: Any) -> float:
+    """Send an instruction's registers to shared memory, then its wavefronts; return when it would have begun alone.
+
+    An address alone (a load) goes at once, but behind other registers a cycle later, as do registers that come just
+    when those before them are sent. The next wavefront of a scheduler comes two cycles behind.
+    """
+    begin = scheduler.sent
+    if step.enters == 0.0 or now == begin:
+        begin += scheduler.lag
+    if now > begin:
+        begin = now
+    scheduler.sent = begin + step.sends
+    scheduler.lag = 1.0 if step.enters > 0.0 else 0.0
+    first = begin + step.enters
+    if scheduler.path > first:
+        first = scheduler.path
+    scheduler.path = first + at.WAVEFRONT_CYCLES * step.takes
+    return float(first - step.enters)

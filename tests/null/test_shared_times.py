@@ -1,0 +1,89 @@
+"""How registers and wavefronts get to shared memory: code by hand of a lone warp (shared_times.py), to the cycle."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from warplens.kernel.instruction import Control, Instruction, Operand
+from warplens.machine import load_machine
+from warplens.simulate import layout as at
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.run import Options, run
+from warplens.simulate.units import Units, units
+from warplens.study.validation import read
+
+# Their modifiers, class, registers of the result, of the address and of other operands.
+KINDS = {
+    "lds": ("LDS", "shared", 1, 1, ()), "lds_64": ("LDS.64", "shared", 2, 1, ()),
+    "lds_128": ("LDS.128", "shared", 4, 1, ()), "sts": ("STS", "shared", 0, 1, (1,)),
+    "sts_64": ("STS.64", "shared", 0, 1, (2,)), "sts_128": ("STS.128", "shared", 0, 1, (4,)),
+    "atoms": ("ATOMS.ADD", "shared", 1, 1, (1,)), "cas": ("ATOMS.CAS", "shared", 1, 1, (1, 1)),
+    "bfly": ("SHFL.BFLY", "shuffle", 1, 0, (1,)), "idx": ("SHFL.IDX", "shuffle", 1, 0, (1, 1)),
+    "mufu": ("MUFU.RSQ", "sfu", 1, 0, (1,)), "f2f_64": ("F2F.F64.F32", "convert", 2, 0, (1,)),
+    "f2f_32": ("F2F.F32.F64", "convert", 1, 0, (2,)),
+}  # fmt: skip
+SHARED = tuple(name for name, kind in KINDS.items() if kind[1] in ("shared", "shuffle"))
+APART = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15)
+
+
+@cache
+def _h200() -> Units:
+    return units(load_machine("h200"))
+
+
+def _instruction(name: str, stall: int, *, watched: bool = False) -> Instruction:
+    text, kind, results, address, others = KINDS[name]
+    opcode, *modifiers = text.split(".")
+    sizes = [n for n in (results, address, *others) if n]
+    taken = [tuple(f"R{32 + 4 * k + j}" for j in range(n)) for k, n in enumerate(sizes)]
+    made = [
+        Operand(r[0], "memory" if address and k == bool(results) else "register", r[:1]) for k, r in enumerate(taken)
+    ]
+    writes = taken.pop(0) if results else ()
+    control = Control(stall, False, 0 if watched and results else None, 0 if watched and not results else None, 0, 0)
+    return Instruction(
+        text=text, opcode=opcode, modifiers=tuple(modifiers), kind=kind, operands=tuple(made), writes=writes,
+        reads=tuple(r for part in taken for r in part), control=control,
+    )  # fmt: skip
+
+
+def _cycles(program: list[Instruction]) -> int:
+    """Return when an instruction behind a program issues that waits for its last result, or for its last sources."""
+    clock = Instruction(text="NOP", opcode="NOP", kind="branch", control=Control(1, False, None, None, 1, 0))
+    code = [*program, clock]
+    made = from_program(code, _h200(), ways=[Way([([(0, len(code))], 1)])], blocks=[[0]])
+    done = run(made, _h200(), Options(events=1000), resident=1, blocks=1)
+    issued = [int(row[0]) for row in done.events if row[1] == at.ISSUED]
+    return issued[-1] - issued[0]
+
+
+def test_instructions_in_a_row_are_done_as_measured() -> None:
+    rows = [r[1:] for r in read("h200/shared_times.json.gz")["rows"] if r[0] == "row" and r[1] in SHARED]
+    for name, stall, measured in rows:
+        made = [_instruction(name, stall)] * 6
+        found = [_cycles([*made[:k], _instruction(name, max(2, stall), watched=True)]) for k in range(7)]
+        assert (name, stall, found) == (name, stall, measured)
+    assert len(rows) == 4 * len(SHARED)
+
+
+def test_one_behind_another_waits_as_measured() -> None:
+    """Behind 128 bits some are off: results of others come behind theirs, and stores read their registers sooner."""
+    off = []
+    for what, *rest in read("h200/shared_times.json.gz")["rows"]:
+        if what == "pair" and {*rest[:2]} <= {*SHARED}:
+            first, second, measured = rest
+            for apart, cycles in zip(APART, measured, strict=True):
+                found = _cycles([_instruction(first, apart), _instruction(second, 2, watched=True)])
+                off.append((first, second, apart, found - cycles))
+    assert len(off) == 10 * len(SHARED) ** 2
+    missed = [x for x in off if x[-1]]
+    assert {first for first, *_ in missed} == {"lds_128", "sts_128"}
+    assert len(missed) <= 56 and max(abs(cycles) for *_, cycles in missed) <= 4
+
+
+def test_a_conversion_from_two_registers_takes_a_cycle_more_of_its_unit() -> None:
+    rows = {r[1]: r[3] for r in read("h200/shared_times.json.gz")["rows"] if r[0] == "row" and r[2] == 8}
+    for name in ("mufu", "f2f_64", "f2f_32"):
+        steps = from_program([_instruction(name, 8, watched=True)], _h200(), ways=[Way([([(0, 1)], 1)])], blocks=[[0]])
+        assert (steps.steps[0].passes, steps.steps[0].latency) == (rows[name][1] - rows[name][0], rows[name][0])
