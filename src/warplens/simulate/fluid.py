@@ -18,7 +18,7 @@ from warplens.simulate.blocks import begin_blocks, queue
 from warplens.simulate.compiled import called, entry, folded
 from warplens.simulate.engine import meet
 from warplens.simulate.fetch import fetch
-from warplens.simulate.memory import access
+from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import onward, release
 
 FLOW = at.record("", "left rate begun")  # a warp's burst: cycles left of it (-1: it waits), how fast, since when
@@ -83,9 +83,9 @@ def share(
 
 @called
 def send(
-    w: int, s: int, pc: int, when: float, later: float, setup: Any, sm: Any, step: Any, pipes: Any, pipe_free: Any,
-    taken: Any, asked: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, slots: Any, warps: Any,
-    results: Any,
+    w: int, s: int, pc: int, when: float, later: float, setup: Any, sm: Any, scheduler: Any, step: Any, pipes: Any,
+    pipe_free: Any, taken: Any, asked: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, slots: Any,
+    warps: Any, results: Any,
 ) -> float:  # fmt: skip
     """Send an instruction to its unit and note when its result is there; return by how much its warp is held.
 
@@ -104,7 +104,8 @@ def send(
                 later += until - start
                 start = until
         pipe_free[own, pipe.unit] = max(free, when) + pipe.interval * step.passes
-        start = max(start, free)
+        sent = send_registers(start, step, scheduler) if step.sends > 0.0 else start
+        start = max(sent, free)
         if pipe.places > 0:
             taken[s, step.pipe, place] = start + pipe.held
             asked[s, step.pipe] += 1
@@ -166,8 +167,8 @@ def finish(
         operation = operations[k]
         when = max(flow.begun, now - (burst.cycles - operation.offset) / flow.rate)
         later = send(
-            w, s, operation.step, when, later, setup, sm, steps[operation.step], pipes, pipe_free, taken, asked, curves,
-            loads, spread, outstanding, slots, warps, results,
+            w, s, operation.step, when, later, setup, sm, schedulers[s], steps[operation.step], pipes, pipe_free, taken,
+            asked, curves, loads, spread, outstanding, slots, warps, results,
         )  # fmt: skip
     stalls[b, at.MIO] += later
     start, now = warp.since, now + later
