@@ -7,10 +7,11 @@ from functools import cache
 from warplens.kernel.instruction import Control, Instruction, Operand
 from warplens.machine import load_machine
 from warplens.simulate import layout as at
-from warplens.simulate.code import Way
+from warplens.simulate.accesses import sent
+from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.run import Options, run
-from warplens.simulate.units import Units, units
+from warplens.simulate.units import PIPES, Units, units
 from warplens.study.validation import read
 
 # Their modifiers, class, registers of the result, of the address and of other operands.
@@ -87,3 +88,14 @@ def test_a_conversion_from_two_registers_takes_a_cycle_more_of_its_unit() -> Non
     for name in ("mufu", "f2f_64", "f2f_32"):
         steps = from_program([_instruction(name, 8, watched=True)], _h200(), ways=[Way([([(0, 1)], 1)])], blocks=[[0]])
         assert (steps.steps[0].passes, steps.steps[0].latency) == (rows[name][1] - rows[name][0], rows[name][0])
+
+
+def test_a_further_wavefront_takes_two_cycles_and_one_that_fills_a_register_three() -> None:
+    """Conflicts of two and four ways, and one word of 128 bits for all threads: two wavefronts."""
+    rows = {r[1]: r[3] for r in read("h200/shared_times.json.gz")["rows"] if r[0] == "row" and r[2] == 1}
+    for name, what, wavefronts in (("lds_2way", "lds", 2), ("lds_4way", "lds", 4), ("lds_128_same", "lds_128", 2)):
+        x = _instruction(what, 1, watched=True)
+        plain = Step(label=what, kind=at.QUEUED, pipe=PIPES.index("shared memory"), passes=float(wavefronts))
+        made = sent(plain, x, _h200())
+        assert made.latency == rows[name][0]
+        assert at.WAVEFRONT_CYCLES * made.passes == rows[name][1] - rows[name][0]

@@ -130,7 +130,7 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
 
     All are alike (shared_times.json.gz): the last register is sent in the cycle of the first wavefront, an address
     alone at once; the result is there the latency of a load behind the last wavefront, and a cycle later for each
-    register more. MATCH goes elsewhere: loads right behind it do not wait for it.
+    register more, but no more of them than wavefronts. MATCH goes elsewhere: loads right behind it do not wait for it.
     """
     if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory") or x.opcode == "MATCH":
         return made
@@ -143,7 +143,8 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     words = max(1, sum(stored if o.kind == "register" else 1 for o in read) - bool(results))
     sends = each * words
     enters = 0.0 if x.opcode in ("LDS", "LDSM") else sends - 1.0
-    latency += enters + at.WAVEFRONT_CYCLES * max(0.0, made.passes - 1.0) + max(0, results - 1)
+    further = max(0.0, made.passes - 1.0)
+    latency += enters + at.WAVEFRONT_CYCLES * further + min(further, max(0, results - 1))
     if x.kind == "shuffle":  # measured with one register
         latency -= each - 1.0
     return replace(made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each)
