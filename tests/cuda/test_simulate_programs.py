@@ -80,7 +80,7 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
           "instruction.vote.ilp2", "instruction.uniform_int", "instruction.dfma", "instruction.hadd2",
           "pair.fadd_mufu", "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
-          "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2")  # fmt: skip
+          "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2", "instruction.redux.ilp2")  # fmt: skip
 
 
 @cache

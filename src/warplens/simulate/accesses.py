@@ -130,9 +130,9 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
 
     All are alike (shared_times.json.gz): the last register is sent in the cycle of the first wavefront, an address
     alone at once; the result is there the latency of a load behind the last wavefront, and a cycle later for each
-    register more, but no more of them than wavefronts. MATCH goes elsewhere: loads right behind it do not wait for it.
+    register more, but no more of them than wavefronts.
     """
-    if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory") or x.opcode == "MATCH":
+    if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory"):
         return made
     each, latency = register_cycles(units.machine), units.machine.timing(x.kind).latency_cycles
     if not each or not latency:

@@ -214,8 +214,8 @@ _SINGLE = {
 def _single(made: Step, x: Instruction, units: Units) -> Step:
     """Return an instruction at its own rate and latency, where they were measured and are not those of its class.
 
-    Those of shared memory take so many passes for each wavefront. A sum over a warp has a unit apart from the others,
-    that of special registers: which other instructions it shares it with was not measured.
+    Those of shared memory take so many passes for each wavefront. REDUX and MATCH have a unit of the SM apart from the
+    others, here that of special registers, whose reads go on beside them (shared_times.json.gz).
     """
     if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
         by_passes = (access_bytes(x) / 4 - 1) * float(units.pipes[made.pipe].interval)
@@ -227,11 +227,9 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
         return made
     cycles, latency = round(32 / known.peak_ops_per_cycle_per_scheduler), known.latency_cycles - besides
-    if x.opcode == "REDUX":
-        pipe, reason = PIPES.index("special registers"), at.SHORT
-        return msgspec.structs.replace(
-            made, kind=at.QUEUED, pipe=pipe, reason=reason, passes=float(cycles), latency=latency
-        )
+    if x.opcode in ("REDUX", "MATCH"):
+        pipe = PIPES.index("special registers")
+        made = msgspec.structs.replace(made, kind=at.QUEUED, pipe=pipe, reason=at.SHORT, passes=1.0)
     interval = float(units.pipes[made.pipe].interval)
     passes = cycles / (units.machine.sm.schedulers * interval) if interval else 1.0
     return msgspec.structs.replace(made, passes=made.passes * passes, latency=latency - interval * (passes - 1.0))
@@ -276,7 +274,8 @@ def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
     known = machine.operations.get(x.opcode.lower()) or machine.operations.get("s2r")
     if known is None or known.latency_cycles is None or not known.peak_ops_per_cycle_per_scheduler:
         return None
-    return 32 / known.peak_ops_per_cycle_per_scheduler, known.latency_cycles - _BEHIND_SPECIAL
+    cycles = 32 / known.peak_ops_per_cycle_per_scheduler / machine.sm.schedulers
+    return cycles, known.latency_cycles - _BEHIND_SPECIAL - (cycles - 1.0)
 
 
 _KEPT = re.compile(r"\bR(\d+)\.reuse")

@@ -41,7 +41,7 @@ PIPES = (
     "barrier unit",
     "uniform datapath",
 )
-_SM_WIDE = ("shared memory", "memory system", "barrier unit")
+_SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers")
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
 INFINITE = 1e30
 # The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
@@ -167,6 +167,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     if sm.register_banks and _halves(machine):
         pipes.half[PIPES.index("cuda cores")], pipes.half[PIPES.index("product")] = at.EITHER, at.ONE
     pipes.held[PIPES.index("sfu units")] = sm.sfu_place_cycles or 0.0
+    pipes.interval[PIPES.index("special registers")] = 1.0
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
     return pipes
 
