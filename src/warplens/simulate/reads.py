@@ -118,6 +118,8 @@ def _wanted(
 
 def _lanes(opcode: str, operands: tuple[Operand, ...]) -> list[tuple[int, Operand]]:
     """Return the operands that an instruction reads, and their lanes."""
+    while operands and operands[0].kind == "predicate":
+        operands = operands[1:]
     if operands and operands[0].kind == "register" and not opcode.endswith("SETP"):
         operands = operands[1:]
     behind = (*(o.kind for o in operands[1:]), "")
