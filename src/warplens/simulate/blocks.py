@@ -40,7 +40,7 @@ def wake(scheduler: Any, when: float) -> None:
 def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> None:
     """Put a warp that can go at the cycle `when` behind those of its block that can go sooner.
 
-    Of those that can go in the same cycle the first is the one that wanted to go first.
+    Of those that can go in the same cycle the first is the one that wanted to go first, then the one that came last.
     """
     warp = warps[w]
     warp.queued = when
@@ -54,8 +54,6 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
     while last > row:
         other = warps[order[s, last]]
         if other.queued < when or (other.queued == when and other.wanted < warp.wanted):
-            break
-        if other.queued == when and other.wanted == warp.wanted and order[s, last] < w:
             break
         last -= 1
     while row < last:
