@@ -47,7 +47,9 @@ def has_room(
                     tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
                 tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
             warp.ready = until
-            if pipe.places != 1 or step.kind == at.FIXED:
+            if step.kind == at.FIXED:
+                warp.wanted = until + w * at.BY_NUMBER
+            elif pipe.places != 1:
                 warp.wanted = until  # only before an SFU those are first that came first
             if setup.by_block:
                 queue(w, s, until, setup, scheduler, warps, order)
