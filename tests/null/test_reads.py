@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
+from warplens.frontend.decoding import decode_text
 from warplens.kernel.instruction import Instruction, Operand
 from warplens.simulate import layout as at
-from warplens.simulate.reads import SOON, Reader, first_state, lanes_input, read_states
+from warplens.simulate.reads import SOON, Reader, _lanes, first_state, lanes_input, read_states
 from warplens.study.validation import read
 
 
@@ -67,3 +68,16 @@ def test_an_instruction_reads_by_its_lanes() -> None:
     assert again.own[0] == lanes_input("nne", late=False) and again.other[0] == lanes_input("ene", late=False)
     assert fresh.soon[0] == lanes_input("end", late=False) and fresh.slack == 2.0
     assert fresh.other[0] == lanes_input("ene", late=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "registers"),
+    [("ISETP.GE.AND P0, PT, R2, R3, PT", ["R2", "R3"]), ("HSETP2.GT.AND P0, PT, R2, R3, PT", ["R2", "R3"]),
+     ("FCHK P0, R2, R3", ["R2", "R3"]), ("R2P PR, R2, 0x7f", ["R2"]),
+     ("LOP3.LUT P0, R4, R2, R3, RZ, 0xc0, !PT", ["R2", "R3"]),
+     ("LOP3.LUT P0, RZ, R2, R3, RZ, 0xc0, !PT", ["R2", "R3"]), ("IADD3 R4, P0, R2, R3, RZ", ["R2", "R3"])],
+)  # fmt: skip
+def test_a_predicate_written_first_leaves_every_operand_its_lane(text: str, registers: list[str]) -> None:
+    x = decode_text(text)
+    assert x is not None
+    assert [r for _, operand in _lanes(x.opcode, x.operands) for r in operand.registers] == registers

@@ -27,6 +27,7 @@ _SOURCES = ("register", "constant", "immediate", "uniform", "memory")
 _SUMS = ("FADD", "HADD2", "DADD")
 SOON = 6.0  # cycles from the issue of an instruction until its result is in its register
 _LANES = {1: (1,), 2: (0, 1), 3: (0, 1, 2)}
+_PREDICATES_ONLY = ("FCHK", "R2P")  # as comparisons: their first register is no result
 
 
 @cache
@@ -120,7 +121,7 @@ def _lanes(opcode: str, operands: tuple[Operand, ...]) -> list[tuple[int, Operan
     """Return the operands that an instruction reads, and their lanes."""
     while operands and operands[0].kind == "predicate":
         operands = operands[1:]
-    if operands and operands[0].kind == "register" and not opcode.endswith("SETP"):
+    if operands and operands[0].kind == "register" and "SETP" not in opcode and opcode not in _PREDICATES_ONLY:
         operands = operands[1:]
     behind = (*(o.kind for o in operands[1:]), "")
     sources = [o for o, next_one in zip(operands, behind, strict=False)
