@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+from msgspec.structs import replace
+
+from warplens.frontend.decoding import decode_text
 from warplens.kernel.instruction import Control, Instruction, Operand
-from warplens.machine import load_machine
+from warplens.machine import Machine, load_machine
 from warplens.simulate import layout as at
-from warplens.simulate.accesses import sent
+from warplens.simulate.accesses import register_cycles, sent
 from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
+from warplens.simulate.overlay import overlay
 from warplens.simulate.run import Options, run
 from warplens.simulate.units import PIPES, Units, units
 from warplens.study.validation import read
@@ -99,3 +104,33 @@ def test_a_further_wavefront_takes_two_cycles_and_one_that_fills_a_register_thre
         made = sent(plain, x, _h200())
         assert made.latency == rows[name][0]
         assert at.WAVEFRONT_CYCLES * made.passes == rows[name][1] - rows[name][0]
+
+
+def _made(text: str, machine: Machine | None = None) -> Step:
+    """Return what becomes of an instruction, as the disassembler writes it."""
+    x = decode_text(text)
+    assert x is not None
+    of = _h200() if machine is None else units(machine)
+    x = replace(x, control=Control(2, False, 0, None, 0, 0))
+    return from_program([x], of, ways=[Way([([(0, 1)], 1)])], blocks=[[0]]).steps[0]
+
+
+def test_bytes_and_values_of_64_bits_take_the_registers_that_they_lie_in() -> None:
+    words = {"STS.U8 [R2], R4": 2, "STS.U16 [R2], R4": 2, "STS.128 [R2], R4": 5, "LDS.U8 R4, [R2]": 1,
+             "LDS.128 R4, [R2]": 1, "ATOMS.CAS R4, [R2], R6, R8": 3, "ATOMS.CAS.64 R4, [R2], R6, R8": 5}  # fmt: skip
+    assert {text: _made(text).sends / 2 for text in words} == words
+
+
+def test_a_guard_is_no_second_register_of_a_conversion() -> None:
+    assert _made("@P0 I2F.U32 R4, R2").passes == _made("I2F.U32 R4, R2").passes < _made("@P0 F2F.F32.F64 R4, R2").passes
+
+
+@pytest.mark.parametrize(("key", "value"), [("latency", 60.0), ("latency", 4.0), ("rate", 1.0), ("rate", 16.0)])
+def test_conversions_from_64_bits_follow_the_others(key: str, value: float) -> None:
+    machine, _ = overlay(load_machine("h200"), None, {f"convert.{key}": value})
+    single, double = _made("I2F.U32 R4, R2", machine), _made("F2F.F32.F64 R4, R2", machine)
+    assert (double.passes - single.passes, double.latency - single.latency) == (1.0, 2.0)
+
+
+def test_a_register_is_sent_in_no_less_than_nothing() -> None:
+    assert register_cycles(load_machine("h200").with_values(operations__sts_64__latency_cycles=20.0)) == 0.0

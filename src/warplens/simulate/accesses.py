@@ -135,13 +135,13 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory"):
         return made
     each, latency = register_cycles(units.machine), units.machine.timing(x.kind).latency_cycles
-    if not each or not latency:
+    if not each or latency is None:
         return made
-    stored = access_bytes(x) // 4 if x.opcode in ("STS", "STSM") else 1
-    read = [o for o in x.operands if o.kind in ("register", "memory") and any(r[0] == "R" for r in o.registers)]
+    words = max(1, access_bytes(x) // 4)
+    given = [o for o in x.operands if o.kind in ("register", "memory") and any(r[0] == "R" for r in o.registers)]
     results = sum(r[0] == "R" for r in x.writes)
-    words = max(1, sum(stored if o.kind == "register" else 1 for o in read) - bool(results))
-    sends = each * words
+    read = given[1:] if results else given
+    sends = each * max(1, sum(words if o.kind == "register" else 1 for o in read))
     enters = 0.0 if x.opcode in ("LDS", "LDSM") else sends - 1.0
     further = max(0.0, made.passes - 1.0)
     latency += enters + at.WAVEFRONT_CYCLES * further + min(further, max(0, results - 1))
@@ -158,4 +158,4 @@ def register_cycles(machine: Machine) -> float:
     wide, widest = (machine.operations.get(name) for name in ("sts_64", "sts_128"))
     if not machine.sm.register_banks or not wide or not widest or not wide.latency_cycles or not widest.latency_cycles:
         return 0.0
-    return float(round((widest.latency_cycles - wide.latency_cycles) / 2))
+    return max(0.0, float(round((widest.latency_cycles - wide.latency_cycles) / 2)))

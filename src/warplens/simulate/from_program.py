@@ -220,7 +220,7 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
         by_passes = (access_bytes(x) / 4 - 1) * float(units.pipes[made.pipe].interval)
         return msgspec.structs.replace(made, latency=made.latency + max(0.0, wide - by_passes))
-    if x.kind == "convert" and made.kind == at.QUEUED and len(x.reads) > 1:
+    if x.kind == "convert" and made.kind == at.QUEUED and sum("P" not in r for r in x.reads) > 1:
         return _from_double(made, units.machine)
     name, besides = _SINGLE.get(".".join((x.opcode, *x.modifiers[:1])), _SINGLE.get(x.opcode, ("", 0.0)))
     known = units.machine.operations.get(name)
@@ -244,7 +244,9 @@ def _from_double(made: Step, machine: Machine) -> Step:
     if pair is None or pair.latency_cycles is None or not pair.peak_ops_per_cycle_per_scheduler:
         return made
     both, latency = round(32 / pair.peak_ops_per_cycle_per_scheduler), round(pair.latency_cycles)
-    return msgspec.structs.replace(made, passes=both - made.passes, latency=latency - made.latency)
+    return msgspec.structs.replace(
+        made, passes=max(made.passes, both - made.passes), latency=max(made.latency, latency - made.latency)
+    )
 
 
 def _operand_cycles(x: Instruction, units: Units) -> float:

@@ -128,9 +128,26 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in
             name: replace(x, latency_cycles=x.latency_cycles + longer) for name, x in wide.items() if x.latency_cycles
         }
         machine = replace(machine, operations={**machine.operations, **moved})
+    if kind == "convert":
+        machine = _paired(
+            machine, what, longer, _WARP / value - _WARP / (before.peak_ops_per_cycle_per_scheduler or value)
+        )
     if what == "latency" and kind == "load" and machine.contention is not None:
         machine = machine.with_values(contention__a_cycles=max(1.0, machine.contention.a_cycles + longer))
     return machine
+
+
+def _paired(machine: Machine, what: str, longer: float, more: float) -> Machine:
+    """Move the pair that conversions from 64 bits are known by: both of it take so many cycles more."""
+    pair = machine.operations.get("f2f_double")
+    latency, rate = (pair.latency_cycles, pair.peak_ops_per_cycle_per_scheduler) if pair else (None, None)
+    if pair is None or not latency or not rate:
+        return machine
+    if what == "latency":
+        pair = replace(pair, latency_cycles=max(1.0, latency + 2 * longer))
+    elif what == "rate":
+        pair = replace(pair, peak_ops_per_cycle_per_scheduler=_WARP / max(1.0, _WARP / rate + 2 * more))
+    return replace(machine, operations={**machine.operations, "f2f_double": pair})
 
 
 def _faster(machine: Machine, level: str, value: float) -> Machine:
