@@ -70,7 +70,7 @@ def _apart(share: str, warps: str) -> Counter[int]:
 
 
 def test_two_warps_that_do_not_yield_go_as_measured() -> None:
-    """The last one again where it can, else the other: each of some 1300 clocks, of NOP, FADD and LOP3."""
+    """The last one again where it can, else the other: each of some 1200 clocks, of NOP, FADD and LOP3."""
     off = _apart("0", "2")
     assert set(off) == {0} and off[0] > 1200
 
