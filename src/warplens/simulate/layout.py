@@ -40,7 +40,7 @@ READ_AFTER, LATE_READ_AFTER, WRITE_BEFORE = 2, 1, 4
 # A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
 PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 31
 COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
-BY_NUMBER = 2.0**-20  # of a cycle: of warps that found a pipe full the first by number goes first
+BY_NUMBER = 2.0**-20  # of a cycle: of warps that an arithmetic unit refused the first by number goes first
 WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
 READS_BEHIND = 2.0  # cycles from the issue of an arithmetic instruction to its turn at the register ports
 WAIT_BITS, WAIT_MASK, SETTLED = (
