@@ -1,0 +1,175 @@
+"""The simulator against the microbenchmarks without global memory: how many points are within 2 %.
+
+    python bench/loops.py                        all points; three minutes on two cores
+    python bench/loops.py instruction.lds pair   the loops whose names begin so
+    python bench/loops.py --warps 4,8,16,32      with so many warps on an SM only
+    python bench/loops.py --json FILE            every point
+
+Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
+1 to 64 warps of an SM), products among other instructions, register ports, and adds before a chain whose instructions
+yield or not (data/h200). Their machine code is simulated, compiled anew for the laboratory's; nothing is fitted to
+what is compared. `spread` counts those beyond 2 % whose own repetitions, on three H200s, differ by more than 2 %: they
+have no one time to be within 2 % of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.kernel.instruction import Instruction
+from warplens.machine import load_machine
+from warplens.measure import journal
+from warplens.measure.catalogue import entries
+from warplens.measure.checks import checked, compiled, timed_loop
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.from_workload import ENDLESS
+from warplens.simulate.run import Options
+from warplens.simulate.steady import steady
+from warplens.simulate.units import units
+from warplens.study.validation import data_file, read
+
+FAMILIES = ("instruction.", "pair.", "issue.")  # of the laboratory
+JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.jsonl.xz")  # the first is compared with
+GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
+LIMITS = (2.0, 5.0, 10.0)  # percent
+
+
+class Point(Struct, frozen=True):
+    """A measured loop: its code, how many turns a body has, blocks of so many warps, and cycles per body and SM."""
+
+    name: str
+    code: list[Instruction]
+    bodies: float
+    warps: int
+    threads: int
+    measured: float
+    spread: float
+    limit: float
+
+
+def points(names: tuple[str, ...], warps: set[int]) -> Iterator[Point]:
+    """Yield the measured points of the loops whose names begin so."""
+    for point in (*_laboratory(names), *_products(), *_ports(), *_switches()):
+        if point.name.startswith(names) and (not warps or point.warps in warps):
+            yield point
+
+
+def _laboratory(names: tuple[str, ...]) -> Iterator[Point]:
+    kernels = {
+        e.name: e.kernels[0]
+        for e in entries()
+        if e.name.startswith(FAMILIES) and e.name.startswith(names) and e.name not in GLOBAL
+    }
+    if not kernels:
+        return
+    seen: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    others: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for file in JOURNALS:
+        for row in journal.read(data_file(f"h200/{file}")):
+            if row["is"] == "sample" and row["entry"] in kernels and row["point"].get("stride") in (None, 1):
+                key = row["entry"], row["point"]["warps"], row["point"]["threads"]
+                kept = seen if file == JOURNALS[0] else others
+                kept[key].append(row["values"]["sms_n"] / row["values"]["rate_n"])
+    made = list(kernels.values())
+    programs = checked(made, compiled(made, "sm_90")[0])
+    code = {name: timed_loop(kernel, programs[kernel.name]) for name, kernel in kernels.items()}
+    for (name, warps, threads), cycles in seen.items():
+        all_runs = cycles + others[name, warps, threads]
+        spread = 100 * (max(all_runs) / min(all_runs) - 1)
+        yield Point(name, code[name], 1.0, warps, threads, statistics.median(cycles), spread, 60_000.0)
+
+
+def _other(name: str, row: dict[str, Any], bodies: float, warps: int, cycles: float) -> Point:
+    return Point(name, msgspec.convert(row["code"], list[Instruction]), bodies, warps, 32 * warps, cycles, 0, 100_000.0)
+
+
+def _products() -> Iterator[Point]:
+    loops = {(r["product"], r["filler"], r["count"]): r for r in read("h200/wide_products_code.json.gz")["loops"]}
+    for s in json.loads(data_file("h200/wide_products.json").read_text())["samples"]:
+        name = f"products.{s['product']}.{s['filler']}{s['count']}"
+        yield _other(name, loops[s["product"], s["filler"], s["count"]], 8.0, s["warps"], s["cycles"] / s["warps"])
+
+
+def _ports() -> Iterator[Point]:
+    loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
+    for s in json.loads(data_file("h200/register_ports.json").read_text())["samples"]:
+        if s["other"] not in ("ldg64", "address_ldg"):
+            row = loops[s["other"], s["adds"], s["chained"]]
+            name = f"ports.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
+            yield _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4)
+
+
+def _switches() -> Iterator[Point]:
+    loops = {(r["other"], r["adds"], r["chains"]): r for r in read("h200/switches_code.json.gz")["loops"]}
+    for s in json.loads(data_file("h200/switches.json").read_text())["samples"]:
+        if s["change"] in ("compiled", "yield_all"):
+            row = loops[s["other"], s["adds"], s["chains"]]
+            name = f"switches.{s['change']}.{s['other']}{s['adds']}.ilp{s['chains']}"
+            point = _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4)
+            if s["change"] == "yield_all":
+                code = [replace(x, control=replace(x.control, yields=True)) for x in point.code if x.control]
+                point = replace(point, code=code)
+            yield point
+
+
+def simulated(point: Point) -> float:
+    """Return by how many percent the simulated time of a point is off."""
+    made = units(load_machine("h200"))
+    blocks = [[0] * (point.threads // 32)] * (32 * point.warps // point.threads)
+    laid = from_program(point.code, made, ways=[Way([([(0, len(point.code))], ENDLESS)])], blocks=blocks)
+    done = steady(replace(laid, steady=True, bodies=point.bodies), made, Options(limit_cycles=int(point.limit)))
+    return 100 * (done.cycles / point.measured - 1)
+
+
+def _line(name: str, errors: list[tuple[float, float]]) -> str:
+    off = [abs(e) for e, _ in errors]
+    beyond = "".join(f"{sum(e > limit for e in off):8}" for limit in LIMITS)
+    unsure = sum(abs(e) > LIMITS[0] and spread > LIMITS[0] for e, spread in errors)
+    worst = max((e for e, _ in errors), key=abs)
+    return f"{name:24}{len(off):7}{statistics.mean(off):8.2f}{beyond}{unsure:8}{worst:+9.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="loops whose names begin so")
+    parser.add_argument("--warps", default="", help="with so many warps of an SM only: 4,8,16")
+    parser.add_argument("--json", type=Path, help="write every point to this file")
+    parser.add_argument("--loops", action="store_true", help="a line for each loop")
+    given = parser.parse_args()
+    todo = list(points(tuple(given.names) or ("",), {int(w) for w in given.warps.split(",") if w}))
+    if not todo:
+        sys.exit("no such loop; python bench/loops.py --help says which there are")
+    with ProcessPoolExecutor() as pool:
+        errors = list(pool.map(simulated, todo, chunksize=8))
+    rows = [
+        {"name": p.name, "warps": p.warps, "measured": p.measured, "percent": round(e, 3), "spread": round(p.spread, 3)}
+        for p, e in zip(todo, errors, strict=True)
+    ]
+    if given.json:
+        given.json.write_text(json.dumps(rows, indent=0) + "\n")
+    grouped: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        key = row["name"] if given.loops else row["name"].split(".")[0]
+        for name in (key, "all"):
+            grouped[name].append((row["percent"], row["spread"]))
+    grouped["all"] = grouped.pop("all")
+    print(f"{'loops':24}{'points':>7}{'mean %':>8}{'> 2 %':>8}{'> 5 %':>8}{'> 10 %':>8}{'spread':>8}{'worst %':>9}")
+    for name, group in grouped.items():
+        print(_line(name, group))
+
+
+if __name__ == "__main__":
+    main()
