@@ -16,6 +16,7 @@ from warplens.simulate import bursts
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, lay_steps, straight
 from warplens.simulate.fluid_run import run_fluid
+from warplens.simulate.reads import Operands
 from warplens.simulate.run import Options, run
 from warplens.simulate.units import PIPES, units
 
@@ -37,16 +38,16 @@ def loop(kind: str, random: np.random.Generator) -> list[Step]:
     steps = []
     for _ in range(LENGTH):
         stall, yields = float(random.choice(stalls)), bool(switches and bit(0.5))
-        reads, writes = (bit(used), bit(used)), (bit(0.5), bit(0.5))
+        reads, writes = (bit(used), bit(used)), bit(0.5) | bit(0.5) << 1
         if kind == KINDS[1] and bit(share):
             steps.append(Step(label="integer", pipe=INTEGER, passes=2.0, stall=max(2.0, stall), yields=yields))
         elif kind == KINDS[2] and bit(rare):
             steps.append(Step(label="read", pipe=SHARED, kind=at.QUEUED, reason=at.SHORT, latency=23.0, values=(0,),
-                              stall=stall, yields=yields, bank_reads=reads, bank_writes=writes))  # fmt: skip
+                              stall=stall, yields=yields, operands=Operands(*reads, writes=writes)))  # fmt: skip
         else:
-            steps.append(
-                Step(label="add", pipe=CORES, stall=stall, yields=yields, bank_reads=reads, bank_writes=writes)
-            )
+            even, odd = ((1 << at.LANES_AT | k) * there for k, there in enumerate(reads))
+            made = Operands(even, odd, made=float(at.MADE), writes=writes)
+            steps.append(Step(label="add", pipe=CORES, stall=stall, yields=yields, operands=made))
     return [*steps, Step(label="branch", stall=5.0, waits=((0, 0.0),) if kind == KINDS[2] else ())]
 
 

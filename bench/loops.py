@@ -24,7 +24,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -39,11 +38,13 @@ from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.simulate.units import units
+from warplens.study.simulated import stored_code
 from warplens.study.validation import data_file, read
 
 FAMILIES = ("instruction.", "pair.", "issue.")  # of the laboratory
 JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.jsonl.xz")  # the first is compared with
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
+NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
 
 
@@ -93,7 +94,7 @@ def _laboratory(names: tuple[str, ...]) -> Iterator[Point]:
 
 
 def _other(name: str, row: dict[str, Any], bodies: float, warps: int, cycles: float) -> Point:
-    return Point(name, msgspec.convert(row["code"], list[Instruction]), bodies, warps, 32 * warps, cycles, 0, 100_000.0)
+    return Point(name, stored_code(row["code"]), bodies, warps, 32 * warps, cycles, 0, 100_000.0)
 
 
 def _products() -> Iterator[Point]:
@@ -106,7 +107,7 @@ def _products() -> Iterator[Point]:
 def _ports() -> Iterator[Point]:
     loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
     for s in json.loads(data_file("h200/register_ports.json").read_text())["samples"]:
-        if s["other"] not in ("ldg64", "address_ldg"):
+        if s["other"] not in NOT_THESE:
             row = loops[s["other"], s["adds"], s["chained"]]
             name = f"ports.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
             yield _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4)
@@ -154,17 +155,22 @@ def main() -> None:
         sys.exit("no such loop; python bench/loops.py --help says which there are")
     with ProcessPoolExecutor() as pool:
         errors = list(pool.map(simulated, todo, chunksize=8))
-    rows = [
-        {"name": p.name, "warps": p.warps, "measured": p.measured, "percent": round(e, 3), "spread": round(p.spread, 3)}
-        for p, e in zip(todo, errors, strict=True)
-    ]
     if given.json:
+        rows = [
+            {
+                "name": p.name,
+                "warps": p.warps,
+                "measured": p.measured,
+                "percent": round(e, 3),
+                "spread": round(p.spread, 3),
+            }
+            for p, e in zip(todo, errors, strict=True)
+        ]
         given.json.write_text(json.dumps(rows, indent=0) + "\n")
     grouped: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for row in rows:
-        key = row["name"] if given.loops else row["name"].split(".")[0]
-        for name in (key, "all"):
-            grouped[name].append((row["percent"], row["spread"]))
+    for point, error in zip(todo, errors, strict=True):
+        for name in (point.name if given.loops else point.name.split(".")[0], "all"):
+            grouped[name].append((error, point.spread))
     grouped["all"] = grouped.pop("all")
     print(f"{'loops':24}{'points':>7}{'mean %':>8}{'> 2 %':>8}{'> 5 %':>8}{'> 10 %':>8}{'spread':>8}{'worst %':>9}")
     for name, group in grouped.items():

@@ -29,23 +29,26 @@ OPS: dict[str, tuple[int, tuple[int, ...]]] = {
     "HFMA2": (0x7231, (D, A, B, C)), "MMA": (0x7235, (D, A, B, C)), "HADD2": (0x7230, (D, A, B)),
     "MUFU": (0x800 << 64 | 0x7308, (D, B)), "LDS": (0x8000800 << 64 | 4 << B | 0x7984, (D, A)), "MOV": (0xF00 << 64 | 0x7202, (D, B)),
     "WIDE": (0x78E0000 << 64 | 0x7225, (D, A, B, C)), NOP: (0x7918, ()), "BRA": (0x3800000 << 64 | 0x7947, ()),
-    "ISETP": (0x3F45270 << 64 | 0x720C, (A, B)),
+    "ISETP": (0x3F45270 << 64 | 0x720C, (A, B)), "HIGH": (0x78E0000 << 64 | 0x7227, (D, A, B, C)),
+    "FADD.U": (0x8000000 << 64 | 0x7E21, (D, A, B)), "FFMA.U": (0x8000000 << 64 | 0x7C23, (D, A, B, C)),
+    "USHF": (0x8010E00 << 64 | 5 << B | 0x7899, (D, A, C)), "UIMAD": (0xF8E0200 << 64 | 0x72A4, (D, A, B, C)),
+    "ULOP3": (0xF8E3C00 << 64 | 0x7292, (D, A, B, C)), "UIADD3": (0xFFFE000 << 64 | 0x7290, (D, A, B, C)),
 }  # fmt: skip
-Slot = tuple[str, tuple[int, ...], int, bool]  # what, its registers, its stall count, whether it yields
+Slot = tuple[str, tuple[int, ...], int, bool, int]  # what, its registers, stall count, whether it yields, what is kept
 
 
-def s(what: str, stall: int, *registers: int, y: bool = False) -> Slot:
-    """Return an instruction."""
-    return what, registers, stall, y
+def s(what: str, stall: int, *registers: int, y: bool = False, reuse: int = 0) -> Slot:
+    """Return an instruction; `reuse` has a bit for each lane that keeps its operand."""
+    return what, registers, stall, y, reuse
 
 
 def word(slot: Slot, clock: int) -> int:
     """Return the 128 bits of an instruction."""
-    what, registers, stall, yields = slot
+    what, registers, stall, yields, reuse = slot
     bits, fields = OPS[what] if what != CLOCK else (clock, (D,))
     for register, field in zip(registers, fields, strict=True):
         bits |= register << field
-    return bits | (stall | (not yields) << 4 | 7 << 5 | 7 << 8) << CONTROL
+    return bits | (stall | (not yields) << 4 | 7 << 5 | 7 << 8 | reuse << 17) << CONTROL
 
 
 def scenarios() -> dict[str, tuple[list[list[Slot]], list[int]]]:
@@ -131,7 +134,7 @@ def scenarios() -> dict[str, tuple[list[list[Slot]], list[int]]]:
     beat = [s("FADD", 2, *add, y=True)] * 16
     for name, slot in {"clock": s(CLOCK, 9, 41), "bra": s("BRA", 9), "nop": s(NOP, 9), "isetp": s("ISETP", 9, 16, 17)}.items():
         warps(f"{name} among fadd 2y", beat, [s(NOP, 2, y=True)] * 3 + [slot, s(NOP, 9)])
-        warps(f"{name} in fadd 1", [s("FADD", 1, *add)] * 4 + [(slot[0], slot[1], 1, False)] + [s("FADD", 1, *add)] * 4)
+        warps(f"{name} in fadd 1", [s("FADD", 1, *add)] * 4 + [s(slot[0], 1, *slot[1])] + [s("FADD", 1, *add)] * 4)
     for y in (False, True):
         for n in (2, 3):
             warps(f"iadd3 4{'y' * y} x{n}", *[[s("IADD3", 4, 40, 16, 17, 255, y=y)] * 12] * n)
@@ -145,7 +148,7 @@ def scenarios() -> dict[str, tuple[list[list[Slot]], list[int]]]:
     for name, pair in {"lop3 fadd": (s("LOP3", 5, *lop, y=True), s("FADD", 5, *fad, y=True)),
                        "imad lop3": (s("IMAD", 5, *mad, y=True), s("LOP3", 5, *lop, y=True)),
                        "imad fadd": (s("IMAD", 4, *mad, y=True), s("FADD", 4, *fad, y=True))}.items():  # fmt: skip
-        last = (pair[1][0], pair[1][1], 1 if pair[1][0] == "FADD" else 2, False)
+        last = s(pair[1][0], 1 if pair[1][0] == "FADD" else 2, *pair[1][1])
         whole = [*pair, pair[0], last, *ends, *pair, *pair, *pair]
         for d in range(6):
             warps(f"end of {name} +{d}", whole, whole, begin=(0, d))

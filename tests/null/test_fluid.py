@@ -12,6 +12,7 @@ from warplens.simulate.bursts import BurstArrays, lay_bursts
 from warplens.simulate.code import Code, Step, lay_steps, lay_ways, straight
 from warplens.simulate.fluid_run import run_fluid
 from warplens.simulate.fluid_sample import kernel_fluid
+from warplens.simulate.reads import Operands
 from warplens.simulate.run import Options, Run, run
 from warplens.simulate.units import PIPES, units
 from warplens.study.kernels import PARTS, launches
@@ -65,8 +66,8 @@ def test_a_burst_ends_before_a_wait_and_behind_a_barrier() -> None:
 
 
 def test_a_register_port_that_half_of_the_instructions_use_costs_an_eighth_of_a_slot() -> None:
-    add, other = (Step(label="add", pipe=CORES, bank_reads=(n, 0)) for n in (1, 0))
-    read = Step(label="read", kind=at.QUEUED, pipe=SHARED, values=(0,), bank_reads=(1, 0))
+    add, other = (Step(label="add", pipe=CORES, operands=Operands(n << at.LANES_AT)) for n in (1, 0))
+    read = Step(label="read", kind=at.QUEUED, pipe=SHARED, values=(0,), operands=Operands(1))
     made = cut(code([add, add, other, read], 1))
     assert made.bursts.slots.sum() == pytest.approx(4 + 0.5 * (2 / 4) ** 2)
 

@@ -1,73 +1,152 @@
-"""How arithmetic reads its registers: the learned states against other code, and what an instruction is to them."""
+"""How arithmetic reads and writes its registers, against random code by hand on an H200; what an instruction reads."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections import Counter
+from functools import cache
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from warplens.frontend.decoding import decode_text
-from warplens.kernel.instruction import Instruction, Operand
+from warplens.frontend.decoding import decode_text, decode_texts
+from warplens.kernel.instruction import Control, Instruction, Operand
+from warplens.machine import load_machine
 from warplens.simulate import layout as at
-from warplens.simulate.reads import SOON, Reader, _lanes, first_state, lanes_input, read_states
-from warplens.study.validation import read
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.reads import Reader, _lanes
+from warplens.simulate.run import Options, run
+from warplens.simulate.units import Units, units
+from warplens.study.validation import data_file, read
+
+_NAMES = {
+    "MMA": "HFMA2.MMA", "WIDE": "IMAD.WIDE.U32", "HIGH": "IMAD.HI.U32", "LOP3": "LOP3.LUT", "FADD.U": "FADD",
+    "FFMA.U": "FFMA", "CLOCK": "CS2R.32", "USHF": "USHF.L.W.U32.HI", "ULOP3": "ULOP3.LUT", "MUFU": "MUFU.RSQ",
+}  # fmt: skip
+_LANES = {"MUFU": (1,), "LDS": (0,)}
+# What part of the words of a family takes exactly what was measured; the others are off by a cycle or two.
+EXACT = {
+    "plain": 1.0, "kept": 1.0, "late": 1.0, "late kept": 1.0, "fresh": 0.99, "fresh kept": 0.97, "late fresh": 0.99,
+    "late fresh kept": 0.97, "sums": 0.99, "logic": 0.99, "whole": 0.99, "half": 0.99, "half, single": 0.98,
+    "double": 1.0, "double, single": 0.98, "wide": 0.84, "wide, single": 0.91, "uniform": 1.0, "MUFU": 0.99,
+    "MUFU, one bank": 0.98, "LDS": 1.0, "LDS, one bank": 1.0, "away FFMA": 1.0, "away LOP3": 1.0, "away IMAD": 1.0,
+    "away HFMA2": 1.0, "away MMA": 1.0, "away DADD": 1.0, "away WIDE": 0.94,
+}  # fmt: skip
 
 
-def _waits(word: str) -> int:
-    """Return the cycles that a lone warp's FFMAs wait for their operands, by both banks together."""
-    table, total = read_states(), 0
-    states = [first_state(late=False)] * 2
-    for lanes in word.split():
-        waits = []
-        for bank, letter in enumerate("eo"):
-            found = int(table[states[bank], lanes_input("".join("ne"[c == letter] for c in lanes), late=False)])
-            states[bank] = found >> at.WAIT_BITS
-            waits.append(found & at.WAIT_MASK)
-        for bank in (0, 1):
-            for _ in range(max(waits) - waits[bank]):
-                states[bank] = int(table[states[bank], 0]) >> at.WAIT_BITS
-        total += max(waits)
-    return total
+@cache
+def _h200() -> Units:
+    return units(load_machine("h200"))
 
 
-def test_random_code_waits_as_measured() -> None:
-    """1000 words of up to 20 FFMAs with registers of both banks; single banks were learned (read_ports.py)."""
-    rows = read("h200/read_ports.json.gz")["rows"]
-    off = Counter(measured - _waits(word) for word, measured in rows)
-    assert len(rows) == 1000 and sum(measured for _, measured in rows) > 1500
-    assert off[0] >= 970 and set(off) <= {-1, 0, 1}
+@cache
+def _words() -> Any:
+    """The script that made the words makes them again."""
+    folder = str(data_file("h200/read_words.py").parent)
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("read_words")
+    finally:
+        sys.path.remove(folder)
 
 
-def test_an_operand_is_in_its_register_after_six_cycles() -> None:
-    assert max(away for away, longer in read("h200/read_ports.json.gz")["distances"] if longer) == SOON
+def _text(slot: Any) -> str:
+    what, registers, _, _, reuse = slot
+    if what in ("NOP", "CLOCK"):
+        return "NOP" if what == "NOP" else f"CS2R.32 R{registers[0]}, SR_CLOCKLO"
+    lanes, shown = _LANES.get(what) or _words().LANES.get(what, (0, 1, 2)), list[str]()
+    for k, r in enumerate(registers):
+        uniform = what in _words().UNIFORM or (what.endswith(".U") and k == 2)
+        name = ("URZ" if r == 63 else f"UR{r}") if uniform else "RZ" if r == 255 else f"R{r}"
+        shown.append(name + ".reuse" * bool(k and not uniform and reuse >> lanes[k - 1] & 1))
+    if what == "LDS":
+        shown[1] = f"[{shown[1]}]"
+    if what == "USHF":
+        shown.insert(2, "0x5")
+    tail = {"LOP3": ", 0xc0, !PT", "ULOP3": ", 0xc0, !UPT"}.get(what, "")
+    return f"{_NAMES.get(what, what)} {', '.join(shown)}{tail}"
 
 
-@pytest.mark.parametrize(
-    ("word", "waits"),
-    [("eee eee", 2), ("eeo eeo", 1), ("eeo eoe", 0), ("eee eoo", 0), ("eee ooo", 0), ("enn enn eee", 1),
-     ("enn nen eee", 0)],
-)  # fmt: skip
-def test_two_operands_of_a_bank_wait_for_two_before_them_in_the_same_lanes(word: str, waits: int) -> None:
-    assert _waits(word) == waits
+def _cycles(code: list[Any]) -> int:
+    """Return what a lone warp takes for a word, between two looks at the clock that are 65 cycles longer apart."""
+    slots = [("CLOCK", (2,), 1, False, 0), *[("NOP", (), 8, False, 0)] * 8, *code, ("CLOCK", (3,), 11, False, 0)]
+    texts = [_text(slot) for slot in slots]
+    known = decode_texts(texts)
+    program = [
+        replace(known[text], control=Control(slot[2], slot[3], None, None, 0, slot[4]))
+        for text, slot in zip(texts, slots, strict=True)
+    ]
+    laid = from_program(program, _h200(), ways=[Way([([(0, len(program))], 1)])], blocks=[[0]])
+    events = run(laid, _h200(), Options(events=2000), resident=1, blocks=1).events
+    issued = {int(row[3]): int(row[0]) for row in events if row[1] == at.ISSUED}
+    return issued[len(program) - 1] - issued[0] - 65
 
 
-def _instruction(text: str) -> Instruction:
+def _off(family: str, every: int) -> Counter[int]:
+    measured = read("h200/read_words.json.gz")["cycles"][family]
+    words = _words().words()[family]
+    assert len(words) == len(measured)
+    return Counter(
+        _cycles(word) - cycles
+        for word, cycles in list(zip(words, measured, strict=True))[:: min(every, len(words) // 20)]
+    )
+
+
+@pytest.mark.parametrize("family", EXACT)
+def test_random_code_takes_what_was_measured(family: str) -> None:
+    """Every twelfth word, of which single ones weigh more; `test-all` takes all of them."""
+    off = _off(family, 12)
+    assert off[0] >= (EXACT[family] - 0.04 * (EXACT[family] < 1.0)) * off.total() and off.total() >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", EXACT)
+def test_all_random_code(family: str) -> None:
+    off = _off(family, 1)
+    assert off[0] >= EXACT[family] * off.total()
+
+
+def test_words_wait_without_this_mechanism() -> None:
+    """What is explained: with stall counts and units alone a third of these words would be right."""
+    measured, words = read("h200/read_words.json.gz")["cycles"]["double, single"], _words().words()["double, single"]
+    waits = [cycles > sum(slot[2] for slot in word) for word, cycles in zip(words, measured, strict=True)]
+    assert sum(waits) > 0.8 * len(waits)
+
+
+def _instruction(text: str, reuse: int = 0) -> Instruction:
     opcode, *operands = text.replace(",", "").split()
     made = tuple(Operand(o, "register", (o.removesuffix(".reuse"),)) for o in operands)
     reads = tuple(r for o in made[1:] for r in o.registers)
-    return Instruction(text=text, opcode=opcode, kind="fp32", writes=made[0].registers, reads=reads, operands=made)
+    control = Control(1, False, None, None, 0, reuse)
+    return Instruction(
+        text=text, opcode=opcode, kind="fp32", writes=made[0].registers, reads=reads, operands=made, control=control
+    )
+
+
+def _entries(word: int) -> list[tuple[int, int, int, int]]:
+    """Return the registers of a word: number, lanes, instructions since it was made, lanes that keep it."""
+    found, word = [], word & at.SEVERAL - 1
+    while word:
+        found.append((word & 255, word >> at.LANES_AT & 7, word >> at.BACK_AT & 7, word >> at.KEEPS_AT & 7))
+        word >>= at.READ_BITS
+    return found
 
 
 def test_an_instruction_reads_by_its_lanes() -> None:
-    """Sums of two have their second operand in the third lane; what is kept for reuse, or made just before, differs."""
-    code = ["FADD R5, R6, R7", "FFMA R8, R6.reuse, R9, R10", "FFMA R8, R6, R11, R12", "FADD R9, R6, R8", "MOV R4, R6"]
+    """Sums of two have their second operand in the third lane; what is kept, and how long ago it was made, is noted."""
+    code = [("FADD R5, R6, R7", 0), ("FFMA R8, R6.reuse, R9, R10", 1), ("FFMA R8, R6, R11, R11", 0),
+            ("FADD R9, R6, R8", 0), ("MOV R4, R6", 0)]  # fmt: skip
     reader = Reader()
-    added, _, again, fresh, moved = (reader.reads(_instruction(text), 4.0, fixed=True) for text in code)
-    assert added.other == (lanes_input("enn", late=False), lanes_input("nne", late=False))
-    assert moved.other == (lanes_input("nen", late=False), 0)
-    assert again.own[0] == lanes_input("nne", late=False) and again.other[0] == lanes_input("ene", late=False)
-    assert fresh.soon[0] == lanes_input("end", late=False) and fresh.slack == 2.0
-    assert fresh.other[0] == lanes_input("ene", late=False)
+    added, kept, twice, fresh, moved = (reader.reads(_instruction(*x), fixed=True) for x in code)
+    assert (_entries(added.even), _entries(added.odd)) == ([(6, 1, 0, 0)], [(7, 4, 0, 0)])
+    assert _entries(kept.even) == [(6, 1, 0, 1), (10, 4, 0, 0)]
+    assert _entries(twice.odd) == [(11, 6, 0, 0)]
+    assert _entries(fresh.even) == [(6, 1, 0, 0), (8, 4, 1, 0)]
+    assert _entries(moved.even) == [(6, 2, 0, 0)]
+    assert (added.writes, kept.writes) == (2, 1)
 
 
 @pytest.mark.parametrize(

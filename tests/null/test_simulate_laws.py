@@ -206,7 +206,7 @@ def test_half_of_every_latency_is_never_slower(latencies: list[float], warps: in
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(steps=loops(), warps=st.integers(1, 24))
 def test_half_of_every_latency_is_never_slower_in_turn(steps: list[Step], warps: int) -> None:
-    """Any loop on several pipes, round-robin. Greedy orders have anomalies there: the next test."""
+    """Any loop on several pipes, round-robin."""
     half = [replace(x, latency=x.latency / 2) for x in steps]
     done = [run_block(x, "round-robin", [0] * warps, (ENDLESS,), 12_000.0).issued for x in (steps, half)]
     assert done[1] >= 0.99 * done[0]
@@ -229,18 +229,27 @@ def test_an_anomaly_of_greedy_orders_is_as_documented() -> None:
     assert ends["round-robin"][1] <= 1.01 * ends["round-robin"][0]
 
 
-def test_anomalies_of_greedy_orders_on_several_pipes_are_as_documented() -> None:
-    """Found at random, made small: a fifth slower with half the latencies, an eighth with another warp."""
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(steps=loops(), warps=st.integers(1, 24))
+def test_half_of_every_latency_is_never_slower_on_several_pipes(steps: list[Step], warps: int) -> None:
+    """In the default order too; chains on one pipe have an anomaly in another order (above)."""
+    half = [replace(x, latency=x.latency / 2) for x in steps]
+    done = [run_block(x, DEFAULT_POLICY, [0] * warps, (ENDLESS,), 12_000.0).issued for x in (steps, half)]
+    assert done[1] >= 0.99 * done[0]
+
+
+def test_two_loops_that_were_anomalies_are_none() -> None:
+    """While an idle SFU took an instruction only through its one place: a fifth slower, and an eighth."""
     adds = [("cuda cores", 1, (), False), ("cuda cores", 0, (1,), True), ("cuda cores", 1, (), False)]
     steps = [step("sfu units", 0, (), True), *(step(*add) for add in adds)]
     half = [replace(x, latency=x.latency / 2) for x in steps]
-    place = {"sm__sfu_place_cycles": 4.0}  # with the H200's 5 the first takes longer than the second, as it should
+    place = {"sm__sfu_place_cycles": 4.0}
     ends = [run_block(x, DEFAULT_POLICY, 23 * [0], (ENDLESS,), 12_000.0, **place).issued for x in (steps, half)]
-    assert ends == [47_996, 38_404]
+    assert ends[1] >= ends[0]
     loads = [step("shared memory", 2, (), False), step("shared memory", 0, (2,), True)]
     steps = [step("sfu units", 1, (), False), *loads, step("sfu units", 1, (), True)]
     ends = [run_block(steps, "greedy-oldest", n * [0], (ENDLESS,), 12_000.0, **place).issued for n in (11, 12)]
-    assert ends == [17_898, 15_576]
+    assert ends[1] >= ends[0]
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)

@@ -119,15 +119,13 @@ def _executed(code: Code, ways: WayArrays, instructions: int) -> Floats:
 def _held_ports(steps: Any, counts: Floats) -> Floats:
     """Return the issue slots that each instruction of memory or SFU costs others by the register ports it uses.
 
-    It gives way for one cycle if that cycle's instruction uses the port, then it goes first and holds the next if that
-    one uses it too: the square of the share of instructions that do, less those cycles in which another warp is
-    found that goes to a queue.
+    It goes first, and arithmetic that has no other cycle to read in is held: the square of the share of instructions
+    that read the bank.
     """
     lost = np.zeros(len(steps))
-    for port in range(4):
-        uses = (steps.ports >> at.PORT_BITS * port) & 1 == 1
-        share = counts @ (uses & (steps.kind == at.FIXED)) / max(1.0, counts.sum())
-        lost += (uses & (steps.kind != at.FIXED)) * _HELD * share**2
+    for reads in (steps.even > 0, steps.odd > 0):
+        share = counts @ (reads & (steps.kind == at.FIXED)) / max(1.0, counts.sum())
+        lost += (reads & (steps.kind != at.FIXED)) * _HELD * share**2
     return lost
 
 

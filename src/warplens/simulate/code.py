@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.simulate import layout as at
-from warplens.simulate.reads import Inputs
+from warplens.simulate.reads import Operands
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -62,9 +62,7 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     values: tuple[int, ...] = ()  # slots that its result releases
     reads: tuple[int, ...] = ()  # slots that are released when its sources have been read
     moved: tuple[int, ...] = ()  # slots that take over what the slot before them has, in this order
-    bank_reads: tuple[int, int] = (0, 0)
-    bank_writes: tuple[int, int] = (0, 0)
-    inputs: Inputs = Inputs()  # what it is to the states of both banks
+    operands: Operands = Operands()  # the registers that arithmetic reads, of each bank
     both: bool = False  # takes both halves of the cores
 
 
@@ -190,7 +188,7 @@ _SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", 
          "feeds", "sends", "enters")  # fmt: skip
 
 
-_INPUTS = ("even", "odd", "whole_even", "whole_odd", "soon_even", "soon_odd", "slack")
+_READS = ("even", "odd", "apart", "made", "extra", "writes")
 
 
 _LAST: list[tuple[Sequence[Step], StepArrays]] = []  # the same steps are laid out for the engine and the fluid one
@@ -210,11 +208,8 @@ def _laid(steps: Sequence[Step]) -> StepArrays:
     for name, column in zip(_SAME, zip(*map(attrgetter(*_SAME), steps), strict=True), strict=False):
         laid[name] = column
     laid.room = at.ROOM[laid.kind]
-    ports = [_ports(x.bank_reads, x.bank_writes) for x in steps]
-    laid.ports, laid.further = [used for used, _ in ports], [further for _, further in ports]
     laid.takes = [x.takes or x.passes for x in steps]
-    given = [(*x.inputs.own, *x.inputs.other, *x.inputs.soon, x.inputs.slack) for x in steps]
-    for name, column in zip(_INPUTS, zip(*given, strict=True), strict=True):
+    for name, column in zip(_READS, zip(*(attrgetter(*_READS)(x.operands) for x in steps), strict=True), strict=True):
         laid[name] = column
     waits = [wait for x in steps for wait in x.waits]
     gives = [_given(x.values, x.reads, x.moved) for x in steps]
@@ -222,13 +217,6 @@ def _laid(steps: Sequence[Step]) -> StepArrays:
     laid.results_end = np.cumsum([len(g) for g in gives])
     laid.sources[1:], laid.results[1:] = laid.sources_end[:-1], laid.results_end[:-1]
     return StepArrays(laid, _table(at.SOURCE, waits), _table(at.RESULT, [pair for g in gives for pair in g]))
-
-
-@cache
-def _ports(reads: tuple[int, ...], writes: tuple[int, ...]) -> tuple[int, int]:
-    """Return the ports of registers that are used, and what is read of each beyond one."""
-    used = sum((n > 0) << at.PORT_BITS * i for i, n in enumerate((*reads, *writes)))
-    return used, sum(max(0, n - 1) << at.PORT_BITS * i for i, n in enumerate(reads))
 
 
 @cache

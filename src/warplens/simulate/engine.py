@@ -15,9 +15,10 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
+from warplens.simulate.holds import freeze, hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
-from warplens.simulate.ports import arbitrate, book, freeze, hold, read, settle_ports
+from warplens.simulate.ports import ask, read
 
 
 @folded
@@ -32,8 +33,8 @@ def has_room(
     if step.pipe >= 0 and pipes[step.pipe].places >= 0:
         pipe = pipes[step.pipe]
         until = pipe_free[s, step.pipe]
-        if pipe.places > 0:  # when the one so many places before it was taken
-            until = taken[s, step.pipe, asked[s, step.pipe]]
+        if pipe.places > 1 or (pipe.places == 1 and until > now):  # an idle SFU takes it at once
+            until = taken[s, step.pipe, asked[s, step.pipe]]  # when the one so many places before it was taken
         behind = until - now
         if behind >= 1.0:
             free = False
@@ -59,11 +60,10 @@ def has_room(
 
 
 @folded
-def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, steps: Any, warps: Any, order: Any) -> int:
+def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any, order: Any) -> int:
     """Return the row of the first ready warp of a scheduler's list from `turn` on, or -1.
 
-    Where a register port is taken it is one that goes to a queue, if there is any: others would be held. `soonest` is
-    when those that are not ready will be. The first `passed` ones are known not to be ready.
+    `soonest` is when those that are not ready will be. The first `passed` ones are known not to be ready.
     """
     found = -1
     for k in range(passed, scheduler.listed):
@@ -72,12 +72,9 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, steps: Any,
             row -= scheduler.listed
         warp = warps[order[s, row]]
         if warp.ready <= now:
-            free = scheduler.taken == 0 or steps[warp.pc].kind != at.FIXED
-            if free or found < 0:
-                found = row
-            if free:
-                break
-        elif warp.ready < scheduler.soonest:
+            found = row
+            break
+        if warp.ready < scheduler.soonest:
             scheduler.soonest = warp.ready
     return found
 
@@ -85,8 +82,8 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, steps: Any,
 @folded
 def serve(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, curves: Any, loads: Any, spread: Any, outstanding: Any, ring: Any, slots: Any, warp: Any,
-    results: Any, events: Any,
+    asked: Any, full: Any, curves: Any, loads: Any, spread: Any, latches: Any, outstanding: Any, slots: Any,
+    warp: Any, results: Any, events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
@@ -108,9 +105,12 @@ def serve(
             sent = send_registers(now, step, scheduler)
             if sent > start:
                 start = sent
-        if pipe.places > 0:
+        if pipe.places > 1 or (pipe.places == 1 and start > now):
             row = asked[s, step.pipe]
-            taken[s, step.pipe, row] = start + pipe.held
+            held = pipe.held
+            if pipe.places == 1 and held > until - start:
+                held = until - start
+            taken[s, step.pipe, row] = start + held
             row = row + 1 if row + 1 < pipe.places else 0
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]
@@ -132,8 +132,8 @@ def serve(
         done = float(floor(done + 0.5))
         if setup.telling:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
-        if setup.banks and step.ports:
-            book(s, floor(now), start, done, step.ports, step.pipe == setup.late, ring)
+        if setup.banks and step.even + step.odd + step.writes > 0:
+            ask(s, floor(now), start, done, step.pipe == setup.late, scheduler, step, latches)
     release(start, done, setup, step, warp, slots, results)
     return start
 
@@ -150,6 +150,8 @@ def wait_for(
     warp = warps[w]
     step = steps[warp.pc]
     first = now + before.stall
+    if setup.banks:
+        first -= before.extra
     warp.counted = first
     awake = warp.ready
     why = warp.why
@@ -159,7 +161,7 @@ def wait_for(
         stalls[warp.pc, why] += awake - first
     when = awake
     if step.late and warp.fed > when + 1.0:
-        when = warp.fed - 1.0
+        when = warp.fed - 1.0  # in the cycle before it can read
     latest = now
     for k in range(step.sources, step.sources_end):
         source = sources[k]
@@ -238,8 +240,8 @@ def meet(
 def issue(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
     segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
-    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any, ring: Any,
-    outstanding: Any, stalls: Any, blocks: Any, events: Any,
+    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any,
+    latches: Any, outstanding: Any, stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
     warp = warps[w]
@@ -259,13 +261,14 @@ def issue(
         stalls[pc, at.NOT_SELECTED] += waited
     if setup.telling:
         tell(events, sm, now, at.ISSUED, w, pc, s)
-    if now + step.holds > scheduler.free:
-        scheduler.free = now + step.holds
-    if setup.banks and step.holds > 1.0 and step.kind == at.FIXED and step.pipe >= 0:
-        freeze(s, now, step.holds - 1.0, scheduler, warps, order, stalls)
+    free = now + step.holds
+    if setup.banks:
+        free -= step.extra
+    if free > scheduler.free:
+        scheduler.free = free
     start = serve(
-        w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, outstanding,
-        ring, slots, warp, results, events,
+        w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, latches,
+        outstanding, slots, warp, results, events,
     )  # fmt: skip
     if step.feeds:
         warp.fed = now + step.feeds
@@ -289,15 +292,12 @@ def issue(
 @inlined
 def select(
     s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, order: Any, ring: Any, stalls: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, stalls: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
 
     The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
     """
-    cycle = floor(now)
-    if setup.banks:
-        settle_ports(s, cycle, scheduler, ring)
     scheduler.soonest = at.FOREVER
     w = scheduler.last
     again = setup.greedy and w >= 0 and warps[w].ready <= now
@@ -305,8 +305,8 @@ def select(
     while searching:
         if not again:
             turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
-            row = pick(s, now, turn, passed, scheduler, steps, warps, order)
-            if not setup.in_turn and scheduler.taken == 0:
+            row = pick(s, now, turn, passed, scheduler, warps, order)
+            if not setup.in_turn:
                 passed = row  # if this one has no room it goes behind, or stays and is not ready
             w = -1
             if row >= 0:
@@ -316,7 +316,6 @@ def select(
         searching = w >= 0 and not has_room(
             w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, events
         )
-    uses = further = 0
     held = False
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
@@ -325,18 +324,11 @@ def select(
         if not setup.first_lines or last < 0 or warps[last].why != at.NO_INST or warps[last].ready <= now:
             scheduler.last = w
         step = steps[warps[w].pc]
-        if step.kind == at.FIXED:
-            if step.pipe >= 0 and pipes[step.pipe].half:
-                if scheduler.other_free > now:
-                    held = pipes[step.pipe].half == at.ONE or scheduler.half_free > now
-                elif step.both and scheduler.half_free > now:
-                    held = True
-            if step.late and warps[w].fed > now:
+        if step.kind == at.FIXED and step.pipe >= 0 and pipes[step.pipe].half:
+            if scheduler.other_free > now:
+                held = pipes[step.pipe].half == at.ONE or scheduler.half_free > now
+            elif step.both and scheduler.half_free > now:
                 held = True
-            if not held:
-                uses, further = step.ports, step.further
-    if setup.banks and arbitrate(s, cycle, uses, further, scheduler, ring, pipe_free, setup.late):
-        held = True
     if held:
         stalls[warps[w].pc, at.DISPATCH] += 1.0
         warps[w].since += 1.0
@@ -348,10 +340,10 @@ def select(
 
 @entry
 def simulate(
-    steps: Any, sources: Any, results: Any, pipes: Any, states: Any, path_at: Any, segments: Any, runs: Any,
+    steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any,
     warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
-    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any, ring: Any,
-    outstanding: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
+    schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any,
+    latches: Any, outstanding: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to a limit or a pause; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
@@ -382,19 +374,23 @@ def simulate(
             if scheduler.held > 0.0 and hold(s, now, scheduler, warps, order, pipes, pipe_free, stalls):
                 continue
             w = select(
-                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, ring, stalls,
+                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, stalls,
                 events,
             )  # fmt: skip
             if w < 0:
                 continue
-            if setup.banks:
-                read(w, now, scheduler, steps[warps[w].pc], warps[w], states)
+            warps[w].count += 1
+            step = steps[warps[w].pc]
+            if setup.banks and step.kind == at.FIXED and step.pipe >= 0:
+                read(
+                    w, s, setup.schedulers + w, floor(now), scheduler, step, warps[w], latches, pipe_free, setup.late
+                )  # fmt: skip
             again = True
             while again:  # twice where two instructions issue together
                 again = issue(
                     w, s, now, setup, sm, scheduler, steps, sources, results, pipes, segments, runs, curves, loads,
-                    spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places, ring,
-                    outstanding, stalls, blocks, events,
+                    spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places,
+                    latches, outstanding, stalls, blocks, events,
                 )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)

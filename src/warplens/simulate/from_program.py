@@ -23,10 +23,10 @@ from warplens.simulate.accesses import Traffic, access, sent, traffic_of
 from warplens.simulate.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.matrix import behind_passes, matrix_flops, operand_wavefronts, tensor_flops_per_cycle
-from warplens.simulate.reads import Inputs, Reader
+from warplens.simulate.reads import Operands, Reader
 from warplens.simulate.units import PIPES, Unit, Units
 
-_Banks = tuple[tuple[int, int], tuple[int, int], Inputs]  # registers of each bank read and written; how they are read
+_Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
 _REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
 # Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `brev`, `vote`), or none (NOP).
@@ -125,8 +125,9 @@ def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[st
         control = x.control
         assert control is not None
         fixed = control.write_scoreboard is None
-        inputs = reader.reads(x, float(max(2 if control.yields else 1, control.stall)), fixed=fixed)
-        banks = _banks(_unkept(x, kept)), _banks(x.writes), inputs
+        extra = _slots_behind(x.kind, units.machine)
+        operands = reader.reads(x, fixed=fixed, extra=extra if extra <= at.MOST_EXTRA else 0.0)
+        banks = _banks(_unkept(x, kept)), operands
         own = _is_access(served[x.kind].kind, x) or x.kind == "tensor"
         form = (i,) if own else (x.opcode, x.kind, x.modifiers, x.control, banks)
         if form in known:
@@ -187,14 +188,16 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         latency=latency,
         read=unit.read,
         passes=passes,
-        takes=takes if kind == at.FIXED else 0.0,
+        takes=max(1.0, takes - held) if kind == at.FIXED else 0.0,
         branch=_held(x, machine),
         waits=tuple((slot, 0.0) for slot in waits),
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
-        bank_reads=banks[0],
-        bank_writes=banks[1],
-        inputs=banks[2] if reading else Inputs(),
+        operands=banks[1]
+        if reading
+        else Operands(*banks[0], writes=banks[1].writes)
+        if kind != at.FIXED
+        else Operands(),
         both=both and halves and x.kind == "half",
         beside=_operand_cycles(x, units),
     )

@@ -23,6 +23,7 @@ from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.reads import Operands
 from warplens.simulate.units import Units
 
 ENDLESS = 1 << 40
@@ -250,8 +251,12 @@ class _Builder:
         return step(kind, kind, self.units, self.accesses.get(kind, ()))
 
 
-def _banks(x: Step, bank: tuple[int, int]) -> dict[str, tuple[int, int]]:
-    return {"bank_reads": bank, "bank_writes": bank} if x.kind in (at.FIXED, at.QUEUED, at.LOAD) else {}
+def _banks(x: Step, bank: tuple[int, int]) -> dict[str, Operands]:
+    """Return the one register that an instruction reads, of the bank that has it."""
+    if x.kind == at.FIXED:
+        even, odd = ((1 << at.LANES_AT | k) * there for k, there in enumerate(bank))
+        return {"operands": Operands(even, odd, made=float(at.MADE), writes=bank[0] | bank[1] << 1)}
+    return {"operands": Operands(*bank, writes=bank[0] | bank[1] << 1)} if x.kind in (at.QUEUED, at.LOAD) else {}
 
 
 def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -> Step:

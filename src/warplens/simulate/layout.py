@@ -34,20 +34,28 @@ FOREVER = 1e300
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
-RING = 8192  # cycles ahead for which the use of a register port is kept
-# Memory reads registers so long after its issue, an SFU after its start; both write so long before a use.
-READ_AFTER, LATE_READ_AFTER, WRITE_BEFORE = 2, 1, 4
-# A port's count has six bits of a word; the words of the ring have flags for late operands and the cycle above them.
-PORT_BITS, PORT_MASK, LATE_BITS, CYCLE_BITS = 6, 63, 24, 31
-COUNTS, EACH_PORT, BELOW_HALF = (1 << LATE_BITS) - 1, 0o01010101, 0o37373737
 BY_NUMBER = 2.0**-20  # of a cycle: of warps that an arithmetic unit refused the first by number goes first
 WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
-READS_BEHIND = 2.0  # cycles from the issue of an arithmetic instruction to its turn at the register ports
-WAIT_BITS, WAIT_MASK, SETTLED = (
-    2,
-    3,
-    3,
-)  # of what follows a state of a bank: cycles to wait; idle cycles until none changes
+# How arithmetic reads its registers (`reads`): stages before its last one, latches of each scheduler (for both kinds of
+# units, both banks and three lanes), and results that a warp remembers the time of.
+STAGES, LATCHES, BANK, REMEMBERED = 2, 12, 3, 8
+# Behind the latches of a scheduler, for each bank: a bit for each cycle from `read` on in which it is read; then
+# (`results`) one for each in which a result of an SFU is due, and which one has given way; one for each result of
+# shared memory that comes back, the cycle of the first, the last cycle in which arithmetic wrote, and how often the
+# first has held it.
+READING, DUE, PASSED, BACK, FROM, WROTE, HELD, LATCH_COLUMNS = 24, 26, 28, 30, 32, 34, 36, 38
+MADE = 8  # cycles from the issue of an instruction until its result is in its register
+# A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
+# it was made (0: long ago), and the lanes that keep it.
+LANES_AT, BACK_AT, KEEPS_AT, READ_BITS = 8, 11, 14, 17
+FRESH = 0o7 << BACK_AT | 0o7 << BACK_AT + READ_BITS | 0o7 << BACK_AT + 2 * READ_BITS
+SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
+PORT_CYCLES = 60  # ahead for which ports are kept
+# Cycles before they can be read from which on results of shared memory can be written, for which they give way to
+# arithmetic, and instructions that they then hold.
+RETURNS, PATIENCE, FORCED = 6, 15, 2
+SFU_READS, SFU_WRITES = 4, 11  # cycles from the start of an SFU's instruction to its port, and to that of its result
+MOST_EXTRA = 8.0  # cycles in the last stage; what takes more issue slots holds the issue port instead
 
 _I, _F = np.int64, np.float64
 
@@ -58,11 +66,11 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
     return np.dtype((np.record, np.dtype(fields, align=True)))
 
 
-# An instruction. Its sources and results are rows of lists; `ports` has a bit for each register port it uses (reads
-# of banks 0 and 1, writes; `PORT_BITS` apart), `further` how many reads more through each; `even` and `odd` are what
-# it is to the states of each bank (`reads`), `whole_even` and `whole_odd` behind another warp, `soon_even` and
-# `soon_odd` if it issues no later than `slack` cycles. `both`: it takes both halves of the cores. `yields`: its warp
-# lets the others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
+# An instruction. Its sources and results are rows of lists; `even` and `odd` are the registers it reads of each bank
+# (`reads`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: it has
+# the units of double precision, with latches of their own; `made`: cycles until its result is in its register; `extra`:
+# of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `yields`: its
+# warp lets the others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
 # until its result is there; `read`: until its sources have been read (streams: when a warp that ends with it is
 # done); `passes` through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's
 # part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there. `feeds`: cycles
@@ -71,10 +79,9 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # has no room. `sends`: cycles in which a scheduler sends its registers to shared memory, `enters`: from then until its
 # first wavefront.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason room ports further yields both "
-    "even odd whole_even whole_odd soon_even soon_odd",
+    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
-    "slack sends enters",
+    "made extra sends enters",
 )
 SOURCE = record("slot", "delta")
 RESULT = record("slot kind")
@@ -97,7 +104,7 @@ SLOT = record("reason", "value")
 # cycles when the warps of a block meet.
 SETUP = record(
     "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling results pause alike seed data_path yielding first_state",
+    "first_lines second_lines telling results pause alike seed data_path yielding",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",
 )
@@ -106,19 +113,19 @@ CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `wanted`: since when it waits for its turn. `full`: how long its pipe had had
-# no room when it was `seen` last.
+# no room when it was `seen` last. `count`: instructions it has issued.
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier",
+    "end segment turn run state second slots turns why pc place block barrier count",
     "ready queued since stored ended fed counted wanted seen full",
 )
-# `latest`: the warp that issued last; `last`: the one that goes again if it can. `carry`: what of memory and SFUs
-# waits for each port, `taken`: where something does; `more`: what arithmetic has still to read. `even`, `odd`: the
-# states of the banks, after the cycle `read`. From the cycle `hold` on nothing issues for `held` cycles, and from
-# `hold_next` on for `held_next`. `sent`: when the last registers for shared memory are sent, `lag`: and how much later
-# others can be; `path`: when the next wavefront can be sent behind them.
+# `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `apart`: when an
+# instruction of double precision had its last stage; `asked`: when memory can read its next register; `pending`:
+# whether results of others are due. From the cycle `hold` on nothing issues for `held` cycles, and so from `hold_next`
+# and `hold_last` on. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can
+# be; `path`: when the next wavefront can be sent behind them.
 SCHEDULER = record(
-    "listed last latest turn carry port_cycle taken more even odd",
-    "free next soonest half_free other_free read hold held hold_next held_next sent lag path",
+    "listed last turn read apart asked pending",
+    "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path",
 )
 PLACE = record("block live arrived", "start ended leave")
 SM = record(

@@ -45,6 +45,8 @@ def advance(
     finished: bool = onward(pc, now, setup, warp, segments, runs)
     following = warp.pc
     warp.ready = now + step.stall
+    if setup.banks:
+        warp.ready -= step.extra
     warp.why = at.WAIT
     jump = step.branch
     if following != pc + 1 and setup.branch_taken > jump and not finished:

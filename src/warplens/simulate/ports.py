@@ -1,11 +1,8 @@
-"""Register ports of a scheduler: two banks, each gives one operand and takes one result per cycle.
+"""Register ports of a scheduler: two banks, each gives one operand a cycle (`reads`).
 
-What arithmetic waits for its operands is a matter of the states of both banks (`reads`), two cycles behind the issue
-stage, which it then holds. Memory and SFU read and write registers through the same ports, later than they issue. They
-give way for one cycle, then they go first, and an instruction that needs the port holds the issue stage. What waits is
-counted port by port in one word (`PORT_BITS`): reads of banks 0 and 1, writes of banks 0 and 1. A count is at most half
-of what fits: with one less than half added to each, the upper bit says where something waits (`BELOW_HALF`,
-`EACH_PORT`).
+Arithmetic goes through three stages behind its issue and can read in each of them; what is not there in the last one
+holds them all, and with them the issue stage (`holds`). Memory and SFUs read through the same ports, later, and go
+first. Where results are written is in `results`.
 """
 
 from __future__ import annotations
@@ -14,157 +11,212 @@ from math import floor
 from typing import Any
 
 from warplens.simulate import layout as at
-from warplens.simulate.compiled import called, folded
-
-
-@folded
-def settle_ports(s: int, cycle: int, scheduler: Any, ring: Any) -> None:
-    """Find the ports that are taken in a cycle: where something of memory or SFUs has given way before."""
-    carry = scheduler.carry
-    if scheduler.port_cycle < cycle - 2:
-        carry = 0  # served in the cycles without an issue
-        scheduler.more = 0
-    elif scheduler.port_cycle == cycle - 2:
-        before = ring[s, (cycle - 1) & (at.RING - 1)]
-        if before >> at.CYCLE_BITS == cycle - 1:
-            carry += before & at.COUNTS
-        more = (scheduler.more + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT
-        carry -= (carry + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT & ~more
-        scheduler.more -= more
-    scheduler.carry = carry
-    scheduler.taken = (carry + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT
-
-
-@folded
-def arbitrate(
-    s: int, cycle: int, uses: int, further: int, scheduler: Any, ring: Any, pipe_free: Any, late: int
-) -> bool:
-    """Serve the ports for one cycle in which an instruction wants to use some; whether it must hold the issue stage.
-
-    What it reads besides through the same port, `further`, it reads in the next cycles, before memory and SFUs.
-    """
-    scheduler.port_cycle = cycle
-    blocked: bool = uses & scheduler.taken != 0
-    more = (scheduler.more + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT
-    item = ring[s, cycle & (at.RING - 1)]
-    if item >> at.CYCLE_BITS != cycle:
-        item = 0
-    waiting = scheduler.carry + (item & at.COUNTS)
-    if waiting != 0:
-        used = more if blocked else uses | more
-        held = item >> at.LATE_BITS & used  # the unit waits for its operand
-        if held != 0:
-            pipe_free[s, late] += float((held & 1) + (held >> at.PORT_BITS & 1))
-        scheduler.carry = waiting - ((waiting + at.BELOW_HALF) >> (at.PORT_BITS - 1) & at.EACH_PORT & ~used)
-    scheduler.more -= more
-    if not blocked:
-        scheduler.more += further
-    return blocked
+from warplens.simulate.compiled import called, folded, inlined
+from warplens.simulate.results import come_back, write
 
 
 @called
-def read(w: int, now: float, scheduler: Any, step: Any, warp: Any, states: Any) -> None:
-    """Let an instruction that issues now have its turn at both banks, two cycles later; what it waits is held for.
+def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: Any, warp: Any, latches: Any) -> int:
+    """Let an instruction read its registers of one bank; return the cycle of the last read, or of its last stage.
 
-    A bank that is ready before the other goes on without it.
+    The bank gives one of them in a cycle, in the order of lanes as far as their latches are free: a latch holds its
+    operand until the instruction leaves its last stage. A register that the lane has kept is not read again. One that
+    is not in its place yet comes from the units, in the last stage; of two such ones the older has to be in its place.
     """
-    even, odd = step.whole_even, step.whole_odd
-    if w == scheduler.latest:
-        even, odd = step.even, step.odd
-    elif now - warp.counted <= step.slack:
-        even, odd = step.soon_even, step.soon_odd
-    scheduler.latest = w
-    if even == 0 and odd == 0:
-        return
-    state_even, state_odd = scheduler.even, scheduler.odd
-    idle = now - scheduler.read - 1.0
-    if idle > at.SETTLED:
-        idle = float(at.SETTLED)
-    while idle >= 1.0:
-        state_even = states[state_even, 0] >> at.WAIT_BITS
-        state_odd = states[state_odd, 0] >> at.WAIT_BITS
-        idle -= 1.0
-    follows_even, follows_odd = states[state_even, even], states[state_odd, odd]
-    state_even, state_odd = follows_even >> at.WAIT_BITS, follows_odd >> at.WAIT_BITS
-    first, second = follows_even & at.WAIT_MASK, follows_odd & at.WAIT_MASK
-    while first < second:
-        state_even = states[state_even, 0] >> at.WAIT_BITS
-        first += 1
-    while second < first:
-        state_odd = states[state_odd, 0] >> at.WAIT_BITS
-        second += 1
-    scheduler.even, scheduler.odd, scheduler.read = state_even, state_odd, now
-    if first > 0:
-        if scheduler.held > 0.0:
-            scheduler.hold_next, scheduler.held_next = now + at.READS_BEHIND, float(first)
+    word = (step.odd if odd else step.even) & at.SEVERAL - 1
+    busy = latches[s, at.READING + odd]
+    bank = odd * at.BANK + (at.LATCHES // 2 if step.apart else 0)
+    youngest = last - 1
+    rest = word if word & at.FRESH else 0
+    while rest != 0:
+        back = rest >> at.BACK_AT & 7
+        if back != 0:
+            there = latches[row, (warp.count - back) & (at.REMEMBERED - 1)]
+            if there > youngest:
+                youngest = there
+        rest >>= at.READ_BITS
+    first = second = third = -1  # from when on each of up to three registers can be read
+    rest, place, left = word, 0, 0
+    while rest != 0:
+        there = cycle
+        back = rest >> at.BACK_AT & 7
+        if back != 0:
+            there = latches[row, (warp.count - back) & (at.REMEMBERED - 1)]
+        fresh = there >= last
+        if fresh:
+            behind = at.STAGES  # the older of two
+            if step.extra and rest >> at.LANES_AT & 3:
+                behind = 1  # a factor of a wide product
+            elif there == youngest or step.apart:
+                behind = 0
+            there = max(last, there + behind) if behind else last
+        elif odd and step.extra and rest >> at.LANES_AT & 4:
+            there = last  # the upper half of what a wide product adds
+        number = (w << at.LANES_AT | rest & 255) + 1
+        needed = False
+        for lane in range(3):
+            if rest >> at.LANES_AT + lane & 1 and (fresh or latches[s, at.LATCHES + bank + lane] != number):
+                needed = True
+                there = max(there, latches[s, bank + lane])
+        if needed:
+            left += 1
+            if place == 0:
+                first = max(there, cycle)
+            elif place == 1:
+                second = max(there, cycle)
+            else:
+                third = max(there, cycle)
+        place += 1
+        rest >>= at.READ_BITS
+    turn = cycle
+    while left > 0:
+        if busy >> turn - cycle & 1 == 0:
+            taken = True
+            if first >= 0 and first <= turn:
+                first = -1
+            elif second >= 0 and second <= turn:
+                second = -1
+            elif third >= 0 and third <= turn:
+                third = -1
+            else:
+                taken = False
+            if taken:
+                left -= 1
+                busy |= 1 << turn - cycle
+                if turn > last:
+                    last = turn
+        turn += 1
+    latches[s, at.READING + odd] = busy
+    return last
+
+
+@inlined
+def follow(s: int, cycle: int, scheduler: Any, latches: Any) -> int:
+    """Bring what is kept of both banks up to this cycle; return when an instruction of it has its last stage."""
+    ahead = cycle - scheduler.read
+    if ahead > at.PORT_CYCLES:
+        ahead = at.PORT_CYCLES
+    scheduler.read = cycle
+    latches[s, at.READING] >>= ahead
+    latches[s, at.READING + 1] >>= ahead
+    if scheduler.pending:
+        latches[s, at.DUE] >>= ahead
+        latches[s, at.DUE + 1] >>= ahead
+    due: int = cycle + at.STAGES
+    if scheduler.held > 0.0:
+        due += floor(scheduler.held + scheduler.held_next + scheduler.held_last)
+    return due
+
+
+@folded
+def read(
+    w: int, s: int, row: int, cycle: int, scheduler: Any, step: Any, warp: Any, latches: Any, pipe_free: Any, sfu: int
+) -> None:
+    """Let an instruction that issues now read its registers in the next cycles; what it waits for is held for.
+
+    It goes through three stages, one a cycle, and can read in each of them; what is not there in the last one holds all
+    stages. Behind one of double precision the last stage is taken two cycles later. A register that is read alone of
+    its bank, as most are, is read here.
+    """
+    due = follow(s, cycle, scheduler, latches)
+    last = due
+    side = at.LATCHES // 2 if step.apart else 0
+    for odd in range(2):
+        word = step.odd if odd else step.even
+        if word & at.SEVERAL or (word != 0 and step.extra > 0.0):
+            turn = read_bank(odd, w, s, row, cycle, due, step, warp, latches)
+            if turn > last:
+                last = turn
+        elif word != 0:
+            latch = side + odd * at.BANK + (word >> at.LANES_AT + 1 & 3)
+            there = cycle
+            if word & at.FRESH:
+                there = latches[row, (warp.count - (word >> at.BACK_AT & 7)) & (at.REMEMBERED - 1)]
+            if there >= due or latches[s, at.LATCHES + latch] != (w << at.LANES_AT | word & 255) + 1:
+                turn = latches[s, latch]
+                if there > due:
+                    there = due
+                if turn < there:
+                    turn = there
+                if turn < cycle:
+                    turn = cycle
+                while latches[s, at.READING + odd] >> turn - cycle & 1:
+                    turn += 1
+                latches[s, at.READING + odd] |= 1 << turn - cycle
+                if turn > last:
+                    last = turn
+    if step.apart:
+        scheduler.apart = last
+    elif last == scheduler.apart + at.STAGES:
+        last += 1
+    if scheduler.pending:
+        scheduler.pending = 0
+        ahead = last - cycle + floor(step.made) - at.MADE
+        meets = False
+        for odd in range(2):
+            due_bits = latches[s, at.DUE + odd]
+            back = latches[s, at.BACK + odd]
+            if due_bits | back:
+                scheduler.pending = 1
+                if step.writes >> odd & 1 and (back or due_bits >> ahead & 1 or due_bits >> ahead - 1 & 1):
+                    meets = True
+        if meets:
+            last = write(last, s, cycle, step, latches, pipe_free, sfu)
+    last += floor(step.extra)
+    for odd in range(2):  # a latch is free when the instruction has left; it keeps what is marked
+        rest = (step.odd if odd else step.even) & at.SEVERAL - 1
+        while rest != 0:
+            latch = side + odd * at.BANK
+            lanes = rest >> at.LANES_AT & 7
+            keeps = rest >> at.KEEPS_AT & 7
+            while lanes != 0:
+                if lanes & 1:
+                    latches[s, latch] = last + 1
+                    latches[s, at.LATCHES + latch] = 0
+                    if keeps & 1:
+                        latches[s, at.LATCHES + latch] = (w << at.LANES_AT | rest & 255) + 1
+                lanes >>= 1
+                keeps >>= 1
+                latch += 1
+            rest >>= at.READ_BITS
+    latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES + floor(step.made)
+    if last > due:
+        if scheduler.held == 0.0:
+            scheduler.hold = float(due + 1)
+            scheduler.held = float(last - due)
+        elif scheduler.held_next == 0.0:
+            scheduler.hold_next = float(due + 1)
+            scheduler.held_next = float(last - due)
         else:
-            scheduler.hold, scheduler.held = now + at.READS_BEHIND, float(first)
+            scheduler.hold_last = float(due + 1)
+            scheduler.held_last = float(last - due)
 
 
 @called
-def freeze(s: int, since: float, cycles: float, scheduler: Any, warps: Any, order: Any, stalls: Any) -> None:
-    """Let the stall counts of all warps of a scheduler stand for the cycles in which its issue stage is held."""
-    for row in range(scheduler.listed):
-        warp = warps[order[s, row]]
-        if warp.counted > since:
-            warp.counted += cycles
-            if warp.counted > warp.ready:
-                stalls[warp.pc, at.WAIT] += warp.counted - warp.ready
-                warp.ready = warp.counted
-                warp.since = warp.counted
+def ask(s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, latches: Any) -> None:
+    """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
 
-
-@called
-def hold(s: int, now: float, scheduler: Any, warps: Any, order: Any, pipes: Any, pipe_free: Any, stalls: Any) -> bool:
-    """Let what waits for its registers hold the issue stage, if that has begun; whether it does so now.
-
-    All before it stands: stall counts, units of arithmetic, ports. The first warp that could go waits for that.
+    Memory asks for them in the cycle behind its last stage, an SFU two cycles behind it or, where it waits, before its
+    start. When results come back is noted; those that take long are taken to find a free cycle.
     """
-    holds = False
-    while scheduler.held > 0.0 and scheduler.hold <= now:
-        since, cycles = scheduler.hold, scheduler.held
-        scheduler.held, scheduler.hold = scheduler.held_next, scheduler.hold_next
-        scheduler.held_next = 0.0
-        freeze(s, since, cycles, scheduler, warps, order, stalls)
-        if scheduler.half_free > since:
-            scheduler.half_free += cycles
-        if scheduler.other_free > since:
-            scheduler.other_free += cycles
-        for p in range(pipes.shape[0]):
-            if pipes[p].places == 0 and not pipes[p].shared and pipe_free[s, p] > since:
-                pipe_free[s, p] += cycles
-        if scheduler.read < since:
-            scheduler.read += cycles
-        if scheduler.hold > since:
-            scheduler.hold += cycles
-        if scheduler.hold_next > since:
-            scheduler.hold_next += cycles
-        if now < since + cycles:
-            holds = True
-            scheduler.next = since + cycles
-            for row in range(scheduler.listed):
-                warp = warps[order[s, row]]
-                if warp.ready <= now:
-                    stalls[warp.pc, at.DISPATCH] += since + cycles - now
-                    if warp.since < now:
-                        stalls[warp.pc, at.NOT_SELECTED] += now - warp.since
-                    warp.since = since + cycles
-                    break
-    return holds
-
-
-@called
-def book(s: int, cycle: int, start: float, done: float, uses: int, late: bool, ring: Any) -> None:
-    """Note when an instruction of memory or SFU will use its ports."""
-    read = floor(start) + (at.LATE_READ_AFTER if late else at.READ_AFTER)
-    for port in range(4):
-        turn = read if port < 2 else floor(done) - at.WRITE_BEFORE
-        if uses >> at.PORT_BITS * port & 1 == 1 and turn > cycle and turn < cycle + at.RING:
-            item = ring[s, turn & (at.RING - 1)]
-            if item >> at.CYCLE_BITS != turn:
-                item = turn << at.CYCLE_BITS
-            if port < 2 and late:
-                item |= 1 << (at.LATE_BITS + at.PORT_BITS * port)
-            if item >> at.PORT_BITS * port & at.PORT_MASK < 7:
-                item += 1 << at.PORT_BITS * port
-            ring[s, turn & (at.RING - 1)] = item
+    turn = follow(s, cycle, scheduler, latches) + 1
+    turn = max(turn + 1, floor(start) + at.SFU_READS - 1) if sfu else max(turn, scheduler.asked)
+    written = max(turn, floor(start) + at.SFU_READS) + at.SFU_WRITES - at.SFU_READS - cycle
+    for bank in range(2):
+        if step.writes >> bank & 1:
+            scheduler.pending = 1
+            if sfu and written < at.PORT_CYCLES:
+                latches[s, at.DUE + bank] |= 1 << written
+            elif not sfu and floor(done) < cycle + at.PORT_CYCLES:
+                come_back(bank, s, floor(done) - at.RETURNS, latches)
+    even, odd = step.even, step.odd
+    while even + odd > 0 and turn - cycle < at.PORT_CYCLES:
+        if even > 0:
+            latches[s, at.READING] |= 1 << turn - cycle
+            even -= 1
+        else:
+            latches[s, at.READING + 1] |= 1 << turn - cycle
+            odd -= 1
+        turn += 2
+    if not sfu:
+        scheduler.asked = turn

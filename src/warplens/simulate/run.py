@@ -15,21 +15,22 @@ from warplens.simulate import blocks as blocks_module
 from warplens.simulate import engine as engine_module
 from warplens.simulate import fetch as fetch_module
 from warplens.simulate import fluid as fluid_module
+from warplens.simulate import holds as holds_module
 from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
 from warplens.simulate import onward as onward_module
 from warplens.simulate import ports as ports_module
+from warplens.simulate import results as results_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
-from warplens.simulate.reads import first_state
 from warplens.simulate.sampler import INTERVAL, LOOKS, NOTHING, look, told
-from warplens.simulate.units import INFINITE, PIPES, Units, policy
+from warplens.simulate.units import INFINITE, Units, policy
 
 _MODULES = (
-    blocks_module, ports_module, memory_module, fetch_module, onward_module, engine_module, fluid_module
+    blocks_module, results_module, ports_module, holds_module, memory_module, fetch_module, onward_module,
+    engine_module, fluid_module,
 )  # fmt: skip
 MARKS = 24  # how often a run up to a limit notes what it has issued
-_LATE, _FEW = PIPES.index("fp64 units"), 16  # so few instructions of double precision do not matter to the others
 NEVER = 1 << 60  # blocks after which a run is held
 
 
@@ -86,8 +87,8 @@ class Course:
             len(lines)
         )  # warm: a launch before this one has walked through the code
         self.given = (
-            laid.steps, laid.sources, laid.results, units.pipes, units.states, ways.path_at, ways.segments,
-            ways.runs, ways.warp_paths,
+            laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs,
+            ways.warp_paths,
         )  # fmt: skip
         self.curves = units.curves, units.loads, units.spread
         state = empty_sm(laid, units, setup[0], sm[0])
@@ -208,10 +209,8 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
         setup.first_start = 0.0 if code.steady else setup.replace
         setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
-    if not laid.steps.ports.any():
+    if not (laid.steps.even | laid.steps.odd).any():
         setup.banks = 0
-    late = sum(x.pipe == _LATE for x in code.steps)
-    setup.first_state = first_state(late=late > len(code.steps) / _FEW)
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
         setup.first_lines = 0  # all of it stays in the instruction cache
     return setups
@@ -227,7 +226,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
     wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
-    rows.next, rows.last, rows.even, rows.odd = at.FOREVER, -1, setup.first_state, setup.first_state
+    rows.next, rows.last, rows.apart = at.FOREVER, -1, -at.LATCHES
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start + np.arange(len(places)) * setup.first_every
     sm.started = setup.first_every * (min(int(setup.resident), int(setup.blocks)) - 1)
@@ -242,7 +241,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
         np.zeros((schedulers, len(units.pipes), max(1, int(units.pipes.places.max())))),
         np.zeros((schedulers, len(units.pipes)), np.int64),
         np.zeros((schedulers, len(units.pipes) + 1)), places,  # the last one is that of what has no pipe
-        np.zeros((schedulers, at.RING if setup.banks else 1), np.int64), np.zeros(max(1, int(setup.mshrs))),
+        np.zeros((schedulers + lanes, at.LATCH_COLUMNS), np.int64), np.zeros(max(1, int(setup.mshrs))),
     )  # fmt: skip
 
 

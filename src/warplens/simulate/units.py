@@ -11,7 +11,6 @@ from warplens.errors import MissingField, WarplensError
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Floats
-from warplens.simulate.reads import read_states
 
 # Which warp goes first, whether they take turns, whether the last one goes again before all others, and whether those
 # of a block are served in the order in which they came to wait.
@@ -63,7 +62,7 @@ class Unit(Struct, frozen=True):
 
 
 class Units(Struct, frozen=True):
-    """The pipes of an SM, the states of its register banks, how the engine is set up, how many SMs share memory.
+    """The pipes of an SM, how the engine is set up, how many SMs share memory.
 
     `l2_rate` and `dram_rate` are this SM's part in B/cycle, `curves` the latencies of DRAM and L2 under load. `loads`
     are the DRAM traffics in B/cycle and SM at which latencies were measured one by one; `spread` has for each of them
@@ -73,7 +72,6 @@ class Units(Struct, frozen=True):
     machine: Machine
     sms: float
     pipes: Any
-    states: Any
     setup: Any
     l2_rate: float
     dram_rate: float
@@ -125,7 +123,7 @@ def units(machine: Machine, active_sms: float | None = None) -> Units:
     sms = machine.chip.sm_count if active_sms is None else min(active_sms, machine.chip.sm_count)
     notes: list[str] = []
     made = Units(
-        machine, sms, _pipes(machine, notes), read_states(), _setup(machine, sms, notes), *_rates(machine, sms, notes),
+        machine, sms, _pipes(machine, notes), _setup(machine, sms, notes), *_rates(machine, sms, notes),
         _curves(machine, sms, notes), *_spread(machine, sms), notes,
     )  # fmt: skip
     if not machine.latency_distribution:

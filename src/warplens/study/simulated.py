@@ -13,11 +13,13 @@ import re
 from collections import defaultdict
 from functools import cache
 from statistics import median
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from warplens.frontend.decoding import decode_texts
 from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine, load_machine
 from warplens.measure import journal
@@ -59,6 +61,13 @@ class Point(Struct, frozen=True):
     def used(self) -> bool:
         """Whether the machine file's numbers come from such points: one instruction alone."""
         return self.mix == "add" or self.alpha == 0
+
+
+def stored_code(rows: list[dict[str, Any]]) -> list[Instruction]:
+    """Return instructions of a file of loops, which leaves out their operands: the text has them."""
+    code = msgspec.convert(rows, list[Instruction])
+    known = decode_texts(x.text for x in code)
+    return [msgspec.structs.replace(x, operands=known[x.text].operands) if x.text in known else x for x in code]
 
 
 def simulate_mixes(
@@ -106,9 +115,7 @@ def error(points: list[Point]) -> ModelError:
 @cache
 def _loops(run: str) -> dict[tuple[str, int, int], tuple[list[Instruction], int]]:
     rows = read(CODE[run])["loops"]
-    return {
-        (r["mix"], r["alpha"], r["ilp"]): (msgspec.convert(r["code"], list[Instruction]), r["unroll"]) for r in rows
-    }
+    return {(r["mix"], r["alpha"], r["ilp"]): (stored_code(r["code"]), r["unroll"]) for r in rows}
 
 
 @cache
