@@ -10,22 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulate.bits import compiled
+from warplens.emulate.bits import compiled, wide_lanes
 from warplens.emulate.integer_parts import lane_bit
 from warplens.emulate.layout import ADDRESS, INTO, WORD
 
 
 @compiled
-def passing_sectors(s: Any, mask: Any) -> Any:
-    """Return the sectors of a copy that passes by L1: one that goes to two sectors of shared memory counts twice."""
+def _different(mask: Any, source: Any, target: Any) -> Any:
+    """Return how many different pairs the lanes have; these are moved to the front."""
     found = np.int64(0)
     for l in range(32):
         new = lane_bit(mask, l)
-        for k in range(l):
-            same = s[ADDRESS + k] >> 5 == s[ADDRESS + l] >> 5 and s[INTO + k] >> 5 == s[INTO + l] >> 5
-            new = new and not (same and lane_bit(mask, k))
-        found += np.int64(new)
+        for k in range(found):
+            new = new and not (source[k] == source[l] and target[k] == target[l])
+        if new:
+            source[found], target[found] = source[l], target[l]
+            found += 1
     return found
+
+
+@compiled
+def passing_sectors(s: Any, mask: Any) -> Any:
+    """Return the sectors of a copy that passes by L1: one that goes to two sectors of shared memory counts twice."""
+    source, target = wide_lanes(), wide_lanes()
+    for l in range(32):
+        source[l], target[l] = s[ADDRESS + l] >> 5, s[INTO + l] >> 5
+    return _different(mask, source, target)
 
 
 @compiled
@@ -46,14 +56,10 @@ def _shift(s: Any, mask: Any, l: int) -> int:
 @compiled
 def passing_wavefronts(s: Any, mask: Any) -> Any:
     """Return the wavefronts of a copy that passes by L1: from one line to one line, all shifted alike."""
-    found = np.int64(0)
+    source, target = wide_lanes(), wide_lanes()
     for l in range(32):
-        new = lane_bit(mask, l)
-        for k in range(l):
-            same = s[ADDRESS + k] >> 7 == s[ADDRESS + l] >> 7 and s[INTO + k] >> 7 == s[INTO + l] >> 7
-            new = new and not (same and _shift(s, mask, k) == _shift(s, mask, l) and lane_bit(mask, k))
-        found += np.int64(new)
-    return found
+        source[l], target[l] = s[ADDRESS + l] >> 7, s[INTO + l] >> 7 << 2 | _shift(s, mask, l)
+    return _different(mask, source, target)
 
 
 @compiled
