@@ -131,7 +131,7 @@ def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
         start = LOCAL_BASE + w * (m.local.shape[1] >> 5) * 128  # a warp has that of the one before it in its place
         for l in range(32):
             s[ADDRESS + l] = start + ((s[ADDRESS + l] & 0xFFFFFF) >> 2) * 128 + 4 * l
-        s[PATTERN] = CONTIGUOUS if s[PATTERN] == SAME and size == 4 else SCATTERED
+        s[PATTERN] = CONTIGUOUS if s[PATTERN] == SAME and size >= 4 else SCATTERED
         for k in range(max(1, size >> 2)):  # the words of a thread lie 128 bytes apart
             if k:
                 stats[pc, REQUESTS] -= 1
@@ -268,6 +268,25 @@ def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, 
 
 
 @compiled
+def _move_rows(m: Any, pc: int, w: int) -> int:
+    """Load or store words that lie at the same place of every lane's local memory: side by side."""
+    ins, R, words, start = m.table[pc], m.registers[w], m.local[w], m.scratch[ADDRESS] & 0xFFFFFF
+    size, storing = ins[ops.Z] & 255, ins[ops.OP] == ops.STORE
+    first = ins[ops.C] if storing else ins[ops.D]
+    if start & (size - 1) or (start + size) >> 2 > words.shape[0] >> 5:
+        return _first_wrong(m, _ALL, size, words.shape[0] >> 5, np.int64(LOCAL_RANGE))
+    for k in range(0 if ins[ops.MODE] & ops.NO_VALUES else size >> 2):
+        D, at = R[first + k], 32 * ((start >> 2) + k)
+        if storing:
+            for l in range(32):
+                words[at + l] = D[l]
+        else:
+            for l in range(32):
+                D[l] = words[at + l]
+    return FINE
+
+
+@compiled
 def _move_span(m: Any, pc: int, w: int, size: int) -> bool:
     """Load or store neighbouring words of global memory, page by page; whether it could be done."""
     ins, R, s, start = m.table[pc], m.registers[w], m.scratch, m.scratch[ADDRESS]
@@ -390,6 +409,8 @@ def _move(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
             status = call(m.services[SMALL], m, pc, w, space, part)
         elif space == ops.SHARED:
             status = _move_inside(m, pc, w, part, m.shared[m.warps[w, SLOT]], np.int64(1), np.int64(SHARED_RANGE))
+        elif space == ops.LOCAL and m.scratch[PATTERN] == SAME:
+            status = _move_rows(m, pc, w)
         elif space == ops.LOCAL:
             status = _move_inside(m, pc, w, part, m.local[w], np.int64(32), np.int64(LOCAL_RANGE))
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulate import ops
+from warplens.emulate import ops, patterns
 from warplens.emulate.access import (
     failed,
     lane_addresses,
@@ -38,7 +38,8 @@ from warplens.emulate.layout import (
     WAVEFRONTS,
 )
 from warplens.emulate.pages import no_pages
-from warplens.emulate.wavefronts import queue, shared_wavefronts
+from warplens.emulate.patterns import recall
+from warplens.emulate.wavefronts import queue
 
 
 @compiled
@@ -259,7 +260,8 @@ def _matrix(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     m.stats[pc, USEFUL_BYTES] += 128 * count
     for n in range(count):
         rows = np.uint32(np.uint32(0xFF) << np.uint32(8 * n))
-        m.stats[pc, WAVEFRONTS] += shared_wavefronts(m.scratch, rows, np.int64(16))
+        m.scratch[RECALLED] = -1
+        m.stats[pc, WAVEFRONTS] += m.patterns[recall(m, rows, np.int64(16)), patterns.WAVEFRONTS]
     return FINE
 
 

@@ -195,10 +195,10 @@ def _logic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         na, nb, nc = np.uint32(a ^ ones), np.uint32(b ^ ones), np.uint32(c ^ ones)
         low = na & ((nb & ((nc & t0) | (c & t1))) | (b & ((nc & t2) | (c & t3))))
         high = a & ((nb & ((nc & t4) | (c & t5))) | (b & ((nc & t6) | (c & t7))))
-        v = np.uint32(low | high)
-        bits |= np.uint32(v != 0) << np.uint32(l)
-        made[l] = v
+        made[l] = np.uint32(low | high)
     if ins[ops.PD] >= 0:
+        for l in range(32):
+            bits |= np.uint32(made[l] != 0) << np.uint32(l)
         extra = predicate(P, ins[ops.PS], ins[ops.PS_NOT])
         set_predicate(P, ins[ops.PD], mask, joined(bits, ins[ops.Y], extra))
     return keep(D, made, mask)

@@ -67,6 +67,7 @@ def recall(m: Any, mask: Any, size: int) -> Any:
     for l in range(32):
         made[l] = s[ADDRESS + l] - start if lane_bit(mask, l) else np.int64(0)
     some = made[0] + 3 * made[1] + 5 * made[8] + 7 * made[16] + 11 * made[31] + np.int64(mask)
+    some += 13 * made[9] + 17 * made[17] + 19 * made[24] + 23 * made[25]  # of each matrix of LDSM two rows
     at = np.int64((np.uint64(some) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & (PATTERN_ROWS - 1)
     row = m.patterns[at]
     for l in range(32):
