@@ -80,7 +80,8 @@ class _Profiler(Blocks):
         if old:  # its own rules for what an access costs
             self.emulator.samples = np.zeros((size, _SAMPLES, layout.SAMPLE_COLUMNS), np.int64)
         self.lone = self._alone(first)
-        room, executed = self.runner.see_room(), max(1.0, self._cost(self.lone))
+        executed = max(1.0, self._cost(self.lone))
+        room = self.runner.see_room(self.effort.more / executed)
         self.dearer = 1 + self.effort.pages * self.runner.pages_effort / executed
         cost = executed * self.dearer
         self.per_access = transactions_per_access(self.machine, self.emulator.samples) if old else None

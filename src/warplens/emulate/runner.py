@@ -250,14 +250,17 @@ class Runner:
         """Return what was touched beyond L1 since the last time."""
         return of_block(self.emulator.pages, self.emulator.touched)
 
-    def see_room(self) -> int:
-        """See how many blocks have room for the memory that they touch, by what the one that has just run did."""
+    def see_room(self, affordable: float) -> int:
+        """See how many blocks have room for the memory that they touch, by what the one that has just run did.
+
+        `affordable`: so many may be run at all.
+        """
         touched, all_pages = int(self.emulator.pages.table[-1]), len(self.emulator.pages.table)
         room = self.call.blocks if all_pages <= _PAGES else _PAGES // max(1, touched)
         per_block = -(-self.call.threads_per_block // 32)
         row_bytes = per_block * 128 * (self.emulator.code.row_count + len(self.emulator.pool))
         self.most_blocks = max(1, min((256 << 20) // row_bytes, room))
-        self.has_room_for_two = min(all_pages, touched * _DRAWN) <= _PAGES // 2
+        self.has_room_for_two = min(all_pages, touched * min(_DRAWN, affordable)) <= _PAGES // 2
         self.pages_effort = float(ACCESS_EFFORT * LINE_EFFORT * touched)
         return room
 
