@@ -23,7 +23,7 @@ from msgspec import DecodeError, msgpack
 
 from warplens.cache import Cache, default_folder
 from warplens.errors import WarplensError
-from warplens.frontend import Options, load_program
+from warplens.frontend import Options, load_program, nvrtc
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.compiled import kept
 from warplens.frontend.triton import split_name
@@ -92,6 +92,8 @@ def _serve(load: Wait, answers: int) -> NoReturn:
     """Load, answer and end, in the forked process: a program, a message, or nothing."""
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that tools and temporary folders go
+        nvrtc.RUNS_HERE = True  # if it crashes, the kernel is loaded as usual, and it is said there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what it prints then
         try:
             made: Program | str | None = load()
         except WarplensError as error:

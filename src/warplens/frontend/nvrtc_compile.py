@@ -25,14 +25,13 @@ _STUBS = {
 }  # fmt: skip
 
 
-def serve() -> None:
-    """Answer one request on standard input."""
-    request = json.loads(sys.stdin.buffer.read())
+def answer(request: dict[str, object]) -> str:
+    """Compile what a request names; return NVRTC's version or its message, in JSON."""
     try:
-        answer = _compile(request)
+        made = _compile(request)
     except OSError as error:
-        answer = {"error": f"NVRTC could not be loaded: {error}"}
-    sys.stdout.write(json.dumps(answer))
+        made = {"error": f"NVRTC could not be loaded: {error}"}
+    return json.dumps(made)
 
 
 def _compile(request: dict[str, object]) -> dict[str, str]:
@@ -69,4 +68,4 @@ def _compile(request: dict[str, object]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    serve()
+    sys.stdout.write(answer(json.loads(sys.stdin.buffer.read())))
