@@ -221,7 +221,6 @@ def _make_ready() -> None:
     """Import what nearly every answer needs, and read the emulator's machine code."""
     parts = ("integer", "packed", "float", "memory", "async", "control", "tensor")
     for name in (
-        "numpy.ma",
         "numpy.random",
         "warplens.models.warplens",
         *(f"warplens.emulate.decode_{p}" for p in parts),

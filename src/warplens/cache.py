@@ -50,6 +50,27 @@ def code_digest(layers: tuple[str, ...]) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()
 
 
+def made_once(name: str, package: Path, of: bytes, kind: type[T], make: Callable[[], T]) -> T:
+    """Return what an installation makes once, and keeps beside the bytecode of a package or in the user's cache.
+
+    It is made again where what it is made `of` has changed.
+    """
+    digest = hashlib.sha256(__version__.encode() + of).digest()
+    places = [folder / name for folder in (package / "__pycache__", default_folder())]
+    for place in places:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            content = place.read_bytes()
+            if content[:_DIGEST_BYTES] == digest:
+                return msgspec.msgpack.decode(content[_DIGEST_BYTES:], type=kind)
+    made = make()
+    for place in places:
+        with contextlib.suppress(OSError, FileError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, digest + msgspec.msgpack.encode(made))
+            break
+    return made
+
+
 class Cache:
     """The entries under a folder; with no folder, nothing is kept."""
 

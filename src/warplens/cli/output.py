@@ -8,15 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from warplens.report import terminal
 from warplens.report.data import to_json
@@ -35,9 +26,14 @@ def show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -
 @contextlib.contextmanager
 def watching(what: str) -> Iterator[Callable[[str], None]]:
     """Show on stderr, when someone is looking, what is being done and since when."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     console = _stderr()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda text: progress.update(task, description=f"{what}: {text}")
 
@@ -52,6 +48,8 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 @contextlib.contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """Show the same for one thing after the other: what is being done, how many of how many."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = _stderr()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

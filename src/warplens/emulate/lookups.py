@@ -76,7 +76,7 @@ def _walks(translated: float, array_sectors: float) -> float:
 
 def needs_translation(block: Footprint) -> bool:
     """Whether a block touches few sectors of each large page."""
-    return block.sectors <= _FEW_SECTORS * len(np.unique(block.pages >> _BIG_PAGE))
+    return block.sectors <= _FEW_SECTORS * len(set((block.pages >> _BIG_PAGE).tolist()))
 
 
 def code_bytes(executed: npt.NDArray[np.float64], warps: int, cache_bytes: float | None) -> float:

@@ -251,7 +251,7 @@ def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) ->
     """
     sectors, resident = resident[:, layout.SECTORS], np.array(resident)
     seen = sectors > 0
-    for array in np.unique(resident[stores, layout.ARRAY]):
+    for array in set(resident[stores, layout.ARRAY].tolist()):
         here = stores & (resident[:, layout.ARRAY] == array)
         passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
         resident[here, layout.L2_SECTORS] = passed * sectors[here]

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from warplens.cache import made_once
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_text, read_toml
 from warplens.machine.machine import Machine, Source
@@ -68,8 +69,9 @@ def capability(name: str) -> str | None:
 
 @cache
 def _shipped(path: Path) -> Machine:
-    """Load a file that ships with warplens, once: the files do not change, nor do machines."""
-    return load_file(path)
+    """Load a file that ships with warplens, once: the files do not change, nor do machines. TOML takes 0.08 s."""
+    code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+    return made_once(f"{path.stem}.machine", FOLDER.parent, path.read_bytes() + code, Machine, lambda: load_file(path))
 
 
 def load_file(path: Path) -> Machine:

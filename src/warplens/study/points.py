@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import numpy as np
 from msgspec import Struct
@@ -94,6 +92,9 @@ def _all(measured: Sequence[Launch], runs: Sequence[Run], processes: int) -> Ite
     if processes <= 1:
         yield from ((i, _of_launch(launch, runs)) for i, launch in enumerate(measured))
         return
+    import multiprocessing  # not for those who only ask how sure a prediction is
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     with ProcessPoolExecutor(processes, context, _begin, (list(runs),)) as pool:
         waiting = {pool.submit(_next, launch): i for i, launch in enumerate(measured)}
