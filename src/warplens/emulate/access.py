@@ -129,13 +129,14 @@ def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
         return FINE
     if space == ops.LOCAL:
         start = LOCAL_BASE + w * (m.local.shape[1] >> 5) * 128  # a warp has that of the one before it in its place
-        for l in range(32):
-            s[ADDRESS + l] = start + ((s[ADDRESS + l] & 0xFFFFFF) >> 2) * 128 + 4 * l
         s[PATTERN] = CONTIGUOUS if s[PATTERN] == SAME and size >= 4 else SCATTERED
+        step = 31 if s[PATTERN] == CONTIGUOUS else 1  # of neighbours the first and the last are enough
+        for l in range(0, 32, step):
+            s[ADDRESS + l] = start + ((s[ADDRESS + l] & 0xFFFFFF) >> 2) * 128 + 4 * l
         for k in range(max(1, size >> 2)):  # the words of a thread lie 128 bytes apart
             if k:
                 stats[pc, REQUESTS] -= 1
-                for l in range(32):
+                for l in range(0, 32, step):
                     s[ADDRESS + l] += 128
             s[RECALLED] = -1
             touch(m, pc, mask, min(size, np.int64(4)), writes, place[SM], True)

@@ -21,8 +21,10 @@ def _different(mask: Any, source: Any, target: Any) -> Any:
     found = np.int64(0)
     for l in range(32):
         new = lane_bit(mask, l)
-        for k in range(found):
-            new = new and not (source[k] == source[l] and target[k] == target[l])
+        k = found - 1  # most are as the one before
+        while new and k >= 0:
+            new = not (source[k] == source[l] and target[k] == target[l])
+            k -= 1
         if new:
             source[found], target[found] = source[l], target[l]
             found += 1
@@ -47,8 +49,9 @@ def _shift(s: Any, mask: Any, l: int) -> int:
     half = s[ADDRESS + l] >> 4 & 1
     if s[INTO + l] >> 4 & 1 == half:
         return 0
-    for k in range(32):
-        if k != l and lane_bit(mask, k) and s[ADDRESS + k] == s[ADDRESS + l] ^ 16 and s[INTO + k] == s[INTO + l] ^ 16:
+    for i in range(32):
+        k = l ^ i  # the one beside it first
+        if i and lane_bit(mask, k) and s[ADDRESS + k] == s[ADDRESS + l] ^ 16 and s[INTO + k] == s[INTO + l] ^ 16:
             return 0
     return 1 + half
 

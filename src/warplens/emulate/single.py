@@ -25,10 +25,16 @@ _INFINITY = np.uint32(0x7F800000)
 _NORMAL = np.uint32(0x00800000)
 
 
+@inlined
+def _cut(bits: Any, least: Any) -> Any:
+    """Return the bits of a float, zero of its sign if it is smaller than what has the bits `least`."""
+    return np.uint32(bits & _SIGN) if (bits & _MAGNITUDE) < least else np.uint32(bits)
+
+
 @compiled
 def flushed(bits: Any) -> Any:
     """Return the bits of a float with a denormal number as zero of its sign."""
-    return np.uint32(bits & _SIGN) if (bits & _MAGNITUDE) < _NORMAL else np.uint32(bits)
+    return _cut(bits, _NORMAL)
 
 
 @compiled
@@ -146,32 +152,37 @@ def _division_is_special(a: Any, b: Any) -> Any:
 
 
 @inlined
-def _fused(ins: Any, R: Any, mask: Any) -> int:
-    """FFMA, rounded to nearest: by far the most frequent."""
+def _fused(ins: Any, R: Any, mask: Any, least: Any) -> int:
+    """FFMA, rounded to nearest: by far the most frequent. What is smaller than `least` becomes zero."""
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
     ca, cx = np.uint32(ins[ops.C_AND]), np.uint32(ins[ops.C_XOR])
     made = lanes()
     for l in range(32):
-        x, y = float_of(np.uint32((A[l] & aa) ^ ax)), float_of(np.uint32((B[l] & ba) ^ bx))
-        v = fma32(x, y, float_of(np.uint32((C[l] & ca) ^ cx)))
-        made[l] = bits_of(v) if v == v else _NAN
+        x, y = float_of(_cut(A[l] & aa ^ ax, least)), float_of(_cut(B[l] & ba ^ bx, least))
+        v = fma32(x, y, float_of(_cut(C[l] & ca ^ cx, least)))
+        made[l] = _cut(bits_of(v), least) if v == v else _NAN
     return keep(D, made, mask)
 
 
 @inlined
-def _plain(op: int, ins: Any, R: Any, mask: Any) -> int:
-    """FADD and FMUL, rounded to nearest."""
+def _plain(op: int, ins: Any, R: Any, mask: Any, least: Any) -> int:
+    """FADD and FMUL, rounded to nearest. What is smaller than `least` becomes zero."""
     A, B, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.D]]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
     add, made = op == ops.FADD, lanes()
     for l in range(32):
-        x, y = float_of(np.uint32((A[l] & aa) ^ ax)), float_of(np.uint32((B[l] & ba) ^ bx))
+        x, y = float_of(_cut(A[l] & aa ^ ax, least)), float_of(_cut(B[l] & ba ^ bx, least))
         v = np.float32(x + y) if add else np.float32(x * y)
-        made[l] = bits_of(v) if v == v else _NAN
+        made[l] = _cut(bits_of(v), least) if v == v else _NAN
     return keep(D, made, mask)
+
+
+@inlined
+def _nearest(op: int, ins: Any, R: Any, mask: Any, least: Any) -> int:
+    return _fused(ins, R, mask, least) if op == ops.FFMA else _plain(op, ins, R, mask, least)
 
 
 @handler(ops.SINGLE, ops.FSETP, ops.FSET, ops.FCHK)
@@ -212,7 +223,9 @@ def _arithmetic(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     ins, R = m.table[pc], m.registers[w]
     op, mode = ins[ops.OP], ins[ops.MODE]
     if mode == 0 and ins[ops.X] == 0:
-        return _fused(ins, R, mask) if op == ops.FFMA else _plain(op, ins, R, mask)
+        return _nearest(op, ins, R, mask, np.uint32(0))
+    if mode == ops.FTZ and ins[ops.X] == 0:
+        return _nearest(op, ins, R, mask, _NORMAL)
     A, B, C, D = R[ins[ops.A]], R[ins[ops.B]], R[ins[ops.C]], R[ins[ops.D]]
     aa, ax = np.uint32(ins[ops.A_AND]), np.uint32(ins[ops.A_XOR])
     ba, bx = np.uint32(ins[ops.B_AND]), np.uint32(ins[ops.B_XOR])
