@@ -58,14 +58,12 @@ def lane_addresses(m: Any, pc: int, w: int, mask: Any) -> None:
     ins, R, s, made = m.table[pc], m.registers[w], m.scratch, wide_lanes()
     A, A2, B, B2 = R[ins[ops.A]], R[ins[ops.A] + 1], R[ins[ops.B]], R[ins[ops.B] + 1]
     how, offset, size = ins[ops.Y], ins[ops.X], ins[ops.Z] & 255
-    if how == 0:
+    wide = np.uint32(_ALL if how & 1 else 0)
+    if how <= 1:
         for l in range(32):
-            made[l] = np.int64(A[l]) + np.int64(B[l]) + offset
-    elif how == 1:
-        for l in range(32):
-            made[l] = (np.int64(A2[l]) << 32) + np.int64(A[l]) + np.int64(B[l]) + offset
+            made[l] = (np.int64(A2[l] & wide) << 32) + np.int64(A[l]) + np.int64(B[l]) + offset
     else:
-        wide, wide_base = np.uint32(_ALL if how & 1 else 0), np.uint32(_ALL if how & 2 else 0)
+        wide_base = np.uint32(_ALL if how & 2 else 0)
         shift = 0 if how & 1 else how >> 2
         for l in range(32):
             base = (np.int64(A[l]) << shift) + (np.int64(A2[l] & wide) << 32)
@@ -272,18 +270,19 @@ def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, 
 def _move_rows(m: Any, pc: int, w: int) -> int:
     """Load or store words that lie at the same place of every lane's local memory: side by side."""
     ins, R, words, start = m.table[pc], m.registers[w], m.local[w], m.scratch[ADDRESS] & 0xFFFFFF
-    size, storing = ins[ops.Z] & 255, ins[ops.OP] == ops.STORE
+    size, storing, made = ins[ops.Z] & 255, ins[ops.OP] == ops.STORE, lanes()
     first = ins[ops.C] if storing else ins[ops.D]
     if start & (size - 1) or (start + size) >> 2 > words.shape[0] >> 5:
         return _first_wrong(m, _ALL, size, words.shape[0] >> 5, np.int64(LOCAL_RANGE))
     for k in range(0 if ins[ops.MODE] & ops.NO_VALUES else size >> 2):
-        D, at = R[first + k], 32 * ((start >> 2) + k)
+        D, at = R[first + k], np.uint32(32 * ((start >> 2) + k))
+        for l in range(32):
+            made[l] = D[l] if storing else words[at + np.uint32(l)]
         if storing:
             for l in range(32):
-                words[at + l] = D[l]
+                words[at + np.uint32(l)] = made[l]
         else:
-            for l in range(32):
-                D[l] = words[at + l]
+            keep(D, made, _ALL)
     return FINE
 
 
