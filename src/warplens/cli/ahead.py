@@ -32,6 +32,7 @@ from warplens.kernel.program import Program
 from warplens.machine.loader import capability
 
 Wait = Callable[[], Program | None]
+_GARBAGE = 100_000  # new objects, after which it is looked for
 
 
 def options(args: argparse.Namespace, arch: str) -> Options:
@@ -118,7 +119,8 @@ def _received(stream: BinaryIO) -> Program | None:
 
 
 def _collect() -> None:
-    """Look for garbage again, but not among what is there by now."""
+    """Look for garbage again, but not among what is there by now, and rarely: a prediction makes little of it."""
     if not gc.isenabled():
         gc.freeze()
+        gc.set_threshold(_GARBAGE)
         gc.enable()

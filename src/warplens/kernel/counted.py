@@ -6,6 +6,7 @@ longest path takes, as so many latencies of the step's class, so that the chain 
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
@@ -128,13 +129,17 @@ def _links(program: Program, profile: Profile, machine: Machine) -> list[Link]:
     way = walk(path)
     warps = profile.grid_blocks * profile.warps_per_block
     scale = profile.total("executed") / warps / max(1.0, sum(way.weights))
-    counts: dict[tuple[str, str], float] = {}
-    latencies: dict[tuple[str, str], float] = {}  # looked up once: a way is long, and of few kinds
-    for producer, consumer, cycles in steps(program.instructions, way, machine):
-        key = producer.kind, consumer.kind
-        if key not in latencies:
-            usual = machine.timing(key[0]).latency_cycles or machine.timing("fp32").latency_cycles or 0.0
-            latencies[key] = machine.timing(key[0]).latency_to.get(key[1], usual)
-        if latency := latencies[key]:
-            counts[key] = counts.get(key, 0.0) + scale * cycles / latency
-    return [Link(producer, consumer, count) for (producer, consumer), count in counts.items()]
+    kinds = sorted({x.kind for x in program.instructions})
+    number = {kind: i for i, kind in enumerate(kinds)}
+    kind = np.array([number[x.kind] for x in program.instructions])
+    first, then, cycles = steps(program.instructions, way, machine)
+    pairs, met, which = np.unique(kind[first] * len(kinds) + kind[then], return_index=True, return_inverse=True)
+    links = [(kinds[pair // len(kinds)], kinds[pair % len(kinds)]) for pair in pairs.tolist()]
+    latencies = np.array([_latency(machine, *link) for link in links])
+    counts = np.bincount(which, scale * cycles / np.where(latencies, latencies, np.inf)[which]).tolist()
+    return [Link(links[i][0], links[i][1], counts[i]) for i in np.argsort(met).tolist() if latencies[i]]
+
+
+def _latency(machine: Machine, producer: str, consumer: str) -> float:
+    usual = machine.timing(producer).latency_cycles or machine.timing("fp32").latency_cycles or 0.0
+    return machine.timing(producer).latency_to.get(consumer, usual)

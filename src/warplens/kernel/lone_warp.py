@@ -44,12 +44,17 @@ class LoneWarp(Struct, frozen=True):
 
     def path(self) -> list[int]:
         """Return the longest path: the chain of decisions that leads to the last instruction, in order."""
-        found: list[int] = []
-        at: int | None = len(self.issue_cycles) - 1
-        while at is not None and at >= 0:
-            found.append(at)
-            at = self.decided_by[at]
-        return found[::-1]
+        return chain(self.decided_by)
+
+
+def chain(decided_by: Sequence[int | None]) -> list[int]:
+    """Return the chain of decisions that leads to the last instruction, in order; -1: nothing decided, as None."""
+    found: list[int] = []
+    at: int | None = len(decided_by) - 1
+    while at is not None and at >= 0:
+        found.append(at)
+        at = decided_by[at]
+    return found[::-1]
 
 
 def issue_alone(

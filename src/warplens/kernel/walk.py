@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import numpy as np
 from msgspec import Struct
 
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.lone_warp import Floats, issue_alone, issue_in_order
+from warplens.kernel.lone_warp import Floats, Ints, chain, facts_of, issue_alone, issue_in_order
 from warplens.kernel.profile import Path
 from warplens.machine import Machine
 
@@ -46,13 +43,17 @@ def walk(path: Path) -> Walk:
     return Walk(code, weights, taken)
 
 
-def steps(code: list[Instruction], way: Walk, machine: Machine) -> Iterator[tuple[Instruction, Instruction, float]]:
-    """Yield the longest path of a lone warp: from which instruction to which, and the cycles between."""
-    run = [code[i] for i in way.code]
-    alone = issue_alone(run, machine, taken=way.taken)
-    cycles, weights = alone.issue_cycles, way.weights
-    for at, to in pairwise(alone.path()):
-        yield run[at], run[to], weights[at] * (cycles[to] - cycles[at])
+def steps(code: list[Instruction], way: Walk, machine: Machine) -> tuple[Ints, Ints, Floats]:
+    """Return the longest path of a lone warp: from which instruction to which, by their numbers, the cycles between."""
+    if all(code[i].control is None for i in way.code):
+        alone = issue_alone([code[i] for i in way.code], machine, taken=way.taken)
+        cycles, decided = np.array(alone.issue_cycles), alone.decided_by
+    else:
+        cycles, _, by = issue_in_order(facts_of(code, machine)[way.code], machine, way.taken)
+        decided = by.tolist()
+    numbers, weights, path = np.array(way.code, np.int64), np.array(way.weights), np.array(chain(decided), np.int64)
+    at, to = path[:-1], path[1:]
+    return numbers[at], numbers[to], weights[at] * (cycles[to] - cycles[at])
 
 
 def lone_warp_cycles(run: Floats, way: Walk, machine: Machine) -> float:
