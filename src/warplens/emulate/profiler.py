@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +113,7 @@ class _Profiler(Blocks):
         if self._ends_with(ratio):
             resident = replace(self._together(self._on_one_sm(block, cost * ratio)), heaviest=True)
             return self._made(resident, exact=False, first=first)
+        self._ways_through.undecided()  # asked for below, and known then: the other thread still runs blocks
         resident = together() if together else self._together(self._on_one_sm(first, cost))
         self._run_around(first, executed)
         if differ:
@@ -186,6 +188,10 @@ class _Profiler(Blocks):
             notes=[] if exact else self._notes(),
         )
 
+    @cached_property
+    def _ways_through(self) -> Ways:
+        return Ways(self.code)
+
     def _other_ways(self, executed: npt.NDArray[np.float64]) -> tuple[dict[int, set[int]], float]:
         """Return the ways that nobody took of branches that others may take, and the error because of such branches.
 
@@ -194,9 +200,8 @@ class _Profiler(Blocks):
         """
         jumps = self.code.table[:, ops.GUARD] != self.emulator.code.table[:, ops.GUARD]
         share = shares(self.call.blocks, np.where(jumps, self.asked, sum(s.blocks for s in self.samples)))
-        ways_through = Ways(self.code)
-        found = ways_through.undecided()
-        placed = found if self._knows_corners() else ways_through.undecided(corners=False)
+        found = self._ways_through.undecided()
+        placed = found if self._knows_corners() else self._ways_through.undecided(corners=False)
         ways = ways_not_seen(self.code, executed, placed)
         return ways, error_of(ways, () if self._sampled() else found, self.code, executed, share)
 

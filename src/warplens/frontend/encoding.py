@@ -92,8 +92,6 @@ class _Texts(Protocol):
 class Ready(Struct, frozen=True):
     """A form, ready for use: a pattern, and for each gap in it bits of the word and what is written for them."""
 
-    mask: int
-    value: int
     but: list[tuple[int, frozenset[int]]]
     pattern: str
     gaps: list[tuple[int, _Texts]]
@@ -115,7 +113,8 @@ class Writer:
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
         self._relative = {int(opcode, 16) for opcode in encoding.relative}
-        self._ready: dict[int, list[Ready]] = {}
+        self._forms: dict[int, list[tuple[int, int, Form]]] = {}  # of an opcode: fixed bits, their values
+        self._ready: dict[tuple[int, int], Ready] = {}
         self._known: dict[int, str | None] = {}
 
     def texts(self, code: bytes) -> list[str] | None:
@@ -144,15 +143,19 @@ class Writer:
 
     def _written(self, word: int) -> str | None:
         opcode = word & OPCODE
-        if opcode not in self._ready:
+        if opcode not in self._forms:
             raw = self._encoding.forms.get(f"{opcode:03x}")
             given = json.decode(raw, type=list[Form]) if raw else []
-            self._ready[opcode] = [ready(form, self._encoding.tables) for form in given]
-        for form in self._ready[opcode]:
-            if word & form.mask == form.value:
-                text = form.written(word)
-                if text is not None:
-                    return text.replace("+0x0]", "]")
+            self._forms[opcode] = [(int(form.mask, 16), int(form.value, 16), form) for form in given]
+        for number, (mask, value, form) in enumerate(self._forms[opcode]):
+            if word & mask != value:
+                continue
+            which = opcode, number
+            if which not in self._ready:
+                self._ready[which] = ready(form, self._encoding.tables)
+            text = self._ready[which].written(word)
+            if text is not None:
+                return text.replace("+0x0]", "]")
         return None
 
 
@@ -175,7 +178,7 @@ def ready(form: Form, tables: list[list[str | None]]) -> Ready:
         elif isinstance(part, Float):
             gaps.append((_mask([(part.start, min(part.size, _HALF))]), _Real(part)))
     but = [(int(mask, 16), frozenset(int(value, 16) for value in values)) for mask, values in form.but.items()]
-    return Ready(int(form.mask, 16), int(form.value, 16), but, pattern, gaps)
+    return Ready(but, pattern, gaps)
 
 
 def _mask(pieces: Iterable[tuple[int, int]]) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from warplens.errors import WarplensError
 from warplens.frontend import nvrtc_compile, toolchain
+from warplens.frontend.encoding import writer
 from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, MissingTool, ToolError, one_line, wheel_folders
 
 RUNS_HERE = False  # whether this process may be lost, if NVRTC crashes
@@ -78,6 +79,7 @@ def _here(request: dict[str, Any]) -> tuple[int, str | bytes]:
     made = list[str]()
     thread = threading.Thread(target=lambda: made.append(nvrtc_compile.answer(request)), daemon=True)
     thread.start()
+    writer(request["arch"])  # is asked for next, and read meanwhile
     while thread.is_alive() and time.process_time() < COMPILER_SECONDS:
         thread.join(_LOOK_SECONDS)
     return (0, made[0]) if made else (TOO_LONG if thread.is_alive() else 1, "")
