@@ -1,6 +1,6 @@
 """The kernel of a launch, loaded by a process of its own while this one gets ready for it.
 
-Compiling takes 0.1 s and more, importing our modules and loading the emulator 0.4 s: on two cores neither waits for the
+Compiling takes 0.1 s and more, importing our modules and loading the emulator 0.3 s: on two cores neither waits for the
 other. The process is a fork, made as long as there is little more here than the
 arguments. Until it has answered, nobody here looks for garbage: what is imported stays, and looking takes a tenth of
 that time.
