@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -25,6 +24,8 @@ class MissingField(WarplensError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest known word, or an empty string."""
+    import difflib  # rarely needed, and slow to import
+
     by_lower = {k.lower(): k for k in known if k != word}  # which may be known elsewhere
     close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.5)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -35,8 +35,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"warplens: {' '.join(message.split())}; see `{self.prog} --help`\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Build the parser; commands import what they need only when they run."""
+def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Build the parser of the command that the arguments begin with, or of all; what they need is imported later."""
     top = _Parser(
         prog="warplens",
         description="How long a GPU kernel takes and what holds it back, by the published models side by side.",
@@ -45,21 +45,33 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"warplens {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    builders = {
+        ("predict", "compare"): _predict_commands, ("occupancy",): _occupancy_command, ("analyze",): _analyze_command,
+        ("advise", "whatif", "diff"): _advise_commands, ("show",): _show_command, ("simulate",): _simulate_command,
+        ("models",): _models_command, ("machine",): _machine_command, ("workload",): _shipped_command,
+        ("reproduce",): _reproduce_command, ("validate",): _validate_command, ("profile",): _profile_command,
+        ("sweep", "tune", "check"): sweeps.add_commands,
+    }  # fmt: skip
+    asked = [build for names, build in builders.items() if arguments and arguments[0] in names]
+    for build in asked or builders.values():
+        build(commands)
+    return top
 
+
+def _predict_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     predict = _workload_command(commands, "predict", "predict a workload's time with one model, or all")
     predict.add_argument(
         "--model", help="a model's name, or all (default: ours for a counted kernel, else volkov-contention or volkov)"
     )
     compare = _workload_command(commands, "compare", "all models side by side, on one or several GPUs")
     compare.add_argument("--html", metavar="FILE", help="also write a self-contained HTML report")
-    _occupancy_command(commands)
 
-    _analyze_command(commands)
-    _advise_commands(commands)
-    _show_command(commands)
-    _simulate_command(commands)
-    models = commands.add_parser("models", help="list the models")
-    _json(models)
+
+def _models_command(commands: argparse._SubParsersAction[_Parser]) -> None:
+    _json(commands.add_parser("models", help="list the models"))
+
+
+def _machine_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     machine = commands.add_parser("machine", help="list, show or check machine files; measure a GPU")
     verbs = machine.add_subparsers(dest="verb", required=True, metavar="list|show|check|measure|derive|agree")
     _json(verbs.add_parser("list", help="the machines that ship with warplens"))
@@ -70,6 +82,9 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("files", nargs="+", metavar="FILE", help="machine file, or the name of one that ships")
     _json(check)
     laboratory.add_commands(verbs)
+
+
+def _shipped_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     workload = commands.add_parser("workload", help="list or show the workloads that ship with warplens")
     verbs = workload.add_subparsers(dest="verb", required=True, metavar="list|show")
     _json(verbs.add_parser("list", help="names and sources"))
@@ -79,6 +94,8 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--save", metavar="FILE", help="save it as JSON")
     _json(show)
 
+
+def _reproduce_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     reproduce = commands.add_parser("reproduce", help="the papers' tables and figures: ours, theirs, difference")
     reproduce.add_argument("what", nargs="?", help="a paper (volkov) or an item (volkov-table-3.4); default: all")
     reproduce.add_argument("--list", action="store_true", help="list the items")
@@ -88,11 +105,6 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     _json(reproduce)
-
-    _validate_command(commands)
-    _profile_command(commands)
-    sweeps.add_commands(commands)
-    return top
 
 
 def _profile_command(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -278,8 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders go
     try:
-        top = parser()
-        args, rest = top.parse_known_args(arguments)
+        given = sys.argv[1:] if arguments is None else arguments
+        top = parser(given)
+        args, rest = top.parse_known_args(given)
         if rest:
             top.error(f"unknown argument {rest[0]!r}")
         if args.command is None:
