@@ -55,6 +55,7 @@ def loading(args: argparse.Namespace) -> Iterator[Wait]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: nothing here multiplies matrices, and they spin
     ready = "numpy" in sys.modules or threading.active_count() > 1 or not hasattr(os, "fork")
     if ready or "," in args.gpu or not Path(args.launch or "").is_file():
+        gc.enable()
         yield lambda: None
     else:
         with forked(lambda: _loaded(args)) as wait:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import io
 import os
 import signal
@@ -305,6 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif args.command in ("sweep", "tune", "check"):
             code = sweeps.run(args)
         elif args.command in ("analyze", "advise", "whatif"):
+            gc.disable()  # until the kernel is there: what is imported stays
             from warplens.cli import ahead
 
             with ahead.loading(args) as args.load:
