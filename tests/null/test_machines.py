@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from warplens.api import compare, list_models
+from warplens.cache import made_once
 from warplens.errors import WarplensError
-from warplens.machine import Machine, list_machines, load_machine, occupancy
-from warplens.machine.loader import FOLDER, parse
+from warplens.machine import Machine, list_machines, load_machine, loader, occupancy
+from warplens.machine.loader import FOLDER, load_file, parse
 
 IDS = ["8800gt", "8800gtx", "a100", "a40", "b200", "c2050", "fx5600", "gtx1060", "gtx280", "gtx480", "gtx680", "gtx980",
        "h200", "hong-kim-example", "huang-synthetic", "rtx3090", "rtx4090", "rtx5090", "t4",
@@ -28,6 +29,29 @@ def test_all_machines_are_there() -> None:
                         "ada": "rtx4090", "blackwell": "b200", "sm_86": "rtx3090", "sm_120": "rtx5090",
                         }.items():  # fmt: skip
         assert load_machine(alias).id == name
+
+
+def test_what_is_kept_of_a_machine_is_what_its_file_says() -> None:
+    assert list_machines()  # what was not kept is now
+    loader._shipped.cache_clear()
+    for machine in list_machines():
+        assert repr(machine) == repr(load_file(FOLDER / f"{machine.id}.toml"))
+
+
+def test_what_is_made_once_is_made_again_when_its_source_changes(tmp_path: Path) -> None:
+    made = list[bytes]()
+
+    def once(of: bytes) -> list[int]:
+        def make() -> list[int]:
+            made.append(of)
+            return [len(made)]
+
+        return made_once("one", tmp_path, of, list[int], make)
+
+    assert [once(b"a"), once(b"a"), once(b"b"), once(b"b")] == [[1], [1], [2], [2]]
+    (kept,) = (tmp_path / "__pycache__").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert (once(b"b"), made) == ([3], [b"a", b"b", b"b"])
 
 
 def test_no_two_machines_share_a_name() -> None:
