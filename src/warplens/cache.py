@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,16 +18,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from warplens.errors import FileError
-from warplens.files import write_whole
+from warplens.files import default_folder, write_whole
 from warplens.version import __version__
 
 T = TypeVar("T")
 _DIGEST_BYTES = 32
-
-
-def default_folder() -> Path:
-    """Return where a user's caches are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplens"
 
 
 def key_of(kind: str, *parts: Any) -> str:

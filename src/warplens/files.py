@@ -18,6 +18,14 @@ T = TypeVar("T")
 LARGEST_TEXT_BYTES = 64 << 20
 
 
+def default_folder() -> Path:
+    """Return where a user's caches are kept; one without a home has the root for it, as in containers."""
+    given = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    with contextlib.suppress(RuntimeError):
+        return given.expanduser() / "warplens"
+    return Path("/.cache/warplens")
+
+
 def read_text(path: Path) -> str:
     """Read a text file; what goes wrong becomes one line that names the file."""
     try:

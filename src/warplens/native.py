@@ -27,7 +27,7 @@ from typing import Any
 from msgspec import DecodeError, Struct, msgpack
 
 from warplens.errors import FileError
-from warplens.files import write_whole
+from warplens.files import default_folder, write_whole
 
 # What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
 # raises nothing does not.
@@ -104,8 +104,8 @@ def stamp(sources: tuple[Path, ...]) -> str:
 
 def _places(name: str, package: Path) -> list[Path]:
     """Where a function may be kept: where Numba is told to, beside its bytecode, or in the user's cache."""
-    given, user = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folders = [Path(given)] if given else [package / "__pycache__", Path(user).expanduser() / "warplens"]
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    folders = [Path(given)] if given else [package / "__pycache__", default_folder()]
     return [folder / f"{name}.{sys.implementation.cache_tag}.code" for folder in folders]
 
 

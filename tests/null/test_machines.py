@@ -13,6 +13,7 @@ import pytest
 from warplens.api import compare, list_models
 from warplens.cache import made_once
 from warplens.errors import WarplensError
+from warplens.files import default_folder
 from warplens.machine import Machine, list_machines, load_machine, loader, occupancy
 from warplens.machine.loader import FOLDER, load_file, parse
 
@@ -300,3 +301,12 @@ def mutated(text: str, chance: random.Random) -> bytes:
                 text = text[:at]
         text = text or "x"
     return text.encode("utf-8", "surrogatepass")
+
+
+def test_a_user_without_a_home_has_machines_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers run as users that no file knows: where caches would be kept is then no reason to fail."""
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", dict[int, object]().__getitem__)
+    assert default_folder().is_absolute()
+    assert made_once("none", Path("/proc/nothing"), b"", list[int], lambda: [1]) == [1]

@@ -21,8 +21,9 @@ from typing import BinaryIO, NoReturn
 
 from msgspec import DecodeError, msgpack
 
-from warplens.cache import Cache, default_folder
+from warplens.cache import Cache
 from warplens.errors import WarplensError
+from warplens.files import default_folder
 from warplens.frontend import Options, load_program, nvrtc
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.compiled import kept

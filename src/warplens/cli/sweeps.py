@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cache(args: argparse.Namespace) -> str | None:
-    from warplens.cache import default_folder
+    from warplens.files import default_folder
 
     if args.no_cache and args.cache:
         raise WarplensError("--cache and --no-cache contradict each other")

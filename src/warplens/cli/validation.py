@@ -8,10 +8,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from warplens import api
-from warplens.cache import default_folder
 from warplens.cli.output import counting, show, stages
 from warplens.errors import WarplensError
-from warplens.files import write_whole
+from warplens.files import default_folder, write_whole
 from warplens.machine import Machine
 from warplens.report import ladders, sweeps, terminal, validation
 from warplens.study import confidence

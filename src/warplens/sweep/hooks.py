@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from warplens.cache import Cache, default_folder
+from warplens.cache import Cache
 from warplens.errors import WarplensError
+from warplens.files import default_folder
 from warplens.machine import Machine, load_machine
 from warplens.sweep.engines import processes
 from warplens.sweep.spec import load_sweep
