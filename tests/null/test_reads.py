@@ -160,3 +160,15 @@ def test_a_predicate_written_first_leaves_every_operand_its_lane(text: str, regi
     x = decode_text(text)
     assert x is not None
     assert [r for _, operand in _lanes(x.opcode, x.operands) for r in operand.registers] == registers
+
+
+def test_parts_of_an_issue_slot_are_held_at_the_port() -> None:
+    """Stages take whole cycles: with eight and a half slots a run did not end."""
+    values = {"instructions__imul_wide__issue_slots": 8.5, "instructions__imul_wide__held_cycles": 9.0}
+    made = units(load_machine("h200").with_values(**values))
+    texts = ["IMAD.WIDE R4, R2, R3, R6", "IMAD.WIDE.U32 R8, R4, R3, R6", "IMAD.WIDE R10, R8, R2, R4", "EXIT"]
+    known = decode_texts(texts)
+    code = [replace(known[text], control=Control(2, False, None, None, 0, 0)) for text in texts]
+    laid = from_program(code, made, ways=[Way([([(0, 3)], 20), ([(3, 4)], 1)])], blocks=[[0] * 16] * 4)
+    done = run(laid, made, Options(), resident=4, blocks=4)
+    assert done.issued == 64 * 61 and done.end_cycle < 40_000

@@ -126,7 +126,7 @@ def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[st
         assert control is not None
         fixed = control.write_scoreboard is None
         extra = _slots_behind(x.kind, units.machine)
-        operands = reader.reads(x, fixed=fixed, extra=extra if extra <= at.MOST_EXTRA else 0.0)
+        operands = reader.reads(x, fixed=fixed, extra=extra if extra in range(at.MOST_EXTRA + 1) else 0.0)
         banks = _banks(_unkept(x, kept)), operands
         own = _is_access(served[x.kind].kind, x) or x.kind == "tensor"
         form = (i,) if own else (x.opcode, x.kind, x.modifiers, x.control, banks)

@@ -55,7 +55,7 @@ PORT_CYCLES = 60  # ahead for which ports are kept
 # arithmetic, and instructions that they then hold.
 RETURNS, PATIENCE, FORCED = 6, 15, 2
 SFU_READS, SFU_WRITES = 4, 11  # cycles from the start of an SFU's instruction to its port, and to that of its result
-MOST_EXTRA = 8.0  # cycles in the last stage; what takes more issue slots holds the issue port instead
+MOST_EXTRA = 8  # cycles in the last stage; what takes more issue slots, or parts of one, holds the issue port instead
 
 _I, _F = np.int64, np.float64
 

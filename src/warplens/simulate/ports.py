@@ -70,7 +70,7 @@ def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: A
         rest >>= at.READ_BITS
     turn = cycle
     while left > 0:
-        if busy >> turn - cycle & 1 == 0:
+        if turn - cycle >= at.PORT_CYCLES or busy >> turn - cycle & 1 == 0:
             taken = True
             if first >= 0 and first <= turn:
                 first = -1
@@ -82,7 +82,8 @@ def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: A
                 taken = False
             if taken:
                 left -= 1
-                busy |= 1 << turn - cycle
+                if turn - cycle < at.PORT_CYCLES:
+                    busy |= 1 << turn - cycle
                 if turn > last:
                     last = turn
         turn += 1
@@ -140,9 +141,10 @@ def read(
                     turn = there
                 if turn < cycle:
                     turn = cycle
-                while latches[s, at.READING + odd] >> turn - cycle & 1:
+                while turn - cycle < at.PORT_CYCLES and latches[s, at.READING + odd] >> turn - cycle & 1:
                     turn += 1
-                latches[s, at.READING + odd] |= 1 << turn - cycle
+                if turn - cycle < at.PORT_CYCLES:
+                    latches[s, at.READING + odd] |= 1 << turn - cycle
                 if turn > last:
                     last = turn
     if step.apart:
@@ -189,7 +191,7 @@ def read(
             scheduler.held_next = float(last - due)
         else:
             scheduler.hold_last = float(due + 1)
-            scheduler.held_last = float(last - due)
+            scheduler.held_last += float(last - due)
 
 
 @called
