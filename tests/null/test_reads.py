@@ -76,7 +76,7 @@ def _text(slot: Any) -> str:
     return f"{_NAMES.get(what, what)} {', '.join(shown)}{tail}"
 
 
-def _cycles(code: list[Any]) -> int:
+def _cycles(code: list[Any], made: Units | None = None) -> int:
     """Return what a lone warp takes for a word, between two looks at the clock that are 65 cycles longer apart."""
     slots = [("CLOCK", (2,), 1, False, 0), *[("NOP", (), 8, False, 0)] * 8, *code, ("CLOCK", (3,), 11, False, 0)]
     texts = [_text(slot) for slot in slots]
@@ -85,8 +85,9 @@ def _cycles(code: list[Any]) -> int:
         replace(known[text], control=Control(slot[2], slot[3], None, None, 0, slot[4]))
         for text, slot in zip(texts, slots, strict=True)
     ]
-    laid = from_program(program, _h200(), ways=[Way([([(0, len(program))], 1)])], blocks=[[0]])
-    events = run(laid, _h200(), Options(events=2000), resident=1, blocks=1).events
+    made = made or _h200()
+    laid = from_program(program, made, ways=[Way([([(0, len(program))], 1)])], blocks=[[0]])
+    events = run(laid, made, Options(events=2000), resident=1, blocks=1).events
     issued = {int(row[3]): int(row[0]) for row in events if row[1] == at.ISSUED}
     return issued[len(program) - 1] - issued[0] - 65
 
@@ -103,9 +104,9 @@ def _off(family: str, every: int) -> Counter[int]:
 
 @pytest.mark.parametrize("family", EXACT)
 def test_random_code_takes_what_was_measured(family: str) -> None:
-    """Every twenty-fourth word, of which single ones weigh more; `test-all` takes all of them."""
-    off = _off(family, 24)
-    assert off[0] >= (EXACT[family] - 0.08 * (EXACT[family] < 1.0)) * off.total() and off.total() >= 20
+    """Every twelfth word, of which single ones weigh more; `test-all` takes all of them."""
+    off = _off(family, 12)
+    assert off[0] >= (EXACT[family] - 0.04 * (EXACT[family] < 1.0)) * off.total() and off.total() >= 20
 
 
 @pytest.mark.slow
@@ -115,11 +116,13 @@ def test_all_random_code(family: str) -> None:
     assert off[0] >= EXACT[family] * off.total()
 
 
-def test_words_wait_without_this_mechanism() -> None:
-    """What is explained: with stall counts and units alone a third of these words would be right."""
-    measured, words = read("h200/read_words.json.gz")["cycles"]["double, single"], _made()["double, single"]
-    waits = [cycles > sum(slot[2] for slot in word) for word, cycles in zip(words, measured, strict=True)]
-    assert sum(waits) > 0.8 * len(waits)
+def test_without_ports_few_words_take_what_was_measured() -> None:
+    """What is explained: with stall counts and units alone, on a machine whose file has no register banks."""
+    machine = load_machine("h200")
+    without = units(replace(machine, sm=replace(machine.sm, register_banks=None)))
+    measured = read("h200/read_words.json.gz")["cycles"]["double, single"]
+    right = [_cycles(w, without) == cycles for w, cycles in zip(_made()["double, single"][:60], measured, strict=False)]
+    assert sum(right) < 0.5 * len(right)
 
 
 def _instruction(text: str, reuse: int = 0) -> Instruction:
