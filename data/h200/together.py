@@ -72,7 +72,7 @@ def filled(cubin: bytes, about: dict[str, Any], code: list[Slot]) -> bytes:
     """Return the kernel with this code in its slots."""
     registers = [register for _, register in about["registers"]]
     slots = [s(CLOCK, 1, registers.pop(0)), *[s(NOP, 11)] * BEFORE]
-    slots += [(CLOCK, (registers.pop(0),), x[2], x[3]) if x[0] == CLOCK else x for x in code]
+    slots += [(CLOCK, (registers.pop(0),), x[2], x[3], 0) if x[0] == CLOCK else x for x in code]
     slots += [s(NOP, 11)] * 2
     assert len(slots) <= about["count"]
     slots += [s(NOP, 1)] * (about["count"] - len(slots))

@@ -95,7 +95,6 @@ def test_register_ports_of_loads_that_nobody_waits_for() -> None:
     assert max(_port_errors()["lds_loose chained"]) < 0.08
 
 
-@pytest.mark.xfail(reason="1.59 %, those of LDS in a chain most", strict=True)
 def test_register_ports_are_right_within_one_and_a_half_percent_in_the_mean() -> None:
     assert float(np.mean([e for part in _port_errors().values() for e in part])) < 0.015
 

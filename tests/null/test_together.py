@@ -75,8 +75,8 @@ def test_two_warps_that_do_not_yield_go_as_measured() -> None:
     assert set(off) == {0} and off[0] > 1200
 
 
-@pytest.mark.parametrize(("share", "exact"), [("0.5", 0.5), ("1", 0.25)])
-def test_of_two_that_yield_and_can_go_at_once_the_last_mostly_goes(share: str, exact: float) -> None:
+@pytest.mark.parametrize(("share", "exact"), [("0.5", 0.65), ("1", 0.4)])
+def test_of_two_that_yield_and_can_go_at_once_the_youngest_mostly_goes(share: str, exact: float) -> None:
     """Not always: what decides is not known, and one that was wrong shifts all behind it."""
     off = _apart(share, "2")
     assert off[0] >= exact * off.total()

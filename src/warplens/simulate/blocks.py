@@ -40,7 +40,7 @@ def wake(scheduler: Any, when: float) -> None:
 def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> None:
     """Put a warp that can go at the cycle `when` behind those of its block that can go sooner.
 
-    Of those that can go in the same cycle the first is the one that wanted to go first, then the one that came last.
+    Of those that can go in the same cycle the first is the one that wanted to go first, then the youngest.
     """
     warp = warps[w]
     warp.queued = when
@@ -53,7 +53,10 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
         last += 1
     while last > row:
         other = warps[order[s, last]]
-        if other.queued < when or (other.queued == when and other.wanted < warp.wanted):
+        sooner = other.queued < when
+        if other.queued == when:
+            sooner = other.wanted < warp.wanted or (other.wanted == warp.wanted and order[s, last] > w)
+        if sooner:
             break
         last -= 1
     while row < last:
