@@ -55,6 +55,7 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     feeds: float = 0.0  # cycles until a wide product behind it can read its result
     sends: float = 0.0  # cycles in which a scheduler sends its registers to shared memory; 0: not known
     enters: float = 0.0  # cycles from then until its first wavefront
+    moves: float = 0.0  # registers that a product of a warp group moves in each of its cycles
     beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
     yields: bool = True  # its warp lets the others go first
     pairs: bool = False  # may issue together with the one before
@@ -185,7 +186,7 @@ class WayArrays(Struct, frozen=True):
 
 _SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
          "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch", "late",
-         "feeds", "sends", "enters")  # fmt: skip
+         "feeds", "sends", "enters", "moves")  # fmt: skip
 
 
 _READS = ("even", "odd", "apart", "made", "extra", "writes")

@@ -101,6 +101,11 @@ def serve(
             start = free
         until = start + pipe.interval * step.takes
         pipe_free[own, pipe.unit] = until
+        if step.moves > 0.0 and setup.banks:
+            if scheduler.moved >= scheduler.moving:
+                scheduler.moved = floor(start)
+            scheduler.moving = floor(until)
+            scheduler.moves = step.moves
         if step.sends > 0.0:
             sent = send_registers(now, step, scheduler)
             if sent > start:

@@ -22,7 +22,13 @@ from warplens.simulate import layout as at
 from warplens.simulate.accesses import Traffic, access, sent, traffic_of
 from warplens.simulate.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.matrix import behind_passes, matrix_flops, operand_wavefronts, tensor_flops_per_cycle
+from warplens.simulate.matrix import (
+    behind_passes,
+    matrix_flops,
+    moved_registers,
+    operand_wavefronts,
+    tensor_flops_per_cycle,
+)
 from warplens.simulate.reads import Operands, Reader
 from warplens.simulate.units import PIPES, Unit, Units
 
@@ -200,6 +206,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         else Operands(),
         both=both and halves and x.kind == "half",
         beside=_operand_cycles(x, units),
+        moves=moved_registers(x) / passes,
     )
     if _is_access(kind, x):
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))

@@ -77,11 +77,11 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # until a wide product can read its result; `late`: by how much such a product, alone, then comes later than the stall
 # counts say. `reason`: why others wait for its result, `room`: why it waits where its pipe, or the queue before that,
 # has no room. `sends`: cycles in which a scheduler sends its registers to shared memory, `enters`: from then until its
-# first wavefront.
+# first wavefront. `moves`: registers that a product of a warp group moves in each cycle.
 STEP = record(
     "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
-    "made extra sends enters",
+    "made extra sends enters moves",
 )
 SOURCE = record("slot", "delta")
 RESULT = record("slot kind")
@@ -122,10 +122,11 @@ WARP = record(
 # instruction of double precision had its last stage; `asked`: when memory can read its next register; `pending`:
 # whether results of others are due. From the cycle `hold` on nothing issues for `held` cycles, and so from `hold_next`
 # and `hold_last` on. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can
-# be; `path`: when the next wavefront can be sent behind them.
+# be; `path`: when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many
+# in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one.
 SCHEDULER = record(
-    "listed last turn read apart asked pending",
-    "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path",
+    "listed last turn read apart asked pending moved moving bank",
+    "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path moves part",
 )
 PLACE = record("block live arrived", "start ended leave")
 SM = record(

@@ -10,7 +10,7 @@ from warplens.machine import Machine
 _SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
            "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
 _GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
-_WAVEFRONT_BYTES, _GROUP_WARPS = 128, 4
+_WAVEFRONT_BYTES, _GROUP_WARPS, _FACTOR_REGISTERS = 128, 4, 4
 _DEPTH_BYTES = 32  # of a row of a factor: 8 elements of tf32, 16 of fp16, 32 of fp8
 _TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}
 
@@ -53,6 +53,16 @@ def _alike(x: Instruction, machine: Machine) -> list[str]:
     """Return the machine's names of products of warp groups like this one."""
     alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
     return alike or [name for name in machine.tensor if name.startswith("group_f16_")]
+
+
+def moved_registers(x: Instruction) -> float:
+    """Return the registers of a warp that its part of a group's product adds to, and those of a factor that is there."""
+    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    if found is None or not x.opcode.endswith("GMMA"):
+        return 0.0
+    sums = int(found.group(2)) / (4 if "F16" in x.modifiers else 2)
+    factor = len(x.operands) > 1 and x.operands[1].kind == "register"
+    return sums + (_FACTOR_REGISTERS if factor else 0.0)
 
 
 def operand_wavefronts(x: Instruction) -> float:

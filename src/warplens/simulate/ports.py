@@ -91,6 +91,20 @@ def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: A
     return last
 
 
+@called
+def move(s: int, cycle: int, scheduler: Any, latches: Any) -> None:
+    """Let products of warp groups have the registers that they add to, of both banks in turn, before all others."""
+    turn = max(scheduler.moved, cycle)
+    while turn < scheduler.moving and turn < cycle + at.PORT_CYCLES:
+        scheduler.part += scheduler.moves
+        if scheduler.part >= 1.0:
+            scheduler.part -= 1.0
+            latches[s, at.READING + scheduler.bank] |= 1 << turn - cycle
+            scheduler.bank ^= 1
+        turn += 1
+    scheduler.moved = turn
+
+
 @inlined
 def follow(s: int, cycle: int, scheduler: Any, latches: Any) -> int:
     """Bring what is kept of both banks up to this cycle; return when an instruction of it has its last stage."""
@@ -103,6 +117,8 @@ def follow(s: int, cycle: int, scheduler: Any, latches: Any) -> int:
     if scheduler.pending:
         latches[s, at.DUE] >>= ahead
         latches[s, at.DUE + 1] >>= ahead
+    if scheduler.moved < scheduler.moving:
+        move(s, cycle, scheduler, latches)
     due: int = cycle + at.STAGES
     if scheduler.held > 0.0:
         due += floor(scheduler.held + scheduler.held_next + scheduler.held_last)

@@ -1,0 +1,62 @@
+"""Products of warp groups move their registers through the ports that arithmetic has, against data/h200/products.py."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from warplens.machine import load_machine
+from warplens.simulate import layout as at
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.run import Options, run
+from warplens.simulate.units import units
+from warplens.study.simulated import stored_code
+from warplens.study.validation import data_file, read
+
+_TURNS, _GROUPS = 60, 100
+_LEFT_WAITING = pytest.mark.xfail(strict=True, reason="the warp that makes products gets its slots too late")
+
+
+@cache
+def _measured() -> dict[tuple[int, str, str, bool], tuple[float, float]]:
+    """Return cycles of a turn of the arithmetic and of 16 products."""
+    rows = json.loads(data_file("h200/products.json").read_text())["rows"]
+    return {(n, factor, beside, groups > 0): (turn, products) for n, factor, beside, groups, turn, products in rows}
+
+
+def _turn(columns: int, factor: str, beside: str, products: bool) -> float:
+    """Return the simulated cycles of a turn of the arithmetic, with products beside it or without."""
+    group, loop = map(stored_code, read("h200/products_code.json.gz")["loops"][f"{factor}{columns}_{beside}"])
+    made, end = units(load_machine("h200")), len(group) + len(loop)
+    others = Way([([(0, len(group))], _GROUPS)] if products else [([(end - 1, end)], 1)])
+    ways = [others, Way([([(len(group), end)], _TURNS)])]
+    laid = from_program([*group, *loop], made, ways=ways, blocks=[[0] * 4 + [1] * 4])
+    events = np.array(run(laid, made, Options(events=1_000_000), resident=1, blocks=1).events)
+    times = events[(events[:, 1] == at.ISSUED) & (events[:, 2] == 4)][:, 0]
+    return float(times[-1] - times[0]) / _TURNS
+
+
+@pytest.mark.parametrize("beside", ["fmul8", "ffma8"])
+@pytest.mark.parametrize(
+    ("columns", "factor"),
+    [(64, "half"), (128, "half"), pytest.param(64, "shared", marks=_LEFT_WAITING),
+     pytest.param(128, "shared", marks=_LEFT_WAITING), pytest.param(64, "registers", marks=_LEFT_WAITING)],
+)  # fmt: skip
+def test_products_take_ports_from_arithmetic(columns: int, factor: str, beside: str) -> None:
+    """64 instructions take 1.2 to 1.6 times as long beside products; no number of this is fitted."""
+    measured = _measured()[columns, factor, beside, True][0] / _measured()[columns, factor, beside, False][0]
+    simulated = _turn(columns, factor, beside, True) / _turn(columns, factor, beside, False)
+    assert measured > 1.15
+    assert simulated == pytest.approx(measured, rel=0.04)
+
+
+def test_the_banks_of_both_are_full() -> None:
+    """FMUL reads a register of each bank, 16 products 16 x 32 of both: together that is what two banks give in time."""
+    turn, products = _measured()[64, "shared", "fmul8", True]
+    idle, _ = _measured()[64, "shared", "fmul8", False]
+    each = 16 * 32 / 2 + (products / (turn - (idle - 64))) * 64  # reads of a bank while 16 products are made
+    assert each / products == pytest.approx(1.0, abs=0.05)
