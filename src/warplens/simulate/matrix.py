@@ -56,7 +56,7 @@ def _alike(x: Instruction, machine: Machine) -> list[str]:
 
 
 def moved_registers(x: Instruction) -> float:
-    """Return the registers of a warp that its part of a group's product adds to, and those of a factor that is there."""
+    """Return the registers of a warp that its part of a group's product adds to, and those of its first factor."""
     found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
     if found is None or not x.opcode.endswith("GMMA"):
         return 0.0
