@@ -12,7 +12,7 @@ from warplens.machine import load_machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
-from warplens.simulate.run import Options, run
+from warplens.simulate.run import Options, Run, run
 from warplens.simulate.units import units
 from warplens.study.simulated import stored_code
 from warplens.study.validation import data_file, read
@@ -28,14 +28,19 @@ def _measured() -> dict[tuple[int, str, str, bool], tuple[float, float]]:
     return {(n, factor, beside, groups > 0): (turn, products) for n, factor, beside, groups, turn, products in rows}
 
 
-def _turn(columns: int, factor: str, beside: str, products: bool) -> float:
-    """Return the simulated cycles of a turn of the arithmetic, with products beside it or without."""
+def _beside(columns: int, factor: str, beside: str, groups: int, turns: int, options: Options) -> Run:
+    """Run so many turns of the arithmetic with so many groups of products beside it."""
     group, loop = map(stored_code, read("h200/products_code.json.gz")["loops"][f"{factor}{columns}_{beside}"])
     made, end = units(load_machine("h200")), len(group) + len(loop)
-    others = Way([([(0, len(group))], _GROUPS)] if products else [([(end - 1, end)], 1)])
-    ways = [others, Way([([(len(group), end)], _TURNS)])]
+    others = Way([([(0, len(group))], groups)] if groups else [([(end - 1, end)], 1)])
+    ways = [others, Way([([(len(group), end)], turns)])]
     laid = from_program([*group, *loop], made, ways=ways, blocks=[[0] * 4 + [1] * 4])
-    events = np.array(run(laid, made, Options(events=1_000_000), resident=1, blocks=1).events)
+    return run(laid, made, options, resident=1, blocks=1)
+
+
+def _turn(columns: int, factor: str, beside: str, groups: int) -> float:
+    """Return the simulated cycles of a turn of the arithmetic."""
+    events = np.array(_beside(columns, factor, beside, groups, _TURNS, Options(events=1_000_000)).events)
     times = events[(events[:, 1] == at.ISSUED) & (events[:, 2] == 4)][:, 0]
     return float(times[-1] - times[0]) / _TURNS
 
@@ -49,7 +54,7 @@ def _turn(columns: int, factor: str, beside: str, products: bool) -> float:
 def test_products_take_ports_from_arithmetic(columns: int, factor: str, beside: str) -> None:
     """64 instructions take 1.2 to 1.6 times as long beside products; no number of this is fitted."""
     measured = _measured()[columns, factor, beside, True][0] / _measured()[columns, factor, beside, False][0]
-    simulated = _turn(columns, factor, beside, True) / _turn(columns, factor, beside, False)
+    simulated = _turn(columns, factor, beside, _GROUPS) / _turn(columns, factor, beside, 0)
     assert measured > 1.15
     assert simulated == pytest.approx(measured, rel=0.04)
 
@@ -60,3 +65,8 @@ def test_the_banks_of_both_are_full() -> None:
     idle, _ = _measured()[64, "shared", "fmul8", False]
     each = 16 * 32 / 2 + (products / (turn - (idle - 64))) * 64  # reads of a bank while 16 products are made
     assert each / products == pytest.approx(1.0, abs=0.05)
+
+
+def test_compiled_and_plain_python_agree() -> None:
+    one, two = (_beside(64, "half", "fmul8", 2, 8, Options(compiled=c, events=20_000)) for c in (True, False))
+    assert one.end_cycle == two.end_cycle and np.array_equal(one.events, two.events)
