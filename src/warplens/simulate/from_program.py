@@ -29,11 +29,10 @@ from warplens.simulate.matrix import (
     operand_wavefronts,
     tensor_flops_per_cycle,
 )
-from warplens.simulate.reads import Operands, Reader
+from warplens.simulate.reads import Operands, Reader, number_of, written
 from warplens.simulate.units import PIPES, Unit, Units
 
 _Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
-_REGISTER = re.compile(r"R(\d+)")
 _BARRIER_SLOT = 8  # behind the scoreboards
 # Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `brev`, `vote`), or none (NOP).
 _SERVED_AS = {"FMNMX": "int", "BREV": "convert", "VOTE": "int", "NOP": "branch"}
@@ -125,27 +124,40 @@ def _held(x: Instruction, machine: Machine) -> float:
 
 def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[str, Unit], profile: Profile | None,
            traffic: Traffic) -> list[Step]:  # fmt: skip
-    """Return what each instruction does to the units; but accesses and products, those of one form do the same."""
-    made, known, kept, reader = list[Step](), dict[tuple[object, ...], Step](), set[str](), Reader()
+    """Return what each instruction does to the units; but accesses and products, those of one form do the same.
+
+    Of a form are those of one opcode and one control code; of a fixed latency, whatever registers they read: these
+    decide only how long reading them takes, which is said by how many are in one bank, and what the engine knows.
+    """
+    made, known, kept, reader = list[Step](), dict[tuple[object, ...], tuple[Step, bool]](), set[str](), Reader()
+    single = {kind for kind, unit in served.items() if _is_access(unit.kind, kind) or kind == "tensor"}
+    slots = {kind: _slots_behind(kind, units.machine) for kind in served}
+    extras = {kind: extra if extra in range(at.MOST_EXTRA + 1) else 0.0 for kind, extra in slots.items()}
     for i, x in enumerate(instructions):
-        control = x.control
+        control, kind = x.control, x.kind
         assert control is not None
-        fixed = control.write_scoreboard is None
-        extra = _slots_behind(x.kind, units.machine)
-        operands = reader.reads(x, fixed=fixed, extra=extra if extra in range(at.MOST_EXTRA + 1) else 0.0)
-        banks = _banks(_unkept(x, kept)), operands
-        own = _is_access(served[x.kind].kind, x) or x.kind == "tensor"
-        form = (i,) if own else (x.opcode, x.kind, x.modifiers, x.control, banks)
-        if form in known:
-            made.append(msgspec.structs.replace(known[form], label=x.text, line=x.line))
-        else:
+        in_banks, fixed = _banks(_unkept(x, kept)), control.write_scoreboard is None
+        if kind in single:  # they do not read as arithmetic does
+            reader.passes(x, fixed=fixed)
+            banks = in_banks, Operands(writes=written(x.writes))
             made.append(_step(x, banks, units, served, profile, i, traffic))
-            known[form] = made[-1]
+            continue
+        operands = reader.reads(x, fixed=fixed, extra=extras[kind])
+        how = control.stall, control.yields, control.write_scoreboard, control.read_scoreboard, control.wait_mask
+        form = x.opcode, kind, x.modifiers, how, max(in_banks)
+        other = *form, in_banks, operands
+        step, reads = known.get(form) or known.get(other) or (None, False)
+        if step is None:
+            step = _step(x, (in_banks, operands), units, served, profile, i, traffic)
+            reads = step.operands is operands
+            known[form if step.kind == at.FIXED else other] = step, reads
+        read = operands if reads else step.operands
+        made.append(msgspec.structs.replace(step, label=x.text, line=x.line, operands=read))
     return made
 
 
-def _is_access(kind: int, x: Instruction) -> bool:
-    return kind in (at.LOAD, at.STORE) or KINDS[x.kind] == "shared memory"
+def _is_access(unit: int, kind: str) -> bool:
+    return unit in (at.LOAD, at.STORE) or KINDS[kind] == "shared memory"
 
 
 def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit],
@@ -158,8 +170,8 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
-    both, halves = "MMA" not in x.modifiers, bool(units.pipes.half[PIPES.index("product")])
-    if x.kind == "half" and halves:  # both halves of the cores, or double precision's units (issue_order.json.gz)
+    both, halves = "MMA" not in x.modifiers, x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
+    if halves:  # both halves of the cores, or double precision's units (issue_order.json.gz)
         pipe, passes = PIPES.index("product" if both else "fp64 units"), 2.0
     if x.opcode == "CS2R":  # 132 others of the same unit take 265 cycles with it (instruction.fmnmx, 20 warps and more)
         passes = 1.0
@@ -204,11 +216,11 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         else Operands(*banks[0], writes=banks[1].writes)
         if kind != at.FIXED
         else Operands(),
-        both=both and halves and x.kind == "half",
+        both=both and halves,
         beside=_operand_cycles(x, units),
         moves=moved_registers(x) / passes,
     )
-    if _is_access(kind, x):
+    if _is_access(kind, x.kind):
         made = msgspec.structs.replace(made, **access(made, x, units, profile, i, traffic))
     return sent(_single(made, x, units), x, units)
 
@@ -313,5 +325,6 @@ def _unkept(x: Instruction, kept: set[str]) -> tuple[str, ...]:
 @lru_cache(4096)
 def _banks(registers: tuple[str, ...]) -> tuple[int, int]:
     """Return how many registers lie in each of the two banks: even numbers in one, odd in the other."""
-    numbers = [int(m[1]) for r in registers if (m := _REGISTER.fullmatch(r))]
-    return sum(n % 2 == 0 for n in numbers), sum(n % 2 for n in numbers)
+    numbers = [n for r in registers if (n := number_of(r)) is not None]
+    odd = sum([n % 2 for n in numbers])
+    return len(numbers) - odd, odd

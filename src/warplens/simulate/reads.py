@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from warplens.kernel.instruction import Instruction, Operand
+from warplens.kernel.instruction import Instruction, Operand, OperandKind
 from warplens.simulate import layout as at
 
 _NUMBER = re.compile(r"R(\d+)")
@@ -41,84 +41,108 @@ class Operands(Struct, frozen=True, gc=False):
     writes: int = 0  # a bit for each bank that its result lies in
 
 
+_Wanted = tuple[bool, int, int, list[tuple[str, int, int]]]
+
+
 class Reader:
     """Goes through the code of a warp: which registers were made how many instructions before."""
 
     def __init__(self) -> None:
         self.made: dict[str, int] = {}
         self.count = 0
+        self.known: dict[tuple[str, str, int], _Wanted] = {}  # by text, class and what is kept: loops are unrolled
 
     def reads(self, x: Instruction, *, fixed: bool, extra: float = 0.0) -> Operands:
         """Return what the next instruction reads; its result has a fixed time, or others wait by scoreboard."""
-        apart, wanted = _wanted(x.opcode, x.kind, x.modifiers, x.reads, x.operands, x.control.reuse if x.control else 0)
-        words = [0, 0]
-        several = [0, 0]
-        for register, number, lanes, keeps in reversed(wanted):
-            back = self.count - self.made.get(register, -at.REMEMBERED)
-            entry = number | lanes << at.LANES_AT | keeps << at.KEEPS_AT
+        made, count, control = self.made, self.count, x.control
+        key = x.text, x.kind, control.reuse if control else 0
+        wanted = self.known.get(key)
+        if wanted is None:
+            wanted = self.known[key] = _wanted(x, key[-1])
+        apart, even, odd, registers = wanted
+        for register, bank, at_bit in registers if made else ():
+            back = count - made.get(register, -at.REMEMBERED)
             if back < at.REMEMBERED:
-                entry |= back << at.BACK_AT
-            if words[number % 2] or lanes & lanes - 1:
-                several[number % 2] = at.SEVERAL
-            words[number % 2] = words[number % 2] << at.READ_BITS | entry
-        if x.target is not None:
-            self.made.clear()
-        for register in x.writes:
-            if fixed:
-                self.made[register] = self.count
-            else:
-                self.made.pop(register, None)
-        self.count += 1
-        even, odd = (word | more for word, more in zip(words, several, strict=True))
+                if bank:
+                    odd |= back << at_bit
+                else:
+                    even |= back << at_bit
+        self.passes(x, fixed=fixed)
         return Operands(even, odd, apart, _MADE_APART if apart else _MADE, extra, written(x.writes))
 
+    def passes(self, x: Instruction, *, fixed: bool) -> None:
+        """Go on behind an instruction, whatever it reads."""
+        made, count = self.made, self.count
+        if x.target is not None:
+            made.clear()
+        for register in x.writes:
+            if fixed:
+                made[register] = count
+            else:
+                made.pop(register, None)
+        self.count = count + 1
 
-@lru_cache(16384)
-def _wanted(
-    opcode: str,
-    kind: str,
-    modifiers: tuple[str, ...],
-    reads: tuple[str, ...],
-    operands: tuple[Operand, ...],
-    reuse: int,
-) -> tuple[bool, list[tuple[str, int, int, int]]]:
-    """Return whether an instruction has the units of double precision, and its registers in the order of their lanes.
 
-    A register has a number, the lanes that read it and those that keep it, a bit for each.
+def _wanted(x: Instruction, reuse: int) -> _Wanted:
+    """Return whether an instruction has the units of double precision, and its words but for when registers were made.
+
+    For these its registers, each with its bank and where in the word it is said. Words have them in the order of lanes:
+    a register has a number, the lanes that read it and those that keep it, a bit for each.
     """
-    apart = kind == "fp64" or (opcode == "HFMA2" and "MMA" in modifiers)
-    found = dict[str, list[int]]()
-    for lane, o in _lanes(opcode, operands):
-        wide = kind == "fp64" or (lane == 2 and kind == "imul_wide")
+    apart = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
+    found = dict[str, int]()
+    for lane, o in _lanes(x.opcode, x.operands):
+        wide = x.kind == "fp64" or (lane == 2 and x.kind == "imul_wide")
         for r in _pair(o.registers) if wide else o.registers:
-            if r in reads and _NUMBER.fullmatch(r):
-                lanes = found.setdefault(r, [0, 0])
-                lanes[0] |= 1 << lane
-                lanes[1] |= reuse & 1 << lane
-    return apart, [(r, int(r[1:]), lanes, keeps) for r, (lanes, keeps) in found.items()]
+            if r in x.reads and number_of(r) is not None:
+                found[r] = found.get(r, 0) | 1 << lane + at.LANES_AT | (reuse >> lane & 1) << lane + at.KEEPS_AT
+    words, ends, registers = [0, 0], [0, 0], list[tuple[str, int, int]]()
+    for r, lanes_and_keeps in found.items():
+        number = number_of(r) or 0
+        bank, lanes = number % 2, lanes_and_keeps >> at.LANES_AT & 0o7
+        end = ends[bank]
+        words[bank] |= (number | lanes_and_keeps) << end | (at.SEVERAL if end or lanes & lanes - 1 else 0)
+        registers.append((r, bank, end + at.BACK_AT))
+        ends[bank] = end + at.READ_BITS
+    return apart, words[0], words[1], registers
+
+
+@lru_cache(1024)
+def number_of(register: str) -> int | None:
+    """Return the number of a general register; None: it is another one."""
+    found = _NUMBER.fullmatch(register)
+    return int(found[1]) if found else None
 
 
 def _lanes(opcode: str, operands: tuple[Operand, ...]) -> list[tuple[int, Operand]]:
     """Return the operands that an instruction reads, and their lanes."""
-    while operands and operands[0].kind == "predicate":
-        operands = operands[1:]
-    if operands and operands[0].kind == "register" and "SETP" not in opcode and opcode not in _PREDICATES_ONLY:
-        operands = operands[1:]
-    behind = (*(o.kind for o in operands[1:]), "")
-    sources = [o for o, next_one in zip(operands, behind, strict=False)
-               if o.kind in _SOURCES and not o.kind == next_one == "immediate"][:3]  # fmt: skip
+    return [(lane, operands[i]) for lane, i in _places(opcode, tuple([o.kind for o in operands]))]
+
+
+@lru_cache(1024)
+def _places(opcode: str, kinds: tuple[OperandKind, ...]) -> list[tuple[int, int]]:
+    """Return the lanes that an instruction with operands of these kinds reads, and the number of each one's operand."""
+    first = 0
+    while first < len(kinds) and kinds[first] == "predicate":
+        first += 1
+    named = first < len(kinds) and kinds[first] == "register"
+    if named and "SETP" not in opcode and opcode not in _PREDICATES_ONLY:
+        first += 1
+    behind = (*kinds[1:], "")
+    sources = [i for i in range(first, len(kinds))
+               if kinds[i] in _SOURCES and not kinds[i] == behind[i] == "immediate"][:3]  # fmt: skip
     return list(zip((0, 2) if opcode in _SUMS else _LANES.get(len(sources), ()), sources, strict=False))
 
 
 @lru_cache(1024)
 def _pair(registers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the two registers of a number of 64 bits."""
-    numbers = [int(m[1]) for r in registers[:1] if (m := _NUMBER.fullmatch(r))]
+    numbers = [n for r in registers[:1] if (n := number_of(r)) is not None]
     return tuple(f"R{n + k}" for n in numbers for k in (0, 1))
 
 
 @lru_cache(4096)
 def written(registers: tuple[str, ...]) -> int:
     """Return the banks that registers lie in, a bit for each."""
-    numbers = [int(m[1]) for r in registers if (m := _NUMBER.fullmatch(r))]
+    numbers = [n for r in registers if (n := number_of(r)) is not None]
     return any(n % 2 == 0 for n in numbers) | any(n % 2 for n in numbers) << 1
