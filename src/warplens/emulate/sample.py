@@ -159,8 +159,11 @@ class Sample(Struct):
         if self.draws:
             made: Counts = (self.sums / self.draws).var(axis=0, ddof=1) / len(self.sums)
             return made
+        if len(self.chosen) < 2:
+            return None
         rows = np.array(list(self.chosen.values()))
-        return rows.var(axis=0, ddof=1) / len(rows) if len(rows) > 1 else None
+        spread: Counts = rows.var(axis=0, ddof=1) / len(rows)
+        return spread
 
 
 def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
@@ -169,12 +172,13 @@ def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
     A stratum that was not seen, or of which one block was, is like those with as many edges.
     """
     total, variance = np.zeros(1), np.zeros(1)
-    for sample in samples:
-        alike = [s for s in samples if s.stratum.edges == sample.stratum.edges and s.blocks]
-        alike = alike or [s for s in samples if s.blocks]
-        own = sample.mean() if sample.blocks else sum((s.mean() for s in alike), np.zeros(1)) / len(alike)
-        total = total + sample.stratum.size * own
-        spread = next((v for s in [sample, *alike] if s.blocks and (v := s.variance()) is not None), None)
+    known = [(s.mean(), s.variance()) if s.blocks else None for s in samples]  # each is asked for by others too
+    for sample, own in zip(samples, known, strict=True):
+        alike = [k for s, k in zip(samples, known, strict=True) if k and s.stratum.edges == sample.stratum.edges]
+        alike = alike or [k for k in known if k]
+        mean = own[0] if own else sum((m for m, _ in alike), np.zeros(1)) / len(alike)
+        total = total + sample.stratum.size * mean
+        spread = next((v for k in [own, *alike] if k and (v := k[1]) is not None), None)
         if spread is not None:
             variance = variance + sample.stratum.size**2 * spread
     return total, np.sqrt(variance)
