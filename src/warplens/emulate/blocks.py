@@ -313,7 +313,8 @@ class Blocks:
             if count < 1:
                 return
             spent += self._draw(grid, count)
-            total, error = (x[:, layout.EXECUTED] for x in estimate(self.samples))
+            counts, error = estimate(self.samples)
+            total = counts[:, layout.EXECUTED]
             matter = total > MATTERS * total.max()
             good = _GOOD_ERROR if spent < self.effort.more / 3 else _FAIR_ERROR
             enough = error.sum() <= good * total.sum() and (error <= good * total)[matter].all()

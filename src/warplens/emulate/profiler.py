@@ -151,7 +151,7 @@ class _Profiler(Blocks):
     # ---- the result
 
     def _made(self, resident: Together, exact: bool, first: int) -> Profile:
-        total, error = (resident.counts, np.zeros_like(resident.counts)) if exact else estimate(self.samples)
+        total, error = (resident.counts, np.zeros(len(resident.counts))) if exact else estimate(self.samples)
         total = np.array(total)
         executed = total[:, layout.EXECUTED]
         total[:, layout.ARRAY] = self.runner.arrays
@@ -164,7 +164,7 @@ class _Profiler(Blocks):
         matter = executed > MATTERS * executed.max()
         known = 1 - self.emulator.unknown_executed / max(1, self.emulator.executed)
         ways, other_ways = ({}, 0.0) if exact else self._other_ways(executed)
-        spread = math.hypot(error[:, layout.EXECUTED].sum(), 0.0 if exact else self._step()) / max(1.0, executed.sum())
+        spread = math.hypot(error.sum(), 0.0 if exact else self._step()) / max(1.0, executed.sum())
         self.ran = resident, seen, first
         return Profile(
             grid_blocks=self.call.blocks,
@@ -172,7 +172,7 @@ class _Profiler(Blocks):
             emulated_blocks=len(resident.blocks) if exact else sum(s.blocks for s in self.samples),
             exact=exact,
             error=math.hypot(spread, other_ways),
-            largest_error=float((error[matter, layout.EXECUTED] / executed[matter]).max(initial=0.0)),
+            largest_error=float((error[matter] / executed[matter]).max(initial=0.0)),
             unsure=sorted({*spread_far(total, error)}.union(*ways.values())),
             known_instructions=known,
             known_addresses=1 - min(1.0, self.emulator.assumed_accesses / max(1.0, self.runner.accesses)),

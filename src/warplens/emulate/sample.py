@@ -153,21 +153,19 @@ class Sample(Struct):
         return made
 
     def variance(self) -> Counts | None:
-        """Variance of the mean; None where too few were seen."""
+        """Variance of the mean executions; None where too few blocks were seen."""
         if self.whole is not None or self.stratum.size == len(self.chosen):
-            return np.zeros_like(self.mean())
+            return np.zeros(len(self.mean()))
         if self.draws:
-            made: Counts = (self.sums / self.draws).var(axis=0, ddof=1) / len(self.sums)
-            return made
-        if len(self.chosen) < 2:
-            return None
-        rows = np.array(list(self.chosen.values()))
-        spread: Counts = rows.var(axis=0, ddof=1) / len(rows)
-        return spread
+            rows: Counts = self.sums[:, :, EXECUTED] / self.draws
+        else:
+            rows = np.array([counts[:, EXECUTED] for counts in self.chosen.values()])
+        made: Counts | None = rows.var(axis=0, ddof=1) / len(rows) if len(rows) > 1 else None
+        return made
 
 
 def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
-    """Return the counts of the whole grid and their standard error.
+    """Return the counts of the whole grid, and the standard error of the executions, which is all that is asked for.
 
     A stratum that was not seen, or of which one block was, is like those with as many edges.
     """
@@ -185,6 +183,6 @@ def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
 
 
 def spread_far(total: Counts, error: Counts) -> list[int]:
-    """Return the instructions whose executions may be more than 2 % off, by the spread of the samples."""
-    found: list[int] = np.flatnonzero(_STUDENT * error[:, EXECUTED] > _SURE * total[:, EXECUTED]).tolist()
+    """Return the instructions whose executions may be more than 2 % off, by their errors from the samples."""
+    found: list[int] = np.flatnonzero(_STUDENT * error > _SURE * total[:, EXECUTED]).tolist()
     return found
