@@ -185,8 +185,9 @@ class Line:
 
     def set(self, **values: int) -> None:
         """Set columns by name."""
+        fields = self.fields
         for name, value in values.items():
-            self.fields[_COLUMN[name]] = value
+            fields[_COLUMN[name]] = value
 
     def decode(self) -> None:
         """Apply the rule of the opcode."""

@@ -302,7 +302,7 @@ def _special(x: Instruction, machine: Machine) -> tuple[float, float] | None:
     return cycles, known.latency_cycles - _BEHIND_SPECIAL - (cycles - 1.0)
 
 
-_KEPT = re.compile(r"\bR(\d+)\.reuse")
+_KEPT = re.compile(r"\b(R\d+)\.reuse")
 
 
 def _unkept(x: Instruction, kept: set[str]) -> tuple[str, ...]:
@@ -315,8 +315,10 @@ def _unkept(x: Instruction, kept: set[str]) -> tuple[str, ...]:
         read = tuple([r for r in x.reads if r not in kept])
         kept.difference_update(x.reads, x.writes)
     if ".reuse" in x.text:
-        words = 2 if x.kind == "fp64" else 1
-        kept |= {f"R{int(n) + k}" for n in _KEPT.findall(x.text) for k in range(words)}
+        marked = _KEPT.findall(x.text)
+        kept.update(marked)
+        if x.kind == "fp64":
+            kept |= {f"R{int(r[1:]) + 1}" for r in marked}
     if x.target is not None:
         kept.clear()
     return read

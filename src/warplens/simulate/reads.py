@@ -41,6 +41,10 @@ class Operands(Struct, frozen=True, gc=False):
     writes: int = 0  # a bit for each bank that its result lies in
 
 
+# A lane that reads a register, and whether it keeps it.
+_LANE_BITS = {
+    (lane, keeps): 1 << lane + at.LANES_AT | keeps << lane + at.KEEPS_AT for lane in range(3) for keeps in (0, 1)
+}
 _Wanted = tuple[bool, int, int, list[tuple[str, int, int]]]
 
 
@@ -90,12 +94,12 @@ def _wanted(x: Instruction, reuse: int) -> _Wanted:
     a register has a number, the lanes that read it and those that keep it, a bit for each.
     """
     apart = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
-    found = dict[str, int]()
+    found, kind, reads = dict[str, int](), x.kind, x.reads
     for lane, o in _lanes(x.opcode, x.operands):
-        wide = x.kind == "fp64" or (lane == 2 and x.kind == "imul_wide")
+        wide = kind == "fp64" or (lane == 2 and kind == "imul_wide")
         for r in _pair(o.registers) if wide else o.registers:
-            if r in x.reads and number_of(r) is not None:
-                found[r] = found.get(r, 0) | 1 << lane + at.LANES_AT | (reuse >> lane & 1) << lane + at.KEEPS_AT
+            if r in reads and number_of(r) is not None:
+                found[r] = found.get(r, 0) | _LANE_BITS[lane, reuse >> lane & 1]
     words, ends, registers = [0, 0], [0, 0], list[tuple[str, int, int]]()
     for r, lanes_and_keeps in found.items():
         number = number_of(r) or 0
