@@ -78,7 +78,8 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "instruction.brev.ilp2", "instruction.brev", "instruction.mufu_sin", "instruction.ffma.ilp2",
           "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
           "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
-          "instruction.vote.ilp2", "instruction.uniform_int", "instruction.uniform_imul", "instruction.dfma", "instruction.dadd",
+          "instruction.vote.ilp2", "instruction.uniform_int", "instruction.uniform_imul", "instruction.dfma",
+          "instruction.dadd",
           "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
           "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2", "instruction.redux.ilp2")  # fmt: skip
 
