@@ -18,7 +18,7 @@ from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.holds import freeze, hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
-from warplens.simulate.ports import ask, read
+from warplens.simulate.ports import ask, begin_moving, read
 
 
 @folded
@@ -102,10 +102,7 @@ def serve(
         until = start + pipe.interval * step.takes
         pipe_free[own, pipe.unit] = until
         if step.moves > 0.0 and setup.banks:
-            if scheduler.moved >= scheduler.moving:
-                scheduler.moved = floor(start)
-            scheduler.moving = floor(until)
-            scheduler.moves = step.moves
+            begin_moving(start, until, step, scheduler)
         if step.sends > 0.0:
             sent = send_registers(now, step, scheduler)
             if sent > start:

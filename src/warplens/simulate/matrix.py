@@ -39,10 +39,15 @@ def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
 
 def behind_passes(x: Instruction, machine: Machine) -> float:
     """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
-    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    found = _group(x)
     columns = int(found.group(2)) if found else 0
     names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
     return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
+
+
+def _group(x: Instruction) -> re.Match[str] | None:
+    """Return the shape of a product of a warp group."""
+    return next((found for m in x.modifiers if (found := _GROUP.fullmatch(m))), None)
 
 
 def _type(x: Instruction) -> str:
@@ -57,7 +62,7 @@ def _alike(x: Instruction, machine: Machine) -> list[str]:
 
 def moved_registers(x: Instruction) -> float:
     """Return the registers of a warp that its part of a group's product adds to, and those of its first factor."""
-    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    found = _group(x)
     if found is None or not x.opcode.endswith("GMMA"):
         return 0.0
     sums = int(found.group(2)) / (4 if "F16" in x.modifiers else 2)
@@ -73,7 +78,7 @@ def operand_wavefronts(x: Instruction) -> float:
     """
     if not x.opcode.endswith("GMMA"):
         return 0.0
-    found = next((_GROUP.fullmatch(m) for m in x.modifiers if _GROUP.fullmatch(m)), None)
+    found = _group(x)
     if found is None:
         return 0.0
     m, n = int(found.group(1)), int(found.group(2))

@@ -97,12 +97,21 @@ def move(s: int, cycle: int, scheduler: Any, latches: Any) -> None:
     turn = max(scheduler.moved, cycle)
     while turn < scheduler.moving and turn < cycle + at.PORT_CYCLES:
         scheduler.part += scheduler.moves
-        if scheduler.part >= 1.0:
+        while scheduler.part >= 1.0:
             scheduler.part -= 1.0
             latches[s, at.READING + scheduler.bank] |= 1 << turn - cycle
             scheduler.bank ^= 1
         turn += 1
     scheduler.moved = turn
+
+
+@inlined
+def begin_moving(start: float, until: float, step: Any, scheduler: Any) -> None:
+    """Note from when until when a product of a warp group moves registers, behind those that do so already."""
+    if scheduler.moved >= scheduler.moving:
+        scheduler.moved = floor(start)
+    scheduler.moving = floor(until)
+    scheduler.moves = step.moves
 
 
 @inlined
