@@ -13,8 +13,8 @@ from msgspec.structs import replace
 import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
-from warplens.advise.case import Case, Proposal, Refusal
-from warplens.advise.memory import lower_precision
+from warplens.advise.case import Case, Proposal, Refusal, Site
+from warplens.advise.memory import _dense, lower_precision
 from warplens.advise.occupancy import raise_occupancy
 from warplens.advise.overlay import regrouped, with_fewer, with_launch
 from warplens.advise.rewrite import (
@@ -69,6 +69,13 @@ def test_a_way_that_is_not_changed_leaves_the_workload_as_it_is() -> None:
     workload, _ = counted("matmul_tiled16")
     same = rewritten(workload, lambda path: [([(as_written(s), s.times) for s in path.segments], 1.0)])
     assert same == workload
+
+
+def test_what_is_coalesced_is_named_in_the_order_of_the_accesses_whatever_the_hashes() -> None:
+    like = counted("matmul_tiled16")[0].code[0]
+    kinds = ["store", "load", "load_random", "shared", "int", "fp32", "sfu", "branch"]
+    sites = [Site(i, replace(like, kind=kind), *[32.0] * 11) for i, kind in enumerate(kinds)]
+    assert list(_dense(sites)) == list(range(len(kinds)))
 
 
 def test_what_is_dropped_is_gone_from_ways_and_counts_and_the_rest_stays() -> None:

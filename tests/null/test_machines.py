@@ -187,6 +187,8 @@ def test_refusals_name_file_and_key() -> None:
         + '\n[instructions.fp64]\nlatency_cycles = { value = 1, unit = "cycles", source = "measured", ref = "x" }\n'
     )
     assert "unknown key" in _refused(text.replace('source = "paper"', 'source = "paper", sauce = "x"', 1))
+    several = ", ".join(f'{key} = "x"' for key in ("sauce", "salt", "bread", "oil", "egg"))
+    assert ".sauce: unknown key" in _refused(text.replace('source = "paper"', f'source = "paper", {several}', 1))
     assert "format" in _refused(text.replace("format = 1", "format = 99"))
 
 

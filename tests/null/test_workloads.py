@@ -78,6 +78,8 @@ def test_mixes_take_any_alpha() -> None:
         mix(float("nan"))
     with pytest.raises(WarplensError, match="needs a workload with a"):
         load_workload("saxpy", alpha=3)
+    with pytest.raises(WarplensError, match="no field 'sauce'"):  # the first, whatever the hashes
+        load_workload("saxpy").with_values(sauce=1, salt=2, bread=3, oil=4, egg=5)
 
 
 @pytest.mark.parametrize(

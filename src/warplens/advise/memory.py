@@ -68,7 +68,7 @@ def _is_scattered(s: Site) -> bool:
 def _dense(sites: Sequence[Site]) -> dict[int, dict[str, float]]:
     """Return the counts of accesses whose sectors are full: each brings its share of what all of them ask of L2."""
     made: dict[int, dict[str, float]] = {}
-    for kind in {s.instruction.kind for s in sites}:
+    for kind in dict.fromkeys(s.instruction.kind for s in sites):
         group = [s for s in sites if s.instruction.kind == kind]
         sectors, l2, hits = (
             sum(getattr(s, n) for s in group) for n in ("least_sectors", "l2_sectors", "l2_hit_sectors")

@@ -222,7 +222,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     def with_values(self, **values: Any) -> Self:
         """Return the same workload with some fields replaced."""
-        for name in values.keys() - set(self.__struct_fields__):
+        for name in (name for name in values if name not in self.__struct_fields__):
             raise WarplensError(f"a workload has no field {name!r}")
         return msgspec.structs.replace(self, **values)
 

@@ -122,7 +122,7 @@ def _plain(node: Any, path: tuple[str, ...], sources: dict[str, Source], file: s
 
 def _quantity(node: dict[str, Any], path: tuple[str, ...], sources: dict[str, Source], file: str) -> Any:
     dotted = ".".join(path)
-    for key in node.keys() - _QUANTITY:
+    for key in (key for key in node if key not in _QUANTITY):
         raise FileError(f"{file}: {dotted}.{key}: unknown key{nearest(key, _QUANTITY)}")
     for key in ("unit", "source", "ref"):
         if key not in node:

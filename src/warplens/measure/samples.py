@@ -119,7 +119,7 @@ class Samples:
 
     def fill(self, other: Samples) -> None:
         """Take from another journal the entries that this one lacks."""
-        for entry in other.entries.keys() - self.entries.keys():
+        for entry in (entry for entry in other.entries if entry not in self.entries):
             self.entries[entry], self.off_clock[entry] = other.entries[entry], other.off_clock[entry]
             self.others[entry] = other
 

@@ -157,7 +157,7 @@ def _executions(
     more = call.blocks / _counts(neighbour).grid_blocks
     static, inner, carried = _static(program, flow), _innermost(flow), _carried(neighbour)
     told: list[dict[str, list[tuple[float, float]]]] = [{} for _ in flow.blocks]
-    for key in {key for here in static for key in here}:
+    for key in dict.fromkeys(key for here in static for key in here):
         if key in work:
             main = _carrier([here.get(key, 0.0) for here in static], inner, carried.get(key, 1.0))
             amount = static[main][key]
