@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warplens.errors import WarplensError
+from warplens.errors import FileError, WarplensError
 from warplens.kernel import Access, Workload, list_workloads, load_workload, mix, parse_listing, parse_workload
 from warplens.kernel.loader import FOLDER
 from warplens.machine import list_machines, load_machine
@@ -215,3 +218,30 @@ def test_whole_numbers_their_products_and_fixed_conversions_have_units_of_their_
     assert ours.throughput_warps_per_cycle is not None
     twice = replace(ours, throughput_warps_per_cycle=2 * ours.throughput_warps_per_cycle, flags=[])
     assert flagged(twice, launch.workload, machine).flags
+
+
+def test_a_saved_kernel_that_was_cut_or_changed_is_refused_in_one_line(tmp_path: Path) -> None:
+    saved = tmp_path / "w.json"
+    next(x for x in launches() if x.name == "matmul_tiled16").workload.save(saved)
+    whole = json.loads(saved.read_text())
+    assert load_workload(saved).profile is not None
+    size = len(whole["code"])
+
+    def refused(change: Callable[[dict[str, Any]], object]) -> str:
+        tree = json.loads(saved.read_text())
+        change(tree)
+        with pytest.raises(FileError) as caught:
+            parse_workload(tree, "w.json")
+        return str(caught.value)
+
+    def counts(tree: dict[str, Any]) -> Any:
+        return tree["profile"]["counts"]
+
+    assert refused(lambda t: counts(t).pop("queue")) == "w.json: profile.counts.queue: missing"
+    short = f"{size - 1} numbers for {size} instructions"
+    assert refused(lambda t: counts(t)["lines"].pop()) == f"w.json: profile.counts.lines: {short}"
+    less = refused(lambda t: counts(t)["executed"].__setitem__(0, -5))
+    assert less == "w.json: profile.counts.executed: must be zero or more, not -5"
+    assert "code.0.kind: unknown class" in refused(lambda t: t["code"][0].update(kind="fp33"))
+    boards = refused(lambda t: t["code"][0]["control"].update(write_scoreboard=77, read_scoreboard=None))
+    assert "code.0.control: scoreboards are 0 to 5, not 77" in boards

@@ -15,11 +15,14 @@ from warplens.files import convert, read_text, read_toml
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.mix import from_mix
+from warplens.kernel.profile import COLUMNS
 from warplens.kernel.width import access_bytes, access_of
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS
 
 FOLDER = Path(__file__).parent / "files" / "workloads"
+_LATER = ("replays", "passed")  # columns of a profile that older files do not have
+_SCOREBOARDS = (None, *range(6))
 
 
 def list_workloads() -> list[str]:
@@ -78,8 +81,30 @@ def _only(workload: Workload, field: str, message: str) -> None:
             raise FileError(f"{message}; remove {f.encode_name!r}")
 
 
+def _check_counts(workload: Workload, file: str) -> None:
+    """Refuse a saved kernel that was cut or changed by hand: classes, scoreboards, a count for each instruction."""
+    for i, x in enumerate(workload.code):
+        if x.kind not in KINDS:
+            raise FileError(f"{file}: code.{i}.kind: unknown class{nearest(x.kind, KINDS)}")
+        for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
+            if board not in _SCOREBOARDS:
+                raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")
+    if workload.profile is None:
+        return
+    counts = workload.profile.counts
+    for name in (name for name in COLUMNS if name not in counts and name not in _LATER):
+        raise FileError(f"{file}: profile.counts.{name}: missing")
+    for name, column in counts.items():
+        if len(column) != len(workload.code):
+            many = f"{len(column)} numbers for {len(workload.code)} instructions"
+            raise FileError(f"{file}: profile.counts.{name}: {many}")
+        if min(column, default=0.0) < 0:
+            raise FileError(f"{file}: profile.counts.{name}: must be zero or more, not {min(column):g}")
+
+
 def _complete(workload: Workload, file: str) -> Workload:
     """Check what the types cannot say, and count the instructions of a listing."""
+    _check_counts(workload, file)
     launch = workload.launch
     if launch is not None:
         for name, shape in (("grid", launch.grid), ("block", launch.block)):
