@@ -35,6 +35,7 @@ from warplens.errors import WarplensError
 from warplens.kernel import Workload
 from warplens.kernel.profile import Crowding, Fewer, Profile
 from warplens.report.advice import benefit_chart
+from warplens.report.analysis import rest
 from warplens.report.page.curve import occupancy_curve
 from warplens.report.terminal import console
 from warplens.report.whatif import gpus
@@ -76,6 +77,17 @@ def test_what_is_coalesced_is_named_in_the_order_of_the_accesses_whatever_the_ha
     kinds = ["store", "load", "load_random", "shared", "int", "fp32", "sfu", "branch"]
     sites = [Site(i, replace(like, kind=kind), *[32.0] * 11) for i, kind in enumerate(kinds)]
     assert list(_dense(sites)) == list(range(len(kinds)))
+
+
+def test_it_is_said_why_another_model_answers_than_our_own() -> None:
+    workload, known = counted("matmul_tiled16")
+    too_long = workload.with_values(profile=replace(known, paths=[], blocks=[]))
+    for work, said in ((workload, False), (too_long, True)):
+        found = wl.compare(work, GPU)
+        assert found.headline is not None
+        text = "\n".join(map(str, rest(found.headline, found, work)))
+        assert ("not by our own model" in text and "too long to keep" in text) is said
+        assert "not by our own model" not in "\n".join(map(str, rest(wl.predict(work, GPU, "roofline"), found, work)))
 
 
 def test_what_is_dropped_is_gone_from_ways_and_counts_and_the_rest_stays() -> None:

@@ -39,7 +39,7 @@ from warplens.report import advice
 from warplens.report.page import content
 from warplens.report.page.content import Content
 from warplens.report.terminal import span
-from warplens.units import number, quantity
+from warplens.units import number, printable, quantity
 
 
 def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
@@ -51,7 +51,16 @@ def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | No
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
+    if why := _why_not_ours(p, c):
+        parts.append(Text(f"  note: not by our own model: {printable(why)}", "yellow"))
     return [*parts, *span(c)[1:]]
+
+
+def _why_not_ours(p: Prediction, c: Comparison) -> str:
+    """Return why our own model is silent, where it would have been asked first."""
+    asked_for = c.headline is None or c.headline.model != p.model
+    ours = [name for name in ("warplens", "warplens-fast") if name in c.silent and name not in c.predictions]
+    return "" if asked_for or p.model.startswith("warplens") or not ours else c.silent[ours[0]]
 
 
 def made_of(p: Prediction) -> str:

@@ -67,7 +67,7 @@ def from_program(
     notes, mean = [], None
     if profile is not None:
         if not profile.paths or not profile.blocks:
-            raise WarplensError(f"{name}: the profile keeps no ways of warps; emulate with paths")
+            raise WarplensError(f"{name}: the profile has no ways of warps to simulate: they were too long to keep")
         ways = [Way([(list(s.runs), s.times) for s in path.segments]) for path in profile.paths]
         blocks = profile.blocks
         notes = list(profile.notes)
