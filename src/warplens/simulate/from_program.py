@@ -160,6 +160,11 @@ def _is_access(unit: int, kind: str) -> bool:
     return unit in (at.LOAD, at.STORE) or KINDS[kind] == "shared memory"
 
 
+def _how_many(banks: _Banks, kind: int) -> Operands:
+    """Return what the engine knows of the registers of memory and SFUs: how many they read, and where they write."""
+    return Operands() if kind == at.FIXED else Operands(*banks[0], writes=banks[1].writes)
+
+
 def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit],
           profile: Profile | None, i: int, traffic: Traffic) -> Step:  # fmt: skip
     machine, unit, control = units.machine, served[x.kind], x.control
@@ -211,11 +216,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         waits=tuple((slot, 0.0) for slot in waits),
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
-        operands=banks[1]
-        if reading
-        else Operands(*banks[0], writes=banks[1].writes)
-        if kind != at.FIXED
-        else Operands(),
+        operands=banks[1] if reading else _how_many(banks, kind),
         both=both and halves,
         beside=_operand_cycles(x, units),
         moves=moved_registers(x) / passes,

@@ -16,6 +16,38 @@ from warplens.simulate.results import come_back, write
 
 
 @called
+def take_turns(
+    odd: int, s: int, cycle: int, last: int, left: int, first: int, second: int, third: int, latches: Any
+) -> int:
+    """Let a bank give up to three registers, one in a cycle that is free and no sooner than each can be read.
+
+    Return the cycle of the last read, or of the instruction's last stage.
+    """
+    busy = latches[s, at.READING + odd]
+    turn = cycle
+    while left > 0:
+        if turn - cycle >= at.PORT_CYCLES or busy >> turn - cycle & 1 == 0:
+            taken = True
+            if first >= 0 and first <= turn:
+                first = -1
+            elif second >= 0 and second <= turn:
+                second = -1
+            elif third >= 0 and third <= turn:
+                third = -1
+            else:
+                taken = False
+            if taken:
+                left -= 1
+                if turn - cycle < at.PORT_CYCLES:
+                    busy |= 1 << turn - cycle
+                if turn > last:
+                    last = turn
+        turn += 1
+    latches[s, at.READING + odd] = busy
+    return last
+
+
+@called
 def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: Any, warp: Any, latches: Any) -> int:
     """Let an instruction read its registers of one bank; return the cycle of the last read, or of its last stage.
 
@@ -24,7 +56,6 @@ def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: A
     is not in its place yet comes from the units, in the last stage; of two such ones the older has to be in its place.
     """
     word = (step.odd if odd else step.even) & at.SEVERAL - 1
-    busy = latches[s, at.READING + odd]
     bank = odd * at.BANK + (at.LATCHES // 2 if step.apart else 0)
     youngest = last - 1
     rest = word if word & at.FRESH else 0
@@ -68,27 +99,8 @@ def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: A
                 third = max(there, cycle)
         place += 1
         rest >>= at.READ_BITS
-    turn = cycle
-    while left > 0:
-        if turn - cycle >= at.PORT_CYCLES or busy >> turn - cycle & 1 == 0:
-            taken = True
-            if first >= 0 and first <= turn:
-                first = -1
-            elif second >= 0 and second <= turn:
-                second = -1
-            elif third >= 0 and third <= turn:
-                third = -1
-            else:
-                taken = False
-            if taken:
-                left -= 1
-                if turn - cycle < at.PORT_CYCLES:
-                    busy |= 1 << turn - cycle
-                if turn > last:
-                    last = turn
-        turn += 1
-    latches[s, at.READING + odd] = busy
-    return last
+    end: int = take_turns(odd, s, cycle, last, left, first, second, third, latches)
+    return end
 
 
 @called
@@ -132,6 +144,41 @@ def follow(s: int, cycle: int, scheduler: Any, latches: Any) -> int:
     if scheduler.held > 0.0:
         due += floor(scheduler.held + scheduler.held_next + scheduler.held_last)
     return due
+
+
+@inlined
+def leave(w: int, s: int, last: int, side: int, step: Any, latches: Any) -> None:
+    """Free the latches of an instruction when it has left its last stage; they keep what is marked."""
+    for odd in range(2):
+        rest = (step.odd if odd else step.even) & at.SEVERAL - 1
+        while rest != 0:
+            latch = side + odd * at.BANK
+            lanes = rest >> at.LANES_AT & 7
+            keeps = rest >> at.KEEPS_AT & 7
+            while lanes != 0:
+                if lanes & 1:
+                    latches[s, latch] = last + 1
+                    latches[s, at.LATCHES + latch] = 0
+                    if keeps & 1:
+                        latches[s, at.LATCHES + latch] = (w << at.LANES_AT | rest & 255) + 1
+                lanes >>= 1
+                keeps >>= 1
+                latch += 1
+            rest >>= at.READ_BITS
+
+
+@inlined
+def hold_behind(due: int, last: int, scheduler: Any) -> None:
+    """Note for how long the issue stage is held behind the cycle in which the last stage was due."""
+    if scheduler.held == 0.0:
+        scheduler.hold = float(due + 1)
+        scheduler.held = float(last - due)
+    elif scheduler.held_next == 0.0:
+        scheduler.hold_next = float(due + 1)
+        scheduler.held_next = float(last - due)
+    else:
+        scheduler.hold_last = float(due + 1)
+        scheduler.held_last += float(last - due)
 
 
 @folded
@@ -190,33 +237,10 @@ def read(
         if meets:
             last = write(last, s, cycle, step, latches, pipe_free, sfu)
     last += floor(step.extra)
-    for odd in range(2):  # a latch is free when the instruction has left; it keeps what is marked
-        rest = (step.odd if odd else step.even) & at.SEVERAL - 1
-        while rest != 0:
-            latch = side + odd * at.BANK
-            lanes = rest >> at.LANES_AT & 7
-            keeps = rest >> at.KEEPS_AT & 7
-            while lanes != 0:
-                if lanes & 1:
-                    latches[s, latch] = last + 1
-                    latches[s, at.LATCHES + latch] = 0
-                    if keeps & 1:
-                        latches[s, at.LATCHES + latch] = (w << at.LANES_AT | rest & 255) + 1
-                lanes >>= 1
-                keeps >>= 1
-                latch += 1
-            rest >>= at.READ_BITS
+    leave(w, s, last, side, step, latches)
     latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES + floor(step.made)
     if last > due:
-        if scheduler.held == 0.0:
-            scheduler.hold = float(due + 1)
-            scheduler.held = float(last - due)
-        elif scheduler.held_next == 0.0:
-            scheduler.hold_next = float(due + 1)
-            scheduler.held_next = float(last - due)
-        else:
-            scheduler.hold_last = float(due + 1)
-            scheduler.held_last += float(last - due)
+        hold_behind(due, last, scheduler)
 
 
 @called
