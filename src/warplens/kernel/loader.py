@@ -51,6 +51,11 @@ def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
 def parse_workload(tree: Any, file: str) -> Workload:
     """Turn the tree of a workload file into a Workload; `file` is for messages."""
     _finite(tree, (), file)
+    if isinstance(tree, dict) and "grid" in tree and "block" in tree:
+        launch = (
+            "a launch file, for --launch" if "arg" in tree else "a launch file, for --launch, or a graph without nodes"
+        )
+        raise FileError(f"{file}: no workload: {'a graph, for `simulate`' if 'node' in tree else launch}")
     for table in ("instructions", "divergent"):  # msgspec does not say which class of a table is wrong
         counts = tree.get(table) if isinstance(tree, dict) else None
         for kind, count in counts.items() if isinstance(counts, dict) else ():
