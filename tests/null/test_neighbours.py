@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warplens.emulate import layout
-from warplens.emulate.footprint import Block, Footprint, Grid, How, Weighted, alone
+from warplens.emulate.footprint import Block, Footprint, Grid, How, Weighted, alone, reuse_of
 from warplens.emulate.traffic import Around, spread_hits
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.profile import Profile, Traffic
@@ -47,6 +47,19 @@ def test_a_half_that_the_block_before_completes_is_not_alone() -> None:
     block = _block(0x000007FC)  # from the second half of the first line to a sector of the third line's second half
     found = alone([Weighted(block, 1)], [[_block(0x0007FC00)], [], []], Grid((64, 1, 1), 8), 0, How(False))
     assert found == 0.0
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["even", "odd"])
+def test_blocks_half_a_line_wide_fill_lines_with_the_one_beside_them(first: int) -> None:
+    """Of 16 x 16 threads that store a word each: which of a pair is looked at makes no difference."""
+    row = [_block(0x3 << 2 * k) for k in range(first, first + 9)]
+    found = alone([Weighted(row[0], 1)], [row[1:], [], []], Grid((64, 1, 1), 8), 0, How(False))
+    assert found == 0.0
+
+
+def test_blocks_of_which_none_ran_alone_count_alike() -> None:
+    blocks = [Weighted(_block(0xF), 0), Weighted(_block(0xFF), 0)]
+    assert reuse_of(blocks, [[], [], []], 0, 4096, How(False), scattered=False).sectors == 6
 
 
 def test_of_blocks_that_read_the_same_the_first_misses() -> None:

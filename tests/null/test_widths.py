@@ -8,8 +8,11 @@ import pytest
 import warplens as wl
 from warplens.errors import WarplensError
 from warplens.kernel import Workload, parse_listing
+from warplens.kernel.counted import _access
 from warplens.kernel.graph import Graph, GraphNode
 from warplens.kernel.loader import parse_workload
+from warplens.kernel.profile import Profile
+from warplens.kernel.width import wavefronts
 from warplens.kernel.workload import Access
 from warplens.machine import load_machine
 
@@ -118,3 +121,13 @@ def test_widths_that_no_access_has_are_refused(width: object) -> None:
     nodes = [GraphNode(operation="shared", bytes_per_thread=width)]  # type: ignore[arg-type]
     with pytest.raises(WarplensError, match=r"node\.0\.bytes_per_thread"):
         wl.simulate(Graph(grid=1, block=32, nodes=nodes), "h200")
+
+
+@pytest.mark.parametrize("turns", [1.0, 2.0, 4.0, 7.0])
+def test_wide_loads_take_the_turns_that_were_counted(turns: float) -> None:
+    """Threads that ask for the same have 128 bits in one turn or two; nothing takes less than that of the data path."""
+    (code,) = parse_listing("LDS.128 R4, [R9]")
+    counts = {"requests": [10.0], "threads": [320.0], "useful_bytes": [5120.0], "wavefronts": [10 * turns]}
+    profile = Profile(grid_blocks=1, warps_per_block=1, emulated_blocks=1, exact=True, counts=counts)
+    access = _access(code, 0, profile, 1, (0.0, 0.0))
+    assert wavefronts(access, load_machine("h200")) == pytest.approx(turns)

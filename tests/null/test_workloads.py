@@ -209,6 +209,17 @@ def test_only_more_than_the_pins_give_is_impossible_where_blocks_are_uneven(
     assert (not answer.flags) == possible
 
 
+def test_few_sms_may_have_more_than_their_part_of_the_dram() -> None:
+    workload, machine = load_workload("saxpy"), load_machine("a100")
+    assert workload.launch is not None
+    half, all_of_them = (replace(workload, launch=replace(workload.launch, grid=blocks)) for blocks in (54, 108))
+    made = predict(all_of_them, machine, "roofline")
+    assert made.throughput_warps_per_cycle is not None and not made.flags
+    faster = replace(made, throughput_warps_per_cycle=1.5 * made.throughput_warps_per_cycle)
+    assert not flagged(faster, half, machine).flags
+    assert flagged(faster, all_of_them, machine).flags
+
+
 @pytest.mark.parametrize("name", ["reduction_k0_k2", "resize.large"])
 def test_whole_numbers_their_products_and_fixed_conversions_have_units_of_their_own_in_machine_code(name: str) -> None:
     launch = next(x for x in launches() if x.name == name)

@@ -158,11 +158,14 @@ class Blocks:
         return next(s for s in self.samples if s.stratum.holds(where))
 
     def _neighbours(self, block: int) -> list[list[int]]:
-        """The next blocks along each axis, several in a row; none where the grid has but one there."""
+        """The next blocks along each axis, several in a row; none where the grid has but one there.
+
+        Where one is all, it is the other of a pair: with blocks half a line wide they fill lines together.
+        """
         where = place(block, self.shape)
         made: list[list[int]] = []
         for axis, extent in enumerate(self.shape):
-            step = 1 if where[axis] + 1 < extent else -1
+            step = 1 if where[axis] + 1 < extent and (self.row > 1 or where[axis] % 2 == 0) else -1
             made.append([])
             for k in range(1, 1 + self.row):
                 there = list(where)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
@@ -238,17 +239,19 @@ def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: G
     """Return the share of the halves of lines that are touched in one array without the other half.
 
     A half that a block in flight at the same time completes is not alone (data/h200/halves.json): the next one along
-    an axis, or the one before, which does for it what it does for the next. The first block stands for the others.
+    an axis, or the one before. Of blocks half a line wide each second pair does so, so that pairs are looked at by two.
+    The first block stands for the others.
     """
     found = [(b.weight, *b.block.of(array, how).halves()) for b in blocks]
     halves = sum(weight * all_of for weight, all_of, _ in found)
     if not halves:
         return 0.0
-    first, between, completed = blocks[0].block.of(array, how), 1, 0
+    between, completed = 1, 0.0
     for row, extent in zip(neighbours, grid.shape, strict=True):
         if row and between < grid.in_flight:
-            following = row[0].of(array, how)
-            completed += first.completed_by(following) + following.completed_by(first)
+            places = [b.of(array, how) for b in (blocks[0].block, *row)]
+            pairs = list(pairwise(places))[: max(1, len(row) // 2 * 2)]
+            completed += sum(a.completed_by(b) + b.completed_by(a) for a, b in pairs) / len(pairs)
         between *= extent
     left = max(0.0, 1 - completed / max(1, found[0][2]))
     return left * sum(weight * single for weight, _, single in found) / halves
@@ -263,5 +266,7 @@ def reuse_of(
         places = [b.of(array, how) for b in row]
         shares = [1 - b.shared_with(a) / b.sectors for a, b in pairwise(places) if b.sectors]
         fresh.append(sum(shares) / len(shares) if shares else 1.0)
-    mean = sum(b.weight * b.block.of(array, how).sectors for b in blocks) / sum(b.weight for b in blocks)
+    weights = [b.weight for b in blocks] if any(b.weight for b in blocks) else [1.0] * len(blocks)  # none ran alone
+    sectors = [b.block.of(array, how).sectors for b in blocks]
+    mean = sum(map(mul, weights, sectors)) / sum(weights)
     return Reuse(mean, (fresh[0], fresh[1], fresh[2]), -(-size // SECTOR_BYTES), scattered)

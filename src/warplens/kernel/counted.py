@@ -80,8 +80,9 @@ def _access(x: Instruction, i: int, profile: Profile, warps: int, hits: tuple[fl
     kind = "atomic" if x.opcode in _ATOMICS else "store" if x.opcode.startswith("ST") else "load"
     bytes_each = max(1.0, count["useful_bytes"] / threads)
     if space == "shared":
-        least = max(1.0, bytes_each / 4)  # of its width (`width.wavefronts`)
-        degree = max(1.0, count["wavefronts"] / requests / least)
+        turns = max(1.0, count["wavefronts"] / requests)
+        bytes_each = min(bytes_each, 4 * turns)  # threads that ask for the same have it in fewer turns than their width
+        degree = turns / max(1.0, bytes_each / 4)  # of its width (`width.wavefronts`)
         return Access(requests / warps, "shared", kind, bytes_each, conflict_degree=round(degree, 3))  # type: ignore[arg-type]
     if count.get("transactions"):  # an old machine's own rules
         each, moved = count["transactions"] / requests, count["moved_bytes"] / count["transactions"]

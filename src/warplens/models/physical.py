@@ -80,11 +80,14 @@ def _fixed_share(workload: Workload) -> float:
 
 
 def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:
-    """Return how many warps an SM has in the mean for one of the busiest SM, whose rate is told: all share the DRAM."""
+    """Return how many warps an SM has in the mean for one of the busiest SM, whose rate is told.
+
+    All SMs share the DRAM: where there are fewer blocks than SMs, those that have one have more than their part of it.
+    """
     if workload.launch is None or resource != "dram bandwidth":
         return 1.0
     blocks, sms = workload.launch.blocks, machine.chip.sm_count
-    return blocks / np.minimum(blocks, sms) / np.ceil(blocks / sms)
+    return blocks / sms / np.ceil(blocks / sms)
 
 
 def _with_pins(machine: Machine) -> Machine:

@@ -65,10 +65,20 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
     order[s, row] = w
 
 
+@inlined
+def home_of(lane: int, block: int, setup: Any) -> int:
+    """Return the scheduler of a warp of an SM's block: one after the other, and blocks of whole rounds begin one later.
+
+    So it is in the places of an H200's warps (data/h200/slots.json.gz, turns.json).
+    """
+    later = block if setup.streams == 1 and setup.warps % setup.schedulers == 0 else 0
+    home: int = (lane + later) % setup.schedulers
+    return home
+
+
 @called
-def list_warp(w: int, when: float, setup: Any, schedulers: Any, order: Any) -> None:
+def list_warp(w: int, s: int, when: float, setup: Any, schedulers: Any, order: Any) -> None:
     """Put a new warp on its scheduler's list, which looks at it from the cycle `when` on."""
-    s = w % setup.schedulers
     scheduler = schedulers[s]
     row = scheduler.listed
     if setup.direction == at.YOUNGEST:
@@ -136,7 +146,8 @@ def begin_blocks(
             first = steps[warp.pc]
             if setup.streams > 1 and first.sources_end > first.sources:
                 warp.ready = at.FOREVER
-            list_warp(lane, warp.since, setup, schedulers, order)
+            warp.home = home_of(lane, place.block, setup)
+            list_warp(lane, warp.home, warp.since, setup, schedulers, order)
 
 
 @called
@@ -193,7 +204,7 @@ def open_barrier(
             warp.since = leave
         warp.ready = warp.since
         tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
-        s = v % setup.schedulers
+        s = warp.home
         if setup.by_block:
             queue(v, s, warp.ready, setup, schedulers[s], warps, order)
         wake(schedulers[s], warp.ready)
@@ -214,4 +225,4 @@ def wake_streams(
                 when = max(when, slots[warp.slots + source.slot].value + source.delta)
             warp.ready = when
             warp.since = when
-            wake(schedulers[v % setup.schedulers], when)
+            wake(schedulers[warp.home], when)

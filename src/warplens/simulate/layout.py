@@ -113,9 +113,9 @@ CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `wanted`: since when it waits for its turn. `full`: how long its pipe had had
-# no room when it was `seen` last. `count`: instructions it has issued.
+# no room when it was `seen` last. `count`: instructions it has issued. `home`: its scheduler.
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier count",
+    "end segment turn run state second slots turns why pc place block barrier count home",
     "ready queued since stored ended fed counted wanted seen full",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `apart`: when an

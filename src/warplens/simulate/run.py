@@ -145,8 +145,8 @@ class Course:
         return min(float(self.state[-1].next_start[0]), float(self.state[4].next.min()))
 
     def _told(self, now: float) -> Floats:
-        setup, _, warps, *_, full, _, _, _, stalls, _, _, _, _ = self.state
-        return told(now, self.given[0], int(setup.schedulers[0]), warps, full, stalls)
+        _, _, warps, *_, full, _, _, _, stalls, _, _, _, _ = self.state
+        return told(now, self.given[0], warps, full, stalls)
 
     def done(self, now: float | None = None) -> Run:
         """Return what has come out, at the end or now."""

@@ -64,7 +64,7 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
         lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
         cut = lengths[0].block_instructions < code.block_instructions
         made = _by_lengths(bench, code, lengths, each) if cut else _by_rounds(bench, code, each)
-    served = busiest(bench.laid.steps, made.run.counts, units)
+    served = busiest(bench.laid.steps, blocks * code.executed(), units)  # a window has more of some and less of others
     if served <= made.cycles:
         return made
     return replace(made, cycles=served, run=replace(made.run, end_cycle=served))

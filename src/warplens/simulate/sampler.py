@@ -37,7 +37,7 @@ def look(seen: Seen, now: float, stalls: Floats) -> Seen:
     return Seen(now, waited, seen.cycles + (now - seen.until) * behind / (behind.sum() or 1.0))
 
 
-def told(now: float, steps: Any, schedulers: int, warps: Any, full: Floats, stalls: Floats) -> Floats:
+def told(now: float, steps: Any, warps: Any, full: Floats, stalls: Floats) -> Floats:
     """Return the stalls up to now: with what the engine tells of a warp only when it goes on.
 
     That is why it waits at a barrier, or for its turn and for room, as in `engine.issue`.
@@ -46,9 +46,9 @@ def told(now: float, steps: Any, schedulers: int, warps: Any, full: Floats, stal
     here, waited = warps[late], now - warps.since[late]
     halted, turn = here.state == at.WAITING, (here.state == at.RUNNING) & (here.ready < at.FOREVER)
     np.add.at(made, (here.pc[halted], at.AT_BARRIER), waited[halted])
-    late, here, waited = late[turn], here[turn], waited[turn]
+    here, waited = here[turn], waited[turn]
     step = steps[here.pc]
-    without = (full[late % schedulers, step.pipe] - here.full) * waited / (now - here.seen)
+    without = (full[here.home, step.pipe] - here.full) * waited / (now - here.seen)
     without = np.minimum(without, waited)
     np.add.at(made, (here.pc, step.room), without)
     np.add.at(made, (here.pc, at.NOT_SELECTED), waited - without)

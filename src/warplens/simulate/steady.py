@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.errors import WarplensError
-from warplens.simulate.code import Code, Ints, lay_steps
+from warplens.simulate.code import Code, Floats, Ints, lay_steps
 from warplens.simulate.run import MARKS, Options, Run, run
 from warplens.simulate.units import Units
 
@@ -54,7 +54,7 @@ def steady(code: Code, units: Units, options: Options) -> Measured:
     return Measured(cycles, error, first.issued + made.issued, made.dram_bytes / made.end_cycle, made, [])
 
 
-def busiest(steps: Any, counts: Ints, units: Units) -> float:
+def busiest(steps: Any, counts: Ints | Floats, units: Units) -> float:
     """Return the cycles that the busiest unit of an SM takes for so many of each instruction, awaited or not."""
     beyond = counts * (1 - steps.l1_hit)
     cycles = [float(beyond @ steps.l2_cycles), float((beyond * (1 - steps.l2_hit)) @ steps.dram_cycles)]

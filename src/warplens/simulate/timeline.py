@@ -70,8 +70,11 @@ def timeline(workload: Workload, machine: Machine, warps_per_sm: float) -> Timel
     schedulers, lanes = int(machine.sm.schedulers), resident * code.warps_per_block
     ends = {i for i, x in enumerate(workload.code) if x.opcode == "EXIT"}
     warps = {}
-    for warp in range(0, lanes, schedulers):
+    later = code.warps_per_block % schedulers == 0  # blocks of whole rounds begin one scheduler later (blocks.home_of)
+    for warp in range(lanes):
         place = warp // code.warps_per_block
+        if (warp + later * place) % schedulers:
+            continue
         starts = [int(start) for start, _, where in done.blocks if int(where) == place and start > 0]
         warps[warp] = _slices(done.events[done.events[:, 2] == warp], cycles, ends, starts)
     return Timeline(cycles=cycles, warps_on_sm=lanes, schedulers=schedulers, warps=warps)
