@@ -1,9 +1,11 @@
 """Compile the launch files under examples/, each with all its variants: cubins and an index. Needs no GPU.
 
     python data/h200/build_launches.py --out build/launches
+    python data/h200/build_launches.py --folder data/h200/unseen --out build/unseen    those of another folder
 
 A launch file stands for one launch at full size without a variant and one with each variant; with the variant
-`small` applied behind each of them, for the small ones. Calls that come out the same are listed once.
+`small` applied behind each of them, for the small ones. Calls that come out the same are listed once. With another
+folder comes the launch that clears the L2 cache.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def calls(file: Path) -> list[tuple[str, KernelCall]]:
     """Return the calls of a launch file with their names, such as `ulist.rsqrt`; a small one has the same name."""
     variants = ["", *(v for v in list_variants(file) if v != "small")]
     found, seen = [], set()
-    for variant in [*variants, *(f"{v},small".lstrip(",") for v in variants)]:
+    small = [f"{v},small".lstrip(",") for v in variants] if "small" in list_variants(file) else []
+    for variant in [*variants, *small]:
         call = load_launch(file, variant)
         same = msgspec.json.encode(msgspec.structs.replace(call, variant="", source="", notes=[]))
         if same not in seen:
@@ -77,10 +80,14 @@ def main() -> None:
     """Write the cubins and index.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "launches")
+    parser.add_argument("--folder", type=Path, default=ROOT / "examples")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
-    files = [f for f in sorted((ROOT / "examples").rglob("*.toml")) if f.parent.name not in ("triton", "graphs")]  # build_triton.py
+    found = sorted(given.folder.resolve().rglob("*.toml"))
+    files = [f for f in found if f.parent.name not in ("triton", "graphs")]  # build_triton.py
+    clears = ROOT / "examples" / "reduction" / "reduction_k6.toml"
+    files += [] if clears in files else [clears]
     launches = [(name, file, call) for file in files for name, call in calls(file)]
     sources = list(dict.fromkeys(source_of(call) for _, _, call in launches))
     given.out.mkdir(parents=True, exist_ok=True)
