@@ -59,7 +59,7 @@ def programs() -> list[tuple[int, Program]]:
         made += [(n, [("C", stall, y)] * SLOTS) for stall in (1, 2, 3, 4, 5, 6, 8) for y in (True, False)]
         for stalls in ((2, 3), (1, 2, 3, 4), (3, 4, 5), (2, 3, 4, 5, 6, 7, 8)):
             for share in (1.0, 0.5):
-                made += [(n, [("C", chance.choice(stalls), chance.random() < share) for _ in range(SLOTS)])] * 1
+                made.append((n, [("C", chance.choice(stalls), chance.random() < share) for _ in range(SLOTS)]))
         for kind in KINDS:
             for every in (3, 5, 8):
                 code = [kind if i % every == every - 1 else "C" for i in range(SLOTS)]

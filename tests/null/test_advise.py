@@ -90,6 +90,18 @@ def test_it_is_said_why_another_model_answers_than_our_own() -> None:
         assert "not by our own model" not in "\n".join(map(str, rest(wl.predict(work, GPU, "roofline"), found, work)))
 
 
+def test_it_is_said_where_our_own_answer_is_called_impossible() -> None:
+    workload, _ = counted("matmul_tiled16")
+    found = wl.compare(workload, GPU)
+    ours = {
+        n: replace(p, flags=["unphysical: twice"]) for n, p in found.predictions.items() if n.startswith("warplens")
+    }
+    found = replace(found, predictions={**found.predictions, **ours})
+    assert found.headline is not None and not found.headline.model.startswith("warplens")
+    said = "\n".join(map(str, rest(found.headline, found, workload)))
+    assert "not by our own model: unphysical: twice" in said
+
+
 def test_what_is_dropped_is_gone_from_ways_and_counts_and_the_rest_stays() -> None:
     workload, before = counted("matmul_tiled16")
     barriers = {i for i, x in enumerate(workload.code) if x.opcode == "BAR"}

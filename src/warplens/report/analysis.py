@@ -41,6 +41,8 @@ from warplens.report.page.content import Content
 from warplens.report.terminal import span
 from warplens.units import number, printable, quantity
 
+_OURS = ("warplens", "warplens-fast")
+
 
 def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
     """Render the rest of the first screen: what would help, what the time is made of, what was counted."""
@@ -57,10 +59,13 @@ def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | No
 
 
 def _why_not_ours(p: Prediction, c: Comparison) -> str:
-    """Return why our own model is silent, where it would have been asked first."""
+    """Return why our own model is silent or was passed over, where it would have been asked first."""
     asked_for = c.headline is None or c.headline.model != p.model
-    ours = [name for name in ("warplens", "warplens-fast") if name in c.silent and name not in c.predictions]
-    return "" if asked_for or p.model.startswith("warplens") or not ours else c.silent[ours[0]]
+    if asked_for or p.model.startswith("warplens"):
+        return ""
+    said = [c.predictions[name].flags for name in _OURS if name in c.predictions]
+    silent = [c.silent[name] for name in _OURS if name in c.silent]
+    return "; ".join(said[0]) if said else silent[0] if silent else ""
 
 
 def made_of(p: Prediction) -> str:
