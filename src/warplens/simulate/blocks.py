@@ -40,7 +40,7 @@ def wake(scheduler: Any, when: float) -> None:
 def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> None:
     """Put a warp that can go at the cycle `when` behind those of its block that can go sooner.
 
-    Of those that can go in the same cycle the first is the one that wanted to go first, then the youngest.
+    Of those that can go in the same cycle the youngest is the first.
     """
     warp = warps[w]
     warp.queued = when
@@ -53,10 +53,7 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
         last += 1
     while last > row:
         other = warps[order[s, last]]
-        sooner = other.queued < when
-        if other.queued == when:
-            sooner = other.wanted < warp.wanted or (other.wanted == warp.wanted and order[s, last] > w)
-        if sooner:
+        if other.queued < when or (other.queued == when and order[s, last] > w):
             break
         last -= 1
     while row < last:
@@ -140,7 +137,8 @@ def begin_blocks(
             warp.since = now + float(floor(setup.stagger * draw(sm)))
             warp.ready = warp.since
             warp.queued = now
-            warp.wanted = now
+            warp.used = 0
+            warp.yielded = 1
             warp.seen = 0.0
             warp.full = 0.0
             first = steps[warp.pc]
@@ -205,6 +203,7 @@ def open_barrier(
         warp.ready = warp.since
         tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
         s = warp.home
+        warp.yielded = 1
         if setup.by_block:
             queue(v, s, warp.ready, setup, schedulers[s], warps, order)
         wake(schedulers[s], warp.ready)

@@ -13,7 +13,7 @@ from math import floor
 from typing import Any
 
 from warplens.simulate import layout as at
-from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, queue, tell, wake_streams
+from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.holds import freeze, hold
 from warplens.simulate.memory import access, send_registers
@@ -48,12 +48,6 @@ def has_room(
                     tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
                 tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
             warp.ready = until
-            if step.kind == at.FIXED:
-                warp.wanted = until + w * at.BY_NUMBER
-            elif pipe.places != 1:
-                warp.wanted = until  # only before an SFU those are first that came first
-            if setup.by_block:
-                queue(w, s, until, setup, scheduler, warps, order)
             if until < scheduler.soonest:
                 scheduler.soonest = until
     return free
@@ -75,6 +69,48 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any,
             found = row
             break
         if warp.ready < scheduler.soonest:
+            scheduler.soonest = warp.ready
+    return found
+
+
+@called
+def count_issues(s: int, now: float, scheduler: Any, warps: Any, order: Any, latches: Any) -> None:
+    """Count what the warps of a scheduler issued up to some cycles ago; one issue too many halves all counts."""
+    until = floor(now) - at.LATE
+    turn = scheduler.counted + 1
+    scheduler.counted = until
+    last = min(until, turn + at.BACK - at.WENT - 1)
+    while turn <= last:
+        place = at.WENT + turn % (at.BACK - at.WENT)
+        went = latches[s, place]
+        if went:
+            latches[s, place] = 0
+            warp = warps[went - 1]
+            if warp.used < at.MOST:
+                warp.used += 1
+            else:
+                for row in range(scheduler.listed):
+                    warps[order[s, row]].used >>= 1
+        turn += 1
+
+
+@folded
+def pick_least(s: int, now: float, scheduler: Any, warps: Any, order: Any) -> int:
+    """Return the row of the warp that goes, of the oldest block of a scheduler that has a ready one, or -1.
+
+    Those go first that did not yield, then the one that has issued least of late, then the youngest. `soonest` is when
+    those that are not ready will be.
+    """
+    found, least, place = -1, 0, -1
+    for row in range(scheduler.listed):
+        warp = warps[order[s, row]]
+        if found >= 0 and warp.place != place:
+            break
+        if warp.ready <= now:
+            used = warp.used + (2 * at.MOST if warp.yielded else 0)
+            if found < 0 or used <= least:
+                found, least, place = row, used, warp.place
+        elif warp.ready < scheduler.soonest:
             scheduler.soonest = warp.ready
     return found
 
@@ -135,7 +171,7 @@ def serve(
         if setup.telling:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.even + step.odd + step.writes > 0:
-            ask(s, floor(now), start, done, step.pipe == setup.late, scheduler, step, latches)
+            ask(s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
     release(start, done, setup, step, warp, slots, results)
     return start
 
@@ -147,7 +183,7 @@ def wait_for(
 ) -> bool:  # fmt: skip
     """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
 
-    It goes behind the others that wait unless it is held by a fixed stall alone that does not yield, as by a branch.
+    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch.
     """
     warp = warps[w]
     step = steps[warp.pc]
@@ -178,9 +214,7 @@ def wait_for(
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
-    warp.wanted = when + 0.5 if before.yields and before.kind == at.FIXED else when  # the last of that cycle
-    if setup.by_block and (before.yields or before.kind != at.FIXED or when > awake):
-        queue(w, s, when, setup, scheduler, warps, order)
+    warp.yielded = 1 if before.yields or before.kind != at.FIXED or when > awake else 0
     warp.ready = when
     warp.since = when
     warp.seen = now
@@ -294,20 +328,25 @@ def issue(
 @inlined
 def select(
     s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, order: Any, stalls: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, latches: Any, stalls: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
 
     The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
     """
     scheduler.soonest = at.FOREVER
+    if setup.by_block and now > scheduler.counted + at.LATE:
+        count_issues(s, now, scheduler, warps, order, latches)
     w = scheduler.last
     again = setup.greedy and w >= 0 and warps[w].ready <= now
     searching, passed = True, 0
     while searching:
         if not again:
-            turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
-            row = pick(s, now, turn, passed, scheduler, warps, order)
+            if setup.by_block:
+                row = pick_least(s, now, scheduler, warps, order)
+            else:
+                turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
+                row = pick(s, now, turn, passed, scheduler, warps, order)
             if not setup.in_turn:
                 passed = row  # if this one has no room it goes behind, or stays and is not ready
             w = -1
@@ -376,16 +415,18 @@ def simulate(
             if scheduler.held > 0.0 and hold(s, now, scheduler, warps, order, pipes, pipe_free, stalls):
                 continue
             w = select(
-                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, stalls,
-                events,
+                s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
+                stalls, events,
             )  # fmt: skip
             if w < 0:
                 continue
             warps[w].count += 1
+            latches[s, at.WENT + floor(now) % (at.BACK - at.WENT)] = w + 1
             step = steps[warps[w].pc]
             if setup.banks and step.kind == at.FIXED and step.pipe >= 0:
                 read(
-                    w, s, setup.schedulers + w, floor(now), scheduler, step, warps[w], latches, pipe_free, setup.late
+                    w, s, setup.schedulers + w, floor(now), scheduler, step, warps[w], latches, pipe_free, setup.late,
+                    steps, sources, warps, slots, stalls,
                 )  # fmt: skip
             again = True
             while again:  # twice where two instructions issue together

@@ -34,16 +34,19 @@ FOREVER = 1e300
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
-BY_NUMBER = 2.0**-20  # of a cycle: of warps that an arithmetic unit refused the first by number goes first
+LATE, MOST = 5, 15  # cycles after which an issue of a warp counts, and what is counted: one more halves all (orders.py)
 WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
 # How arithmetic reads its registers (`reads`): stages before its last one, latches of each scheduler (for both kinds of
 # units, both banks and three lanes), and results that a warp remembers the time of.
 STAGES, LATCHES, BANK, REMEMBERED = 2, 12, 3, 8
 # Behind the latches of a scheduler, for each bank: a bit for each cycle from `read` on in which it is read; then
-# (`results`) one for each in which a result of an SFU is due, and which one has given way; one for each result of
-# shared memory that comes back, the cycle of the first, the last cycle in which arithmetic wrote, and how often the
-# first has held it.
-READING, DUE, PASSED, BACK, FROM, WROTE, HELD, LATCH_COLUMNS = 24, 26, 28, 30, 32, 34, 36, 38
+# (`results`) one for each in which a result of an SFU is due, and which one has given way; the last cycle in which
+# arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
+# since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
+# the last eight cycles. The results that come back, of both banks: when, and behind it the slot that waits for them.
+READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
+STOP, STOPS, WENT, BACK, PLACES, SLOT_BITS = 40, 41, 42, 50, 32, 24
+LATCH_COLUMNS = BACK + 2 * PLACES
 MADE = 8  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
 # it was made (0: long ago), and the lanes that keep it.
@@ -51,9 +54,9 @@ LANES_AT, BACK_AT, KEEPS_AT, READ_BITS = 8, 11, 14, 17
 FRESH = 0o7 << BACK_AT | 0o7 << BACK_AT + READ_BITS | 0o7 << BACK_AT + 2 * READ_BITS
 SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
 PORT_CYCLES = 60  # ahead for which ports are kept
-# Cycles before they can be read from which on results of shared memory can be written, for which they give way to
-# arithmetic, and instructions that they then hold.
-RETURNS, PATIENCE, FORCED = 6, 15, 2
+# Cycles before they can be read in which results of shared memory are written, for which one gives way to arithmetic;
+# later the issue stops, for so long at most.
+RETURNS, PATIENCE, UNHEARD, STOPPED = 7, 15, 4, 3
 SFU_READS, SFU_WRITES = 4, 11  # cycles from the start of an SFU's instruction to its port, and to that of its result
 MOST_EXTRA = 8  # cycles in the last stage; what takes more issue slots, or parts of one, holds the issue port instead
 
@@ -112,20 +115,22 @@ SETUP = record(
 CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
-# `counted`: when its stall count is over. `wanted`: since when it waits for its turn. `full`: how long its pipe had had
-# no room when it was `seen` last. `count`: instructions it has issued. `home`: its scheduler.
+# `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
+# instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
+# scheduler.
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier count home",
-    "ready queued since stored ended fed counted wanted seen full",
+    "end segment turn run state second slots turns why pc place block barrier count home used yielded",
+    "ready queued since stored ended fed counted seen full",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `apart`: when an
 # instruction of double precision had its last stage; `asked`: when memory can read its next register; `pending`:
 # whether results of others are due. From the cycle `hold` on nothing issues for `held` cycles, and so from `hold_next`
 # and `hold_last` on. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can
 # be; `path`: when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many
-# in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one.
+# in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to
+# which cycle issues count.
 SCHEDULER = record(
-    "listed last turn read apart asked pending moved moving bank",
+    "listed last turn read apart asked pending moved moving bank counted",
     "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path moves part",
 )
 PLACE = record("block live arrived", "start ended leave")

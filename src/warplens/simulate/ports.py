@@ -183,8 +183,9 @@ def hold_behind(due: int, last: int, scheduler: Any) -> None:
 
 @folded
 def read(
-    w: int, s: int, row: int, cycle: int, scheduler: Any, step: Any, warp: Any, latches: Any, pipe_free: Any, sfu: int
-) -> None:
+    w: int, s: int, row: int, cycle: int, scheduler: Any, step: Any, warp: Any, latches: Any, pipe_free: Any, sfu: int,
+    steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any,
+) -> None:  # fmt: skip
     """Let an instruction that issues now read its registers in the next cycles; what it waits for is held for.
 
     It goes through three stages, one a cycle, and can read in each of them; what is not there in the last one holds all
@@ -229,13 +230,20 @@ def read(
         meets = False
         for odd in range(2):
             due_bits = latches[s, at.DUE + odd]
-            back = latches[s, at.BACK + odd]
+            back = latches[s, at.BEHIND + odd] - latches[s, at.FIRST + odd]
             if due_bits | back:
                 scheduler.pending = 1
                 if step.writes >> odd & 1 and (back or due_bits >> ahead & 1 or due_bits >> ahead - 1 & 1):
                     meets = True
         if meets:
-            last = write(last, s, cycle, step, latches, pipe_free, sfu)
+            last = write(last, s, cycle, step, latches, pipe_free, sfu, steps, sources, warps, slots, stalls)
+            stops = latches[s, at.STOPS]
+            if stops > 0:
+                latches[s, at.STOPS] = 0
+                hold_behind(latches[s, at.STOP] - 1, latches[s, at.STOP] - 1 + stops, scheduler)
+                if last >= latches[s, at.STOP]:
+                    last += stops
+                    due += stops
     last += floor(step.extra)
     leave(w, s, last, side, step, latches)
     latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES + floor(step.made)
@@ -244,7 +252,10 @@ def read(
 
 
 @called
-def ask(s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, latches: Any) -> None:
+def ask(
+    s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int, results: Any,
+    latches: Any,
+) -> None:  # fmt: skip
     """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
 
     Memory asks for them in the cycle behind its last stage, an SFU two cycles behind it or, where it waits, before its
@@ -259,7 +270,11 @@ def ask(s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any
             if sfu and written < at.PORT_CYCLES:
                 latches[s, at.DUE + bank] |= 1 << written
             elif not sfu and floor(done) < cycle + at.PORT_CYCLES:
-                come_back(bank, s, floor(done) - at.RETURNS, latches)
+                slot = 0
+                for r in range(step.results, step.results_end):
+                    if results[r].kind == at.VALUE:
+                        slot = first_slot + results[r].slot + 1
+                come_back(bank, s, floor(done) - at.RETURNS, slot, latches)
     even, odd = step.even, step.odd
     while even + odd > 0 and turn - cycle < at.PORT_CYCLES:
         if even > 0:

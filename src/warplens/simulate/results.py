@@ -1,8 +1,9 @@
 """Where results are written: each bank of registers takes one a cycle, and arithmetic does not wait for it.
 
 A result of an SFU that comes when arithmetic writes gives way once; then it goes first, and the instruction is held.
-One of shared memory waits for a cycle in which arithmetic writes nothing there, for fifteen of them, and then holds two
-instructions (data/h200/read_words.py). All is counted by when arithmetic that writes in that cycle has its last stage.
+Those of shared memory wait in a row for cycles in which arithmetic writes nothing there. When none has been written for
+sixteen cycles the issue stops until one has (data/h200/returns.py). All is counted by when arithmetic that writes in
+that cycle has its last stage.
 """
 
 from __future__ import annotations
@@ -15,45 +16,78 @@ from warplens.simulate.compiled import called
 
 
 @called
-def come_back(bank: int, s: int, turn: int, latches: Any) -> None:
-    """Note the cycle in which a result of shared memory comes back."""
-    back, first = latches[s, at.BACK + bank], latches[s, at.FROM + bank]
-    if back == 0 or turn - first >= at.PORT_CYCLES:
-        latches[s, at.BACK + bank], latches[s, at.FROM + bank] = 1, turn
-    else:
-        place = max(turn - first, 0)
-        while place < at.PORT_CYCLES and back >> place & 1:
-            place += 1
-        latches[s, at.BACK + bank] = back | 1 << place
+def come_back(bank: int, s: int, turn: int, slot: int, latches: Any) -> None:
+    """Put a result of shared memory that comes back in a cycle behind the others of its bank."""
+    first, behind = latches[s, at.FIRST + bank], latches[s, at.BEHIND + bank]
+    row = at.BACK + bank * at.PLACES
+    if behind > first:
+        turn = max(turn, (latches[s, row + (behind - 1) % at.PLACES] >> at.SLOT_BITS) + 1)
+    if behind - first < at.PLACES:
+        latches[s, row + behind % at.PLACES] = turn << at.SLOT_BITS | slot
+        latches[s, at.BEHIND + bank] = behind + 1
 
 
 @called
-def give_way(bank: int, s: int, turn: int, latches: Any) -> int:
-    """Return for how long arithmetic that writes in a cycle is held for a result of shared memory.
+def postpone(slot: int, when: int, steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any) -> None:
+    """Let a result be there no sooner than this, and the warp wait that waits for it."""
+    value = float(when)
+    if value <= slots[slot].value:
+        return
+    slots[slot].value = value
+    warp = warps[slot // (slots.shape[0] // warps.shape[0])]
+    if warp.ready < at.FOREVER:
+        step = steps[warp.pc]
+        for k in range(step.sources, step.sources_end):
+            if warp.slots + sources[k].slot == slot and value + sources[k].delta > warp.ready:
+                stalls[warp.pc, slots[slot].reason] += value + sources[k].delta - warp.ready
+                warp.ready = value + sources[k].delta
+                warp.since = warp.ready
 
-    Each cycle before in which it wrote nothing took one of them; the one that has waited too long holds it.
+
+@called
+def give_way(
+    bank: int, s: int, turn: int, latches: Any, steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any
+) -> None:
+    """Let results of shared memory wait for arithmetic that writes in a cycle; note when the issue stops for them.
+
+    Each cycle before in which it wrote nothing took one of them.
     """
-    back, first, free = latches[s, at.BACK + bank], latches[s, at.FROM + bank], latches[s, at.WROTE + bank] + 1
-    held, times = 0, latches[s, at.HELD + bank]
-    while back != 0 and (max(first, free) < turn or times == at.FORCED):
-        if times < at.FORCED:
-            free = max(first, free) + 1
-        times = 0
-        back >>= 1
-        first += 1
-        while back != 0 and back & 1 == 0:
-            back >>= 1
+    first, behind = latches[s, at.FIRST + bank], latches[s, at.BEHIND + bank]
+    row = at.BACK + bank * at.PLACES
+    free, left = latches[s, at.WROTE + bank] + 1, latches[s, at.LEFT_AT + bank]
+    late = at.PATIENCE
+    waiting = True
+    while waiting and first < behind:
+        came = latches[s, row + first % at.PLACES] >> at.SLOT_BITS
+        due = max(came, left + 1) + at.PATIENCE
+        when = max(came, free)
+        waiting = when < turn
+        late = (when if waiting else turn) - due
+        if (late > 0 if waiting else late >= at.UNHEARD - 1) and latches[s, at.KNOWN + bank] != due:
+            latches[s, at.KNOWN + bank] = due
+            latches[s, at.STOP], latches[s, at.STOPS] = due + at.UNHEARD, min(late, at.STOPPED)
+        if waiting:
+            left = when
+            free = when + 1
             first += 1
-    if back != 0 and first + at.PATIENCE <= turn:
-        held = 1
-        times += 1
-    latches[s, at.BACK + bank], latches[s, at.FROM + bank] = back, first
-    latches[s, at.WROTE + bank], latches[s, at.HELD + bank] = turn + held, times
-    return held
+    place = first
+    while place < behind:
+        entry = latches[s, row + place % at.PLACES]
+        if entry >> at.SLOT_BITS > turn:
+            break
+        slot = (entry & (1 << at.SLOT_BITS) - 1) - 1
+        if slot >= 0:
+            postpone(slot, turn + 1 + place - first + at.RETURNS, steps, sources, warps, slots, stalls)
+        place += 1
+    latches[s, at.FIRST + bank], latches[s, at.LEFT_AT + bank] = first, left
+    latches[s, at.WROTE + bank] = turn
 
 
 @called
-def write(last: int, s: int, cycle: int, step: Any, latches: Any, pipe_free: Any, sfu: int) -> int:
+def write(
+    last: int, s: int, cycle: int, step: Any, latches: Any, pipe_free: Any, sfu: int, steps: Any, sources: Any,
+    warps: Any, slots: Any, stalls: Any,
+) -> int:  # fmt: skip
     """Let a result of arithmetic be written; return the instruction's last stage.
 
     A result of an SFU gives way to it once, and the SFU stands meanwhile; the next one of arithmetic comes behind it.
@@ -74,8 +108,8 @@ def write(last: int, s: int, cycle: int, step: Any, latches: Any, pipe_free: Any
                 for each in range(2):
                     due = latches[s, at.DUE + each]
                     latches[s, at.DUE + each] = due >> ahead + 1 << ahead + 2 | due & (1 << ahead + 1) - 1
-            if latches[s, at.BACK + bank]:
-                held = max(held, give_way(bank, s, turn, latches))
+            if latches[s, at.FIRST + bank] < latches[s, at.BEHIND + bank]:
+                give_way(bank, s, turn + held, latches, steps, sources, warps, slots, stalls)
             else:
                 latches[s, at.WROTE + bank] = turn
     return last + held

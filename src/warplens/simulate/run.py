@@ -209,7 +209,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
         setup.first_start = 0.0 if code.steady else setup.replace
         setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
-    if not (laid.steps.even | laid.steps.odd).any():
+    if not (laid.steps.even | laid.steps.odd | laid.steps.writes).any():
         setup.banks = 0
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
         setup.first_lines = 0  # all of it stays in the instruction cache
