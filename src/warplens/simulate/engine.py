@@ -15,7 +15,7 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
-from warplens.simulate.holds import freeze, hold
+from warplens.simulate.holds import hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import ask, begin_moving, read
@@ -35,6 +35,14 @@ def has_room(
         until = pipe_free[s, step.pipe]
         if pipe.places > 1 or (pipe.places == 1 and until > now):  # an idle SFU takes it at once
             until = taken[s, step.pipe, asked[s, step.pipe]]  # when the one so many places before it was taken
+        if pipe.half and scheduler.other_free > now:
+            if step.both or pipe.half == at.ONE:
+                if scheduler.other_free > until:
+                    until = scheduler.other_free
+            elif scheduler.half_free > now:
+                until = min(scheduler.half_free, scheduler.other_free)
+        if step.both and scheduler.half_free > until:
+            until = scheduler.half_free
         behind = until - now
         if behind >= 1.0:
             free = False
@@ -357,25 +365,12 @@ def select(
         searching = w >= 0 and not has_room(
             w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, events
         )
-    held = False
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
     else:
         last = scheduler.last
         if not setup.first_lines or last < 0 or warps[last].why != at.NO_INST or warps[last].ready <= now:
             scheduler.last = w
-        step = steps[warps[w].pc]
-        if step.kind == at.FIXED and step.pipe >= 0 and pipes[step.pipe].half:
-            if scheduler.other_free > now:
-                held = pipes[step.pipe].half == at.ONE or scheduler.half_free > now
-            elif step.both and scheduler.half_free > now:
-                held = True
-    if held:
-        stalls[warps[w].pc, at.DISPATCH] += 1.0
-        warps[w].since += 1.0
-        scheduler.next = now + 1.0
-        freeze(s, now, 1.0, scheduler, warps, order, stalls)
-        w = -1
     return w
 
 
