@@ -34,8 +34,11 @@ from warplens.simulate.units import PIPES, Unit, Units
 
 _Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
 _BARRIER_SLOT = 8  # behind the scoreboards
-# Another class whose units serve an instruction, by its rate (`operations.fmnmx`, `brev`, `vote`), or none (NOP).
-_SERVED_AS = {"FMNMX": "int", "BREV": "convert", "VOTE": "int", "NOP": "branch"}
+# Another class whose units serve an instruction, by what it takes alone and beside others (data/h200/on_units.json, of
+# BREV `operations.brev`), or none (NOP).
+_SERVED_AS = {
+    **dict.fromkeys(("FMNMX", "FSEL", "FSETP", "VOTE"), "int"), "VIADD": "imul", "BREV": "convert", "NOP": "branch"
+}  # fmt: skip
 
 
 def from_program(
@@ -175,10 +178,11 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
     pipe, passes, waits, values = unit.pipe, unit.passes, list(control.waits), [control.write_scoreboard]
     if x.kind == "convert" and control.write_scoreboard is None:  # a fixed latency: not one of the SFUs'
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
-    both, halves = "MMA" not in x.modifiers, x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
-    if halves:  # both halves of the cores, or double precision's units (issue_order.json.gz)
-        pipe, passes = PIPES.index("product" if both else "fp64 units"), 2.0
-    if x.opcode == "CS2R":  # 132 others of the same unit take 265 cycles with it (instruction.fmnmx, 20 warps and more)
+    halves = x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
+    both = halves and x.modifiers[:1] not in (("MMA",), ("F32",))
+    if halves:  # both halves of the cores, that of products, or double precision's units (on_units.json)
+        pipe, passes = PIPES.index("fp64 units" if "MMA" in x.modifiers else "product"), 2.0
+    if x.opcode == "UMOV":
         passes = 1.0
     if x.kind == "tensor" and (flops := matrix_flops(x)) is not None:
         rate = tensor_flops_per_cycle(x, machine)
@@ -217,7 +221,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         values=tuple(slot for slot in values if slot is not None),
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         operands=banks[1] if reading else _how_many(banks, kind),
-        both=both and halves,
+        both=both,
         beside=_operand_cycles(x, units),
         moves=moved_registers(x) / passes,
     )
