@@ -147,6 +147,8 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     latency += enters + at.WAVEFRONT_CYCLES * further + min(further, max(0, results - 1))
     if x.kind == "shuffle":  # measured with one register
         latency -= each - 1.0
+    if not read:  # no address to wait for (returns.json.gz)
+        latency -= 1.0
     return replace(made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each)
 
 

@@ -201,7 +201,7 @@ _SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", 
          "feeds", "sends", "enters", "moves")  # fmt: skip
 
 
-_READS = ("even", "odd", "apart", "made", "extra", "writes")
+_READS = ("even", "odd", "apart", "made", "extra", "writes", "rows")
 
 
 _LAST: list[tuple[Sequence[Step], StepArrays]] = []  # the same steps are laid out for the engine and the fluid one

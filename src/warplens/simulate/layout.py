@@ -72,8 +72,8 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # An instruction. Its sources and results are rows of lists; `even` and `odd` are the registers it reads of each bank
 # (`reads`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: it has
 # the units of double precision, with latches of their own; `made`: cycles until its result is in its register; `extra`:
-# of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `yields`: its
-# warp lets the others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
+# of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `rows`: of
+# uniform registers that it reads. `yields`: its warp lets the others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
 # until its result is there; `read`: until its sources have been read (streams: when a warp that ends with it is
 # done); `passes` through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's
 # part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there. `feeds`: cycles
@@ -82,7 +82,7 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # has no room. `sends`: cycles in which a scheduler sends its registers to shared memory, `enters`: from then until its
 # first wavefront. `moves`: registers that a product of a warp group moves in each cycle.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart",
+    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
     "made extra sends enters moves",
 )
@@ -128,9 +128,9 @@ WARP = record(
 # and `hold_last` on. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can
 # be; `path`: when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many
 # in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to
-# which cycle issues count.
+# which cycle issues count. `uniform`: up to which one rows of uniform registers are read.
 SCHEDULER = record(
-    "listed last turn read apart asked pending moved moving bank counted",
+    "listed last turn read apart asked pending moved moving bank counted uniform",
     "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path moves part",
 )
 PLACE = record("block live arrived", "start ended leave")

@@ -220,6 +220,11 @@ def read(
                     latches[s, at.READING + odd] |= 1 << turn - cycle
                 if turn > last:
                     last = turn
+    if step.rows:
+        turn = scheduler.uniform if scheduler.uniform > last else last
+        if turn > last + 1:  # one row can wait
+            last = turn - 1
+        scheduler.uniform = turn + step.rows
     if step.apart:
         scheduler.apart = last
     elif last == scheduler.apart + at.STAGES:

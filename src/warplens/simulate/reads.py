@@ -18,6 +18,7 @@ from warplens.kernel.instruction import Instruction, Operand, OperandKind
 from warplens.simulate import layout as at
 
 _NUMBER = re.compile(r"R(\d+)")
+_UNIFORM = re.compile(r"UR(\d+)")
 _SOURCES = ("register", "constant", "immediate", "uniform", "memory")
 # Sums of two read the second operand where others have the third: a product with one, and a sum.
 _SUMS = ("FADD", "HADD2", "DADD")
@@ -39,6 +40,7 @@ class Operands(Struct, frozen=True, gc=False):
     made: float = 0.0
     extra: float = 0.0
     writes: int = 0  # a bit for each bank that its result lies in
+    rows: int = 0  # of uniform registers that it reads
 
 
 # A lane that reads a register, and whether it keeps it.
@@ -72,7 +74,7 @@ class Reader:
                 else:
                     even |= back << at_bit
         self.passes(x, fixed=fixed)
-        return Operands(even, odd, apart, _MADE_APART if apart else _MADE, extra, written(x.writes))
+        return Operands(even, odd, apart, _MADE_APART if apart else _MADE, extra, written(x.writes), uniform_rows(x.reads))
 
     def passes(self, x: Instruction, *, fixed: bool) -> None:
         """Go on behind an instruction, whatever it reads."""
@@ -150,3 +152,9 @@ def written(registers: tuple[str, ...]) -> int:
     """Return the banks that registers lie in, a bit for each."""
     numbers = [n for r in registers if (n := number_of(r)) is not None]
     return any(n % 2 == 0 for n in numbers) | any(n % 2 for n in numbers) << 1
+
+
+@lru_cache(4096)
+def uniform_rows(registers: tuple[str, ...]) -> int:
+    """Return how many rows of four uniform registers are read, as an H200 does (data/h200/on_units.json)."""
+    return len({int(found[1]) // 4 for r in registers if (found := _UNIFORM.fullmatch(r))})
