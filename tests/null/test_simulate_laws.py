@@ -19,7 +19,7 @@ from warplens.simulate import layout as at
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, Run, run
-from warplens.simulate.units import DEFAULT_POLICY, PIPES, POLICIES, units
+from warplens.simulate.units import PIPES, POLICIES, units
 
 OLD = ("gtx480", "gtx680", "gtx980")
 
@@ -150,7 +150,7 @@ def test_another_warp_costs_no_more_than_its_share_and_a_tail(
 @given(steps=loops(), warps=st.integers(1, 24))
 def test_another_warp_never_lowers_the_rate_of_a_loop_without_end(steps: list[Step], warps: int) -> None:
     """The same loops each time; of some 500 others one lost 4 %, below. Other policies lose up to 11 %."""
-    few, more = (run_block(steps, DEFAULT_POLICY, [0] * n, (ENDLESS,), 8000.0).issued for n in (warps, warps + 1))
+    few, more = (run_block(steps, None, [0] * n, (ENDLESS,), 8000.0).issued for n in (warps, warps + 1))
     assert more >= 0.99 * few
 
 
@@ -175,7 +175,7 @@ def test_another_warp_never_lowers_the_rate_of_this_loop(apart: float) -> None:
         (cores, ()),
     ]
     steps = [step(pipe, i % 3, waits, False) for i, (pipe, waits) in enumerate(rows)]
-    few, more = (run_block(steps, DEFAULT_POLICY, [0] * n, (ENDLESS,), 8000.0, stagger=apart).issued for n in (19, 20))
+    few, more = (run_block(steps, None, [0] * n, (ENDLESS,), 8000.0, stagger=apart).issued for n in (19, 20))
     assert more >= 0.99 * few
 
 
@@ -234,7 +234,7 @@ def test_an_anomaly_of_greedy_orders_is_as_documented() -> None:
 def test_half_of_every_latency_is_never_slower_on_several_pipes(steps: list[Step], warps: int) -> None:
     """In the default order too; chains on one pipe have an anomaly in another order (above)."""
     half = [replace(x, latency=x.latency / 2) for x in steps]
-    done = [run_block(x, DEFAULT_POLICY, [0] * warps, (ENDLESS,), 12_000.0).issued for x in (steps, half)]
+    done = [run_block(x, None, [0] * warps, (ENDLESS,), 12_000.0).issued for x in (steps, half)]
     assert done[1] >= 0.99 * done[0]
 
 
@@ -244,7 +244,7 @@ def test_two_loops_that_were_anomalies_are_none() -> None:
     steps = [step("sfu units", 0, (), True), *(step(*add) for add in adds)]
     half = [replace(x, latency=x.latency / 2) for x in steps]
     place = {"sm__sfu_place_cycles": 4.0}
-    ends = [run_block(x, DEFAULT_POLICY, 23 * [0], (ENDLESS,), 12_000.0, **place).issued for x in (steps, half)]
+    ends = [run_block(x, None, 23 * [0], (ENDLESS,), 12_000.0, **place).issued for x in (steps, half)]
     assert ends[1] >= ends[0]
     loads = [step("shared memory", 2, (), False), step("shared memory", 0, (2,), True)]
     steps = [step("sfu units", 1, (), False), *loads, step("sfu units", 1, (), True)]

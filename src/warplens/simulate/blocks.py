@@ -204,7 +204,7 @@ def open_barrier(
         tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
         s = warp.home
         warp.yielded = 1
-        if setup.by_block:
+        if setup.queues:
             queue(v, s, warp.ready, setup, schedulers[s], warps, order)
         wake(schedulers[s], warp.ready)
 

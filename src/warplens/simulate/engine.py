@@ -82,9 +82,9 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any,
 
 
 @called
-def count_issues(s: int, now: float, scheduler: Any, warps: Any, order: Any, latches: Any) -> None:
+def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any, latches: Any) -> None:
     """Count what the warps of a scheduler issued up to some cycles ago; one issue too many halves all counts."""
-    until = floor(now) - at.LATE
+    until = floor(now) - setup.counted_after
     turn = scheduler.counted + 1
     scheduler.counted = until
     last = min(until, turn + at.BACK - at.WENT - 1)
@@ -94,7 +94,7 @@ def count_issues(s: int, now: float, scheduler: Any, warps: Any, order: Any, lat
         if went:
             latches[s, place] = 0
             warp = warps[went - 1]
-            if warp.used < at.MOST:
+            if warp.used < setup.counting:
                 warp.used += 1
             else:
                 for row in range(scheduler.listed):
@@ -103,7 +103,7 @@ def count_issues(s: int, now: float, scheduler: Any, warps: Any, order: Any, lat
 
 
 @folded
-def pick_least(s: int, now: float, scheduler: Any, warps: Any, order: Any) -> int:
+def pick_least(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> int:
     """Return the row of the warp that goes, of the oldest block of a scheduler that has a ready one, or -1.
 
     Those go first that did not yield, then the one that has issued least of late, then the youngest. `soonest` is when
@@ -115,7 +115,11 @@ def pick_least(s: int, now: float, scheduler: Any, warps: Any, order: Any) -> in
         if found >= 0 and warp.place != place:
             break
         if warp.ready <= now:
-            used = warp.used + (2 * at.MOST if warp.yielded else 0)
+            used = warp.used
+            if warp.yielded:
+                used += 2 * setup.counting
+            elif setup.first_lines:
+                used = 0  # two warps run while others fall behind (fetch.json.gz)
             if found < 0 or used <= least:
                 found, least, place = row, used, warp.place
         elif warp.ready < scheduler.soonest:
@@ -343,15 +347,15 @@ def select(
     The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
     """
     scheduler.soonest = at.FOREVER
-    if setup.by_block and now > scheduler.counted + at.LATE:
-        count_issues(s, now, scheduler, warps, order, latches)
+    if setup.counting and now > scheduler.counted + setup.counted_after:
+        count_issues(s, now, setup, scheduler, warps, order, latches)
     w = scheduler.last
     again = setup.greedy and w >= 0 and warps[w].ready <= now
     searching, passed = True, 0
     while searching:
         if not again:
-            if setup.by_block:
-                row = pick_least(s, now, scheduler, warps, order)
+            if setup.counting:
+                row = pick_least(s, now, setup, scheduler, warps, order)
             else:
                 turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
                 row = pick(s, now, turn, passed, scheduler, warps, order)

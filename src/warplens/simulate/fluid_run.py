@@ -22,6 +22,7 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     ways = lay_ways(code)
     cut = lay_bursts(code, laid, ways, units)
     setup = set_up(code, units, options, laid, resident, blocks)
+    setup.queues = 1
     stalls, kept = np.zeros((len(cut.bursts), len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
     events = np.zeros((0, at.EVENT_COLUMNS), np.int64)
     sm = at.rows(at.SM, 1)

@@ -34,7 +34,6 @@ FOREVER = 1e300
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
-LATE, MOST = 5, 15  # cycles after which an issue of a warp counts, and what is counted: one more halves all (orders.py)
 WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
 # How arithmetic reads its registers (`reads`): stages before its last one, latches of each scheduler (for both kinds of
 # units, both banks and three lanes), and results that a warp remembers the time of.
@@ -101,12 +100,14 @@ SLOT = record("reason", "value")
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
-# held when so many blocks have a place, to be gone on with. `alike`: so many neighbouring warps of a block wait for
+# held when so many blocks have a place, to be gone on with. `counting`: issues that are
+# counted for each warp, one more halves the counts of all, and `counted_after`: cycles until one counts (none: by age).
+# `queues`: warps of a block are served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for
 # DRAM equally long (none: each for itself). `first_every`: cycles from one of the first blocks to the next.
 # `yielding`: an instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held`
 # cycles when the warps of a block meet.
 SETUP = record(
-    "schedulers direction in_turn greedy by_block resident warps blocks streams banks mshrs strict width late "
+    "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs strict width late "
     "first_lines second_lines telling results pause alike seed data_path yielding",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",

@@ -188,7 +188,9 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     """Return how to run: the machine's numbers, and those of this code."""
     setups, sm = units.setup.copy(), units.machine.sm
     setup = setups[0]
-    setup.direction, setup.in_turn, setup.greedy, setup.by_block = policy(options.policy)
+    setup.direction, setup.in_turn, setup.greedy, counting = policy(options.policy, units.machine)
+    if counting:
+        setup.counting, setup.counted_after = int(sm.issues_counted or 1), int(sm.issue_counts_cycles or 0)
     setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
     setup.resident, setup.blocks, setup.streams, setup.pause = resident, blocks, code.streams, NEVER
     setup.warps = code.warps_per_block * code.streams
@@ -202,7 +204,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     if code.controlled:
         setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
-        setup.yielding = setup.by_block
+        setup.yielding = counting or options.policy is None
         setup.first_every = 0.0 if code.steady else setup.launch_every
     else:
         setup.branch_taken = 0.0

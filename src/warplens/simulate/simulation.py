@@ -28,7 +28,7 @@ from warplens.simulate.run import Options
 from warplens.simulate.sample import kernel
 from warplens.simulate.stall_counts import restalled
 from warplens.simulate.steady import Measured, steady
-from warplens.simulate.units import DEFAULT_POLICY, Units, units
+from warplens.simulate.units import Units, default_policy, units
 
 Mode = Literal["warplens", "lemeire"]
 MOST_EVENTS = 100_000_000
@@ -133,10 +133,11 @@ def _in_mode(mode: str, options: Options) -> Options:
         raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
     if not -(2**63) <= options.seed < 2**63 or not 0 <= options.events <= MOST_EVENTS:
         raise WarplensError(f"a seed of at most 64 bits, and 0 to {MOST_EVENTS:,} events to keep")
-    own = "round-robin" if mode == "lemeire" else DEFAULT_POLICY
-    if mode == "lemeire" and options.policy not in (None, own):
+    if mode != "lemeire":
+        return options
+    if options.policy not in (None, "round-robin"):
         raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
-    return msgspec.structs.replace(options, policy=options.policy or own)
+    return msgspec.structs.replace(options, policy="round-robin")
 
 
 def _workload(
@@ -234,7 +235,7 @@ def _answer(code: Code, made: Units, options: Options, measured: Measured, warps
         workload=code.name,
         machine=machine.id,
         mode=mode,
-        policy=options.policy or DEFAULT_POLICY,
+        policy=options.policy or default_policy(machine),
         per="body and SM" if code.steady else "kernel",
         warps_per_sm=warps,
         cycles=measured.cycles,

@@ -12,17 +12,16 @@ from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
 from warplens.simulate.code import Floats
 
-# Which warp goes first, whether they take turns, whether the last one goes again before all others, and whether those
-# of a block are served in the order in which they came to wait.
+# Which warp goes first, whether they take turns, whether the last one goes again before all others, and whether of
+# those of a block the one goes that has issued least of late.
 POLICIES = {
-    "greedy-blocks": (at.OLDEST, 0, 1, 1),
+    "least-issued": (at.OLDEST, 0, 1, 1),
     "greedy-oldest": (at.OLDEST, 0, 1, 0),
     "greedy-youngest": (at.YOUNGEST, 0, 1, 0),
     "oldest": (at.OLDEST, 0, 0, 0),
     "youngest": (at.YOUNGEST, 0, 0, 0),
     "round-robin": (at.OLDEST, 1, 0, 0),
 }
-DEFAULT_POLICY = "greedy-blocks"
 # Which pipe serves which resource; the cores and the SFUs belong to a scheduler, memory to the whole SM.
 # In programs (Volta and later) whole numbers have units of their own, and their products others; counts follow Volkov's
 # worksheet, which puts all on the CUDA cores.
@@ -258,9 +257,14 @@ def _known(value: float | None, name: str, notes: list[str]) -> float:
     return value or 0.0
 
 
-def policy(name: str | None) -> tuple[int, int, int, int]:
+def default_policy(machine: Machine) -> str:
+    """Return the order of warps that is taken where none is named: as measured, or by age."""
+    return "greedy-oldest" if machine.sm.issues_counted is None else "least-issued"
+
+
+def policy(name: str | None, machine: Machine) -> tuple[int, int, int, int]:
     """Return the engine's numbers for a policy's name, or for the one that is taken where none is named."""
-    name = DEFAULT_POLICY if name is None else name
+    name = default_policy(machine) if name is None else name
     if name not in POLICIES:
         raise WarplensError(f"unknown policy {name!r}; one of: {', '.join(POLICIES)}")
     return POLICIES[name]
