@@ -52,6 +52,7 @@ MADE = 8  # cycles from the issue of an instruction until its result is in its r
 LANES_AT, BACK_AT, KEEPS_AT, READ_BITS = 8, 11, 14, 17
 FRESH = 0o7 << BACK_AT | 0o7 << BACK_AT + READ_BITS | 0o7 << BACK_AT + 2 * READ_BITS
 SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
+BEHIND_APART = 3  # cycles from an instruction's last stage to its hold, behind one of double precision (orders_mma.json.gz)
 PORT_CYCLES = 60  # ahead for which ports are kept
 # Cycles before they can be read in which results of shared memory are written, for which one gives way to arithmetic;
 # later the issue stops, for so long at most.

@@ -168,17 +168,17 @@ def leave(w: int, s: int, last: int, side: int, step: Any, latches: Any) -> None
 
 
 @inlined
-def hold_behind(due: int, last: int, scheduler: Any) -> None:
-    """Note for how long the issue stage is held behind the cycle in which the last stage was due."""
+def hold_behind(since: int, cycles: int, scheduler: Any) -> None:
+    """Note from when on and for how long the issue stage is held."""
     if scheduler.held == 0.0:
-        scheduler.hold = float(due + 1)
-        scheduler.held = float(last - due)
+        scheduler.hold = float(since)
+        scheduler.held = float(cycles)
     elif scheduler.held_next == 0.0:
-        scheduler.hold_next = float(due + 1)
-        scheduler.held_next = float(last - due)
+        scheduler.hold_next = float(since)
+        scheduler.held_next = float(cycles)
     else:
-        scheduler.hold_last = float(due + 1)
-        scheduler.held_last += float(last - due)
+        scheduler.hold_last = float(since)
+        scheduler.held_last += float(cycles)
 
 
 @folded
@@ -193,7 +193,7 @@ def read(
     its bank, as most are, is read here.
     """
     due = follow(s, cycle, scheduler, latches)
-    last = due
+    last, behind = due, False
     side = at.LATCHES // 2 if step.apart else 0
     for odd in range(2):
         word = step.odd if odd else step.even
@@ -229,6 +229,7 @@ def read(
         scheduler.apart = last
     elif last == scheduler.apart + at.STAGES:
         last += 1
+        behind = True
     if scheduler.pending:
         scheduler.pending = 0
         ahead = last - cycle + floor(step.made) - at.MADE
@@ -245,7 +246,7 @@ def read(
             stops = latches[s, at.STOPS]
             if stops > 0:
                 latches[s, at.STOPS] = 0
-                hold_behind(latches[s, at.STOP] - 1, latches[s, at.STOP] - 1 + stops, scheduler)
+                hold_behind(latches[s, at.STOP], stops, scheduler)
                 if last >= latches[s, at.STOP]:
                     last += stops
                     due += stops
@@ -253,7 +254,7 @@ def read(
     leave(w, s, last, side, step, latches)
     latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES + floor(step.made)
     if last > due:
-        hold_behind(due, last, scheduler)
+        hold_behind(due + (at.BEHIND_APART if behind else 1), last - due, scheduler)
 
 
 @called
