@@ -61,7 +61,7 @@ def has_room(
     return free
 
 
-@folded
+@called
 def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any, order: Any) -> int:
     """Return the row of the first ready warp of a scheduler's list from `turn` on, or -1.
 
@@ -81,21 +81,22 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any,
     return found
 
 
-@called
+@folded
 def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any, latches: Any) -> None:
     """Count what the warps of a scheduler issued up to some cycles ago; one issue too many halves all counts."""
     until = floor(now) - setup.counted_after
     turn = scheduler.counted + 1
     scheduler.counted = until
-    last = min(until, turn + at.BACK - at.WENT - 1)
-    while turn <= last:
-        place = at.WENT + turn % (at.BACK - at.WENT)
+    if until > turn + at.ISSUES - 1:
+        until = turn + at.ISSUES - 1
+    while turn <= until:
+        place = at.WENT + (turn & at.ISSUES - 1)
         went = latches[s, place]
         if went:
             latches[s, place] = 0
-            warp = warps[went - 1]
-            if warp.used < setup.counting:
-                warp.used += 1
+            used = warps[went - 1].used
+            if used < setup.counting:
+                warps[went - 1].used = used + 1
             else:
                 for row in range(scheduler.listed):
                     warps[order[s, row]].used >>= 1
@@ -109,21 +110,26 @@ def pick_least(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order
     Those go first that did not yield, then the one that has issued least of late, then the youngest. `soonest` is when
     those that are not ready will be.
     """
-    found, least, place = -1, 0, -1
+    found = place = -1
+    most = 4 * setup.counting
+    least = most - 1
+    soonest = at.FOREVER
     for row in range(scheduler.listed):
         warp = warps[order[s, row]]
-        if found >= 0 and warp.place != place:
-            break
-        if warp.ready <= now:
-            used = warp.used
-            if warp.yielded:
-                used += 2 * setup.counting
-            elif setup.first_lines:
-                used = 0  # two warps run while others fall behind (fetch.json.gz)
-            if found < 0 or used <= least:
-                found, least, place = row, used, warp.place
-        elif warp.ready < scheduler.soonest:
-            scheduler.soonest = warp.ready
+        if warp.place != place:
+            if found >= 0:
+                break
+            place = warp.place
+        used = warp.used
+        first = 2 * setup.counting if warp.yielded else 0
+        if setup.first_lines and first == 0:
+            used = 0  # two warps run while others fall behind (fetch.json.gz)
+        when = warp.ready
+        used += most if when > now else first
+        soonest = when if when < soonest else soonest
+        found = row if used <= least else found
+        least = used if used <= least else least
+    scheduler.soonest = soonest
     return found
 
 
@@ -183,7 +189,7 @@ def serve(
         if setup.telling:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.even + step.odd + step.writes > 0:
-            ask(s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
+            ask(w, s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
     release(start, done, setup, step, warp, slots, results)
     return start
 
@@ -420,7 +426,7 @@ def simulate(
             if w < 0:
                 continue
             warps[w].count += 1
-            latches[s, at.WENT + floor(now) % (at.BACK - at.WENT)] = w + 1
+            latches[s, at.WENT + (floor(now) & at.ISSUES - 1)] = w + 1
             step = steps[warps[w].pc]
             if setup.banks and step.kind == at.FIXED and step.pipe >= 0:
                 read(

@@ -42,9 +42,9 @@ STAGES, LATCHES, BANK, REMEMBERED = 2, 12, 3, 8
 # (`results`) one for each in which a result of an SFU is due, and which one has given way; the last cycle in which
 # arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
-# the last eight cycles. The results that come back, of both banks: when, and behind it the slot that waits for them.
+# the last eight cycles. The results that come back, of both banks: when, the warp, and the slot that it waits for.
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
-STOP, STOPS, WENT, BACK, PLACES, SLOT_BITS = 40, 41, 42, 50, 32, 24
+STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, CAME_AT = 40, 41, 42, 8, 50, 32, 20, 32
 LATCH_COLUMNS = BACK + 2 * PLACES
 MADE = 8  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before

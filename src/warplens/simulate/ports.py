@@ -232,15 +232,23 @@ def read(
         behind = True
     if scheduler.pending:
         scheduler.pending = 0
-        ahead = last - cycle + floor(step.made) - at.MADE
+        turn = last + floor(step.made) - at.MADE
+        ahead = turn - cycle
         meets = False
         for odd in range(2):
             due_bits = latches[s, at.DUE + odd]
-            back = latches[s, at.BEHIND + odd] - latches[s, at.FIRST + odd]
+            first = latches[s, at.FIRST + odd]
+            back = latches[s, at.BEHIND + odd] - first
             if due_bits | back:
                 scheduler.pending = 1
-                if step.writes >> odd & 1 and (back or due_bits >> ahead & 1 or due_bits >> ahead - 1 & 1):
-                    meets = True
+                if step.writes >> odd & 1:
+                    came = turn + 1
+                    if back:
+                        came = latches[s, at.BACK + odd * at.PLACES + (first & at.PLACES - 1)] >> at.CAME_AT
+                    if came <= turn or due_bits >> ahead & 1 or due_bits >> ahead - 1 & 1:
+                        meets = True
+                    else:
+                        latches[s, at.WROTE + odd] = turn
         if meets:
             last = write(last, s, cycle, step, latches, pipe_free, sfu, steps, sources, warps, slots, stalls)
             stops = latches[s, at.STOPS]
@@ -259,8 +267,8 @@ def read(
 
 @called
 def ask(
-    s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int, results: Any,
-    latches: Any,
+    w: int, s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int,
+    results: Any, latches: Any,
 ) -> None:  # fmt: skip
     """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
 
@@ -276,11 +284,11 @@ def ask(
             if sfu and written < at.PORT_CYCLES:
                 latches[s, at.DUE + bank] |= 1 << written
             elif not sfu and floor(done) < cycle + at.PORT_CYCLES:
-                slot = 0
+                waits = 0
                 for r in range(step.results, step.results_end):
                     if results[r].kind == at.VALUE:
-                        slot = first_slot + results[r].slot + 1
-                come_back(bank, s, floor(done) - at.RETURNS, slot, latches)
+                        waits = w << at.SLOT_BITS | first_slot + results[r].slot + 1
+                come_back(bank, s, floor(done) - at.RETURNS, waits, latches)
     even, odd = step.even, step.odd
     while even + odd > 0 and turn - cycle < at.PORT_CYCLES:
         if even > 0:

@@ -16,31 +16,28 @@ from warplens.simulate.compiled import called
 
 
 @called
-def come_back(bank: int, s: int, turn: int, slot: int, latches: Any) -> None:
+def come_back(bank: int, s: int, turn: int, waits: int, latches: Any) -> None:
     """Put a result of shared memory that comes back in a cycle behind the others of its bank."""
     first, behind = latches[s, at.FIRST + bank], latches[s, at.BEHIND + bank]
     row = at.BACK + bank * at.PLACES
     if behind > first:
-        turn = max(turn, (latches[s, row + (behind - 1) % at.PLACES] >> at.SLOT_BITS) + 1)
+        turn = max(turn, (latches[s, row + (behind - 1 & at.PLACES - 1)] >> at.CAME_AT) + 1)
     if behind - first < at.PLACES:
-        latches[s, row + behind % at.PLACES] = turn << at.SLOT_BITS | slot
+        latches[s, row + (behind & at.PLACES - 1)] = turn << at.CAME_AT | waits
         latches[s, at.BEHIND + bank] = behind + 1
 
 
 @called
-def postpone(slot: int, when: int, steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any) -> None:
-    """Let a result be there no sooner than this, and the warp wait that waits for it."""
-    value = float(when)
-    if value <= slots[slot].value:
-        return
+def postpone(warp: Any, slot: int, value: float, steps: Any, sources: Any, slots: Any, stalls: Any) -> None:
+    """Let a result be there no sooner than this, and its warp wait if it waits for it."""
     slots[slot].value = value
-    warp = warps[slot // (slots.shape[0] // warps.shape[0])]
     if warp.ready < at.FOREVER:
         step = steps[warp.pc]
         for k in range(step.sources, step.sources_end):
-            if warp.slots + sources[k].slot == slot and value + sources[k].delta > warp.ready:
-                stalls[warp.pc, slots[slot].reason] += value + sources[k].delta - warp.ready
-                warp.ready = value + sources[k].delta
+            later = value + sources[k].delta - warp.ready
+            if warp.slots + sources[k].slot == slot and later > 0.0:
+                stalls[warp.pc, slots[slot].reason] += later
+                warp.ready += later
                 warp.since = warp.ready
 
 
@@ -58,7 +55,7 @@ def give_way(
     late = at.PATIENCE
     waiting = True
     while waiting and first < behind:
-        came = latches[s, row + first % at.PLACES] >> at.SLOT_BITS
+        came = latches[s, row + (first & at.PLACES - 1)] >> at.CAME_AT
         due = max(came, left + 1) + at.PATIENCE
         when = max(came, free)
         waiting = when < turn
@@ -72,12 +69,14 @@ def give_way(
             first += 1
     place = first
     while place < behind:
-        entry = latches[s, row + place % at.PLACES]
-        if entry >> at.SLOT_BITS > turn:
+        entry = latches[s, row + (place & at.PLACES - 1)]
+        if entry >> at.CAME_AT > turn:
             break
         slot = (entry & (1 << at.SLOT_BITS) - 1) - 1
-        if slot >= 0:
-            postpone(slot, turn + 1 + place - first + at.RETURNS, steps, sources, warps, slots, stalls)
+        value = float(turn + 1 + place - first + at.RETURNS)
+        if slot >= 0 and value > slots[slot].value:
+            warp = warps[entry >> at.SLOT_BITS & (1 << at.CAME_AT - at.SLOT_BITS) - 1]
+            postpone(warp, slot, value, steps, sources, slots, stalls)
         place += 1
     latches[s, at.FIRST + bank], latches[s, at.LEFT_AT + bank] = first, left
     latches[s, at.WROTE + bank] = turn
