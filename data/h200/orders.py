@@ -23,8 +23,10 @@ from issue_order import CLOCK, OPS, Slot, word
 SLOTS, MORE, AGAIN = 90, 8, 3
 RZ = 255
 KINDS = {"S": ("LDS", (RZ,)), "I": ("IMAD", (RZ,) * 3), "H": ("HFMA2", (RZ,) * 3)}
+UNIFORM = 50  # what goes to a uniform register goes to this one
 OPS["LDS"] = (0x800 << 64 | 0x7984, (16, 24))  # without an offset
 Program = list[tuple[str, int, bool]]  # kind, stall, whether it yields
+Kinds = dict[str, tuple[str, tuple[int, ...]]]  # of instructions that are not reads of the clock: name, sources
 
 
 def source() -> str:
@@ -90,29 +92,27 @@ def build(folder: Path) -> None:
     (folder / "orders_slots.json").write_text(json.dumps(about))
 
 
-def filled(cubin: bytes, about: dict[str, Any], code: Program) -> bytes:
+def filled(cubin: bytes, about: dict[str, Any], code: Program, kinds: Kinds) -> bytes:
     """Return the kernel with this code in its slots."""
     made = bytearray(cubin)
     for i, (kind, stall, yields) in enumerate(code):
-        to = about["registers"][i]
-        what, sources = KINDS.get(kind, (CLOCK, ()))
+        what, sources = kinds.get(kind, (CLOCK, ()))
+        to = UNIFORM if what.startswith("U") else about["registers"][i]
         slot: Slot = (what, (to, *sources), stall, yields, 0)
         place = about["at"] + 16 * i
         made[place : place + 16] = word(slot, int(about["clock"], 16)).to_bytes(16, "little")
     return bytes(made)
 
 
-def run(folder: Path, out: Path) -> None:
-    """Run all codes, once for each warp that is looked at."""
+def traces(gpu: Any, folder: Path, codes: list[tuple[int, Program]], kinds: Kinds) -> list[list[list[int]]]:
+    """Run codes, once for each warp that is looked at; return the clocks of each code's warps."""
     import numpy as np
-    from driver import Gpu
 
-    gpu, cubin, rows = Gpu(), (folder / "orders.cubin").read_bytes(), list[list[Any]]()
+    cubin, stamps, found = (folder / "orders.cubin").read_bytes(), gpu.memory(4096), list[list[list[int]]]()
     about, host = json.loads((folder / "orders_slots.json").read_text()), np.zeros((4, SLOTS + 1), np.uint32)
-    stamps = gpu.memory(4096)
-    for n, code in programs():
+    for n, code in codes:
         module, kernel, clocks = ctypes.c_void_p(), ctypes.c_void_p(), list[list[int]]()
-        gpu.call("cuModuleLoadData", ctypes.byref(module), filled(cubin, about, code))
+        gpu.call("cuModuleLoadData", ctypes.byref(module), filled(cubin, about, code, kinds))
         gpu.call("cuModuleGetFunction", ctypes.byref(kernel), module, b"orders")
         read = [i for i, (kind, _, _) in enumerate(code) if kind == "C"]
         for seen in range(n):
@@ -124,7 +124,16 @@ def run(folder: Path, out: Path) -> None:
             gpu.get(stamps, host)
             clocks.append((host[seen, read] - host[n - 1, SLOTS]).astype(np.int32).tolist())
         gpu.call("cuModuleUnload", module)
-        rows.append([text(code), clocks])
+        found.append(clocks)
+    return found
+
+
+def run(folder: Path, out: Path) -> None:
+    """Run all codes."""
+    from driver import Gpu
+
+    gpu, codes = Gpu(), programs()
+    rows = [[text(code), clocks] for (_, code), clocks in zip(codes, traces(gpu, folder, codes, KINDS), strict=True)]
     made = json.dumps({**gpu.about(), "rows": rows}, separators=(",", ":"))
     (out / "orders.json.gz").write_bytes(gzip.compress(made.encode(), mtime=0))
 

@@ -41,7 +41,8 @@ def _clocks(text: str, begins: list[int]) -> list[list[int]]:
     code = [_step(*pair) for pair in zip(words[::2], words[1::2], strict=True)]
     # The other schedulers' warps end at once; these wait for their begin behind one another.
     steps = [
-        Step(label="wait", stall=float(21 + begin - min(begins) - len(begins) + k), yields=False) for k, begin in enumerate(begins)
+        Step(label="wait", stall=float(21 + begin - min(begins) - len(begins) + k), yields=False)
+        for k, begin in enumerate(begins)
     ]
     first, end = len(steps), len(steps) + len(code)
     ways = [Way([([(k, k + 1)], 1), ([(first, end)], 1)]) for k in range(first)] + [Way([([(end, end + 1)], 1)])]

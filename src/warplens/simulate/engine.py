@@ -208,7 +208,7 @@ def wait_for(
     first = now + before.stall
     if setup.banks:
         first -= before.extra
-    warp.counted = first - 1.0 if before.yields > 1 else first  # a hold is free in the cycle that a yield costs
+    warp.counted = first
     awake = warp.ready
     why = warp.why
     if first > now + 1.0:

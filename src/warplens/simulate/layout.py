@@ -52,7 +52,6 @@ MADE = 8  # cycles from the issue of an instruction until its result is in its r
 LANES_AT, BACK_AT, KEEPS_AT, READ_BITS = 8, 11, 14, 17
 FRESH = 0o7 << BACK_AT | 0o7 << BACK_AT + READ_BITS | 0o7 << BACK_AT + 2 * READ_BITS
 SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
-BEHIND_APART = 3  # cycles from an instruction's last stage to its hold, behind one of double precision (orders_mma.json.gz)
 PORT_CYCLES = 60  # ahead for which ports are kept
 # Cycles before they can be read in which results of shared memory are written, for which one gives way to arithmetic;
 # later the issue stops, for so long at most.
@@ -73,14 +72,15 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # (`reads`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: it has
 # the units of double precision, with latches of their own; `made`: cycles until its result is in its register; `extra`:
 # of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `rows`: of
-# uniform registers that it reads. `yields`: its warp lets the others go first. `holds`: cycles of the issue port; `stall`: until its warp may issue again; `latency`:
-# until its result is there; `read`: until its sources have been read (streams: when a warp that ends with it is
-# done); `passes` through its pipe, `takes` of the unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's
-# part of each; chances of a hit; `branch`: cycles until the instruction behind a branch is there. `feeds`: cycles
-# until a wide product can read its result; `late`: by how much such a product, alone, then comes later than the stall
-# counts say. `reason`: why others wait for its result, `room`: why it waits where its pipe, or the queue before that,
-# has no room. `sends`: cycles in which a scheduler sends its registers to shared memory, `enters`: from then until its
-# first wavefront. `moves`: registers that a product of a warp group moves in each cycle.
+# uniform registers that it reads. `yields`: its warp lets the others go first. `holds`: cycles of the issue port;
+# `stall`: until its warp may issue again; `latency`: until its result is there; `read`: until its sources have been
+# read (streams: when a warp that ends with it is done); `passes` through its pipe, `takes` of the unit alone; bytes
+# asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles until the
+# instruction behind a branch is there. `feeds`: cycles until a wide product can read its result; `late`: by how much
+# such a product, alone, then comes later than the stall counts say. `reason`: why others wait for its result, `room`:
+# why it waits where its pipe, or the queue before that, has no room. `sends`: cycles in which a scheduler sends its
+# registers to shared memory, `enters`: from then until its first wavefront. `moves`: registers that a product of a warp
+# group moves in each cycle.
 STEP = record(
     "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
@@ -101,15 +101,15 @@ SLOT = record("reason", "value")
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
-# held when so many blocks have a place, to be gone on with. `counting`: issues that are
-# counted for each warp, one more halves the counts of all, and `counted_after`: cycles until one counts (none: by age).
-# `queues`: warps of a block are served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for
-# DRAM equally long (none: each for itself). `first_every`: cycles from one of the first blocks to the next.
-# `yielding`: an instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held`
-# cycles when the warps of a block meet.
+# held when so many blocks have a place, to be gone on with. `counting`: issues that are counted for each warp, one more
+# halves the counts of all, and `counted_after`: cycles until one counts (none: by age). `queues`: warps of a block are
+# served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for DRAM equally
+# long (none: each for itself). `first_every`: cycles from one of the first blocks to the next. `yielding`: an
+# instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
+# warps of a block meet.
 SETUP = record(
-    "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs strict width late "
-    "first_lines second_lines telling results pause alike seed data_path yielding",
+    "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
+    "strict width late first_lines second_lines telling results pause alike seed data_path yielding",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",
 )
@@ -129,8 +129,8 @@ WARP = record(
 # whether results of others are due. From the cycle `hold` on nothing issues for `held` cycles, and so from `hold_next`
 # and `hold_last` on. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can
 # be; `path`: when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many
-# in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to
-# which cycle issues count. `uniform`: up to which one rows of uniform registers are read.
+# in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up
+# to which cycle issues count. `uniform`: up to which one rows of uniform registers are read.
 SCHEDULER = record(
     "listed last turn read apart asked pending moved moving bank counted uniform",
     "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path moves part",

@@ -168,17 +168,17 @@ def leave(w: int, s: int, last: int, side: int, step: Any, latches: Any) -> None
 
 
 @inlined
-def hold_behind(since: int, cycles: int, scheduler: Any) -> None:
-    """Note from when on and for how long the issue stage is held."""
+def hold_behind(due: int, last: int, scheduler: Any) -> None:
+    """Note for how long the issue stage is held behind the cycle in which the last stage was due."""
     if scheduler.held == 0.0:
-        scheduler.hold = float(since)
-        scheduler.held = float(cycles)
+        scheduler.hold = float(due + 1)
+        scheduler.held = float(last - due)
     elif scheduler.held_next == 0.0:
-        scheduler.hold_next = float(since)
-        scheduler.held_next = float(cycles)
+        scheduler.hold_next = float(due + 1)
+        scheduler.held_next = float(last - due)
     else:
-        scheduler.hold_last = float(since)
-        scheduler.held_last += float(cycles)
+        scheduler.hold_last = float(due + 1)
+        scheduler.held_last += float(last - due)
 
 
 @folded
@@ -193,7 +193,7 @@ def read(
     its bank, as most are, is read here.
     """
     due = follow(s, cycle, scheduler, latches)
-    last, behind = due, False
+    last = due
     side = at.LATCHES // 2 if step.apart else 0
     for odd in range(2):
         word = step.odd if odd else step.even
@@ -229,7 +229,6 @@ def read(
         scheduler.apart = last
     elif last == scheduler.apart + at.STAGES:
         last += 1
-        behind = True
     if scheduler.pending:
         scheduler.pending = 0
         turn = last + floor(step.made) - at.MADE
@@ -254,7 +253,7 @@ def read(
             stops = latches[s, at.STOPS]
             if stops > 0:
                 latches[s, at.STOPS] = 0
-                hold_behind(latches[s, at.STOP], stops, scheduler)
+                hold_behind(latches[s, at.STOP] - 1, latches[s, at.STOP] - 1 + stops, scheduler)
                 if last >= latches[s, at.STOP]:
                     last += stops
                     due += stops
@@ -262,7 +261,7 @@ def read(
     leave(w, s, last, side, step, latches)
     latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES + floor(step.made)
     if last > due:
-        hold_behind(due + (at.BEHIND_APART if behind else 1), last - due, scheduler)
+        hold_behind(due, last, scheduler)
 
 
 @called

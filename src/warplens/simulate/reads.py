@@ -74,7 +74,8 @@ class Reader:
                 else:
                     even |= back << at_bit
         self.passes(x, fixed=fixed)
-        return Operands(even, odd, apart, _MADE_APART if apart else _MADE, extra, written(x.writes), uniform_rows(x.reads))
+        rows = uniform_rows(x.reads)
+        return Operands(even, odd, apart, _MADE_APART if apart else _MADE, extra, written(x.writes), rows)
 
     def passes(self, x: Instruction, *, fixed: bool) -> None:
         """Go on behind an instruction, whatever it reads."""
