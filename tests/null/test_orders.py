@@ -1,27 +1,49 @@
 """Which warp of a scheduler goes first: a rule that says every issue of the H200's stamped codes, to the cycle.
 
-The engine does not have it yet: docs/simulator.md says why.
+The engine has it too, and is held to the same codes and to more kinds of them: all to the cycle but those in which
+HFMA2.MMA holds the issue. Left out are codes of which a launch began otherwise: the warps are looked at in launches of
+their own, so that two of them then read the clock at once; and with four warps those whose first instruction needs the
+products' half of the cores, which something before the code still has.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import product
+from itertools import accumulate, product
 
 import pytest
+from msgspec.structs import replace
 
+from warplens.simulate import layout as at
+from warplens.simulate.code import Step, Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.run import Options, run
 from warplens.study.validation import read
+
+from .by_hand import h200, placed, program, script, turn_cycles
 
 _LATE = 5  # cycles after which an issue counts
 _MOST = 15  # that are counted: one more halves the counts of all
-_BEGINS = {2: [45, 43], 3: [45, 41, 43], 4: [49, 43, 47, 45]}  # when the warps come to the code
+_BEGINS = {1: [39], 2: [45, 43], 3: [45, 41, 43], 4: [49, 43, 47, 45]}  # when the warps come to the code
 _UNIT = {"C": ("integer", 2), "I": ("product", 2), "H": ("half", 2)}  # cycles of it
 
+_COUNTS = {1: [13], 2: [13, 11], 3: [13, 11, 13], 4: [13, 11, 13, 13]}  # issues before it: what `_counts` finds
+_REGISTERS = [*range(9, 126, 2), *range(4, 66, 2)]  # that the instructions of a code write
+_TEXTS = {
+    "C": "CS2R.32 R{0}, SR_CLOCKLO", "F": "FADD R{0}, RZ, RZ", "I": "IMAD R{0}, RZ, RZ, RZ", "S": "LDS R{0}, [RZ]",
+    "H": "HFMA2 R{0}, RZ, RZ, RZ", "M": "HFMA2.MMA R{0}, RZ, RZ, RZ", "A": "HADD2 R{0}, RZ, RZ",
+    "L": "LOP3.LUT R{0}, RZ, RZ, RZ, 0xc0, !PT", "U": "USHF.L.W.U32.HI UR50, UR50, 0x5, URZ",
+    "V": "USHF.L.W.U32.HI UR50, UR51, 0x5, URZ",
+}  # fmt: skip
+_START = 300  # the simulated cycle from which clocks are counted
+_PRODUCTS = "IHA"  # what needs the products' half of the cores
+
 Code = list[tuple[str, int, bool]]
+Row = tuple[Code, list[list[int]]]
 
 
 @cache
-def _rows() -> list[tuple[Code, list[list[int]]]]:
+def _rows() -> list[Row]:
     made = []
     for text, clocks in read("h200/orders.json.gz")["rows"]:
         code = [(x[0], int(x[1:].rstrip("y")), x.endswith("y")) for x in text.split()]
@@ -91,3 +113,114 @@ def test_a_rule_says_every_issue_of_each_code(warps: int) -> None:
     rows = [(code, clocks) for code, clocks in _rows() if len(clocks) == warps and _began_alike(clocks)]
     assert len(rows) >= 29
     assert all(_as_measured(code, clocks, _counts(warps)) for code, clocks in rows)
+
+
+def _issues(code: Code, waits: list[int]) -> list[list[tuple[int, int]]]:
+    """Return the simulated issues of each warp of a scheduler, its step and cycle; the warps of the others end at once.
+
+    A warp issues as often as the counts say before the code, and its last issue before it takes the cycles of `waits`.
+    """
+    n = len(waits)
+    made = program([*((_TEXTS[k].format(r), *how) for (k, *how), r in zip(code, _REGISTERS, strict=True)), ("NOP", 11, False)])
+    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], 1)])], blocks=[[0]])
+    first, before = len(laid.steps), Step(label="before", stall=8.0, yields=True)
+    steps = [*laid.steps, before, *(replace(before, stall=float(cycles)) for cycles in waits), Step(label="NOP")]
+    ways = [
+        Way([([(first, first + 1)], _COUNTS[n][k] - 1), ([(first + 1 + k, first + 2 + k)], 1), ([(0, first)], 1)])
+        for k in range(n)
+    ]
+    ways.append(Way([([(first + n + 1, first + n + 2)], 1)]))
+    laid = replace(laid, steps=steps, ways=ways, blocks=[[way for k in range(n) for way in (k, n, n, n)]])
+    found = [list[tuple[int, int]]() for _ in waits]
+    for time, what, warp, step, *_ in run(laid, h200(), Options(events=6000), resident=1, blocks=1).events:
+        if what == at.ISSUED and warp % 4 == 0:
+            found[int(warp) // 4].append((int(step), int(time)))
+    return found
+
+
+@cache
+def _last_before(warps: int) -> list[int]:
+    """Return when each warp issues the last instruction before the code."""
+    code = [("C", 2, True)] * len(_REGISTERS)
+    return [issues[_COUNTS[warps][k] - 1][1] for k, issues in enumerate(_issues(code, [200] * warps))]
+
+
+def _simulated(code: Code, warps: int) -> list[list[int]]:
+    """Return when each warp reads the clock, simulated."""
+    waits = [_START + begin - last for begin, last in zip(_BEGINS[warps], _last_before(warps), strict=True)]
+    return [
+        [time - _START for step, time in issues if step < len(code) and code[step][0] == "C"]
+        for issues in _issues(code, waits)
+    ]
+
+
+def _as_simulated(code: Code, clocks: list[list[int]]) -> bool:
+    """Whether each warp reads the clock as simulated, up to the last read of the one that is done first.
+
+    The clock is read three stages behind the issue: one cycle later if a hold behind HFMA2.MMA falls between.
+    """
+    end, late = min(c[-1] for c in clocks), any(kind == "M" for kind, _, _ in code)
+    for simulated, measured in zip(_simulated(code, len(clocks)), clocks, strict=True):
+        reads = [t for t in measured if t <= end]
+        later = [b - a for a, b in zip(simulated, reads, strict=False)]
+        if len(later) < len(reads) or not set(later) <= {0, int(late)}:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("warps", "wrong"), [(2, 3), (3, 0), (4, 0)])
+def test_the_engine_says_every_issue_of_each_code(warps: int, wrong: int) -> None:
+    """But for three codes with LDS: one that yields keeps its turn in the engine."""
+    rows = [row for row in _rows() if len(row[1]) == warps and _began_alike(row[1])]
+    off = [code for code, clocks in rows if not _as_simulated(code, clocks)]
+    assert len(rows) >= 29 and len(off) <= wrong
+    assert all(any(kind == "S" for kind, _, _ in code) for code in off)
+
+
+@cache
+def _more(warps: int) -> list[Row]:
+    """Return the codes with more kinds of instructions that began alike."""
+    rows, made = read("h200/orders_more.json.gz")["traces"], list[Row]()
+    for kinds, codes in script("orders_more").programs().items():
+        for (n, code), steps in zip(codes, rows[kinds], strict=True):
+            clocks = [list(accumulate(c)) for c in steps]
+            end = min(c[-1] for c in clocks)
+            every = [t for c in clocks for t in c if t < end]
+            if n == warps and len(set(every)) == len(every) and not (n == 4 and code[0][0] in _PRODUCTS):
+                made.append((code, clocks))
+    return made
+
+
+# By warps: codes without HFMA2.MMA, and those that are not as simulated; the same with it.
+_MORE = {1: (192, 0, 96, 4), 2: (192, 0, 96, 32), 3: (192, 0, 95, 66), 4: (152, 1, 80, 60)}
+
+
+def _wrong(warps: int, every: int) -> tuple[int, int, int, int]:
+    """Return how many codes there are without and with HFMA2.MMA, each with how many of every so many are wrong."""
+    rows = _more(warps)
+    found = list[int]()
+    for late in (False, True):
+        kept = [row for row in rows if any(kind == "M" for kind, _, _ in row[0]) == late]
+        found += [len(kept), sum(not _as_simulated(*row) for row in kept[::every])]
+    return found[0], found[1], found[2], found[3]
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize("warps", _MORE)
+def test_the_engine_says_every_issue_of_more_kinds(warps: int, every: int) -> None:
+    """Of the one of four warps without HFMA2.MMA a launch began otherwise, by six cycles, and no two read at once."""
+    codes, wrong, with_late, wrong_late = _wrong(warps, every)
+    assert (codes, with_late) == _MORE[warps][::2]
+    assert wrong <= _MORE[warps][1] and wrong_late <= -(-_MORE[warps][3] // every) + (every > 1)
+
+
+@pytest.mark.parametrize(
+    ("every", "loops", "most"), [(6, 116, 4), pytest.param(1, 696, 16, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_loops_of_a_lone_warp_take_what_was_measured(every: int, loops: int, most: int) -> None:
+    """Within half a cycle of a turn, but for some with HFMA2.MMA whose instructions yield with a stall of one."""
+    measured = read("h200/orders_more.json.gz")["loops"]
+    rows = list(zip(script("orders_more").loops(), measured, strict=True))[::every]
+    off = [code for code, cycles in rows if abs(turn_cycles([*map(placed, code)]) - cycles) >= 0.5]
+    assert len(rows) == loops and len(off) <= most
+    assert all(any(slot[0] == "MMA" for slot in code) for code in off)

@@ -38,12 +38,10 @@ def _done(name: str, warps: int) -> tuple[list[float], list[float]]:
     return measured, [float((times <= end).mean()) for times in own]
 
 
-_BY_NUMBER = pytest.mark.xfail(strict=True, reason="of warps that a unit refused the first goes first: others starve")
-_ALIKE = ("fadd", "fadd8_lds", "fadd8_mufu", "mufu", "lds", "hfma2")
-_REFUSED = ("dadd", "imad", "imad_wide", "lop3")
+_LOOPS = ("fadd", "fadd8_lds", "fadd8_mufu", "mufu", "lds", "hfma2", "dadd", "imad", "imad_wide", "lop3")
 
 
-@pytest.mark.parametrize("name", [*_ALIKE, *(pytest.param(name, marks=_BY_NUMBER) for name in _REFUSED)])
+@pytest.mark.parametrize("name", _LOOPS)
 def test_warps_go_on_as_measured(name: str) -> None:
     """Six warps of a scheduler want more than a unit or the issue port gives: all go on almost alike."""
     measured, simulated = _done(name, 6)

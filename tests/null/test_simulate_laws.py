@@ -126,8 +126,8 @@ def loops(draw: st.DrawFn, pipes: tuple[str, ...] = tuple(LATENCIES)) -> list[St
 
 
 def run_block(
-    steps: list[Step], policy: str, block: list[int], times: tuple[int, ...], limit: float = 1e30, later: float = 0.0,
-    stagger: float = 0.0, **other: float,
+    steps: list[Step], policy: str | None, block: list[int], times: tuple[int, ...], limit: float = 1e30,
+    later: float = 0.0, stagger: float = 0.0, **other: float,
 ) -> Run:  # fmt: skip
     """Run one block of warps on the H200, each as often around the loop as its kind says, from `later` on."""
     at_once = {"sm__block_replacement_cycles": later, "sm__block_replacement_per_warp_cycles": 0.0, **other}

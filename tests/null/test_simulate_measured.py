@@ -83,20 +83,9 @@ def _port_errors() -> dict[str, list[float]]:
 
 
 def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
-    errors = {which: part for which, part in _port_errors().items() if which != "lds_loose chained"}
-    assert len([e for part in errors.values() for e in part]) == 52
-    assert max(e for part in errors.values() for e in part) < 0.08
-
-
-@pytest.mark.xfail(
-    reason="8.4 %: what shared memory costs among adds of one chain, 32 warps, is not all known", strict=True
-)
-def test_register_ports_of_loads_that_nobody_waits_for() -> None:
-    assert max(_port_errors()["lds_loose chained"]) < 0.08
-
-
-def test_register_ports_are_right_within_one_and_a_half_percent_in_the_mean() -> None:
-    assert float(np.mean([e for part in _port_errors().values() for e in part])) < 0.015
+    errors = [e for part in _port_errors().values() for e in part]
+    assert len(errors) == 60
+    assert max(errors) < 0.04 and float(np.mean(errors)) < 0.008
 
 
 _WARPS = {4: "alone", 8: "two", 32: "many"}
@@ -118,17 +107,16 @@ def _product_errors() -> dict[str, list[float]]:
 
 
 def test_wide_products_hold_their_warp_and_the_others() -> None:
-    """A lone warp's operands come late, on the GPU as here: to the cycle but for plain products among LOP3s.
+    """A lone warp's operands come late, on the GPU as here: to the cycle.
 
     The stall counts of others stand while a product is issued: without that two warps are up to 8 % too fast.
     """
     errors = _product_errors()
     alone, two, many = ([e for k, part in errors.items() if k.endswith(w) for e in part] for w in _WARPS.values())
     assert len(alone) == len(two) == len(many) == 24
-    assert float(np.mean(alone)) < 0.006
-    assert max(max(part) for k, part in errors.items() if k.endswith("alone") and k != "low lop3 alone") < 0.001
-    assert float(np.mean(two)) < 0.015 and max(two) < 0.056
-    assert float(np.mean(many)) < 0.018 and max(many) < 0.055
+    assert max(alone) < 0.001
+    assert float(np.mean(two)) < 0.01 and max(two) < 0.025
+    assert float(np.mean(many)) < 0.008 and max(many) < 0.02
 
 
 @cache
@@ -156,8 +144,7 @@ def _switch_errors(change: str) -> dict[tuple[str, int, int], float]:
 def test_from_warp_to_warp(change: str) -> None:
     errors = _switch_errors(change)
     assert len(errors) == 18
-    assert float(np.mean(list(errors.values()))) < 0.02 and max(errors.values()) < 0.1
-    assert max(errors["mufu", 4, 1], errors["mufu", 8, 1]) < 0.06
+    assert float(np.mean(list(errors.values()))) < 0.008 and max(errors.values()) < 0.02
 
 
 def _missed(reason: str) -> pytest.MarkDecorator:
@@ -165,22 +152,15 @@ def _missed(reason: str) -> pytest.MarkDecorator:
 
 
 _LOOPS = {
-    "ports": ("none chained", "mufu"),
-    "products": ("wide fadd alone", "wide lop3 alone", "high fadd alone", "high lop3 alone", "low fadd alone",
-                 "high lop3 two", "low lop3 two", "wide lop3 two", "low lop3 alone"),
-    "switches": ("compiled none", "yield_all none"),
+    "ports": ("none chained", "mufu", "mufu chained", "lds chained", "lds_loose chained"),
+    "products": (*(f"{product} {filler} {warps}" for product in ("wide", "high", "low") for filler in ("fadd", "lop3")
+                   for warps in _WARPS.values() if (filler, warps) != ("fadd", "two")), "low fadd two"),
+    "switches": ("compiled none", "yield_all none", "compiled mufu", "compiled lds", "yield_all mufu", "yield_all lds"),
 }  # fmt: skip
-_BEYOND = {
-    "ports": {"mufu chained": "3 of 8 loops, 4.2 %", "mufu_loose chained": "2 of 8, 5.9 %", "lds": "3 of 10, 4.9 %",
-              "lds chained": "6 of 8, -6.3 %", "lds_loose chained": "7 of 8, 8.4 %"},
-    "products": {"wide fadd two": "1 of 4 loops, -2.2 %", "high fadd two": "1 of 4, -2.2 %",
-                 "low fadd two": "1 of 4, -5.5 %", "wide fadd many": "1 of 4, +3.4 %",
-                 "wide lop3 many": "1 of 4, -3.5 %",
-                 "high fadd many": "1 of 4, +3.4 %", "high lop3 many": "1 of 4, -3.6 %",
-                 "low fadd many": "1 of 4, -5.1 %", "low lop3 many": "1 of 4, -2.1 %"},
-    "switches": {"compiled mufu": "1 of 8 loops, 2.7 %", "compiled lds": "1 of 8, 5.4 %",
-                 "yield_all mufu": "1 of 8, 4.9 %", "yield_all lds": "2 of 8, 6.3 %"},
-}  # fmt: skip
+_BEYOND: dict[str, dict[str, str]] = {
+    "ports": {"mufu_loose chained": "2 of 8 loops, +2.8 %", "lds": "2 of 10, 3.2 %"},
+    "products": {"wide fadd two": "1 of 4 loops, -2.1 %", "high fadd two": "1 of 4, -2.1 %"},
+}
 
 
 @pytest.mark.xdist_group("loops")
@@ -210,12 +190,7 @@ def _plateau(banks: float | None) -> float:
 
 def test_without_ports_the_plateau_is_missed() -> None:
     """What the ports explain of the 7 % that adds and shared memory take beyond their issue slots."""
-    assert _plateau(None) < 17.5 < 18.0 < _plateau(2.0) < 19.1
-
-
-@pytest.mark.xfail(reason="18.13, 2.8 % below: a half of what is lost", strict=True)
-def test_ports_explain_the_plateau() -> None:
-    assert 18.3 < _plateau(2.0) < 19.1
+    assert _plateau(None) < 17.5 < 18.3 < _plateau(2.0) < 19.1
 
 
 def test_speed_is_five_million_instructions_per_second_of_one_core() -> None:

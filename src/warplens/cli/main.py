@@ -221,7 +221,7 @@ def _simulate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
     command.add_argument("--launch", metavar="L.toml", help="emulate this call and simulate its machine code")
     command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
     command.add_argument("--policy", metavar="NAME", help="order of warps: least-issued (default where measured), "
-                         "greedy-oldest (default elsewhere), greedy-youngest, oldest, youngest, round-robin")  # fmt: skip
+                         "greedy-oldest (elsewhere), greedy-youngest, oldest, youngest, round-robin")  # fmt: skip
     command.add_argument("--mode", choices=("warplens", "lemeire"), default="warplens", help="or the paper's own model")
     command.add_argument("--full", action="store_true", help="simulate every block and iteration")
     command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=N",

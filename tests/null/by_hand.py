@@ -1,0 +1,65 @@
+"""Code that the scripts under data/h200 write by hand, made anew and simulated: for tests that hold it to what was measured."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.null.test_reads import _text
+from warplens.frontend.decoding import decode_texts
+from warplens.kernel.instruction import Control, Instruction
+from warplens.machine import load_machine
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.from_workload import ENDLESS
+from warplens.simulate.run import Options
+from warplens.simulate.steady import steady
+from warplens.simulate.units import Units, units
+from warplens.study.validation import data_file
+
+Placed = tuple[str, int, bool]  # the text of an instruction, its stall count, whether it yields
+_LOOP = 88  # slots of the loop of data/h200/on_units.py; behind them:
+_END: list[Placed] = [
+    ("NOP", 11, False), ("CS2R.32 R64, SR_CLOCKLO", 5, True), ("VIADD R3, R3, 0x1", 5, True),
+    ("ISETP.GE.AND P0, PT, R3, R0, PT", 13, True), ("@!P0 BRA `(.L_x_2)", 5, False),
+]  # fmt: skip
+
+
+@cache
+def script(name: str) -> Any:
+    """Return a script of data/h200: it makes again what it measured."""
+    folder = str(data_file(f"h200/{name}.py").parent)
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
+
+
+@cache
+def h200() -> Units:
+    return units(load_machine("h200"))
+
+
+def placed(slot: Any) -> Placed:
+    """Return a slot of a script as text."""
+    return _text(slot), slot[2], slot[3]
+
+
+def program(code: Sequence[Placed]) -> list[Instruction]:
+    known = decode_texts([text for text, _, _ in code])
+    return [replace(known[text], control=Control(stall, yields, None, None, 0, 0)) for text, stall, yields in code]
+
+
+def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:
+    """Return what a turn of the loop of data/h200/on_units.py takes that is filled with this code."""
+    filled = list(code) * (_LOOP // len(code))
+    made = program([*filled, *[("NOP", 1, False)] * (_LOOP - len(filled)), *_END])
+    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], ENDLESS)])], blocks=[[0] * (4 * warps)])
+    found = steady(replace(laid, steady=True, bodies=1.0), h200(), Options(limit_cycles=20_000))
+    return found.cycles * 4 * warps

@@ -1,0 +1,66 @@
+"""What results of shared memory wait for, against code by hand of a lone warp on an H200."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from warplens.kernel.instruction import Control
+from warplens.simulate import layout as at
+from warplens.simulate.code import Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.run import Options, run
+from warplens.study.validation import read
+
+from .by_hand import h200, placed, program, script
+
+_BEFORE = [("CLOCK", (2,), 1, False, 0), *[("NOP", (), 8, False, 0)] * 8]
+# Words of a family, those that wait for something, and those of which a clock is not as measured.
+_WORDS = {"streams": (82, 41, 0), "random": (400, 107, 2), "among": (320, 296, 8), "waits": (275, 199, 11)}
+_SCOREBOARDS = {">": Control(1, False, 0, None, 0, 0), "<": Control(1, False, None, None, 1, 0)}
+
+
+def _clocks(code: list[Any]) -> list[int]:
+    """Return when each instruction of a word issues, and the one behind, as the clock in its place would say."""
+    slots = [*_BEFORE, *code, ("CLOCK", (3,), 11, False, 0)]
+    made = program([placed((what.rstrip("<>"), *rest)) for what, *rest in slots])
+    made = [
+        replace(x, control=_SCOREBOARDS.get(slot[0][-1], x.control)) for x, slot in zip(made, slots, strict=True)
+    ]  # fmt: skip
+    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], 1)])], blocks=[[0]])
+    events = run(laid, h200(), Options(events=3000), resident=1, blocks=1).events
+    issued = {int(row[3]): int(row[0]) for row in events if row[1] == at.ISSUED}
+    return [issued[k] - issued[0] - 65 for k in range(len(_BEFORE), len(made))]
+
+
+@cache
+def _off(family: str) -> list[tuple[bool, Counter[int]]]:
+    """Return for each word whether it waited on the GPU, and how far off its clocks are."""
+    found = []
+    for (code, places), measured in zip(script("returns").words()[family], _measured()[family], strict=True):
+        clocks = _clocks(code)
+        off = Counter(clocks[k] - cycles for k, cycles in zip(places, measured, strict=True))
+        found.append((any(k != cycles for k, cycles in zip(places, measured, strict=True)), off))
+    return found
+
+
+@cache
+def _measured() -> dict[str, list[list[int]]]:
+    found: dict[str, list[list[int]]] = read("h200/returns.json.gz")["cycles"]
+    return found
+
+
+@pytest.mark.parametrize("family", _WORDS)
+def test_results_of_shared_memory_wait_as_measured(family: str) -> None:
+    """Every clock of nearly every word; the others are off by up to three cycles."""
+    off = _off(family)
+    words, waiting, wrong = _WORDS[family]
+    assert (len(off), sum(waits for waits, _ in off)) == (words, waiting)
+    assert sum(set(by) != {0} for _, by in off) <= wrong
+    assert all(abs(by) <= 3 for _, every in off for by in every)
+    clocks = sum((every for _, every in off), Counter[int]())
+    assert clocks[0] >= (0.96 if family == "waits" else 0.998) * clocks.total()
