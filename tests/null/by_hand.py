@@ -1,4 +1,4 @@
-"""Code that the scripts under data/h200 write by hand, made anew and simulated: for tests that hold it to what was measured."""
+"""Code that scripts under data/h200 write by hand, made anew and simulated, for tests against what was measured."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _rows_off(name: str, words: list[Any], every: int) -> list[float]:
     ("every", "words"), [(15, 65), pytest.param(1, 963, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 def test_rows_of_uniform_registers_take_what_was_measured(every: int, words: int) -> None:
-    """To 1.5 cycles of a turn; but two are 14 and 21 too short, in which one of two or three adds reads such a register."""
+    """To 1.5 cycles of a turn; two are 14 and 21 too short: in them one of two or three adds reads such a register."""
     made = script("on_units")
     off = _rows_off("uniform", made.uniform_words(), every) + _rows_off("rows", made.row_words(), every)
     assert len(off) == words and sum(abs(cycles) > 1.5 for cycles in off) <= (2 if every == 1 else 0)

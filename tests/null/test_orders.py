@@ -121,7 +121,8 @@ def _issues(code: Code, waits: list[int]) -> list[list[tuple[int, int]]]:
     A warp issues as often as the counts say before the code, and its last issue before it takes the cycles of `waits`.
     """
     n = len(waits)
-    made = program([*((_TEXTS[k].format(r), *how) for (k, *how), r in zip(code, _REGISTERS, strict=True)), ("NOP", 11, False)])
+    texts = [(_TEXTS[kind].format(to), stall, y) for (kind, stall, y), to in zip(code, _REGISTERS, strict=True)]
+    made = program([*texts, ("NOP", 11, False)])
     laid = from_program(made, h200(), ways=[Way([([(0, len(made))], 1)])], blocks=[[0]])
     first, before = len(laid.steps), Step(label="before", stall=8.0, yields=True)
     steps = [*laid.steps, before, *(replace(before, stall=float(cycles)) for cycles in waits), Step(label="NOP")]
@@ -168,13 +169,11 @@ def _as_simulated(code: Code, clocks: list[list[int]]) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("warps", "wrong"), [(2, 3), (3, 0), (4, 0)])
-def test_the_engine_says_every_issue_of_each_code(warps: int, wrong: int) -> None:
-    """But for three codes with LDS: one that yields keeps its turn in the engine."""
+@pytest.mark.parametrize("warps", [2, 3, 4])
+def test_the_engine_says_every_issue_of_each_code(warps: int) -> None:
     rows = [row for row in _rows() if len(row[1]) == warps and _began_alike(row[1])]
-    off = [code for code, clocks in rows if not _as_simulated(code, clocks)]
-    assert len(rows) >= 29 and len(off) <= wrong
-    assert all(any(kind == "S" for kind, _, _ in code) for code in off)
+    assert len(rows) >= 29
+    assert all(_as_simulated(code, clocks) for code, clocks in rows)
 
 
 @cache
@@ -215,7 +214,7 @@ def test_the_engine_says_every_issue_of_more_kinds(warps: int, every: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("every", "loops", "most"), [(6, 116, 4), pytest.param(1, 696, 16, marks=pytest.mark.slow)], ids=["some", "all"]
+    ("every", "loops", "most"), [(12, 58, 2), pytest.param(1, 696, 16, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 def test_loops_of_a_lone_warp_take_what_was_measured(every: int, loops: int, most: int) -> None:
     """Within half a cycle of a turn, but for some with HFMA2.MMA whose instructions yield with a stall of one."""

@@ -326,7 +326,7 @@ def issue(
     )  # fmt: skip
     if step.feeds:
         warp.fed = now + step.feeds
-    if step.yields and setup.yielding and step.kind == at.FIXED:
+    if step.yields and setup.yielding:
         scheduler.last = -1
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
