@@ -200,7 +200,7 @@ class Sm(Section, frozen=True):
     queued_per_scheduler: Count | None = None
     sfu_place_cycles: Cycles | None = None
     issues_counted: Annotated[float, Meta(ge=1, le=1 << 20)] | None = None
-    issue_counts_cycles: Annotated[float, Meta(ge=0, le=7)] | None = None
+    issue_counts_cycles: Annotated[float, Meta(ge=1, le=7)] | None = None
 
 
 class SharedMemory(Section, frozen=True):

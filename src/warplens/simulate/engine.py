@@ -24,7 +24,7 @@ from warplens.simulate.ports import ask, begin_moving, read
 @folded
 def has_room(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, order: Any, events: Any,
+    asked: Any, full: Any, warps: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -40,7 +40,7 @@ def has_room(
                 if scheduler.other_free > until:
                     until = scheduler.other_free
             elif scheduler.half_free > now:
-                until = min(scheduler.half_free, scheduler.other_free)
+                until = max(until, min(scheduler.half_free, scheduler.other_free))
         if step.both and scheduler.half_free > until:
             until = scheduler.half_free
         behind = until - now
@@ -94,12 +94,13 @@ def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, ord
         went = latches[s, place]
         if went:
             latches[s, place] = 0
-            used = warps[went - 1].used
-            if used < setup.counting:
-                warps[went - 1].used = used + 1
-            else:
-                for row in range(scheduler.listed):
-                    warps[order[s, row]].used >>= 1
+            warp = warps[went - 1 & (1 << at.WARP_BITS) - 1]
+            if warp.block == went - 1 >> at.WARP_BITS:  # no other block has its place
+                if warp.used < setup.counting:
+                    warp.used += 1
+                else:
+                    for row in range(scheduler.listed):
+                        warps[order[s, row]].used >>= 1
         turn += 1
 
 
@@ -196,8 +197,8 @@ def serve(
 
 @folded
 def wait_for(
-    w: int, s: int, now: float, before: Any, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, slots: Any,
-    pipes: Any, pipe_free: Any, full: Any, warps: Any, order: Any, stalls: Any, events: Any,
+    w: int, s: int, now: float, before: Any, setup: Any, sm: Any, steps: Any, sources: Any, slots: Any, pipes: Any,
+    pipe_free: Any, full: Any, warps: Any, stalls: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
 
@@ -337,8 +338,7 @@ def issue(
     again = False
     if not finished:
         again = wait_for(
-            w, s, now, step, setup, sm, scheduler, steps, sources, slots, pipes, pipe_free, full, warps, order, stalls,
-            events,
+            w, s, now, step, setup, sm, steps, sources, slots, pipes, pipe_free, full, warps, stalls, events,
         )  # fmt: skip
     return again
 
@@ -346,11 +346,12 @@ def issue(
 @inlined
 def select(
     s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, order: Any, latches: Any, stalls: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, latches: Any, events: Any,
 ) -> int:  # fmt: skip
-    """Return the warp that issues, its register ports free, or -1; `next` is then when the scheduler looks again.
+    """Return the warp that issues, or -1; `next` is then when the scheduler looks again.
 
-    The last one again if the policy is greedy, else the first or the next in turn, if its pipe has room.
+    The last one again if the policy is greedy, else the one that has issued least, the first or the next in turn, if
+    its pipe has room.
     """
     scheduler.soonest = at.FOREVER
     if setup.counting and now > scheduler.counted + setup.counted_after:
@@ -366,14 +367,14 @@ def select(
                 turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
                 row = pick(s, now, turn, passed, scheduler, warps, order)
             if not setup.in_turn:
-                passed = row  # if this one has no room it goes behind, or stays and is not ready
+                passed = row  # if this one has no room it is not ready
             w = -1
             if row >= 0:
                 w = order[s, row]
                 scheduler.turn = row + 1
         again = False
         searching = w >= 0 and not has_room(
-            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, events
+            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, events
         )
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
@@ -421,12 +422,12 @@ def simulate(
                 continue
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
-                stalls, events,
+                events,
             )  # fmt: skip
             if w < 0:
                 continue
             warps[w].count += 1
-            latches[s, at.WENT + (floor(now) & at.ISSUES - 1)] = w + 1
+            latches[s, at.WENT + (floor(now) & at.ISSUES - 1)] = (warps[w].block << at.WARP_BITS | w) + 1
             step = steps[warps[w].pc]
             if setup.banks and step.kind == at.FIXED and step.pipe >= 0:
                 read(

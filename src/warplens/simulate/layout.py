@@ -42,9 +42,11 @@ STAGES, LATCHES, BANK, REMEMBERED = 2, 12, 3, 8
 # (`results`) one for each in which a result of an SFU is due, and which one has given way; the last cycle in which
 # arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
-# the last eight cycles. The results that come back, of both banks: when, the warp, and the slot that it waits for.
+# the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
+# it waits for.
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
-STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, CAME_AT = 40, 41, 42, 8, 50, 32, 20, 32
+STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, WARP_BITS = 40, 41, 42, 8, 50, 32, 20, 12
+CAME_AT = SLOT_BITS + WARP_BITS
 LATCH_COLUMNS = BACK + 2 * PLACES
 MADE = 8  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
@@ -102,7 +104,7 @@ SLOT = record("reason", "value")
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
 # `telling`: whether events are kept. `results`: slots whose values a warp has to have when it ends. `pause`: the run is
 # held when so many blocks have a place, to be gone on with. `counting`: issues that are counted for each warp, one more
-# halves the counts of all, and `counted_after`: cycles until one counts (none: by age). `queues`: warps of a block are
+# halves the counts of all, and `counted_after`: cycles until one counts. `queues`: warps of a block are
 # served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for DRAM equally
 # long (none: each for itself). `first_every`: cycles from one of the first blocks to the next. `yielding`: an
 # instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the

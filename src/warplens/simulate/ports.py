@@ -253,6 +253,7 @@ def read(
             stops = latches[s, at.STOPS]
             if stops > 0:
                 latches[s, at.STOPS] = 0
+            if stops > 0 and latches[s, at.STOP] + at.PATIENCE > cycle:  # not long ago
                 hold_behind(latches[s, at.STOP] - 1, latches[s, at.STOP] - 1 + stops, scheduler)
                 if last >= latches[s, at.STOP]:
                     last += stops

@@ -31,14 +31,16 @@ def come_back(bank: int, s: int, turn: int, waits: int, latches: Any) -> None:
 def postpone(warp: Any, slot: int, value: float, steps: Any, sources: Any, slots: Any, stalls: Any) -> None:
     """Let a result be there no sooner than this, and its warp wait if it waits for it."""
     slots[slot].value = value
-    if warp.ready < at.FOREVER:
-        step = steps[warp.pc]
-        for k in range(step.sources, step.sources_end):
-            later = value + sources[k].delta - warp.ready
-            if warp.slots + sources[k].slot == slot and later > 0.0:
-                stalls[warp.pc, slots[slot].reason] += later
-                warp.ready += later
-                warp.since = warp.ready
+    step = steps[warp.pc]
+    for k in range(step.sources, step.sources_end):
+        at_barrier = warp.state == at.WAITING
+        later = value + sources[k].delta - (warp.since if at_barrier else warp.ready)
+        if warp.slots + sources[k].slot == slot and later > 0.0:
+            stalls[warp.pc, slots[slot].reason] += later
+            warp.since = value + sources[k].delta
+            if not at_barrier:
+                warp.ready = warp.since
+                warp.yielded = 1
 
 
 @called
@@ -75,7 +77,7 @@ def give_way(
         slot = (entry & (1 << at.SLOT_BITS) - 1) - 1
         value = float(turn + 1 + place - first + at.RETURNS)
         if slot >= 0 and value > slots[slot].value:
-            warp = warps[entry >> at.SLOT_BITS & (1 << at.CAME_AT - at.SLOT_BITS) - 1]
+            warp = warps[entry >> at.SLOT_BITS & (1 << at.WARP_BITS) - 1]
             postpone(warp, slot, value, steps, sources, slots, stalls)
         place += 1
     latches[s, at.FIRST + bank], latches[s, at.LEFT_AT + bank] = first, left

@@ -24,7 +24,7 @@ from warplens.simulate import results as results_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.sampler import INTERVAL, LOOKS, NOTHING, look, told
-from warplens.simulate.units import INFINITE, Units, policy
+from warplens.simulate.units import INFINITE, Units, default_policy, policy
 
 _MODULES = (
     blocks_module, results_module, ports_module, holds_module, memory_module, fetch_module, onward_module,
@@ -190,7 +190,8 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup = setups[0]
     setup.direction, setup.in_turn, setup.greedy, counting = policy(options.policy, units.machine)
     if counting:
-        setup.counting, setup.counted_after = int(sm.issues_counted or 1), int(sm.issue_counts_cycles or 0)
+        # Where it was not measured and is asked for: as on the H200.
+        setup.counting, setup.counted_after = int(sm.issues_counted or 15), int(sm.issue_counts_cycles or 5)
     setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
     setup.resident, setup.blocks, setup.streams, setup.pause = resident, blocks, code.streams, NEVER
     setup.warps = code.warps_per_block * code.streams
@@ -204,7 +205,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     if code.controlled:
         setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
-        setup.yielding = counting or options.policy is None
+        setup.yielding = counting or options.policy in (None, default_policy(units.machine))
         setup.first_every = 0.0 if code.steady else setup.launch_every
     else:
         setup.branch_taken = 0.0
@@ -228,7 +229,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
     wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
-    rows.next, rows.last, rows.apart = at.FOREVER, -1, -at.LATCHES
+    rows.next, rows.last, rows.apart, rows.counted = at.FOREVER, -1, -at.LATCHES, -1
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start + np.arange(len(places)) * setup.first_every
     sm.started = setup.first_every * (min(int(setup.resident), int(setup.blocks)) - 1)
