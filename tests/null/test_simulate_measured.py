@@ -198,11 +198,11 @@ def test_speed_is_five_million_instructions_per_second_of_one_core() -> None:
     code = mix_code(made, "first", "shared", 16, 1, 32)
     run(code, made, Options(), resident=1, blocks=1, limit=1000.0)  # compiles
     best = 0.0
-    for _ in range(3):
+    for _ in range(12):  # the best of many: other jobs take turns of the core
         start = time.process_time()
         done = run(code, made, Options(), resident=1, blocks=1, limit=200_000.0)
         best = max(best, done.issued / (time.process_time() - start))
-    assert best > 2e6  # the goal of 5 million is `make bench`'s; a test must not fail on a busy machine
+    assert best > 3e6  # the goal of 5 million is `make bench`'s; a test must not fail on a busy machine
 
 
 def test_stalls_add_up_to_all_warp_cycles() -> None:
