@@ -18,7 +18,7 @@ from warplens.native import Entry, Later, there
 _THERE = there()  # without the extra: the same results, more slowly
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "holds", "layout", "memory", "onward", "ports",
-          "results")  # fmt: skip
+          "results", "turns")  # fmt: skip
 
 
 def _sources() -> tuple[Path, ...]:

@@ -19,6 +19,7 @@ from warplens.simulate.holds import hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import ask, begin_moving, read
+from warplens.simulate.turns import count_issues, pick, pick_least
 
 
 @folded
@@ -59,79 +60,6 @@ def has_room(
             if until < scheduler.soonest:
                 scheduler.soonest = until
     return free
-
-
-@called
-def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any, order: Any) -> int:
-    """Return the row of the first ready warp of a scheduler's list from `turn` on, or -1.
-
-    `soonest` is when those that are not ready will be. The first `passed` ones are known not to be ready.
-    """
-    found = -1
-    for k in range(passed, scheduler.listed):
-        row = turn + k
-        if row >= scheduler.listed:
-            row -= scheduler.listed
-        warp = warps[order[s, row]]
-        if warp.ready <= now:
-            found = row
-            break
-        if warp.ready < scheduler.soonest:
-            scheduler.soonest = warp.ready
-    return found
-
-
-@folded
-def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any, latches: Any) -> None:
-    """Count what the warps of a scheduler issued up to some cycles ago; one issue too many halves all counts."""
-    until = floor(now) - setup.counted_after
-    turn = scheduler.counted + 1
-    scheduler.counted = until
-    if until > turn + at.ISSUES - 1:
-        until = turn + at.ISSUES - 1
-    while turn <= until:
-        place = at.WENT + (turn & at.ISSUES - 1)
-        went = latches[s, place]
-        if went:
-            latches[s, place] = 0
-            warp = warps[went - 1 & (1 << at.WARP_BITS) - 1]
-            if warp.block == went - 1 >> at.WARP_BITS:  # no other block has its place
-                if warp.used < setup.counting:
-                    warp.used += 1
-                else:
-                    for row in range(scheduler.listed):
-                        warps[order[s, row]].used >>= 1
-        turn += 1
-
-
-@folded
-def pick_least(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> int:
-    """Return the row of the warp that goes, of the oldest block of a scheduler that has a ready one, or -1.
-
-    Those go first that did not yield, then the one that has issued least of late, then the youngest. `soonest` is when
-    those that are not ready will be.
-    """
-    found = place = -1
-    most = 4 * setup.counting
-    least = most - 1
-    soonest = at.FOREVER
-    for row in range(scheduler.listed):
-        warp = warps[order[s, row]]
-        if warp.place != place:
-            if found >= 0:
-                break
-            place = warp.place
-        used = warp.used
-        first = 2 * setup.counting if warp.yielded else 0
-        if setup.first_lines and first == 0:
-            used = 0  # two warps run while others fall behind (fetch.json.gz)
-        when = warp.ready
-        used += most if when > now else first
-        soonest = when if when < soonest else soonest
-        found = row if used <= least else found
-        least = used if used <= least else least
-    scheduler.soonest = soonest
-    return found
 
 
 @folded

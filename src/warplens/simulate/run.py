@@ -21,13 +21,14 @@ from warplens.simulate import memory as memory_module
 from warplens.simulate import onward as onward_module
 from warplens.simulate import ports as ports_module
 from warplens.simulate import results as results_module
+from warplens.simulate import turns as turns_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.sampler import INTERVAL, LOOKS, NOTHING, look, told
 from warplens.simulate.units import INFINITE, Units, default_policy, policy
 
 _MODULES = (
-    blocks_module, results_module, ports_module, holds_module, memory_module, fetch_module, onward_module,
+    blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module, onward_module,
     engine_module, fluid_module,
 )  # fmt: skip
 MARKS = 24  # how often a run up to a limit notes what it has issued
@@ -190,7 +191,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup = setups[0]
     setup.direction, setup.in_turn, setup.greedy, counting = policy(options.policy, units.machine)
     if counting:
-        # Where it was not measured and is asked for: as on the H200.
+        # Where it was not measured and is asked for: as on the H200 (its machine file).
         setup.counting, setup.counted_after = int(sm.issues_counted or 15), int(sm.issue_counts_cycles or 5)
     setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
     setup.resident, setup.blocks, setup.streams, setup.pause = resident, blocks, code.streams, NEVER
