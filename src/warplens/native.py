@@ -232,8 +232,10 @@ class Entry:
     def __init__(
         self, function: Callable[..., Any], options: dict[str, Any], sources: Callable[[], tuple[Path, ...]],
         compiling: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        optimize: Callable[[Any], None] = lambda library: None,
     ) -> None:  # fmt: skip
-        self.py_func, self.options, self.sources, self.compiling = function, options, sources, compiling
+        self.py_func, self.options, self.sources = function, options, sources
+        self.compiling, self.optimize = compiling, optimize
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self._made: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
 
@@ -272,6 +274,7 @@ class Entry:
         made.compile(tuple(kinds))
         (result,) = made.overloads.values()
         library, returns = result.library, result.signature.return_type != numba.types.none
+        self.optimize(library)
         kept.keep(library.codegen._tm.emit_object(library._final_module), result.fndesc.llvm_func_name, returns)
 
 

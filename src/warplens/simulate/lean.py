@@ -1,41 +1,66 @@
-"""Numba with as much as the engine needs: while it is compiled, what buys nothing there is left out of Numba."""
+"""Numba with as much as the engine needs: while it is compiled, what buys nothing there is left out of Numba.
+
+Half of the time went into that: Numba serves all of Python and NumPy, and each function by itself. The engine has no
+closures, generators, expressions of arrays or references to count, and nobody calls a part of it alone. Numba is as it
+was when the engine is compiled; a statement that needs more than is left does not compile, and says so.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import getattr_static
+from types import SimpleNamespace
 from typing import Any
 
 
-def _searched_once(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Numba's search for what an operation on some types gives, with a memory.
+def _remembered(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of Numba's that always answers alike, with a memory.
 
-    It has none: of 2559 searches in the engine 125 are not the same as one before, and they took a third of all time.
+    Three are asked again and again: what an operation on some types gives (of 2559 searches in the engine 125 are not
+    the same as one before), how large a type is (LLVM reads a text for that), and what a record is called: all fields.
     """
     known: dict[Any, Any] = {}
 
-    def found(function: Any, context: Any, args: Any, kws: Any) -> Any:
-        key = function, context, args, tuple(kws.items())
+    def found(*given: Any) -> Any:
+        key = tuple([tuple(each.items()) if isinstance(each, dict) else each for each in given])
         if key not in known:
-            known[key] = search(function, context, args, kws)
+            known[key] = search(*given)
         return known[key]
 
     return found
 
 
-def _optimize(library: Any) -> None:
-    """Optimise once: Numba does so twice, the first time for what counts references."""
-    passes, builder = library._codegen._module_pass_manager()
-    passes.run(library._final_module, builder)
+def _of_any_number(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Numba's search for a compiled function: not one for 0 and one for all numbers, where a variable begins so.
+
+    A function that is given such a variable was compiled twice.
+    """
+    from numba.core import types
+
+    general: Any = types.unliteral
+
+    def found(function: Any, context: Any, args: Any, kws: Any) -> Any:
+        return search(function, context, tuple([general(each) for each in args]), kws)
+
+    return found
 
 
 def _not_yet(*_: Any) -> None:
-    """Load nothing: machine code is made of the entry alone, with all that it calls, and not of each function."""
+    """Optimise and load nothing: machine code is made of the entry alone, with all that it calls (`optimize`)."""
 
 
-def _lifetimes(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """Work out where variables are last used when somebody asks for it: Numba does after each pass, for other modes."""
+def _same(block: Any) -> Any:
+    """Copy nothing: what is inlined was translated for that, and is used once."""
+    return block
+
+
+def _lifetimes(processor: Any, **_: Any) -> None:
+    """Work out where variables are last used when somebody asks for it; Numba does after each pass.
+
+    It also notes where they end, to count references: a store and a load for each, which LLVM then has to remove.
+    """
     from numba.core import postproc, transforms
 
     ordered: Any = transforms.canonicalize_cfg
@@ -43,44 +68,97 @@ def _lifetimes(processor: Any, emit_dels: bool = False, extend_lifetimes: bool =
     code = processor.func_ir
     code.blocks = ordered(code.blocks)
     code.variable_lifetime, code.generator_info = lifetime(code.blocks), None
-    if emit_dels:
-        processor._insert_var_dels(extend_lifetimes=extend_lifetimes)
+
+
+def _passes(name: str, *chosen: Any) -> Any:
+    from numba.core import compiler_machinery
+
+    manager: Any = compiler_machinery.PassManager
+    made = manager(name)
+    for each in chosen:
+        made.add_pass(each)
+    made.finalize()
+    return made
+
+
+def _untyped(state: Any, name: str = "untyped") -> Any:
+    """Return Numba's passes before types are known, all there are for what is inlined: 5 of 17."""
+    from numba.core import untyped_passes as first
+
+    chosen = [first.TranslateByteCode, first.FixupArgs, first.IRProcessing, first.InlineInlinables]
+    return _passes(name, *chosen, *[first.ReconstructSSA] * bool(state.flags.enable_ssa))
+
+
+def _all(state: Any, name: str = "nopython") -> Any:
+    """Return Numba's passes for a function, from its source to LLVM: 9 of 27."""
+    from numba.core import typed_passes as then
+
+    before = [each for each, _ in _untyped(state).passes]
+    return _passes(
+        name, *before, then.NopythonTypeInference, then.PreLowerStripPhis, then.NativeLowering, then.NoPythonBackend
+    )
+
+
+def optimize(library: Any) -> None:
+    """Optimise the entry with all that it calls, once; Numba does so with each function and with all that it calls.
+
+    At LLVM's first level, without unrolled loops: they are no faster, and none can be vectorised. Its third level takes
+    0.6 s more, for 2 to 3 % of speed. Each function by itself first: without that the engine is 4 to 6 % slower.
+    """
+    from llvmlite import binding
+
+    machine, module = library.codegen._tm, library._final_module
+    options = binding.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = binding.create_pass_builder(machine, options)
+    for function in module.functions:
+        if not function.is_declaration:
+            builder.getFunctionPassManager().run(function, builder)
+    options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _changes() -> list[tuple[Any, str, Any]]:
+    from llvmlite.ir import Type
+    from numba.core import codegen, inline_closurecall, postproc, types
+    from numba.core.compiler import DefaultPassBuilder
+
+    library, generator = codegen.JITCodeLibrary, codegen.JITCPUCodegen
+    search, size, name = vars(types.BaseFunction)["get_call_type"], vars(Type)["get_abi_size"], types.Record.__repr__
+    return [
+        (types.BaseFunction, "get_call_type", _remembered(search)), (Type, "get_abi_size", _remembered(size)),
+        (types.Record, "__repr__", _remembered(name)),
+        (types.Dispatcher, "get_call_type", _of_any_number(vars(types.Dispatcher)["get_call_type"])),
+        (library, "_optimize_functions", _not_yet), (library, "_optimize_final_module", _not_yet),
+        (library, "_finalize_specific", _not_yet), (generator, "_add_module", _not_yet),
+        (generator, "set_env", _not_yet), (postproc.PostProcessor, "run", _lifetimes),
+        (inline_closurecall, "copy", SimpleNamespace(deepcopy=_same)),
+        (DefaultPassBuilder, "define_untyped_pipeline", staticmethod(_untyped)),
+        (DefaultPassBuilder, "define_nopython_pipeline", staticmethod(_all)),
+    ]  # fmt: skip
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Do not look for garbage meanwhile: Numba makes millions of objects that live on, a tenth of its time.
+    """Leave out of Numba what the engine does not need, meanwhile.
 
-    LLVM's first level makes the engine as fast as its third, in half of the time: none of its loops can be vectorised,
-    and nothing counts references. It is asked for that, and Numba looks up each operation once, here only.
+    Nobody looks for garbage either: Numba makes millions of objects that live on, a tenth of its time.
     """
-    import numba
-    from numba.core import codegen, postproc, registry
-    from numba.core.types import BaseFunction
+    from numba.core import registry
 
-    config, target = vars(numba.config), registry.cpu_target
-    light = {"OPT": type(config["OPT"])(1), "LOOP_VECTORIZE": 0, "LLVM_REFPRUNE_PASS": 0}
-    library, generator = codegen.JITCodeLibrary, codegen.JITCPUCodegen
-    changes: list[tuple[Any, str, Any]] = [
-        (BaseFunction, "get_call_type", _searched_once(vars(BaseFunction)["get_call_type"])),
-        (library, "_optimize_final_module", _optimize), (library, "_finalize_specific", _not_yet),
-        (generator, "_add_module", _not_yet), (generator, "set_env", _not_yet),
-        (postproc.PostProcessor, "run", _lifetimes),
-    ]  # fmt: skip
     collecting = gc.isenabled()
     gc.disable()
-    target.target_context.codegen()  # made once for all that Numba compiles: by its own settings
-    before = {name: config[name] for name in light}
-    methods = [(kind, name, getattr(kind, name)) for kind, name, _ in changes]
-    config.update(light)
-    for kind, name, method in changes:
-        setattr(kind, name, method)
+    registry.cpu_target.target_context.codegen()  # made once for all that Numba compiles: by its own settings
+    changes = _changes()
+    before = [(kind, name, getattr_static(kind, name)) for kind, name, _ in changes]
+    for kind, name, changed in changes:
+        setattr(kind, name, changed)
     try:
         yield
     finally:
-        config.update(before)
-        for kind, name, method in methods:
-            setattr(kind, name, method)
+        for kind, name, own in before:
+            setattr(kind, name, own)
         if collecting:
             if not gc.get_freeze_count():  # what is new counts as old, and is not looked through at once
                 gc.freeze()
