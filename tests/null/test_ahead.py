@@ -17,6 +17,12 @@ listing = Path(sys.argv[1])
 with forked(lambda: load_program(listing)) as wait:
     assert wait() == load_program(listing)
 
+later = Path(sys.argv[3])
+with forked(lambda: load_program(listing), lambda: (time.sleep(0.2), later.write_text("kept"))) as wait:
+    assert wait() is not None
+    assert not later.exists()  # nobody waits for what is done behind the answer
+assert later.read_text() == "kept"  # but it is done
+
 with forked(lambda: load_program("nothing.sass")) as wait:
     try:
         wait()
@@ -44,6 +50,6 @@ assert "numpy" not in sys.modules  # what is done before the fork is little
 
 def test_a_forked_process_answers_and_ends(tmp_path: Path) -> None:
     (tmp_path / "k.sass").write_text("loop: FADD R1, R1, R2;\n@P0 BRA loop;\nEXIT;\n")
-    command = [sys.executable, "-c", FORKED, str(tmp_path / "k.sass"), str(tmp_path / "note")]
+    command = [sys.executable, "-c", FORKED, *(str(tmp_path / name) for name in ("k.sass", "note", "later"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -59,40 +59,63 @@ def loading(args: argparse.Namespace) -> Iterator[Wait]:
         gc.enable()
         yield lambda: None
     else:
-        with forked(lambda: _loaded(args)) as wait:
+        there = _Late(None if args.no_cache else default_folder())
+        with forked(lambda: _loaded(args, there), there.keep) as wait:
             yield wait
 
 
-def _loaded(args: argparse.Namespace) -> Program | None:
+class _Late(Cache):
+    """A cache that writes when it is told to: whoever waits for what was made does not wait for the disk."""
+
+    def __init__(self, folder: Path | None) -> None:
+        super().__init__(folder)
+        self.waiting = list[tuple[str, Program]]()
+
+    def put(self, key: str, value: Program) -> None:
+        """Take an entry."""
+        self.waiting.append((key, value))
+
+    def keep(self) -> None:
+        """Write the entries that were taken."""
+        for key, value in self.waiting:
+            super().put(key, value)
+
+
+def _loaded(args: argparse.Namespace, there: Cache | None = None) -> Program | None:
     call = load_launch(args.launch, args.variant)
     arch = known_to_compilers(capability(args.gpu)) or OLDEST
     path, how = source_of(call, arch, args.file, options(args, ""))
     if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
         return None
-    kernel, there = args.kernel or call.kernel, Cache(None if args.no_cache else default_folder())
+    kernel, there = args.kernel or call.kernel, there or Cache(None if args.no_cache else default_folder())
     return kept(path, kernel, how, there, lambda: load_program(path, kernel, how))
 
 
 @contextmanager
-def forked(load: Wait) -> Iterator[Wait]:
-    """Load a program in a forked process, and yield what waits for it; the process ends here at the latest."""
+def forked(load: Wait, behind: Callable[[], None] = lambda: None) -> Iterator[Wait]:
+    """Load a program in a forked process, and yield what waits for it; the process ends here at the latest.
+
+    `behind`: what is left to do there when it has answered.
+    """
     answer, answers = os.pipe()
     gc.disable()
     process = os.fork()
     if not process:
-        _serve(load, answers)
+        _serve(load, behind, answers)
     os.close(answers)
     with os.fdopen(answer, "rb") as stream:
+        answered = list[bytes]()
         try:
-            yield lambda: _received(stream)
+            yield lambda: _received(stream, answered)
         finally:
             _collect()
-            os.kill(process, signal.SIGTERM)  # one that has answered is not there any more, and does not mind
+            if not answered:  # one that has answered ends by itself
+                os.kill(process, signal.SIGTERM)
             os.waitpid(process, 0)
 
 
-def _serve(load: Wait, answers: int) -> NoReturn:
-    """Load, answer and end, in the forked process: a program, a message, or nothing."""
+def _serve(load: Wait, behind: Callable[[], None], answers: int) -> NoReturn:
+    """Load, answer, do what is left and end, in the forked process: a program, a message, or nothing."""
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that tools and temporary folders go
         nvrtc.RUNS_HERE = True  # if it crashes, the kernel is loaded as usual, and it is said there
@@ -103,16 +126,20 @@ def _serve(load: Wait, answers: int) -> NoReturn:
             made = str(error)
         with os.fdopen(answers, "wb") as stream:
             stream.write(msgpack.encode(made))
+        behind()
     finally:
         os._exit(0)
 
 
-def _received(stream: BinaryIO) -> Program | None:
+def _received(stream: BinaryIO, answered: list[bytes]) -> Program | None:
     """Wait for a program; what the user can mend is raised here as it was there."""
-    answer = stream.read()
+    decoder: msgpack.Decoder[Program | str | None] = msgpack.Decoder(
+        Program | str | None
+    )  # it looks at all types first
+    answered.append(stream.read())
     _collect()
     try:
-        made = msgpack.decode(answer, type=Program | str | None)
+        made = decoder.decode(answered[0])
     except DecodeError:
         return None
     if isinstance(made, str):
