@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if len(machines) > 1 and (args.html or args.save):
         raise WarplensError("--html and --save take one GPU")
     data, parts = [], list[RenderableType]()
-    several, silent = list[tuple[Machine, Prediction, api.Advised | None]](), dict[str, str]()
+    several: list[tuple[Machine, Prediction, api.Advised | None]] = []  # said here, `Advised` is not imported yet
+    silent = dict[str, str]()
     shown_early = list[Prediction]()
 
     def early(workload: Workload, call: api.KernelCall) -> None:
