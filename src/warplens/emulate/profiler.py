@@ -111,10 +111,12 @@ class _Profiler(Blocks):
             self._more()
         block, ratio = self._heaviest()
         if self._ends_with(ratio):
-            resident = replace(self._together(self._on_one_sm(block, cost * ratio)), heaviest=True)
-            return self._made(resident, exact=False, first=first)
-        self._ways_through.undecided()  # asked for below, and known then: the other thread still runs blocks
-        resident = together() if together else self._together(self._on_one_sm(first, cost))
+            together = self._begin_together(self._on_one_sm(block, cost * ratio))
+            self._ways_through.undecided()  # asked for below, and known then: the other thread still runs blocks
+            return self._made(replace(together(), heaviest=True), exact=False, first=first)
+        together = together or self._begin_together(self._on_one_sm(first, cost))
+        self._ways_through.undecided()  # as above
+        resident = together()
         self._run_around(first, executed)
         if differ:
             resident = self._from_everywhere(resident)
@@ -134,13 +136,15 @@ class _Profiler(Blocks):
         if blocks[0] not in neighbours[:1]:
             self.progress("a block by chance")
             self._alone(blocks[0])
+        for block in neighbours[:1]:
+            self._sample(block).chosen[block] = self.lone  # its place among those seen, until its own counts are there
+        for block in neighbours[1:]:
+            self.progress("its neighbours")
+            self._alone(block)
         resident = together()
         for block in neighbours[:1]:
             self.runner.footprints[block] = self.together or self.runner.footprints[first]
             self._sample(block).chosen[block] = resident.counts
-        for block in neighbours[1:]:
-            self.progress("its neighbours")
-            self._alone(block)
         seen = [c[:, layout.EXECUTED] for s in self.samples for c in s.chosen.values()]
         if any((c != self._alone(blocks[0])[:, layout.EXECUTED]).any() for c in seen):
             mirrored, middle = sum(self._alone(block) for block in blocks), 2 * self._alone(first)
