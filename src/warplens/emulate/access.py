@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from warplens.emulate import ops, patterns
-from warplens.emulate.bits import compiled, lanes, trailing_zeros, wide_lanes
+from warplens.emulate.bits import compiled, inlined, lanes, trailing_zeros, wide_lanes
 from warplens.emulate.exchange import count_bits
 from warplens.emulate.handlers import ACCOUNT, SMALL, call, handler, service
 from warplens.emulate.integer_parts import keep, lane_bit
@@ -235,7 +235,7 @@ def _first_wrong(m: Any, mask: Any, size: int, limit: int, failure: int) -> int:
     return FINE
 
 
-@compiled
+@inlined
 def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, failure: int) -> int:
     """Load or store words of shared memory (one copy) or of local memory (a copy per lane, side by side)."""
     ins, R, s, at = m.table[pc], m.registers[w], m.scratch, lanes()
@@ -247,11 +247,13 @@ def _move_inside(m: Any, pc: int, w: int, mask: Any, words: Any, per_lane: int, 
         address = s[ADDRESS + l] & 0xFFFFFF if lane_bit(mask, l) else np.int64(0)
         odd |= address
         top = max(top, address)
-        at[l] = np.uint32((address >> 2) * per_lane + l * beside)
     if odd & (size - 1) or (top + size) >> 2 > limit:
         return _first_wrong(m, mask, size, limit, failure)
     if ins[ops.MODE] & ops.NO_VALUES:
         return FINE
+    for l in range(32):
+        address = s[ADDRESS + l] & 0xFFFFFF if lane_bit(mask, l) else np.int64(0)
+        at[l] = np.uint32((address >> 2) * per_lane + l * beside)
     if storing:
         for l in range(32):
             if lane_bit(mask, l):

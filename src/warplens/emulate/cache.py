@@ -53,6 +53,8 @@ _UNDER_WAY = 12
 # between once (where other instructions spread them) and twice; to 8 lines, every time. Few warps join more.
 _WAITING_LINES = 4
 
+_EXACT = np.uint64(1 << 53)  # up to here floats are whole numbers
+
 Cache = npt.NDArray[np.int64]  # [planes, caches, sets, ways + 1]
 
 
@@ -71,7 +73,11 @@ def _index(line: Any, sets: int) -> Any:
     mixed = np.uint64(line)
     mixed ^= mixed >> np.uint64(17)
     mixed ^= (mixed >> np.uint64(9)) * np.uint64(0x9E37)
-    return np.int64(mixed % np.uint64(sets))
+    if mixed >= _EXACT:
+        return np.int64(mixed % np.uint64(sets))
+    whole = np.int64(mixed)  # dividing floats is faster, and off by one at most, where a quotient is rounded up
+    left = whole - np.int64(np.float64(whole) / np.float64(sets)) * sets
+    return left + sets if left < 0 else left
 
 
 @compiled
