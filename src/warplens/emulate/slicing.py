@@ -24,7 +24,7 @@ _ENDS = (ops.EXIT, ops.BRA)  # where no thread goes on with what stands behind, 
 ALWAYS = (7, 15)  # guards that always hold
 _PREDICATES = 32  # rows of predicates are numbered from -1 down
 _ARRAYS = 100  # the first of the spaces of memory that are arrays
-WIDTH = 1024  # bits of a set of rows
+WIDTH = 640  # bits of a set of rows: 256 registers, as many uniform ones, predicates and a few more
 _ROWS = (1 << WIDTH) - 1
 _EVERY_PART = sum(1 << part * WIDTH for part in range(15))  # the set that is always needed, and those of all guards
 
@@ -50,12 +50,13 @@ def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
         key = reads, writes, one, row[ops.GUARD], row[ops.GUARD_NOT]
         if key not in forms:
             asked = (_guard(row) if guards else 0) if one else row_bits(reads)
-            forms[key] = _Form.of(row, reads, writes, asked, one)
+            forms[key] = _form(row[ops.GUARD], row[ops.GUARD_NOT] != 0, reads, writes, asked, one)
         steps.append(forms[key])
     while True:
         for i in stores:
             asked = _asked_for(rows[i], code.reads[i], loaded.isdisjoint(reached[i]))
-            steps[i] = _Form.of(rows[i], code.reads[i], code.writes[i], asked, False)
+            guard = rows[i][ops.GUARD], rows[i][ops.GUARD_NOT] != 0
+            steps[i] = _form(*guard, code.reads[i], code.writes[i], asked, False)
         needed = flow.needed(steps)
         found = loaded.union(*(_spaces(rows[i], reached[i], loaded, needed[i]) for i in reaching))
         if found == loaded:
@@ -107,15 +108,18 @@ class _Form(NamedTuple):
     replaced: int
     decides: tuple[int, ...]
 
-    @staticmethod
-    def of(row: Row, reads: tuple[int, ...], writes: tuple[int, ...], asked: int, pure: bool) -> _Form:
-        """Return that of an instruction; a pure one only writes registers."""
-        part, guard, bits = _part(row), _guard(row), row_bits(writes)
-        wanted, asked = (row_bits(reads) & ~guard) << part | guard, (asked & ~guard) << part | guard & asked
-        everywhere = _everywhere(bits)
-        replaced = everywhere if row[ops.GUARD] in ALWAYS else bits << part if part else 0
-        decides = tuple(k for p in writes if -8 < p < 0 for k in (2 * -p - 1, 2 * -p))
-        return _Form(wanted if pure else asked, asked, everywhere, replaced, decides)
+
+@lru_cache(16384)  # a program is sliced up to three times
+def _form(number: int, negated: bool, reads: tuple[int, ...], writes: tuple[int, ...], asked: int, pure: bool) -> _Form:
+    """Return that of an instruction under a guard; a pure one only writes registers."""
+    always = number in ALWAYS
+    part = (2 * number + 1 + negated) * WIDTH if number < ALWAYS[0] else 0  # its guard's set, from the one of all
+    guard, bits = 0 if always else row_bits((-1 - number,)), row_bits(writes)
+    wanted, asked = (row_bits(reads) & ~guard) << part | guard, (asked & ~guard) << part | guard & asked
+    everywhere = _everywhere(bits)
+    replaced = everywhere if always else bits << part if part else 0
+    decides = tuple([k for p in writes if -8 < p < 0 for k in (2 * -p - 1, 2 * -p)])
+    return _Form(wanted if pure else asked, asked, everywhere, replaced, decides)
 
 
 class _Flow:
@@ -181,12 +185,6 @@ def row_bits(rows: tuple[int, ...] | frozenset[int]) -> int:
 def _everywhere(rows: int) -> int:
     """Rows, in the set that is always needed and in those of all guards."""
     return rows * _EVERY_PART
-
-
-def _part(row: Row) -> int:
-    """By how many bits the set of an instruction's guard lies above the one that is always needed."""
-    guard = int(row[ops.GUARD])
-    return (2 * guard + 1 + int(row[ops.GUARD_NOT] != 0)) * WIDTH if guard < ALWAYS[0] else 0
 
 
 def _guard(row: Row) -> int:

@@ -40,19 +40,22 @@ class Ways:
         self.code = code
         self.rows: list[Row] = code.table.tolist()
         self.idle = _idle_runs(code, self.rows)
+        self.next_ones = [followers(i, row) for i, row in enumerate(self.rows)]
+        self.reads, self.writes = [row_bits(x) for x in code.reads], [row_bits(x) for x in code.writes]
         self._known: dict[frozenset[int], dict[int, Sets] | None] = {}
 
     def are_steady(self) -> bool:
         """Whether no guard and no branch is bent, and no address depends on data."""
         code, rows, before, todo = self.code, self.rows, dict[int, Sets](_AT_FIRST), [0]
-        while todo:
-            i = heappop(todo)
+        i = -1
+        while i >= 0 or todo:
+            i = heappop(todo) if i < 0 else i
             if i not in self.idle and not _decides_steadily(code, i, rows[i], before[i]):
                 return False
             behind, next_ones = self._behind(i, before[i])
             if next_ones is None:
                 return False
-            self._go(before, todo, behind, next_ones)
+            i = self._go(before, todo, behind, next_ones)
         return True
 
     def undecided(self, *, corners: bool = True) -> set[int]:
@@ -84,14 +87,15 @@ class Ways:
     def _followed(self, under: frozenset[int]) -> dict[int, Sets] | None:
         rows, before, todo = self.rows, dict[int, Sets](_AT_FIRST), [0]
         calls = tuple(i + 1 for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL and row[ops.OP] == ops.CALL)
-        while todo:
-            i = heappop(todo)
+        i = -1
+        while i >= 0 or todo:
+            i = heappop(todo) if i < 0 else i
             behind, next_ones = self._behind(i, before[i])
             if next_ones is None and rows[i][ops.OP] != ops.RET:
                 return None
             if i in under and i not in self.idle:
-                behind = (*behind[:_DATA], behind[_DATA] | row_bits(self.code.writes[i]))
-            self._go(before, todo, behind, calls if next_ones is None else next_ones)
+                behind = (*behind[:_DATA], behind[_DATA] | self.writes[i])
+            i = self._go(before, todo, behind, calls if next_ones is None else next_ones)
         return before
 
     def _behind(self, i: int, here: Sets) -> tuple[Sets, tuple[int, ...] | None]:
@@ -100,16 +104,30 @@ class Ways:
             last, replaced, left_out = self.idle[i]
             x, y, z, bent, data = here
             return (x & ~replaced, y & ~replaced, z & ~replaced, bent & ~replaced, data | left_out), (last + 1,)
-        return _behind(self.code, i, self.rows[i], here), followers(i, self.rows[i])
+        written = self.writes[i]
+        if not written:
+            return here, self.next_ones[i]
+        row, reads, (x, y, z, bent, data) = self.rows[i], self.reads[i], here
+        kept = ~written if row[ops.GUARD] in _ALWAYS else -1  # under a guard lanes may keep what they had
+        made = 1 << _DATA if reads & data else _made(self.code, reads, row, here)
+        if made == 1 << _DATA:
+            behind = x & kept, y & kept, z & kept, bent & kept, data & kept | written
+        else:
+            in_x, in_y, in_z, in_bent = [-(made >> which & 1) & written for which in range(_DATA)]
+            behind = x & kept | in_x, y & kept | in_y, z & kept | in_z, bent & kept | in_bent, data & kept
+        return behind, self.next_ones[i]
 
-    def _go(self, before: dict[int, Sets], todo: list[int], behind: Sets, next_ones: tuple[int, ...]) -> None:
-        """Go on with what comes next, where that is new."""
+    def _go(self, before: dict[int, Sets], todo: list[int], behind: Sets, next_ones: tuple[int, ...]) -> int:
+        """Go on with what comes next, where that is new: return the only one, if none before it waits, or -1."""
         for k in next_ones:
             old = before.get(k)
             joined = behind if old is None else _joined(old, behind)
             if joined != old and k < len(self.rows):
                 before[k] = joined
+                if len(next_ones) == 1 and (not todo or k < todo[0]):
+                    return k
                 heappush(todo, k)
+        return -1
 
 
 def _idle_runs(code: Code, rows: list[Row]) -> dict[int, tuple[int, int, int]]:
@@ -156,23 +174,10 @@ def _decides_steadily(code: Code, i: int, row: Row, here: Sets, corners: bool = 
     return not (guard | reads) & (here[_BENT] | here[_DATA] | placed)
 
 
-def _behind(code: Code, i: int, row: Row, here: Sets) -> Sets:
-    """What is placed, bent and data behind an instruction, from what is before it."""
-    written = row_bits(code.writes[i])
-    if not written:
-        return here
-    kept = ~written if row[ops.GUARD] in _ALWAYS else -1  # under a guard lanes may keep what they had
-    made, (x, y, z, bent, data) = _made(code, i, row, here), here
-    if made == 1 << _DATA:
-        return x & kept, y & kept, z & kept, bent & kept, data & kept | written
-    in_x, in_y, in_z, in_bent = (-(made >> which & 1) & written for which in range(_DATA))
-    return x & kept | in_x, y & kept | in_y, z & kept | in_z, bent & kept | in_bent, data & kept
-
-
-def _made(code: Code, i: int, row: Row, here: Sets) -> int:
-    """Return in which sets what an instruction writes is, a bit for each."""
-    group, op, reads = row[ops.GROUP], row[ops.OP], row_bits(code.reads[i])
-    if reads & here[_DATA] or group in _FROM_OTHERS or (group == ops.CONTROL and op == ops.B2R):
+def _made(code: Code, reads: int, row: Row, here: Sets) -> int:
+    """Return in which sets what an instruction that reads no data writes is, a bit for each."""
+    group, op = row[ops.GROUP], row[ops.OP]
+    if group in _FROM_OTHERS or (group == ops.CONTROL and op == ops.B2R):
         return 1 << _DATA
     if group == ops.LANES and op == ops.S2R + 100:
         special = row[ops.X]
