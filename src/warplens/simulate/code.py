@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any
@@ -77,21 +77,16 @@ class Way(Struct, frozen=True, dict=True):
         """Instructions from start to end."""
         return sum(times * sum(stop - first for first, stop in runs) for runs, times in self.segments)
 
-    def turns(self) -> Counter[Runs]:
-        """Return how often each sequence of runs comes."""
-        found = Counter[Runs]()
-        for runs, times in self.segments:
-            found[tuple(runs)] += times
-        return found
+    def sampled(self, numbers: Sequence[int], shares: Sequence[float]) -> Way:
+        """Return a part of the way: of each sequence of runs a share of its times, spread evenly over the way.
 
-    def sampled(self, shares: Mapping[Runs, float]) -> Way:
-        """Return a part of the way: of each sequence of runs a share of its times, spread evenly over the way."""
-        segments, seen = [], Counter[Runs]()
-        for runs, times in self.segments:
-            key = tuple(runs)
-            before = math.ceil(seen[key] * shares[key] - 1e-9)
-            seen[key] += times
-            left = math.ceil(seen[key] * shares[key] - 1e-9) - before
+        `numbers`: which of the shares is that of each segment's sequence.
+        """
+        segments, seen = [], dict[int, int]()
+        for (runs, times), number in zip(self.segments, numbers, strict=True):
+            so_far, share = seen.get(number, 0), shares[number]
+            seen[number] = so_far + times
+            left = math.ceil((so_far + times) * share - 1e-9) - math.ceil(so_far * share - 1e-9)
             if left:
                 segments.append((runs, left))
         return Way(segments)
@@ -166,6 +161,13 @@ class Code(Struct, frozen=True, kw_only=True, dict=True):
                   for k in range(len(self.ways) // self.streams)]  # fmt: skip
         return sum(length[w] for block in self.blocks for w in block) / len(self.blocks)
 
+    @cached_property
+    def sequences(self) -> tuple[list[int], list[list[int]]]:
+        """Instructions of each sequence of runs that comes anywhere, and for each way which of them it goes."""
+        known: dict[Runs, int] = {}
+        numbers = [[known.setdefault(tuple(runs), len(known)) for runs, _ in way.segments] for way in self.ways]
+        return [sum(stop - first for first, stop in runs) for runs in known], numbers
+
     def executed(self) -> Floats:
         """Return how often a block makes each instruction, mean over the kinds of blocks, scaled to the grid's mean."""
         found = np.zeros(len(self.steps) + 1)  # by how much it is more often than the one before
@@ -218,18 +220,27 @@ def lay_steps(steps: Sequence[Step]) -> StepArrays:
 
 def _laid(steps: Sequence[Step]) -> StepArrays:
     laid = at.rows(at.STEP, len(steps))
-    for name, column in zip(_SAME, zip(*map(attrgetter(*_SAME), steps), strict=True), strict=False):
-        laid[name] = column
+    alike, which = _alike(map(attrgetter(*_SAME), steps))
+    for name, column in zip(_SAME, zip(*alike, strict=True), strict=False):
+        laid[name] = np.array(column)[which]
     laid.room = at.ROOM[laid.kind]
     laid.takes = [x.takes or x.passes for x in steps]
-    for name, column in zip(_READS, zip(*(attrgetter(*_READS)(x.operands) for x in steps), strict=True), strict=True):
-        laid[name] = column
+    alike, which = _alike(map(attrgetter(*_READS), [x.operands for x in steps]))
+    for name, column in zip(_READS, zip(*alike, strict=True), strict=True):
+        laid[name] = np.array(column)[which]
     waits = [wait for x in steps for wait in x.waits]
     gives = [_given(x.values, x.reads, x.moved) for x in steps]
     laid.sources_end = np.cumsum([len(x.waits) for x in steps])
     laid.results_end = np.cumsum([len(g) for g in gives])
     laid.sources[1:], laid.results[1:] = laid.sources_end[:-1], laid.results_end[:-1]
     return StepArrays(laid, _table(at.SOURCE, waits), _table(at.RESULT, [pair for g in gives for pair in g]))
+
+
+def _alike(rows: Iterable[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], Ints]:
+    """Return the different ones of some rows, and which of them each row is: most instructions are like others."""
+    known: dict[tuple[Any, ...], int] = {}
+    which = np.array([known.setdefault(row, len(known)) for row in rows], np.int64)
+    return list(known), which
 
 
 @cache
@@ -284,16 +295,18 @@ def sampled(code: Code, share: float, length: int = 1) -> Code:
     A loop is a sequence of runs, wherever it comes; where it comes most often it keeps `length` times a few turns at
     least. What comes no more than six times as often on any way stays whole, and so does what comes once.
     """
-    most: dict[Runs, int] = {}
-    for way in code.ways:
-        for runs, times in way.turns().items():
-            most[runs] = max(times, most.get(runs, 0))
-    shares = {}
-    for runs, times in most.items():
-        size = sum(stop - first for first, stop in runs)
+    sizes, numbers = code.sequences
+    most, shares = [0] * len(sizes), list[float]()
+    for way, of_way in zip(code.ways, numbers, strict=True):
+        turns = dict[int, int]()
+        for number, (_, times) in zip(of_way, way.segments, strict=True):
+            turns[number] = turns.get(number, 0) + times
+        for number, times in turns.items():
+            most[number] = max(times, most[number])
+    for size, times in zip(sizes, most, strict=True):
         least = max(TURNS // 2, min(TURNS, TURN_INSTRUCTIONS // max(1, size)))
-        shares[runs] = 1.0 if times <= 6 * least else min(1.0, max(share, length * least / times))
-    return replace(code, ways=[way.sampled(shares) for way in code.ways])
+        shares.append(1.0 if times <= 6 * least else min(1.0, max(share, length * least / times)))
+    return replace(code, ways=[way.sampled(n, shares) for way, n in zip(code.ways, numbers, strict=True)])
 
 
 def first_part(code: Code, share: float) -> Code:

@@ -131,22 +131,31 @@ def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[st
 
     Of a form are those of one opcode and one control code; of a fixed latency, whatever registers they read: these
     decide only how long reading them takes, which is said by how many are in one bank, and what the engine knows.
+    Accesses to shared memory do the same if they also have operands of one shape, and were counted alike.
     """
     made, known, kept, reader = list[Step](), dict[tuple[object, ...], tuple[Step, bool]](), set[str](), Reader()
     single = {kind for kind, unit in served.items() if _is_access(unit.kind, kind) or kind == "tensor"}
+    inside = {kind for kind in single - {"tensor"} if served[kind].kind not in (at.LOAD, at.STORE)}
+    counts = [profile.counts[name] for name in _COUNTED_INSIDE] if profile else []
     slots = {kind: _slots_behind(kind, units.machine) for kind in served}
     extras = {kind: extra if extra in range(at.MOST_EXTRA + 1) else 0.0 for kind, extra in slots.items()}
     for i, x in enumerate(instructions):
         control, kind = x.control, x.kind
         assert control is not None
         in_banks, fixed = _banks(_unkept(x, kept)), control.write_scoreboard is None
+        how = control.stall, control.yields, control.write_scoreboard, control.read_scoreboard, control.wait_mask
         if kind in single:  # they do not read as arithmetic does
             reader.passes(x, fixed=fixed)
             banks = in_banks, Operands(writes=written(x.writes))
-            made.append(_step(x, banks, units, served, profile, i, traffic))
+            if kind not in inside:
+                made.append(_step(x, banks, units, served, profile, i, traffic))
+                continue
+            alike = x.opcode, kind, x.modifiers, how, banks, _shape(x), tuple([each[i] for each in counts])
+            if alike not in known:
+                known[alike] = _step(x, banks, units, served, profile, i, traffic), False
+            made.append(msgspec.structs.replace(known[alike][0], label=x.text, line=x.line))
             continue
         operands = reader.reads(x, fixed=fixed, extra=extras[kind])
-        how = control.stall, control.yields, control.write_scoreboard, control.read_scoreboard, control.wait_mask
         form = x.opcode, kind, x.modifiers, how, max(in_banks)
         other = *form, in_banks, operands
         step, reads = known.get(form) or known.get(other) or (None, False)
@@ -157,6 +166,15 @@ def _steps(instructions: Sequence[Instruction], units: Units, served: Mapping[st
         read = operands if reads else step.operands
         made.append(msgspec.structs.replace(step, label=x.text, line=x.line, operands=read))
     return made
+
+
+_COUNTED_INSIDE = ("executed", "requests", "wavefronts", "queue")  # what says how an access to shared memory goes
+
+
+def _shape(x: Instruction) -> tuple[object, ...]:
+    """Return the kinds of an instruction's operands, which of them name general registers, and how many it writes."""
+    operands = [(o.kind, any(r[0] == "R" for r in o.registers)) for o in x.operands]
+    return *operands, sum([r[0] == "R" for r in x.writes])
 
 
 def _is_access(unit: int, kind: str) -> bool:

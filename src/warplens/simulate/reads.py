@@ -13,6 +13,7 @@ import re
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction, Operand, OperandKind
 from warplens.simulate import layout as at
@@ -47,7 +48,7 @@ class Operands(Struct, frozen=True, gc=False):
 _LANE_BITS = {
     (lane, keeps): 1 << lane + at.LANES_AT | keeps << lane + at.KEEPS_AT for lane in range(3) for keeps in (0, 1)
 }
-_Wanted = tuple[bool, int, int, list[tuple[str, int, int]]]
+_Wanted = tuple[Operands, list[tuple[str, int, int]]]
 
 
 class Reader:
@@ -56,16 +57,18 @@ class Reader:
     def __init__(self) -> None:
         self.made: dict[str, int] = {}
         self.count = 0
-        self.known: dict[tuple[str, str, int], _Wanted] = {}  # by text, class and what is kept: loops are unrolled
+        # By text, class, what is kept and extra cycles: loops are unrolled.
+        self.known: dict[tuple[str, str, int, float], _Wanted] = {}
 
     def reads(self, x: Instruction, *, fixed: bool, extra: float = 0.0) -> Operands:
         """Return what the next instruction reads; its result has a fixed time, or others wait by scoreboard."""
         made, count, control = self.made, self.count, x.control
-        key = x.text, x.kind, control.reuse if control else 0
-        wanted = self.known.get(key)
-        if wanted is None:
-            wanted = self.known[key] = _wanted(x, key[-1])
-        apart, even, odd, registers = wanted
+        key = x.text, x.kind, control.reuse if control else 0, extra
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = _wanted(x, key[2], extra)
+        wanted, registers = found
+        even = odd = 0
         for register, bank, at_bit in registers if made else ():
             back = count - made.get(register, -at.REMEMBERED)
             if back < at.REMEMBERED:
@@ -74,8 +77,7 @@ class Reader:
                 else:
                     even |= back << at_bit
         self.passes(x, fixed=fixed)
-        rows = uniform_rows(x.reads)
-        return Operands(even, odd, apart, _MADE_APART if apart else _MADE, extra, written(x.writes), rows)
+        return replace(wanted, even=wanted.even | even, odd=wanted.odd | odd) if even or odd else wanted
 
     def passes(self, x: Instruction, *, fixed: bool) -> None:
         """Go on behind an instruction, whatever it reads."""
@@ -90,10 +92,10 @@ class Reader:
         self.count = count + 1
 
 
-def _wanted(x: Instruction, reuse: int) -> _Wanted:
-    """Return whether an instruction has the units of double precision, and its words but for when registers were made.
+def _wanted(x: Instruction, reuse: int, extra: float) -> _Wanted:
+    """Return what an instruction reads, but for when registers were made.
 
-    For these its registers, each with its bank and where in the word it is said. Words have them in the order of lanes:
+    For that its registers, each with its bank and where in the word it is said. Words have them in the order of lanes:
     a register has a number, the lanes that read it and those that keep it, a bit for each.
     """
     apart = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
@@ -111,7 +113,8 @@ def _wanted(x: Instruction, reuse: int) -> _Wanted:
         words[bank] |= (number | lanes_and_keeps) << end | (at.SEVERAL if end or lanes & lanes - 1 else 0)
         registers.append((r, bank, end + at.BACK_AT))
         ends[bank] = end + at.READ_BITS
-    return apart, words[0], words[1], registers
+    made, rows = _MADE_APART if apart else _MADE, uniform_rows(reads)
+    return Operands(words[0], words[1], apart, made, extra, written(x.writes), rows), registers
 
 
 @lru_cache(1024)
