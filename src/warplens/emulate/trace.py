@@ -30,7 +30,7 @@ def _joined(runs: Any, out: Any) -> int:
 
 @entry
 def _repeats(runs: Any, out: Any, longest: int) -> int:
-    """Find what repeats: rows of (start, length, times) in `out`; return how many."""
+    """Find what repeats of runs, a word each: rows of (start, length, times) in `out`; return how many."""
     n = runs.shape[0]
     i = 0
     count = 0
@@ -38,11 +38,7 @@ def _repeats(runs: Any, out: Any, longest: int) -> int:
         best, best_times = 1, 1
         for period in range(1, min(longest, (n - i) // 2) + 1):
             same = 0
-            while (
-                i + period + same < n
-                and runs[i + same, 0] == runs[i + period + same, 0]
-                and runs[i + same, 1] == runs[i + period + same, 1]
-            ):
+            while i + period + same < n and runs[i + same] == runs[i + period + same]:
                 same += 1
             times = 1 + same // period
             if times > 1 and times * period > best * best_times:
@@ -61,9 +57,11 @@ def _segments(runs: npt.NDArray[np.int32]) -> list[Segment]:
 
     def keep(start: int, end: int, times: int) -> None:
         if end > start:
-            made.append(Segment([(first, stop) for first, stop in runs[start:end].tolist()], times))
+            firsts, stops = runs[start:end].T.tolist()
+            made.append(Segment(list(zip(firsts, stops, strict=True)), times))
 
-    for start, length, times in found[: _repeats(runs, found, _LONGEST_PERIOD)].tolist():
+    words = runs.view(np.int64).reshape(-1)
+    for start, length, times in found[: _repeats(words, found, _LONGEST_PERIOD)].tolist():
         if times > 1:
             keep(alone, start, 1)
             keep(start, start + length, times)

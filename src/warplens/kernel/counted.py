@@ -129,7 +129,7 @@ def _links(program: Program, profile: Profile, machine: Machine) -> list[Link]:
     path = max(profile.paths, key=lambda p: (p.warps, p.instructions))
     way = walk(path)
     warps = profile.grid_blocks * profile.warps_per_block
-    scale = profile.total("executed") / warps / max(1.0, sum(way.weights))
+    scale = profile.total("executed") / warps / max(1.0, way.counted)
     kinds = sorted({x.kind for x in program.instructions})
     number = {kind: i for i, kind in enumerate(kinds)}
     kind = np.array([number[x.kind] for x in program.instructions])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from msgspec import Struct
 
@@ -13,12 +15,22 @@ from warplens.machine import Machine
 _TRIPS, _LONG, _LONGEST = 8, 1024, 20_000  # of a loop: trips run, instructions run; of a whole way
 
 
-class Walk(Struct, frozen=True):
+class Walk(Struct, frozen=True, dict=True):
     """A way cut short: instruction numbers, for how many each one stands, positions of branches that are taken."""
 
     code: list[int]
     weights: list[float]
     taken: set[int]
+
+    @cached_property
+    def stands_for(self) -> Floats:
+        """The weights as an array."""
+        return np.array(self.weights)
+
+    @cached_property
+    def counted(self) -> float:
+        """For how many instructions all of them stand."""
+        return sum(self.weights)
 
 
 def walk(path: Path) -> Walk:
@@ -51,7 +63,7 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> tuple[Ints, I
     else:
         cycles, _, by = issue_in_order(facts_of(code, machine)[way.code], machine, way.taken)
         decided = by.tolist()
-    numbers, weights, path = np.array(way.code, np.int64), np.array(way.weights), np.array(chain(decided), np.int64)
+    numbers, weights, path = np.array(way.code, np.int64), way.stands_for, np.array(chain(decided), np.int64)
     at, to = path[:-1], path[1:]
     return numbers[at], numbers[to], weights[at] * (cycles[to] - cycles[at])
 
@@ -59,4 +71,4 @@ def steps(code: list[Instruction], way: Walk, machine: Machine) -> tuple[Ints, I
 def lone_warp_cycles(run: Floats, way: Walk, machine: Machine) -> float:
     """Return the cycles of a lone warp along a way; `run`: what issuing each position depends on (`facts_of`)."""
     cycles, _, _ = issue_in_order(run, machine, way.taken)
-    return float(np.cumsum(np.array(way.weights) * np.diff(cycles))[-1])
+    return float(np.cumsum(way.stands_for * np.diff(cycles))[-1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -123,7 +124,7 @@ class _Way(Struct, frozen=True):
     run: Floats
 
 
-class _Accesses(Struct, frozen=True):
+class _Accesses(Struct, frozen=True, dict=True):
     """For each position of a way: a fixed latency, or shares of requests beyond L1 and L2, lines waited for, a draw."""
 
     fixed: Floats
@@ -142,10 +143,15 @@ class _Accesses(Struct, frozen=True):
     def latencies(self, levels: Levels) -> Floats:
         """Return the latency of each position: an access's by where its draw says that it is found."""
         steps = np.linspace(0, 1, len(levels.spread))
-        at = (self.draw / np.maximum(self.far, 1e-9)).clip(0, 1) ** (1 / self.lines)  # the last of several lines
-        dram = levels.dram * np.interp(at, steps, levels.spread)
+        dram = levels.dram * np.interp(self._at, steps, levels.spread)
         found = np.where(self.draw < self.far, dram, np.where(self.draw < self.beyond, levels.l2, levels.l1))
         return np.where(np.isnan(self.fixed), found, self.fixed)
+
+    @cached_property
+    def _at(self) -> Floats:
+        """Where among all latencies of DRAM that of each position is: that of the last of several lines."""
+        made: Floats = (self.draw / np.maximum(self.far, 1e-9)).clip(0, 1) ** (1 / self.lines)
+        return made
 
 
 def _access(x: Instruction, i: int, profile: Profile, machine: Machine) -> tuple[float, float, float, float]:
@@ -172,6 +178,6 @@ def _warp_cycles(profile: Profile, ways: Sequence[_Way], machine: Machine, level
         return max(alone)
     total = sum(w.warps for w in ways)
     cycles = sum(w.warps * c for w, c in zip(ways, alone, strict=True)) / total
-    counted = sum(w.warps * sum(w.way.weights) for w in ways) / total
+    counted = sum(w.warps * w.way.counted for w in ways) / total
     mean = profile.total("executed") / (profile.grid_blocks * profile.warps_per_block)
     return cycles * mean / max(1.0, counted)
