@@ -220,8 +220,9 @@ def flow_through(
                 now, setup, sm, bursts, path_at, segments, runs, warp_paths, warps, slots, schedulers, order, places,
                 blocks, events,
             )  # fmt: skip
+        first = floor(now) % setup.schedulers
         for k in range(setup.schedulers):
-            s = (k + floor(now)) % setup.schedulers
+            s = first + k if first + k < setup.schedulers else first + k - setup.schedulers
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
