@@ -104,7 +104,14 @@ def filled(cubin: bytes, about: dict[str, Any], code: Program, kinds: Kinds) -> 
     return bytes(made)
 
 
-def traces(gpu: Any, folder: Path, codes: list[tuple[int, Program]], kinds: Kinds) -> list[list[list[int]]]:
+def filler(kinds: Kinds) -> Callable[[bytes, dict[str, Any], Program], bytes]:
+    """Return what fills the kernel's slots with instructions of these kinds."""
+    return lambda cubin, about, code: filled(cubin, about, code, kinds)
+
+
+def traces(
+    gpu: Any, folder: Path, codes: list[tuple[int, list[Any]]], fill: Callable[[bytes, dict[str, Any], Any], bytes]
+) -> list[list[list[int]]]:
     """Run codes, once for each warp that is looked at; return the clocks of each code's warps."""
     import numpy as np
 
@@ -112,9 +119,9 @@ def traces(gpu: Any, folder: Path, codes: list[tuple[int, Program]], kinds: Kind
     about, host = json.loads((folder / "orders_slots.json").read_text()), np.zeros((4, SLOTS + 1), np.uint32)
     for n, code in codes:
         module, kernel, clocks = ctypes.c_void_p(), ctypes.c_void_p(), list[list[int]]()
-        gpu.call("cuModuleLoadData", ctypes.byref(module), filled(cubin, about, code, kinds))
+        gpu.call("cuModuleLoadData", ctypes.byref(module), fill(cubin, about, code))
         gpu.call("cuModuleGetFunction", ctypes.byref(kernel), module, b"orders")
-        read = [i for i, (kind, _, _) in enumerate(code) if kind == "C"]
+        read = [i for i, slot in enumerate(code) if slot[0] in ("C", CLOCK)]
         for seen in range(n):
             values = [stamps, *(ctypes.c_int(v) for v in (1, n, seen, MORE))]
             arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
@@ -133,7 +140,7 @@ def run(folder: Path, out: Path) -> None:
     from driver import Gpu
 
     gpu, codes = Gpu(), programs()
-    rows = [[text(code), clocks] for (_, code), clocks in zip(codes, traces(gpu, folder, codes, KINDS), strict=True)]
+    rows = [[text(code), clocks] for (_, code), clocks in zip(codes, traces(gpu, folder, codes, filler(KINDS)), strict=True)]
     made = json.dumps({**gpu.about(), "rows": rows}, separators=(",", ":"))
     (out / "orders.json.gz").write_bytes(gzip.compress(made.encode(), mtime=0))
 

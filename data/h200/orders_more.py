@@ -19,7 +19,7 @@ from pathlib import Path
 import orders
 from issue_order import NOP, Slot, s, word
 from on_units import looped, per_turn
-from orders import RZ, Program, traces
+from orders import RZ, Program, filler, traces
 
 SETS = ("F", "M", "H", "FI", "FH", "HM", "IM", "FM", "FIHM", "A", "AM", "U", "FU", "V", "FV", "L", "LF", "LI")
 KINDS: orders.Kinds = {
@@ -78,7 +78,7 @@ def main(folder: Path, out: Path) -> None:
     for kinds, codes in programs().items():
         rows[kinds] = [
             [[b - a for a, b in pairwise((0, *clocks))] for clocks in each]
-            for each in traces(gpu, folder, codes, KINDS)
+            for each in traces(gpu, folder, codes, filler(KINDS))
         ]
     turns = [per_turn(gpu, folder, looped([word(x, 0) for x in code]), 1) for code in loops()]
     made = json.dumps({**gpu.about(), "traces": rows, "loops": turns}, separators=(",", ":"))

@@ -22,7 +22,8 @@ from warplens.simulate.steady import steady
 from warplens.simulate.units import Units, units
 from warplens.study.validation import data_file
 
-Placed = tuple[str, int, bool]  # the text of an instruction, its stall count, whether it yields
+# The text of an instruction, its stall count, whether it yields, and the operands that it keeps, if any.
+Placed = tuple[str, int, bool] | tuple[str, int, bool, int]
 _LOOP = 88  # slots of the loop of data/h200/on_units.py; behind them:
 _END: list[Placed] = [
     ("NOP", 11, False), ("CS2R.32 R64, SR_CLOCKLO", 5, True), ("VIADD R3, R3, 0x1", 5, True),
@@ -48,12 +49,15 @@ def h200() -> Units:
 
 def placed(slot: Any) -> Placed:
     """Return a slot of a script as text."""
-    return _text(slot), slot[2], slot[3]
+    return _text(slot), slot[2], slot[3], slot[4]
 
 
 def program(code: Sequence[Placed]) -> list[Instruction]:
-    known = decode_texts([text for text, _, _ in code])
-    return [replace(known[text], control=Control(stall, yields, None, None, 0, 0)) for text, stall, yields in code]
+    known = decode_texts([each[0] for each in code])
+    return [
+        replace(known[text], control=Control(stall, yields, None, None, 0, *(kept or [0])))
+        for text, stall, yields, *kept in code
+    ]
 
 
 def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:

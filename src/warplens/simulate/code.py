@@ -57,7 +57,7 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     enters: float = 0.0  # cycles from then until its first wavefront
     moves: float = 0.0  # registers that a product of a warp group moves in each of its cycles
     beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
-    yields: bool = True  # its warp lets the others go first
+    yields: int = 1  # its warp lets the others go first
     pairs: bool = False  # may issue together with the one before
     waits: tuple[tuple[int, float], ...] = ()
     values: tuple[int, ...] = ()  # slots that its result releases

@@ -15,7 +15,7 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
-from warplens.simulate.holds import hold
+from warplens.simulate.holds import held_before, hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import ask, begin_moving, read
@@ -34,7 +34,7 @@ def has_room(
     if step.pipe >= 0 and pipes[step.pipe].places >= 0:
         pipe = pipes[step.pipe]
         until = pipe_free[s, step.pipe]
-        if pipe.places > 1 or (pipe.places == 1 and until > now):  # an idle SFU takes it at once
+        if pipe.places > 0:
             until = taken[s, step.pipe, asked[s, step.pipe]]  # when the one so many places before it was taken
         if pipe.half and scheduler.other_free > now:
             if step.both or pipe.half == at.ONE:
@@ -49,8 +49,8 @@ def has_room(
             free = False
             until = now + float(floor(behind))
             if warp.seen < warp.since:  # when it became ready; what is full from now on was so up to now not yet
-                missed = full[s, step.pipe] - (until - now) - warp.full
-                warp.full += missed * (warp.since - warp.seen) / (now - warp.seen)
+                before = full[s, step.pipe] - (until - now) - warp.full
+                warp.full += before * (warp.since - warp.seen) / (now - warp.seen)
                 warp.seen = warp.since
             if setup.telling:
                 if now > warp.ready:
@@ -59,6 +59,13 @@ def has_room(
             warp.ready = until
             if until < scheduler.soonest:
                 scheduler.soonest = until
+        missed = behind >= 1.0 or (until > warp.since - 1.0 and warp.seen < warp.since - 1.0)
+        if missed and pipe.places > 0 and setup.counting and (scheduler.last == w or not warp.yielded):
+            # what a queue has no place for, or had none when it became ready, lets others go first
+            free = False
+            warp.yielded = 1
+            if scheduler.last == w:
+                scheduler.last = -1
     return free
 
 
@@ -70,6 +77,9 @@ def serve(
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
+    if step.kind != at.FIXED and scheduler.holds < scheduler.holds_end:
+        start += held_before(s, scheduler, latches)
+    arrives = start
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
         if step.both or (pipe.half == at.EITHER and scheduler.half_free <= now):
@@ -87,15 +97,15 @@ def serve(
         if step.moves > 0.0 and setup.banks:
             begin_moving(start, until, step, scheduler)
         if step.sends > 0.0:
-            sent = send_registers(now, step, scheduler)
+            sent = send_registers(arrives, step, scheduler)
             if sent > start:
                 start = sent
-        if pipe.places > 1 or (pipe.places == 1 and start > now):
+        if pipe.places > 0:
             row = asked[s, step.pipe]
             held = pipe.held
             if pipe.places == 1 and held > until - start:
                 held = until - start
-            taken[s, step.pipe, row] = start + held
+            taken[s, step.pipe, row] = held + (free if pipe.places == 1 else start)  # an SFU: done with the one before
             row = row + 1 if row + 1 < pipe.places else 0
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]
@@ -138,6 +148,8 @@ def wait_for(
     if setup.banks:
         first -= before.extra
     warp.counted = first
+    if before.yields == 2:  # a stall of one: the cycle in which it yields is none of those that holds stop
+        warp.counted -= 1.0
     awake = warp.ready
     why = warp.why
     if first > now + 1.0:
@@ -161,7 +173,7 @@ def wait_for(
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
-    warp.yielded = 1 if before.yields or before.kind != at.FIXED or when > awake else 0
+    warp.yielded = 1 if before.yields or when > awake else 0
     warp.ready = when
     warp.since = when
     warp.seen = now
@@ -346,7 +358,9 @@ def simulate(
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
-            if scheduler.held > 0.0 and hold(s, now, scheduler, warps, order, pipes, pipe_free, stalls):
+            if scheduler.holds < scheduler.holds_end and hold(
+                s, now, setup, sm, scheduler, warps, order, pipes, pipe_free, latches, stalls, events
+            ):
                 continue
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
@@ -362,6 +376,8 @@ def simulate(
                     w, s, setup.schedulers + w, floor(now), scheduler, step, warps[w], latches, pipe_free, setup.late,
                     steps, sources, warps, slots, stalls,
                 )  # fmt: skip
+            if step.yields:
+                scheduler.dropped += 1
             again = True
             while again:  # twice where two instructions issue together
                 again = issue(

@@ -229,7 +229,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         reason=reason,
         holds=holds,
         stall=float(max(2 if control.yields else 1, control.stall)) + held,
-        yields=control.yields,
+        yields=2 if control.yields and control.stall == 1 else int(control.yields),
         latency=latency,
         read=unit.read,
         passes=passes,

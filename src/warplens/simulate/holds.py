@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import Any
 
 from warplens.simulate import layout as at
+from warplens.simulate.blocks import tell
 from warplens.simulate.compiled import called
 
 
@@ -22,17 +24,51 @@ def freeze(s: int, since: float, cycles: float, scheduler: Any, warps: Any, orde
 
 
 @called
-def hold(s: int, now: float, scheduler: Any, warps: Any, order: Any, pipes: Any, pipe_free: Any, stalls: Any) -> bool:
+def hold_behind(s: int, due: int, last: int, scheduler: Any, latches: Any) -> None:
+    """Note for how long the issue stage is held behind the cycle in which the last stage was due.
+
+    Holds are kept in the order of time; those behind one that comes between are as much later.
+    """
+    end = scheduler.holds_end
+    if end - scheduler.holds == at.HOLDS:
+        latches[s, at.HOLD + at.HOLDS + (end - 1 & at.HOLDS - 1)] += last - due
+    else:
+        while end > scheduler.holds and latches[s, at.HOLD + (end - 1 & at.HOLDS - 1)] > due + 1:
+            before, place = at.HOLD + (end - 1 & at.HOLDS - 1), at.HOLD + (end & at.HOLDS - 1)
+            latches[s, place] = latches[s, before] + last - due
+            latches[s, place + at.HOLDS] = latches[s, before + at.HOLDS]
+            end -= 1
+        latches[s, at.HOLD + (end & at.HOLDS - 1)] = due + 1
+        latches[s, at.HOLD + at.HOLDS + (end & at.HOLDS - 1)] = last - due
+        scheduler.holds_end += 1
+
+
+@called
+def held_before(s: int, scheduler: Any, latches: Any) -> float:
+    """Return for how many cycles what issues now is held on its way, behind what issued before it."""
+    cycles = 0
+    for k in range(scheduler.holds, scheduler.holds_end):
+        cycles += latches[s, at.HOLD + at.HOLDS + (k & at.HOLDS - 1)]
+    return float(cycles)
+
+
+@called
+def hold(
+    s: int, now: float, setup: Any, sm: Any, scheduler: Any, warps: Any, order: Any, pipes: Any, pipe_free: Any,
+    latches: Any, stalls: Any, events: Any,
+) -> bool:  # fmt: skip
     """Let what waits for its registers hold the issue stage, if that has begun; whether it does so now.
 
     All before it stands: stall counts, units of arithmetic, ports. The first warp that could go waits for that.
     """
     holds = False
-    while scheduler.held > 0.0 and scheduler.hold <= now:
-        since, cycles = scheduler.hold, scheduler.held
-        scheduler.held, scheduler.hold = scheduler.held_next, scheduler.hold_next
-        scheduler.held_next, scheduler.hold_next = scheduler.held_last, scheduler.hold_last
-        scheduler.held_last = 0.0
+    place = at.HOLD + (scheduler.holds & at.HOLDS - 1)
+    while scheduler.holds < scheduler.holds_end and latches[s, place] <= now:
+        since, cycles = float(latches[s, place]), float(latches[s, place + at.HOLDS])
+        scheduler.holds += 1
+        place = at.HOLD + (scheduler.holds & at.HOLDS - 1)
+        if setup.telling:
+            tell(events, sm, since, at.HELD, at.NOTHING, s, floor(cycles))
         freeze(s, since, cycles, scheduler, warps, order, stalls)
         if scheduler.half_free > since:
             scheduler.half_free += cycles

@@ -24,10 +24,11 @@ SELECTED, WAIT, SHORT, LONG, AT_BARRIER, RESOLVING, MATH, MIO, LG, DISPATCH, NOT
 
 ROOM = np.array([MATH, MIO, LG, LG, LG])  # no room, by the kind of the instruction
 
-# Events: time, kind, warp, instruction, detail. Stalls are told when they end.
+# Events: time, kind, warp, instruction, detail. Stalls are told when they end. An issue stage is held (of no warp): its
+# scheduler in place of an instruction, and for how many cycles.
 EVENTS = ("issued", "stalled", "served", "barrier reached", "barrier left", "block started", "block ended",
-          "request sent", "pipe busy")  # fmt: skip
-ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY = range(9)
+          "request sent", "pipe busy", "issue held")  # fmt: skip
+ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY, HELD = range(10)
 EVENT_COLUMNS = 5
 
 FOREVER = 1e300
@@ -35,30 +36,33 @@ NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
 WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
-# How arithmetic reads its registers (`reads`): stages before its last one, latches of each scheduler (for both kinds of
-# units, both banks and three lanes), and results that a warp remembers the time of.
-STAGES, LATCHES, BANK, REMEMBERED = 2, 12, 3, 8
+# How arithmetic reads its registers (`reads`): stages before the first in which it can read, and from there to its last
+# one; latches of each scheduler (for both kinds of units, both banks and three lanes), and results that a warp
+# remembers the time of.
+AHEAD, STAGES, LATCHES, BANK, REMEMBERED = 2, 2, 12, 3, 8
 # Behind the latches of a scheduler, for each bank: a bit for each cycle from `read` on in which it is read; then
 # (`results`) one for each in which a result of an SFU is due, and which one has given way; the last cycle in which
 # arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
 # the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
-# it waits for.
+# it waits for. Then the cycles from which on the issue stage will be held, and for how many.
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
 STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, WARP_BITS = 40, 41, 42, 8, 50, 32, 20, 12
 CAME_AT = SLOT_BITS + WARP_BITS
-LATCH_COLUMNS = BACK + 2 * PLACES
-MADE = 8  # cycles from the issue of an instruction until its result is in its register
+HOLD, HOLDS = BACK + 2 * PLACES, 8
+LATCH_COLUMNS = HOLD + 2 * HOLDS
+MADE = 10  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
 # it was made (0: long ago), and the lanes that keep it.
 LANES_AT, BACK_AT, KEEPS_AT, READ_BITS = 8, 11, 14, 17
+KEPT_AT = LANES_AT + WARP_BITS  # what a latch keeps: how often all were dropped, the warp and the register
 FRESH = 0o7 << BACK_AT | 0o7 << BACK_AT + READ_BITS | 0o7 << BACK_AT + 2 * READ_BITS
 SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
 PORT_CYCLES = 60  # ahead for which ports are kept
 # Cycles before they can be read in which results of shared memory are written, for which one gives way to arithmetic;
 # later the issue stops, for so long at most.
-RETURNS, PATIENCE, UNHEARD, STOPPED = 6, 15, 4, 3
-SFU_READS, SFU_WRITES = 4, 11  # cycles from the start of an SFU's instruction to its port, and to that of its result
+RETURNS, PATIENCE, UNHEARD, STOPPED = 4, 15, 2, 3
+SFU_READS, SFU_WRITES = 6, 13  # cycles from the start of an SFU's instruction to its port, and to that of its result
 MOST_EXTRA = 8  # cycles in the last stage; what takes more issue slots, or parts of one, holds the issue port instead
 
 _I, _F = np.int64, np.float64
@@ -74,15 +78,15 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # (`reads`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: it has
 # the units of double precision, with latches of their own; `made`: cycles until its result is in its register; `extra`:
 # of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `rows`: of
-# uniform registers that it reads. `yields`: its warp lets the others go first. `holds`: cycles of the issue port;
-# `stall`: until its warp may issue again; `latency`: until its result is there; `read`: until its sources have been
-# read (streams: when a warp that ends with it is done); `passes` through its pipe, `takes` of the unit alone; bytes
-# asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles until the
-# instruction behind a branch is there. `feeds`: cycles until a wide product can read its result; `late`: by how much
-# such a product, alone, then comes later than the stall counts say. `reason`: why others wait for its result, `room`:
-# why it waits where its pipe, or the queue before that, has no room. `sends`: cycles in which a scheduler sends its
-# registers to shared memory, `enters`: from then until its first wavefront. `moves`: registers that a product of a warp
-# group moves in each cycle.
+# uniform registers that it reads. `yields`: its warp lets the others go first (2: with a stall of one). `holds`: cycles
+# of the issue port; `stall`: until its warp may issue again; `latency`: until its result is there; `read`: until its
+# sources have been read (streams: when a warp that ends with it is done); `passes` through its pipe, `takes` of the
+# unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles
+# until the instruction behind a branch is there. `feeds`: cycles until a wide product can read its result; `late`: by
+# how much such a product, alone, then comes later than the stall counts say. `reason`: why others wait for its result,
+# `room`: why it waits where its pipe, or the queue before that, has no room. `sends`: cycles in which a scheduler sends
+# its registers to shared memory, `enters`: from then until its first wavefront. `moves`: registers that a product of a
+# warp group moves in each cycle.
 STEP = record(
     "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
@@ -126,16 +130,16 @@ WARP = record(
     "end segment turn run state second slots turns why pc place block barrier count home used yielded",
     "ready queued since stored ended fed counted seen full",
 )
-# `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `apart`: when an
-# instruction of double precision had its last stage; `asked`: when memory can read its next register; `pending`:
-# whether results of others are due. From the cycle `hold` on nothing issues for `held` cycles, and so from `hold_next`
-# and `hold_last` on. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can
-# be; `path`: when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many
-# in each as `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up
-# to which cycle issues count. `uniform`: up to which one rows of uniform registers are read.
+# `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
+# all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when
+# memory can read its next register; `pending`: whether results of others are due; `holds`, `holds_end`: which holds are
+# to come. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can be; `path`:
+# when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many in each as
+# `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to which
+# cycle issues count. `uniform`: up to which one rows of uniform registers are read.
 SCHEDULER = record(
-    "listed last turn read apart asked pending moved moving bank counted uniform",
-    "free next soonest half_free other_free hold held hold_next held_next hold_last held_last sent lag path moves part",
+    "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end",
+    "free next soonest half_free other_free sent lag path moves part",
 )
 PLACE = record("block live arrived", "start ended leave")
 SM = record(

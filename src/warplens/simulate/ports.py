@@ -12,6 +12,7 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import called, folded, inlined
+from warplens.simulate.holds import hold_behind
 from warplens.simulate.results import come_back, write
 
 
@@ -48,7 +49,7 @@ def take_turns(
 
 
 @called
-def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: Any, warp: Any, latches: Any) -> int:
+def read_bank(odd: int, kept: int, s: int, row: int, cycle: int, last: int, step: Any, warp: Any, latches: Any) -> int:
     """Let an instruction read its registers of one bank; return the cycle of the last read, or of its last stage.
 
     The bank gives one of them in a cycle, in the order of lanes as far as their latches are free: a latch holds its
@@ -83,7 +84,7 @@ def read_bank(odd: int, w: int, s: int, row: int, cycle: int, last: int, step: A
             there = max(last, there + behind) if behind else last
         elif odd and step.extra and rest >> at.LANES_AT & 4:
             there = last  # the upper half of what a wide product adds
-        number = (w << at.LANES_AT | rest & 255) + 1
+        number = kept | rest & 255
         needed = False
         for lane in range(3):
             if rest >> at.LANES_AT + lane & 1 and (fresh or latches[s, at.LATCHES + bank + lane] != number):
@@ -127,27 +128,38 @@ def begin_moving(start: float, until: float, step: Any, scheduler: Any) -> None:
 
 
 @inlined
-def follow(s: int, cycle: int, scheduler: Any, latches: Any) -> int:
-    """Bring what is kept of both banks up to this cycle; return when an instruction of it has its last stage."""
-    ahead = cycle - scheduler.read
+def follow(s: int, now: int, scheduler: Any, latches: Any) -> int:
+    """Bring what is kept of both banks up to when an instruction that issues now comes to them: `read`.
+
+    Return when it has its last stage. What is held before it holds it too, up to the first stage or behind it.
+    """
+    first = now + at.AHEAD
+    later = 0
+    for k in range(scheduler.holds, scheduler.holds_end):
+        place = at.HOLD + (k & at.HOLDS - 1)
+        if latches[s, place] <= first:
+            first += latches[s, place + at.HOLDS]
+        else:
+            later += latches[s, place + at.HOLDS]
+    ahead = first - scheduler.read
     if ahead > at.PORT_CYCLES:
         ahead = at.PORT_CYCLES
-    scheduler.read = cycle
+    if ahead < 0:
+        ahead = 0
+    scheduler.read = first
     latches[s, at.READING] >>= ahead
     latches[s, at.READING + 1] >>= ahead
     if scheduler.pending:
         latches[s, at.DUE] >>= ahead
         latches[s, at.DUE + 1] >>= ahead
     if scheduler.moved < scheduler.moving:
-        move(s, cycle, scheduler, latches)
-    due: int = cycle + at.STAGES
-    if scheduler.held > 0.0:
-        due += floor(scheduler.held + scheduler.held_next + scheduler.held_last)
+        move(s, first, scheduler, latches)
+    due: int = first + at.STAGES + later
     return due
 
 
 @inlined
-def leave(w: int, s: int, last: int, side: int, step: Any, latches: Any) -> None:
+def leave(kept: int, s: int, last: int, side: int, step: Any, latches: Any) -> None:
     """Free the latches of an instruction when it has left its last stage; they keep what is marked."""
     for odd in range(2):
         rest = (step.odd if odd else step.even) & at.SEVERAL - 1
@@ -160,30 +172,16 @@ def leave(w: int, s: int, last: int, side: int, step: Any, latches: Any) -> None
                     latches[s, latch] = last + 1
                     latches[s, at.LATCHES + latch] = 0
                     if keeps & 1:
-                        latches[s, at.LATCHES + latch] = (w << at.LANES_AT | rest & 255) + 1
+                        latches[s, at.LATCHES + latch] = kept | rest & 255
                 lanes >>= 1
                 keeps >>= 1
                 latch += 1
             rest >>= at.READ_BITS
 
 
-@inlined
-def hold_behind(due: int, last: int, scheduler: Any) -> None:
-    """Note for how long the issue stage is held behind the cycle in which the last stage was due."""
-    if scheduler.held == 0.0:
-        scheduler.hold = float(due + 1)
-        scheduler.held = float(last - due)
-    elif scheduler.held_next == 0.0:
-        scheduler.hold_next = float(due + 1)
-        scheduler.held_next = float(last - due)
-    else:
-        scheduler.hold_last = float(due + 1)
-        scheduler.held_last += float(last - due)
-
-
 @folded
 def read(
-    w: int, s: int, row: int, cycle: int, scheduler: Any, step: Any, warp: Any, latches: Any, pipe_free: Any, sfu: int,
+    w: int, s: int, row: int, now: int, scheduler: Any, step: Any, warp: Any, latches: Any, pipe_free: Any, sfu: int,
     steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any,
 ) -> None:  # fmt: skip
     """Let an instruction that issues now read its registers in the next cycles; what it waits for is held for.
@@ -192,13 +190,14 @@ def read(
     stages. Behind one of double precision the last stage is taken two cycles later. A register that is read alone of
     its bank, as most are, is read here.
     """
-    due = follow(s, cycle, scheduler, latches)
-    last = due
+    due = follow(s, now, scheduler, latches)
+    last, cycle = due, scheduler.read
+    kept = scheduler.dropped + 1 << at.KEPT_AT | w << at.LANES_AT
     side = at.LATCHES // 2 if step.apart else 0
     for odd in range(2):
         word = step.odd if odd else step.even
         if word & at.SEVERAL or (word != 0 and step.extra > 0.0):
-            turn = read_bank(odd, w, s, row, cycle, due, step, warp, latches)
+            turn = read_bank(odd, kept, s, row, cycle, due, step, warp, latches)
             if turn > last:
                 last = turn
         elif word != 0:
@@ -206,7 +205,7 @@ def read(
             there = cycle
             if word & at.FRESH:
                 there = latches[row, (warp.count - (word >> at.BACK_AT & 7)) & (at.REMEMBERED - 1)]
-            if there >= due or latches[s, at.LATCHES + latch] != (w << at.LANES_AT | word & 255) + 1:
+            if there >= due or latches[s, at.LATCHES + latch] != kept | word & 255:
                 turn = latches[s, latch]
                 if there > due:
                     there = due
@@ -253,21 +252,21 @@ def read(
             stops = latches[s, at.STOPS]
             if stops > 0:
                 latches[s, at.STOPS] = 0
-            if stops > 0 and latches[s, at.STOP] + at.PATIENCE > cycle:  # not long ago
-                hold_behind(latches[s, at.STOP] - 1, latches[s, at.STOP] - 1 + stops, scheduler)
+            if stops > 0 and latches[s, at.STOP] + at.PATIENCE > now:  # not long ago
+                hold_behind(s, latches[s, at.STOP] - 1, latches[s, at.STOP] - 1 + stops, scheduler, latches)
                 if last >= latches[s, at.STOP]:
                     last += stops
                     due += stops
     last += floor(step.extra)
-    leave(w, s, last, side, step, latches)
-    latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES + floor(step.made)
+    leave(kept, s, last, side, step, latches)
+    latches[row, warp.count & (at.REMEMBERED - 1)] = last - at.STAGES - at.AHEAD + floor(step.made)
     if last > due:
-        hold_behind(due, last, scheduler)
+        hold_behind(s, due, last, scheduler, latches)
 
 
 @called
 def ask(
-    w: int, s: int, cycle: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int,
+    w: int, s: int, now: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int,
     results: Any, latches: Any,
 ) -> None:  # fmt: skip
     """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
@@ -275,7 +274,8 @@ def ask(
     Memory asks for them in the cycle behind its last stage, an SFU two cycles behind it or, where it waits, before its
     start. When results come back is noted; those that take long are taken to find a free cycle.
     """
-    turn = follow(s, cycle, scheduler, latches) + 1
+    turn = follow(s, now, scheduler, latches) + 1
+    cycle = scheduler.read
     turn = max(turn + 1, floor(start) + at.SFU_READS - 1) if sfu else max(turn, scheduler.asked)
     written = max(turn, floor(start) + at.SFU_READS) + at.SFU_WRITES - at.SFU_READS - cycle
     for bank in range(2):
@@ -283,7 +283,7 @@ def ask(
             scheduler.pending = 1
             if sfu and written < at.PORT_CYCLES:
                 latches[s, at.DUE + bank] |= 1 << written
-            elif not sfu and floor(done) < cycle + at.PORT_CYCLES:
+            elif not sfu and floor(done) < now + at.PORT_CYCLES:
                 waits = 0
                 for r in range(step.results, step.results_end):
                     if results[r].kind == at.VALUE:

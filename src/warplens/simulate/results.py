@@ -105,7 +105,8 @@ def write(
                 latches[s, at.PASSED + bank] = 0
             elif latches[s, at.DUE + bank] >> ahead & 1:
                 latches[s, at.PASSED + bank] = turn
-                pipe_free[s, sfu] += 1.0
+                if pipe_free[s, sfu] > turn:
+                    pipe_free[s, sfu] += 1.0
                 for each in range(2):
                     due = latches[s, at.DUE + each]
                     latches[s, at.DUE + each] = due >> ahead + 1 << ahead + 2 | due & (1 << ahead + 1) - 1

@@ -138,7 +138,6 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     if queued is None:
         notes.append("sm.queued_per_scheduler is not known: queues before shared memory and SFUs have no end")
     places = {
-        "cuda cores": 1 if sm.register_banks else 0,  # of three registers: read without delay (lone_warp.json)
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
         "warp-group products": -1,  # eight in a row issue at once (data/h200/triton/ncu.json.gz, flash attention)
