@@ -31,7 +31,7 @@ _LANES = {"MUFU": (1,), "LDS": (0,)}
 EXACT = {
     "plain": 1.0, "kept": 1.0, "late": 1.0, "late kept": 1.0, "fresh": 0.99, "fresh kept": 0.97, "late fresh": 0.99,
     "late fresh kept": 0.97, "sums": 0.99, "logic": 0.99, "whole": 0.99, "half": 0.99, "half, single": 0.98,
-    "double": 1.0, "double, single": 0.98, "wide": 0.84, "wide, single": 0.91, "uniform": 1.0, "MUFU": 0.99,
+    "double": 1.0, "double, single": 0.98, "wide": 0.99, "wide, single": 0.99, "uniform": 1.0, "MUFU": 0.99,
     "MUFU, one bank": 0.98, "LDS": 1.0, "LDS, one bank": 1.0, "away FFMA": 1.0, "away LOP3": 1.0, "away IMAD": 1.0,
     "away HFMA2": 1.0, "away MMA": 1.0, "away DADD": 1.0, "away WIDE": 0.94,
 }  # fmt: skip

@@ -52,7 +52,6 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     l2_hit: float = 0.0
     branch: float = 0.0  # cycles until the instruction behind a branch is there
     late: float = 0.0  # cycles beyond the stall counts before a wide product has its operand
-    feeds: float = 0.0  # cycles until a wide product behind it can read its result
     sends: float = 0.0  # cycles in which a scheduler sends its registers to shared memory; 0: not known
     enters: float = 0.0  # cycles from then until its first wavefront
     moves: float = 0.0  # registers that a product of a warp group moves in each of its cycles
@@ -200,7 +199,7 @@ class WayArrays(Struct, frozen=True):
 
 _SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
          "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch", "late",
-         "feeds", "sends", "enters", "moves")  # fmt: skip
+         "sends", "enters", "moves")  # fmt: skip
 
 
 _READS = ("even", "odd", "apart", "made", "extra", "writes", "rows")

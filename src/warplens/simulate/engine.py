@@ -18,7 +18,7 @@ from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.holds import held_before, hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
-from warplens.simulate.ports import ask, begin_moving, read
+from warplens.simulate.ports import ask, begin_moving, forget, read
 from warplens.simulate.turns import count_issues, pick, pick_least
 
 
@@ -157,8 +157,6 @@ def wait_for(
     if awake > first:
         stalls[warp.pc, why] += awake - first
     when = awake
-    if step.late and warp.fed > when + 1.0:
-        when = warp.fed - 1.0  # in the cycle before it can read
     latest = now
     for k in range(step.sources, step.sources_end):
         source = sources[k]
@@ -265,10 +263,10 @@ def issue(
         w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, latches,
         outstanding, slots, warp, results, events,
     )  # fmt: skip
-    if step.feeds:
-        warp.fed = now + step.feeds
     if step.yields and setup.yielding:
         scheduler.last = -1
+    if step.yields and setup.banks:
+        forget(s, latches)
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
         meet(

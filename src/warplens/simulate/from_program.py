@@ -87,8 +87,8 @@ def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> li
     """Return the steps with what wide products wait for besides their stall counts.
 
     They read a result later than the compiler thinks: `held_cycles` has what a pair of a wide product and a logic
-    operation takes beyond their stall counts, that of its further issue slots and this. One whose operand was made so
-    close before it may issue a cycle before it can read it.
+    operation takes beyond their stall counts, that of its further issue slots and this. The fluid form takes it from
+    here, the engine from its register ports.
     """
     wide, slots = machine.timing("imul_wide"), _slots_behind("imul_wide", machine)
     later = (wide.held_cycles or 0.0) - slots
@@ -100,7 +100,6 @@ def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> li
             if steps[j].kind == at.FIXED and not factors.isdisjoint(code[j].writes):
                 if away < needed:
                     steps[i] = msgspec.structs.replace(steps[i], late=needed - away)
-                    steps[j] = msgspec.structs.replace(steps[j], feeds=needed)
                 break
             j -= 1
     return steps

@@ -82,14 +82,14 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # of the issue port; `stall`: until its warp may issue again; `latency`: until its result is there; `read`: until its
 # sources have been read (streams: when a warp that ends with it is done); `passes` through its pipe, `takes` of the
 # unit alone; bytes asked of L2 and DRAM, and the cycles of the SM's part of each; chances of a hit; `branch`: cycles
-# until the instruction behind a branch is there. `feeds`: cycles until a wide product can read its result; `late`: by
-# how much such a product, alone, then comes later than the stall counts say. `reason`: why others wait for its result,
+# until the instruction behind a branch is there. `late`: by how much a wide product, alone, comes later than the stall
+# counts say for a factor that was made just before, in the fluid form. `reason`: why others wait for its result,
 # `room`: why it waits where its pipe, or the queue before that, has no room. `sends`: cycles in which a scheduler sends
 # its registers to shared memory, `enters`: from then until its first wavefront. `moves`: registers that a product of a
 # warp group moves in each cycle.
 STEP = record(
     "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows",
-    "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late feeds "
+    "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late "
     "made extra sends enters moves",
 )
 SOURCE = record("slot", "delta")
@@ -128,7 +128,7 @@ CODE_LINE = record("number deep", "there")
 # scheduler.
 WARP = record(
     "end segment turn run state second slots turns why pc place block barrier count home used yielded",
-    "ready queued since stored ended fed counted seen full",
+    "ready queued since stored ended counted seen full",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
 # all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when

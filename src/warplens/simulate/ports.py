@@ -18,31 +18,34 @@ from warplens.simulate.results import come_back, write
 
 @called
 def take_turns(
-    odd: int, s: int, cycle: int, last: int, left: int, first: int, second: int, third: int, latches: Any
+    odd: int, s: int, cycle: int, last: int, left: int, first: int, second: int, third: int, upper: int, latches: Any
 ) -> int:
     """Let a bank give up to three registers, one in a cycle that is free and no sooner than each can be read.
 
-    Return the cycle of the last read, or of the instruction's last stage.
+    Return the cycle of the last read, or of the instruction's last stage. The upper half of what a wide product adds,
+    the one behind so many others, holds it for one cycle at most, whenever it is read.
     """
     busy = latches[s, at.READING + odd]
-    turn = cycle
+    turn, most = cycle, last + 1
     while left > 0:
         if turn - cycle >= at.PORT_CYCLES or busy >> turn - cycle & 1 == 0:
-            taken = True
+            taken = -1
             if first >= 0 and first <= turn:
                 first = -1
+                taken = 0
             elif second >= 0 and second <= turn:
                 second = -1
+                taken = 1
             elif third >= 0 and third <= turn:
                 third = -1
-            else:
-                taken = False
-            if taken:
+                taken = 2
+            if taken >= 0:
                 left -= 1
                 if turn - cycle < at.PORT_CYCLES:
                     busy |= 1 << turn - cycle
-                if turn > last:
-                    last = turn
+                until = most if taken == upper and turn > most else turn
+                if until > last:
+                    last = until
         turn += 1
     latches[s, at.READING + odd] = busy
     return last
@@ -55,6 +58,7 @@ def read_bank(odd: int, kept: int, s: int, row: int, cycle: int, last: int, step
     The bank gives one of them in a cycle, in the order of lanes as far as their latches are free: a latch holds its
     operand until the instruction leaves its last stage. A register that the lane has kept is not read again. One that
     is not in its place yet comes from the units, in the last stage; of two such ones the older has to be in its place.
+    So has a factor of a wide product, and what is added to it; the upper half of that is read in the last stage alone.
     """
     word = (step.odd if odd else step.even) & at.SEVERAL - 1
     bank = odd * at.BANK + (at.LATCHES // 2 if step.apart else 0)
@@ -68,6 +72,7 @@ def read_bank(odd: int, kept: int, s: int, row: int, cycle: int, last: int, step
                 youngest = there
         rest >>= at.READ_BITS
     first = second = third = -1  # from when on each of up to three registers can be read
+    upper, late = -1, False  # of a wide product: which is the upper half of what it adds, whether a factor is fresh
     rest, place, left = word, 0, 0
     while rest != 0:
         there = cycle
@@ -77,13 +82,15 @@ def read_bank(odd: int, kept: int, s: int, row: int, cycle: int, last: int, step
         fresh = there >= last
         if fresh:
             behind = at.STAGES  # the older of two
-            if step.extra and rest >> at.LANES_AT & 3:
-                behind = 1  # a factor of a wide product
+            if step.extra and (late or rest >> at.LANES_AT & 3):
+                behind = 1
+                late = True
             elif there == youngest or step.apart:
                 behind = 0
             there = max(last, there + behind) if behind else last
-        elif odd and step.extra and rest >> at.LANES_AT & 4:
-            there = last  # the upper half of what a wide product adds
+        if odd and step.extra and rest >> at.LANES_AT & 4:
+            upper = place
+            there = max(there, last)
         number = kept | rest & 255
         needed = False
         for lane in range(3):
@@ -100,7 +107,7 @@ def read_bank(odd: int, kept: int, s: int, row: int, cycle: int, last: int, step
                 third = max(there, cycle)
         place += 1
         rest >>= at.READ_BITS
-    end: int = take_turns(odd, s, cycle, last, left, first, second, third, latches)
+    end: int = take_turns(odd, s, cycle, last, left, first, second, third, upper, latches)
     return end
 
 

@@ -99,14 +99,14 @@ def _wanted(x: Instruction, reuse: int, extra: float) -> _Wanted:
     a register has a number, the lanes that read it and those that keep it, a bit for each.
     """
     apart = x.kind == "fp64" or (x.opcode == "HFMA2" and "MMA" in x.modifiers)
-    found, kind, reads = dict[str, int](), x.kind, x.reads
+    found, kind, reads = dict[tuple[str, bool], int](), x.kind, x.reads
     for lane, o in _lanes(x.opcode, x.operands):
-        wide = kind == "fp64" or (lane == 2 and kind == "imul_wide")
-        for r in _pair(o.registers) if wide else o.registers:
+        added = lane == 2 and kind == "imul_wide"  # read by itself, though a factor may be the same register
+        for r in _pair(o.registers) if added or kind == "fp64" else o.registers:
             if r in reads and number_of(r) is not None:
-                found[r] = found.get(r, 0) | _LANE_BITS[lane, reuse >> lane & 1]
+                found[r, added] = found.get((r, added), 0) | _LANE_BITS[lane, reuse >> lane & 1]
     words, ends, registers = [0, 0], [0, 0], list[tuple[str, int, int]]()
-    for r, lanes_and_keeps in found.items():
+    for (r, _), lanes_and_keeps in found.items():
         number = number_of(r) or 0
         bank, lanes = number % 2, lanes_and_keeps >> at.LANES_AT & 0o7
         end = ends[bank]
