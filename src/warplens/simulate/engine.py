@@ -18,7 +18,7 @@ from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.holds import held_before, hold
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
-from warplens.simulate.ports import ask, begin_moving, forget, read
+from warplens.simulate.ports import ask, begin_moving, read
 from warplens.simulate.turns import count_issues, pick, pick_least
 
 
@@ -265,8 +265,6 @@ def issue(
     )  # fmt: skip
     if step.yields and setup.yielding:
         scheduler.last = -1
-    if step.yields and setup.banks:
-        forget(s, latches)
     finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
         meet(
