@@ -14,6 +14,7 @@ from tests.null.test_reads import _text
 from warplens.frontend.decoding import decode_texts
 from warplens.kernel.instruction import Control, Instruction
 from warplens.machine import load_machine
+from warplens.simulate import layout as at
 from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
@@ -58,6 +59,17 @@ def program(code: Sequence[Placed]) -> list[Instruction]:
         replace(known[text], control=Control(stall, yields, None, None, 0, *(kept or [0])))
         for text, stall, yields, *kept in code
     ]
+
+
+def read_at(issued: int, held: set[int]) -> int:
+    """Return what a clock says that issues in a cycle: it is read three stages later, all of which a hold stops."""
+    return [t for t in range(issued + 1, issued + 4 + len(held)) if t not in held][2] - 3
+
+
+def held_cycles(events: Any) -> set[int]:
+    """Return the cycles in which the first scheduler's issue stage was held."""
+    told = [(int(t), int(cycles)) for t, what, _, s, cycles in events if what == at.HELD and s == 0]
+    return {t + k for t, cycles in told for k in range(cycles)}
 
 
 def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:

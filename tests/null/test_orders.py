@@ -20,7 +20,7 @@ from warplens.simulate.from_program import from_program
 from warplens.simulate.run import Options, run
 from warplens.study.validation import read
 
-from .by_hand import Placed, h200, placed, program, script, turn_cycles
+from .by_hand import Placed, h200, held_cycles, placed, program, read_at, script, turn_cycles
 
 _LATE = 5  # cycles after which an issue counts
 _MOST = 15  # that are counted: one more halves the counts of all
@@ -138,13 +138,12 @@ def _run(code: list[Placed], waits: list[int]) -> tuple[list[list[tuple[int, int
     ]
     ways.append(Way([([(first + n + 1, first + n + 2)], 1)]))
     laid = replace(laid, steps=steps, ways=ways, blocks=[[way for k in range(n) for way in (k, n, n, n)]])
-    found, held = [list[tuple[int, int]]() for _ in waits], set[int]()
-    for time, what, warp, step, cycles in run(laid, h200(), Options(events=6000), resident=1, blocks=1).events:
+    found = [list[tuple[int, int]]() for _ in waits]
+    events = run(laid, h200(), Options(events=6000), resident=1, blocks=1).events
+    for time, what, warp, step, _ in events:
         if what == at.ISSUED and warp % 4 == 0:
             found[int(warp) // 4].append((int(step), int(time)))
-        elif what == at.HELD and step == 0:
-            held.update(range(int(time), int(time + cycles)))
-    return found, held
+    return found, held_cycles(events)
 
 
 @cache
@@ -155,15 +154,14 @@ def _last_before(warps: int) -> list[int]:
 
 
 def _simulated(code: list[Placed], warps: int) -> list[list[int]]:
-    """Return when each warp reads the clock, simulated: three stages behind the issue, as cycles of the issue."""
+    """Return what clock each warp reads, simulated."""
     waits = [_START + begin - last for begin, last in zip(_BEGINS[warps], _last_before(warps), strict=True)]
     found, held = _run(code, waits)
     reads = [list[int]() for _ in found]
     for each, issues in zip(reads, found, strict=True):
         for step, time in issues:
             if step < len(code) and "CLOCK" in code[step][0]:
-                now = [t for t in range(time + 1, time + 4 + len(held)) if t not in held][2]
-                each.append(now - 3 - _START)
+                each.append(read_at(time, held) - _START)
     return reads
 
 

@@ -356,10 +356,10 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], expected: str, capsys
 
 def test_the_command_answers_and_writes_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "trace.json"
-    assert main(["simulate", "saxpy", "--trace", str(file), "--events", "5000"]) == 0
+    assert main(["simulate", "saxpy", "--trace", str(file), "--events", "8000"]) == 0
     out, _ = capsys.readouterr()
     assert "warps mostly wait for: long_sb" in out
-    assert "the first 5,000; --events N keeps more" in out
+    assert "the first 8,000; --events N keeps more" in out
     trace = json.loads(file.read_text())["traceEvents"]
     assert {row["ph"] for row in trace} >= {"M", "X", "b", "e"}
     assert any(row["name"].startswith("FFMA") for row in trace)

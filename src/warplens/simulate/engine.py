@@ -78,7 +78,7 @@ def serve(
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
     if step.kind != at.FIXED and scheduler.holds < scheduler.holds_end:
-        start += held_before(s, scheduler, latches)
+        start += held_before(s, floor(now), scheduler, latches)
     arrives = start
     if step.pipe >= 0:
         pipe = pipes[step.pipe]

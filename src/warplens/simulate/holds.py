@@ -44,11 +44,13 @@ def hold_behind(s: int, due: int, last: int, scheduler: Any, latches: Any) -> No
 
 
 @called
-def held_before(s: int, scheduler: Any, latches: Any) -> float:
-    """Return for how many cycles what issues now is held on its way, behind what issued before it."""
+def held_before(s: int, now: int, scheduler: Any, latches: Any) -> float:
+    """Return for how many cycles what issues now is held on its way to its last stage."""
     cycles = 0
     for k in range(scheduler.holds, scheduler.holds_end):
-        cycles += latches[s, at.HOLD + at.HOLDS + (k & at.HOLDS - 1)]
+        place = at.HOLD + (k & at.HOLDS - 1)
+        if latches[s, place] <= now + at.AHEAD + at.STAGES + cycles + 1:
+            cycles += latches[s, place + at.HOLDS]
     return float(cycles)
 
 

@@ -61,7 +61,7 @@ SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
 PORT_CYCLES = 60  # ahead for which ports are kept
 # Cycles before they can be read in which results of shared memory are written, for which one gives way to arithmetic;
 # later the issue stops, for so long at most.
-RETURNS, PATIENCE, UNHEARD, STOPPED = 4, 15, 2, 3
+RETURNS, PATIENCE, UNHEARD, STOPPED = 4, 15, 5, 3
 SFU_READS, SFU_WRITES = 6, 13  # cycles from the start of an SFU's instruction to its port, and to that of its result
 MOST_EXTRA = 8  # cycles in the last stage; what takes more issue slots, or parts of one, holds the issue port instead
 

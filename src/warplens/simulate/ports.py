@@ -138,16 +138,16 @@ def begin_moving(start: float, until: float, step: Any, scheduler: Any) -> None:
 def follow(s: int, now: int, scheduler: Any, latches: Any) -> int:
     """Bring what is kept of both banks up to when an instruction that issues now comes to them: `read`.
 
-    Return when it has its last stage. What is held before it holds it too, up to the first stage or behind it.
+    Return when it has its last stage. A hold stops all that is on its way.
     """
     first = now + at.AHEAD
-    later = 0
+    due: int = first + at.STAGES
     for k in range(scheduler.holds, scheduler.holds_end):
         place = at.HOLD + (k & at.HOLDS - 1)
-        if latches[s, place] <= first:
-            first += latches[s, place + at.HOLDS]
-        else:
-            later += latches[s, place + at.HOLDS]
+        if latches[s, place] <= due + 1:
+            due += latches[s, place + at.HOLDS]
+            if latches[s, place] <= first:
+                first += latches[s, place + at.HOLDS]
     ahead = first - scheduler.read
     if ahead > at.PORT_CYCLES:
         ahead = at.PORT_CYCLES
@@ -161,7 +161,6 @@ def follow(s: int, now: int, scheduler: Any, latches: Any) -> int:
         latches[s, at.DUE + 1] >>= ahead
     if scheduler.moved < scheduler.moving:
         move(s, first, scheduler, latches)
-    due: int = first + at.STAGES + later
     return due
 
 

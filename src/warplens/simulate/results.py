@@ -62,7 +62,7 @@ def give_way(
         when = max(came, free)
         waiting = when < turn
         late = (when if waiting else turn) - due
-        if (late > 0 if waiting else late >= at.UNHEARD - 1) and latches[s, at.KNOWN + bank] != due:
+        if (late > 0 if waiting else late >= at.STOPPED) and latches[s, at.KNOWN + bank] != due:
             latches[s, at.KNOWN + bank] = due
             latches[s, at.STOP], latches[s, at.STOPS] = due + at.UNHEARD, min(late, at.STOPPED)
         if waiting:
