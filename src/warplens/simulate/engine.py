@@ -103,9 +103,11 @@ def serve(
         if pipe.places > 0:
             row = asked[s, step.pipe]
             held = pipe.held
-            if pipe.places == 1 and held > until - start:
+            if held > until - start:
                 held = until - start
-            taken[s, step.pipe, row] = held + (free if pipe.places == 1 else start)  # an SFU: done with the one before
+            if pipe.places > 1 or step.pipe != setup.late:
+                free = start  # its place is; that of an SFU when the one before is done
+            taken[s, step.pipe, row] = held + free
             row = row + 1 if row + 1 < pipe.places else 0
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]

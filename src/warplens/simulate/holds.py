@@ -81,7 +81,8 @@ def hold(
                 pipe_free[s, p] += cycles
         if now < since + cycles:
             holds = True
-            scheduler.next = since + cycles
+            if since + cycles > scheduler.next:
+                scheduler.next = since + cycles
             for row in range(scheduler.listed):
                 warp = warps[order[s, row]]
                 if warp.ready <= now:

@@ -149,18 +149,18 @@ def follow(s: int, now: int, scheduler: Any, latches: Any) -> int:
             if latches[s, place] <= first:
                 first += latches[s, place + at.HOLDS]
     ahead = first - scheduler.read
+    if ahead < 0:  # a stop that has become known since: none comes to the registers before another
+        ahead = 0
+    scheduler.read += ahead
     if ahead > at.PORT_CYCLES:
         ahead = at.PORT_CYCLES
-    if ahead < 0:
-        ahead = 0
-    scheduler.read = first
     latches[s, at.READING] >>= ahead
     latches[s, at.READING + 1] >>= ahead
     if scheduler.pending:
         latches[s, at.DUE] >>= ahead
         latches[s, at.DUE + 1] >>= ahead
     if scheduler.moved < scheduler.moving:
-        move(s, first, scheduler, latches)
+        move(s, scheduler.read, scheduler, latches)
     return due
 
 
@@ -249,7 +249,9 @@ def read(
                     came = turn + 1
                     if back:
                         came = latches[s, at.BACK + odd * at.PLACES + (first & at.PLACES - 1)] >> at.CAME_AT
-                    if came <= turn or due_bits >> ahead & 1 or due_bits >> ahead - 1 & 1:
+                    if ahead < at.PORT_CYCLES and (due_bits >> ahead & 1 or due_bits >> ahead - 1 & 1):
+                        came = turn
+                    if came <= turn:
                         meets = True
                     else:
                         latches[s, at.WROTE + odd] = turn

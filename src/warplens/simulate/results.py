@@ -103,7 +103,7 @@ def write(
             if latches[s, at.PASSED + bank] + 1 == turn:
                 held = max(held, 1)
                 latches[s, at.PASSED + bank] = 0
-            elif latches[s, at.DUE + bank] >> ahead & 1:
+            elif ahead < at.PORT_CYCLES and latches[s, at.DUE + bank] >> ahead & 1:
                 latches[s, at.PASSED + bank] = turn
                 if pipe_free[s, sfu] > turn:
                     pipe_free[s, sfu] += 1.0
