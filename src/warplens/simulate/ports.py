@@ -134,6 +134,15 @@ def begin_moving(start: float, until: float, step: Any, scheduler: Any) -> None:
     scheduler.moves = step.moves
 
 
+@called
+def return_to(s: int, cycles: int, latches: Any) -> None:
+    """Bring what is kept of both banks back to so many cycles before."""
+    back = min(cycles, at.PORT_CYCLES)
+    for bank in range(2):
+        latches[s, at.READING + bank] = latches[s, at.READING + bank] << back & (1 << at.PORT_CYCLES) - 1
+        latches[s, at.DUE + bank] = latches[s, at.DUE + bank] << back & (1 << at.PORT_CYCLES) - 1
+
+
 @inlined
 def follow(s: int, now: int, scheduler: Any, latches: Any) -> int:
     """Bring what is kept of both banks up to when an instruction that issues now comes to them: `read`.
@@ -149,18 +158,19 @@ def follow(s: int, now: int, scheduler: Any, latches: Any) -> int:
             if latches[s, place] <= first:
                 first += latches[s, place + at.HOLDS]
     ahead = first - scheduler.read
-    if ahead < 0:  # a stop that has become known since: none comes to the registers before another
-        ahead = 0
-    scheduler.read += ahead
     if ahead > at.PORT_CYCLES:
         ahead = at.PORT_CYCLES
+    scheduler.read = first
+    if ahead < 0:  # what was to be held is not any more
+        return_to(s, -ahead, latches)
+        ahead = 0
     latches[s, at.READING] >>= ahead
     latches[s, at.READING + 1] >>= ahead
     if scheduler.pending:
         latches[s, at.DUE] >>= ahead
         latches[s, at.DUE + 1] >>= ahead
     if scheduler.moved < scheduler.moving:
-        move(s, scheduler.read, scheduler, latches)
+        move(s, first, scheduler, latches)
     return due
 
 
