@@ -92,16 +92,22 @@ def build(folder: Path) -> None:
     (folder / "orders_slots.json").write_text(json.dumps(about))
 
 
-def filled(cubin: bytes, about: dict[str, Any], code: Program, kinds: Kinds) -> bytes:
-    """Return the kernel with this code in its slots."""
+def placed(cubin: bytes, about: dict[str, Any], slots: list[Slot]) -> bytes:
+    """Return the kernel with these instructions in its slots."""
     made = bytearray(cubin)
-    for i, (kind, stall, yields) in enumerate(code):
-        what, sources = kinds.get(kind, (CLOCK, ()))
-        to = UNIFORM if what.startswith("U") else about["registers"][i]
-        slot: Slot = (what, (to, *sources), stall, yields, 0)
+    for i, slot in enumerate(slots):
         place = about["at"] + 16 * i
         made[place : place + 16] = word(slot, int(about["clock"], 16)).to_bytes(16, "little")
     return bytes(made)
+
+
+def filled(cubin: bytes, about: dict[str, Any], code: Program, kinds: Kinds) -> bytes:
+    """Return the kernel with this code in its slots."""
+    slots = list[Slot]()
+    for (kind, stall, yields), register in zip(code, about["registers"], strict=True):
+        what, sources = kinds.get(kind, (CLOCK, ()))
+        slots.append((what, (UNIFORM if what.startswith("U") else register, *sources), stall, yields, 0))
+    return placed(cubin, about, slots)
 
 
 def filler(kinds: Kinds) -> Callable[[bytes, dict[str, Any], Program], bytes]:

@@ -14,10 +14,9 @@ import random
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from issue_order import CLOCK, Slot, word
-from orders import RZ, traces
+from issue_order import CLOCK, Slot
+from orders import RZ, placed, traces
 from read_words import LANES, PAIRS, RESULT
 
 SETS = {
@@ -98,15 +97,6 @@ def code(
     return [*slots[:-1], ("FADD", (registers[-1], RZ, RZ), 4, True, 0)]
 
 
-def filled(cubin: bytes, about: dict[str, Any], code: list[Slot]) -> bytes:
-    """Return the kernel with this code in its slots."""
-    made = bytearray(cubin)
-    for i, slot in enumerate(code):
-        place = about["at"] + 16 * i
-        made[place : place + 16] = word(slot, int(about["clock"], 16)).to_bytes(16, "little")
-    return bytes(made)
-
-
 def main(folder: Path, out: Path) -> None:
     """Run all codes."""
     from driver import Gpu
@@ -116,7 +106,7 @@ def main(folder: Path, out: Path) -> None:
     for name, each in codes(about["registers"]).items():
         rows[name] = [
             [[b - a for a, b in pairwise((0, *clocks))] for clocks in found]
-            for found in traces(gpu, folder, each, filled)
+            for found in traces(gpu, folder, each, placed)
         ]
     made = json.dumps({**gpu.about(), "registers": about["registers"], "traces": rows}, separators=(",", ":"))
     (out / "orders_reads.json.gz").write_bytes(gzip.compress(made.encode(), mtime=0))
