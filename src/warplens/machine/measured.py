@@ -124,7 +124,8 @@ class InstructionCache(Section, frozen=True):
 
     Where all SMs fetch, warps that are at different places of the code have one instruction in `fetch_interval_cycles`
     together, from either level. After a flush of L2 each instruction beyond the first `kept_bytes` of what a kernel
-    executes takes `cold_interval_cycles` more, once.
+    executes takes `cold_interval_cycles` more, once. Each scheduler has a cache of its own, of `near_bytes`, with one
+    port that a line takes for `port_cycles`; a branch back to what is not in it waits `near_wait_cycles` more.
     """
 
     first_bytes: Bytes | None = None
@@ -134,6 +135,9 @@ class InstructionCache(Section, frozen=True):
     fetch_interval_cycles: Interval | None = None
     kept_bytes: Bytes | None = None
     cold_interval_cycles: Interval | None = None
+    port_cycles: Cycles | None = None
+    near_bytes: Bytes | None = None
+    near_wait_cycles: Cycles | None = None
 
 
 class ConstantCache(Section, frozen=True):

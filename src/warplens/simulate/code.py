@@ -145,6 +145,7 @@ class Code(Struct, frozen=True, kw_only=True, dict=True):
     bodies: float = 1.0  # repetitions of a workload's body that one way makes (steady state)
     steady: bool = False
     controlled: bool = False  # by control codes: jumps cost the time to fetch, barriers open with the stall count
+    place: int = 0  # of the first instruction in its line of the instruction cache
     grid_mean: float | None = None  # instructions of a block, mean over the grid; None: over `blocks`
     notes: list[str] = []
 

@@ -16,6 +16,7 @@ from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.holds import held_before, hold
+from warplens.simulate.jumps import settle
 from warplens.simulate.memory import access, send_registers
 from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import ask, begin_moving, read
@@ -267,7 +268,7 @@ def issue(
     )  # fmt: skip
     if step.yields and setup.yielding:
         scheduler.last = -1
-    finished = advance(pc, now, setup, sm, step, warp, segments, runs, code_lines)
+    finished = advance(w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, latches)
     if finished or step.kind == at.BARRIER:
         meet(
             w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, pipe_free, places, blocks,
@@ -360,6 +361,8 @@ def simulate(
                 s, now, setup, sm, scheduler, warps, order, pipes, pipe_free, latches, stalls, events
             ):
                 continue
+            if scheduler.asking:
+                settle(s, now, scheduler, warps, latches, stalls)
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
                 events,

@@ -1,4 +1,4 @@
-"""The instruction caches of an SM, for code that outgrows the first: lines of eight instructions, first in, first out.
+"""The instruction caches of an SM, for code that outgrows them: lines of eight instructions, first in, first out.
 
 With a line the next one is asked for too, so that a lone warp has its lines at the rate of the level's latency. What is
 behind the first cache serves all SMs: it takes its time for each line, of whichever warp (data/h200/fetch.json.gz).
@@ -16,7 +16,7 @@ def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
     """Return when a warp that comes to a line finds its instructions; it and the next are asked for, unless there."""
     begin = now
     for number in range(line, line + 2):
-        if number < lines.shape[0]:
+        if number < setup.lines:
             row = lines[number]
             if sm.fetched - row.number >= setup.first_lines:
                 wait = setup.second_wait
@@ -30,4 +30,17 @@ def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
                 row.there = max(sm.fetch_free, begin + wait)
             begin = row.there
     there: float = lines[line].there
+    return there
+
+
+@called
+def is_near(line: int, s: int, setup: Any, scheduler: Any, lines: Any) -> bool:
+    """Whether a scheduler has a line in its own cache; it then has it, and the two next ones, which come in time."""
+    first = setup.lines * (s + 1)
+    there: bool = scheduler.filled - lines[first + line].number < setup.near_lines
+    for number in range(line, min(line + 3, setup.lines)):
+        row = lines[first + number]
+        if scheduler.filled - row.number >= setup.near_lines:
+            scheduler.filled += 1
+            row.number = scheduler.filled
     return there

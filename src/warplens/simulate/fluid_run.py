@@ -10,7 +10,7 @@ from warplens.simulate import layout as at
 from warplens.simulate.bursts import lay_bursts
 from warplens.simulate.code import Code, StepArrays, lay_ways
 from warplens.simulate.fluid import FLOW, flow_through
-from warplens.simulate.run import Options, Run, deadlock, empty_sm, plain_engine, set_up
+from warplens.simulate.run import Options, Run, code_lines, deadlock, empty_sm, plain_engine, set_up
 from warplens.simulate.units import Units
 
 
@@ -26,10 +26,7 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     stalls, kept = np.zeros((len(cut.bursts), len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
     events = np.zeros((0, at.EVENT_COLUMNS), np.int64)
     sm = at.rows(at.SM, 1)
-    sm.random = options.seed
-    lines = at.rows(at.CODE_LINE, len(code.steps) // at.LINE_INSTRUCTIONS + 1)
-    lines.number = lines.deep = 1 + np.arange(len(lines))  # warm: a launch before this one has walked through the code
-    sm.fetched = sm.deep = len(lines)
+    sm.random, lines = options.seed, code_lines(setup[0], sm[0])
     warps, slots, schedulers, order, pipe_free, taken, asked, _, places, _, outstanding = empty_sm(
         laid, units, setup[0], sm[0]
     )

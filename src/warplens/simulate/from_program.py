@@ -79,7 +79,8 @@ def from_program(
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
     return Code(
-        name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes
+        name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes,
+        place=instructions[0].offset % at.LINE_BYTES * at.LINE_INSTRUCTIONS // at.LINE_BYTES if instructions else 0,
     )  # fmt: skip
 
 

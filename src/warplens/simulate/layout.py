@@ -45,12 +45,14 @@ AHEAD, STAGES, LATCHES, BANK, REMEMBERED = 2, 2, 12, 3, 8
 # arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
 # the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
-# it waits for. Then the cycles from which on the issue stage will be held, and for how many.
+# it waits for. Then the cycles from which on the issue stage will be held, and for how many; the warps that asked for a
+# line in the last eight cycles, and those that ask for more (`jumps`).
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
 STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, WARP_BITS = 40, 41, 42, 8, 50, 32, 20, 12
 CAME_AT = SLOT_BITS + WARP_BITS
 HOLD, HOLDS = BACK + 2 * PLACES, 8
-LATCH_COLUMNS = HOLD + 2 * HOLDS
+LINES, ASKING, MOST_ASKING = HOLD + 2 * HOLDS, HOLD + 2 * HOLDS + ISSUES, 64
+LATCH_COLUMNS = ASKING + MOST_ASKING
 MADE = 10  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
 # it was made (0: long ago), and the lanes that keep it.
@@ -115,20 +117,24 @@ SLOT = record("reason", "value")
 # warps of a block meet.
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
-    "strict width late first_lines second_lines telling results pause alike seed data_path yielding",
+    "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
+    "near_lines lines",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
-    "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held",
+    "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held "
+    "near_wait",
 )
 # A level's latency under load, a + b x / (c - x), x in B/cycle of one SM, and `written` times the share of c written.
 CURVE = record("", "unloaded a b c written")
-# Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
+# Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on. Behind
+# all of them those of each scheduler: since which line it had them in its own.
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
 # scheduler.
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier count home used yielded",
-    "ready queued since stored ended counted seen full",
+    "end segment turn run state second slots turns why pc place block barrier count home used yielded asks "
+    "asks_at crossed",
+    "ready queued since stored ended counted seen full line far",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
 # all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when
@@ -138,7 +144,8 @@ WARP = record(
 # `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to which
 # cycle issues count. `uniform`: up to which one rows of uniform registers are read.
 SCHEDULER = record(
-    "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end",
+    "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end "
+    "asking settled port filled",
     "free next soonest half_free other_free sent lag path moves part",
 )
 PLACE = record("block live arrived", "start ended leave")

@@ -6,7 +6,8 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import folded, inlined
-from warplens.simulate.fetch import fetch
+from warplens.simulate.fetch import fetch, is_near
+from warplens.simulate.jumps import end_line, jump
 
 
 @inlined
@@ -36,8 +37,9 @@ def onward(pc: int, now: float, setup: Any, warp: Any, segments: Any, runs: Any)
 
 @folded
 def advance(
-    pc: int, now: float, setup: Any, sm: Any, step: Any, warp: Any, segments: Any, runs: Any, code_lines: Any
-) -> bool:
+    w: int, s: int, pc: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, warp: Any, segments: Any,
+    runs: Any, code_lines: Any, latches: Any,
+) -> bool:  # fmt: skip
     """Move a warp to its next instruction, behind this one or elsewhere; whether its way is at its end.
 
     Noted is when it has that instruction, and for what it waits: stall count, branch, its line.
@@ -48,12 +50,23 @@ def advance(
     if setup.banks:
         warp.ready -= step.extra
     warp.why = at.WAIT
-    jump = step.branch
-    if following != pc + 1 and setup.branch_taken > jump and not finished:
-        jump = setup.branch_taken
-    if now + jump > warp.ready:
-        warp.ready = now + jump
+    away = step.branch
+    if following != pc + 1 and setup.branch_taken > away and not finished:
+        away = setup.branch_taken
+    warp.far = 0
+    if setup.near_lines and following >> 3 != pc >> 3:
+        near = is_near(following >> 3, s, setup, scheduler, code_lines)
+        if following < pc and not near:  # what lies ahead is asked for in time
+            warp.far = setup.near_wait
+            away += setup.near_wait
+    if now + away > warp.ready:
+        warp.ready = now + away
         warp.why = at.RESOLVING
+    if setup.jumps and not finished:
+        if (pc + setup.place & 7) == 7:
+            end_line(w, s, now, following == pc + 1, warp, latches)
+        if following != pc + 1:
+            jump(w, s, now, scheduler, warp, latches)
     if setup.first_lines and following >> 3 != pc >> 3 and not finished:
         there = fetch(following >> 3, now, setup, sm, code_lines)
         if there > warp.ready:

@@ -16,6 +16,7 @@ from warplens.simulate import engine as engine_module
 from warplens.simulate import fetch as fetch_module
 from warplens.simulate import fluid as fluid_module
 from warplens.simulate import holds as holds_module
+from warplens.simulate import jumps as jumps_module
 from warplens.simulate import layout as at
 from warplens.simulate import memory as memory_module
 from warplens.simulate import onward as onward_module
@@ -28,8 +29,8 @@ from warplens.simulate.sampler import INTERVAL, LOOKS, NOTHING, look, told
 from warplens.simulate.units import INFINITE, Units, default_policy, policy
 
 _MODULES = (
-    blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module, onward_module,
-    engine_module, fluid_module,
+    blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module, jumps_module,
+    onward_module, engine_module, fluid_module,
 )  # fmt: skip
 MARKS = 24  # how often a run up to a limit notes what it has issued
 NEVER = 1 << 60  # blocks after which a run is held
@@ -82,11 +83,8 @@ class Course:
         ways, steps = lay_ways(code), len(code.steps)
         self.code, self.options, self.simulated = code, options, 0
         setup = set_up(code, units, options, laid, resident, blocks)
-        sm, lines = at.rows(at.SM, 1), at.rows(at.CODE_LINE, steps // at.LINE_INSTRUCTIONS + 1)
-        sm.random, sm.fetched, sm.deep = options.seed, len(lines), len(lines)
-        lines.number = lines.deep = 1 + np.arange(
-            len(lines)
-        )  # warm: a launch before this one has walked through the code
+        sm = at.rows(at.SM, 1)
+        sm.random, lines = options.seed, code_lines(setup[0], sm[0])
         self.given = (
             laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs,
             ways.warp_paths,
@@ -209,12 +207,15 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
         setup.yielding = counting or options.policy in (None, default_policy(units.machine))
         setup.first_every = 0.0 if code.steady else setup.launch_every
     else:
-        setup.branch_taken = 0.0
+        setup.branch_taken, setup.jumps, setup.near_lines = 0.0, 0, 0
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
         setup.first_start = 0.0 if code.steady else setup.replace
         setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
     if not (laid.steps.even | laid.steps.odd | laid.steps.writes).any():
         setup.banks = 0
+    setup.place, setup.lines = code.place, len(code.steps) // at.LINE_INSTRUCTIONS + 1
+    if setup.lines <= setup.near_lines - 2:  # behind a loop two more are asked for
+        setup.near_lines = 0
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
         setup.first_lines = 0  # all of it stays in the instruction cache
     return setups
@@ -225,12 +226,21 @@ def _slots(laid: StepArrays) -> int:
     return 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
 
 
+def code_lines(setup: Any, sm: Any) -> Any:
+    """Return the lines of the code: in the SM's caches, for a launch before this one has walked through it."""
+    count = int(setup.lines)
+    lines = at.rows(at.CODE_LINE, count * (1 + int(setup.schedulers)))
+    lines.number[:count] = lines.deep[:count] = 1 + np.arange(count)
+    sm.fetched = sm.deep = count
+    return lines
+
+
 def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
     """Make the engine's state: an SM without warps, places free for the first blocks, which come one by one."""
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
     wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
-    rows.next, rows.last, rows.apart, rows.counted = at.FOREVER, -1, -at.LATCHES, -1
+    rows.next, rows.last, rows.apart, rows.counted, rows.filled = at.FOREVER, -1, -at.LATCHES, -1, setup.near_lines
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start + np.arange(len(places)) * setup.first_every
     sm.started = setup.first_every * (min(int(setup.resident), int(setup.blocks)) - 1)
