@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from warplens.simulate import layout as at
 from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
+from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
+from warplens.simulate.steady import steady
 from warplens.study.validation import read
 
 from .by_hand import Placed, h200, program, script
@@ -69,19 +73,64 @@ def _simulated(slots: list[Any], begins: list[int]) -> list[list[int]]:
     return [[time - first for time in each] for each in reads]
 
 
-def right(every: int = 1) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """Return for so many warps and places of branch and target in how many cases all clocks are as simulated."""
-    found = dict[tuple[int, int, int], tuple[int, int]]()
-    branches = script("branches")
+def _right(every: int = 1) -> dict[tuple[int, int, int], int]:
+    """Return for so many warps and places of branch and target how often in 100 cases all clocks are as simulated."""
+    found, branches = defaultdict[tuple[int, int, int], list[bool]](list), script("branches")
     rows = zip(branches.cases(), read("h200/branches.json.gz")["clocks"], strict=True)
     for (warps, slots), clocks in list(rows)[::every]:
         taken = next(i for i, (what, *how) in enumerate(slots) if what == "J" and how[1] == branches.ALWAYS)
-        key = warps, (taken + branches.PLACE) % 8, (taken + 1 + slots[taken][1] + branches.PLACE) % 8
-        kept = slots[branches.COUNTED + 1 :]
-        good, all_of = found.get(key, (0, 0))
-        found[key] = good + (_simulated(kept, [each[0] for each in clocks]) == clocks), all_of + 1
-    return found
+        places = (i + branches.PLACE for i in (taken, taken + 1 + slots[taken][1]))
+        begins = [each[0] for each in clocks]
+        simulated = _simulated(slots[branches.COUNTED + 1 :], begins)
+        found[warps, *(place % at.LINE_INSTRUCTIONS for place in places)].append(simulated == clocks)
+    return {key: 100 * sum(good) // len(good) for key, good in found.items()}
 
 
-if __name__ == "__main__":
-    print(right())
+# By warps and the places of branch and target in their lines: in how many of 100 cases all clocks are as simulated.
+_LEAST = {
+    (2, 4, 0): 94, (2, 4, 5): 94, (2, 4, 7): 90, (2, 7, 0): 92, (2, 7, 7): 85, (3, 4, 2): 62, (3, 7, 1): 57,
+    (3, 5, 7): 51, (4, 4, 2): 36, (4, 7, 1): 19, (4, 5, 7): 18,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_targets_of_branches_come_when_measured() -> None:
+    """All clocks of all warps: those before the branch too, whose ties go by counts that are not known exactly."""
+    right = _right()
+    assert set(right) == set(_LEAST)
+    assert all(right[key] >= least for key, least in _LEAST.items()), right
+
+
+def test_without_the_port_most_are_wrong() -> None:
+    with_it, setup = _right(10), h200().setup[0]
+    setup.jumps = 0
+    try:
+        without = _right(10)
+    finally:
+        setup.jumps = 1
+    assert all(without[key] < with_it[key] for key in _LEAST), (without, with_it)
+    assert without[3, 4, 2] < 30
+
+
+def _turn(stall: int, count: int) -> float:
+    """Return the cycles of a turn of the loop of data/h200/long_loops.py, less those of its NOPs."""
+    far = 2 * at.LINE_INSTRUCTIONS
+    code: list[Placed] = [*[("NOP", 4, False)] * 4, *[("NOP", stall, False)] * count, (_TEXTS["J"], 5, False)]
+    first = len(code)
+    code += [("NOP", 4, False)] * (far + 42)
+    code.append((_TEXTS["J"], 5, False))
+    ways = [Way([([(0, first), (first + far, len(code))], ENDLESS)])]
+    laid = from_program(program(code), h200(), ways=ways, blocks=[[0]])
+    done = steady(replace(laid, steady=True, bodies=1.0), h200(), Options(limit_cycles=400_000))
+    return done.cycles - stall * count
+
+
+def test_the_loops_that_outgrow_a_scheduler_s_cache_are_as_long() -> None:
+    """What a turn takes more than a short one; near the cache's size a few lengths are in between."""
+    rows = zip(script("long_loops").cases(), read("h200/long_loops.json.gz")["cycles"], strict=True)
+    cycles = {case: (row[2][0] - row[0][0]) / 9 for case, row in rows if case[0] == 1}
+    for stall in (2, 4):
+        base, short = cycles[1, stall, 8] - 8 * stall, _turn(stall, 8)
+        for count in (104, 296, 344, 600, 1000, 1704):
+            measured = cycles[1, stall, count] - stall * count - base
+            assert _turn(stall, count) - short == pytest.approx(measured, abs=1.0), (stall, count)

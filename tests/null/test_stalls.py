@@ -18,8 +18,8 @@ from warplens.simulate.units import units
 from warplens.study.stalls import Stalls, validate_stalls
 
 
-def loops(turns: list[list[tuple[str, str, int, int]]], options: Options, limit: float = 1e30) -> Run:
-    """Run one block whose warps each repeat one instruction: opcode, kind, stall count, how often."""
+def loops(turns: list[list[tuple[str, str, int, int]]], options: Options, limit: float = 1e30, long: int = 1) -> Run:
+    """Run one block whose warps each repeat one instruction, so many in a loop: opcode, kind, stall count, turns."""
     made = units(load_machine("h200"))
     kinds = sorted({warp for warps in turns for warp in warps})
     code = [
@@ -28,8 +28,9 @@ def loops(turns: list[list[tuple[str, str, int, int]]], options: Options, limit:
             control=Control(stall, False, 0 if kind == "sfu" else None, None, int(kind == "sfu"), 0),
         )
         for opcode, kind, stall, _ in kinds
+        for _ in range(long)
     ]  # fmt: skip
-    ways = [Way([([(i, i + 1)], times)]) for i, (*_, times) in enumerate(kinds)]
+    ways = [Way([([(i * long, (i + 1) * long)], times)]) for i, (*_, times) in enumerate(kinds)]
     rows = [[kinds.index(warp) for warp in warps] for warps in turns]
     return run(from_program(code, made, ways=ways, blocks=rows), made, options, resident=1, blocks=1, limit=limit)
 
@@ -43,8 +44,8 @@ def loops(turns: list[list[tuple[str, str, int, int]]], options: Options, limit:
     ],
 )
 def test_warps_without_room_say_so_whichever_is_selected(opcode: str, kind: str, reason: str, share: float) -> None:
-    done = loops([[(opcode, kind, 1, 100_000)] * 32], Options(), 20_000.0)
-    found = {name: done.stalls[:, at.REASONS.index(name)].sum() for name in ("not_selected", reason)}
+    done = loops([[(opcode, kind, 1, 100_000)] * 32], Options(), 20_000.0, long=200)
+    found = {name: done.stalls[:, at.REASONS.index(name)].sum() for name in ("selected", "not_selected", reason)}
     assert found[reason] / sum(found.values()) == pytest.approx(share, abs=0.03)
     assert done.stalls.sum() == pytest.approx(32 * 20_000, rel=0.01)
 
