@@ -1,9 +1,9 @@
 """How a warp gets what is behind a taken branch: the warps of a scheduler share one port to their instructions.
 
-A branch asks for the line of its target some cycles after its issue, and behind it for the two next ones; each takes
-the port for two cycles. One that finds the port taken, or others waiting for it, or that meets the last instruction of
-a line, which asks for a line too, asks again three cycles later and then goes before all lines that are not targets
-(data/h200/branches.json.gz).
+Each line takes the port for two cycles. A branch asks for that of its target five cycles after its issue; if the port
+is not free, or others wait for it, it waits too, before all lines that are no targets, and has lost three cycles at
+least. Behind its target a warp asks for the two next lines, and at the end of each line for another one: these wait
+for the port in this order (data/h200/branches.json.gz).
 """
 
 from __future__ import annotations
@@ -14,29 +14,33 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import called
 
-# Cycles from the issue of a branch until it asks; until it asks again; from there to the line behind that of its
-# target, the first time; and from when a line has the port until its first instruction can issue.
-ASKS, AGAIN, BEHIND, COMES = 4, 3, 3, 6
-TARGET, LATE, NEXT, LAST = 1, 2, 3, 4  # what a warp asks for: its target, the same again, the two lines behind it
+FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target once, its target, the two lines behind it
+# Cycles from the issue of a branch until it asks; then until it asks again, or for the next line; from when a line has
+# the port until it is there, and less for a target that waits for nothing; for how long its warp's last line can wait.
+ASKS, AGAIN, COMES, SOONER, DROPS = 5, 2, 6, 1, 6
+TAKES = 2  # cycles of the port
+KEPT = at.LINES_KEPT - 1
 
 
 @called
 def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, latches: Any) -> None:
     """Let a warp ask for the target of its branch."""
+    cycle = floor(now)
     if warp.asks == 0:
-        if scheduler.asking == 0:
-            scheduler.settled = floor(now)
+        if scheduler.asking == 0 and scheduler.settled < cycle - at.LINES_KEPT // 2:
+            scheduler.settled = cycle - at.LINES_KEPT // 2  # lines that were asked for before are there
         latches[s, at.ASKING + scheduler.asking] = w
         scheduler.asking += 1
-    warp.asks, warp.asks_at, warp.crossed = TARGET, floor(now) + ASKS, 0
-    warp.line = now + float(ASKS + BEHIND + COMES)
+    warp.asks, warp.asks_at, warp.crossed = FIRST, cycle + ASKS, 0
+    warp.drops_at = cycle + DROPS
+    warp.line = now + float(ASKS + AGAIN + COMES)
 
 
 @called
 def end_line(w: int, s: int, now: float, onward: bool, warp: Any, latches: Any) -> None:
     """Let a warp at the end of a line ask for another one; if it goes on it needs what its last jump asked for."""
-    at_port = floor(now) + 1
-    latches[s, at.LINES + (at_port & at.ISSUES - 1)] = at_port << at.WARP_BITS | w
+    cycle = floor(now) + 1
+    latches[s, at.LINES + (cycle & KEPT)] = cycle << at.WARP_BITS | w
     if onward:
         warp.crossed = 1 if warp.asks else 0
         if warp.line > warp.ready:
@@ -54,51 +58,87 @@ def come(when: float, warp: Any, stalls: Any) -> None:
 
 
 @called
-def take(s: int, cycle: int, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> int:
-    """Give the port to what waits for it, a target before other lines; return whose it is, or -1."""
-    found = -1
-    late = False
-    if cycle >= scheduler.port:
-        for k in range(scheduler.asking):
-            w = latches[s, at.ASKING + k]
-            warp = warps[w]
-            if warp.asks_at <= cycle:
-                if warp.asks == LATE and (not late or warp.asks_at < warps[found].asks_at):
-                    found, late = w, True
-                elif warp.asks >= NEXT and not late and w > found:
-                    found = w
-    if found >= 0:
-        scheduler.port = cycle + 2
-        warp = warps[found]
-        if warp.asks == LATE:
-            come(cycle + COMES + warp.far, warp, stalls)
-        elif warp.asks == NEXT:
-            warp.line = float(cycle + COMES)
-            if warp.crossed:
-                come(warp.line, warp, stalls)
-        if warp.asks == LAST:
-            warp.asks = 0
-            scheduler.asking -= 1
-            k = 0
-            while latches[s, at.ASKING + k] != found:
-                k += 1
-            latches[s, at.ASKING + k] = latches[s, at.ASKING + scheduler.asking]
-        else:
-            warp.asks += 1
-            warp.asks_at = cycle + 2
-    return found
+def asked(cycle: int, s: int, latches: Any) -> int:
+    """Return the warp that asked for another line in a cycle and waits for it, or -1."""
+    line = latches[s, at.LINES + (cycle & KEPT)]
+    warp: int = line & (1 << at.WARP_BITS) - 1 if line >> at.WARP_BITS == cycle else -1
+    return warp
 
 
 @called
-def meets(w: int, s: int, cycle: int, scheduler: Any, warps: Any, latches: Any) -> bool:
-    """Whether a target that is asked for the first time has to wait for others that do."""
-    others = False
+def drop(w: int, s: int, cycle: int, scheduler: Any, latches: Any) -> None:
+    """Forget what a warp asked for at the end of a line before it branched."""
+    for before in range(scheduler.lines, cycle + 1):
+        if asked(before, s, latches) == w:
+            latches[s, at.LINES + (before & KEPT)] = 0
+
+
+@called
+def serve_asked(found: int, cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
+    """Give the port to a warp that waits for it, for its target or a line behind that."""
+    warp = warps[found]
+    scheduler.port = cycle + TAKES
+    if warp.asks == THIRD:
+        warp.asks = 0
+        scheduler.asking -= 1
+        k = 0
+        while latches[s, at.ASKING + k] != found:
+            k += 1
+        latches[s, at.ASKING + k] = latches[s, at.ASKING + scheduler.asking]
+    else:
+        if warp.asks == TARGET:
+            come(cycle + COMES + warp.far, warp, stalls)
+            warp.line = float(cycle + AGAIN + COMES)
+        elif warp.asks == SECOND:
+            warp.line = float(cycle + COMES)
+            if warp.crossed:
+                come(warp.line, warp, stalls)
+        warp.asks = SECOND if warp.asks == FIRST else warp.asks + 1
+        warp.asks_at = cycle + AGAIN
+
+
+@called
+def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
+    """Serve one of those that ask in a cycle, if the port is free."""
+    first = found = -1
+    waiting = 0
     for k in range(scheduler.asking):
-        v = latches[s, at.ASKING + k]
-        other = warps[v]
-        if v != w and other.asks >= LATE:
-            others = others or other.asks != LAST or v > w or max(other.asks_at, scheduler.port) != cycle + 1
-    return others
+        w = latches[s, at.ASKING + k]
+        warp = warps[w]
+        if warp.drops_at == cycle:
+            drop(w, s, cycle, scheduler, latches)
+        if warp.asks_at <= cycle:
+            if warp.asks == FIRST:
+                first = w
+            else:
+                waiting += 1
+                best = warps[found]
+                later = found < 0 or warp.asks < best.asks
+                if not later and warp.asks == best.asks:
+                    later = warp.asks_at < best.asks_at or (warp.asks_at == best.asks_at and w > found)
+                if later:
+                    found = w
+    free = cycle >= scheduler.port
+    scheduler.lines = max(scheduler.lines, cycle - KEPT)
+    while scheduler.lines <= cycle and asked(scheduler.lines, s, latches) < 0:
+        scheduler.lines += 1
+    if first >= 0:
+        own = waiting == 1 and warps[found].asks == THIRD and found < first
+        for before in range(scheduler.lines, cycle):
+            if asked(before, s, latches) >= 0:
+                own = waiting == 0 and asked(before, s, latches) == first
+                waiting += 1
+        if free and (waiting == 0 or (waiting == 1 and own)):
+            serve_asked(first, cycle, s, scheduler, warps, latches, stalls)
+            free = False
+        else:
+            warps[first].asks, warps[first].asks_at = TARGET, cycle + AGAIN
+            come(cycle + AGAIN + COMES + warps[first].far, warps[first], stalls)
+    if free and found >= 0:
+        serve_asked(found, cycle, s, scheduler, warps, latches, stalls)
+    elif free and scheduler.lines <= cycle:
+        latches[s, at.LINES + (scheduler.lines & KEPT)] = 0
+        scheduler.port = cycle + TAKES
 
 
 @called
@@ -106,27 +146,6 @@ def settle(s: int, now: float, scheduler: Any, warps: Any, latches: Any, stalls:
     """Serve what the warps of a scheduler asked for up to now."""
     cycle = scheduler.settled + 1
     while cycle <= now and scheduler.asking:
-        served = take(s, cycle, scheduler, warps, latches, stalls)
-        line = latches[s, at.LINES + (cycle - 1 & at.ISSUES - 1)]
-        asker = line & (1 << at.WARP_BITS) - 1
-        if line >> at.WARP_BITS == cycle - 1:
-            lost = served >= 0 and served != asker
-            for k in range(scheduler.asking):
-                v = latches[s, at.ASKING + k]
-                lost = lost or (warps[v].asks >= NEXT and v < asker and warps[v].asks_at == cycle + 1)
-            if lost:
-                again = cycle - 1 + AGAIN
-                latches[s, at.LINES + (again & at.ISSUES - 1)] = again << at.WARP_BITS | asker
-        for k in range(scheduler.asking):
-            w = latches[s, at.ASKING + k]
-            warp = warps[w]
-            if warp.asks == TARGET and warp.asks_at == cycle:
-                line = latches[s, at.LINES + (cycle & at.ISSUES - 1)]
-                if served >= 0 or line >> at.WARP_BITS == cycle or meets(w, s, cycle, scheduler, warps, latches):
-                    warp.asks, warp.asks_at = LATE, cycle + AGAIN
-                    come(cycle + AGAIN + COMES + warp.far, warp, stalls)
-                    warp.line = float(cycle + AGAIN + 2 + COMES)
-                else:
-                    warp.asks, warp.asks_at = NEXT, cycle + BEHIND
+        use_port(cycle, s, scheduler, warps, latches, stalls)
         cycle += 1
     scheduler.settled = floor(now)

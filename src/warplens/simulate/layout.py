@@ -46,12 +46,13 @@ AHEAD, STAGES, LATCHES, BANK, REMEMBERED = 2, 2, 12, 3, 8
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
 # the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
 # it waits for. Then the cycles from which on the issue stage will be held, and for how many; the warps that asked for a
-# line in the last eight cycles, and those that ask for more (`jumps`).
+# line in the last 32 cycles, and those that ask for more (`jumps`).
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
 STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, WARP_BITS = 40, 41, 42, 8, 50, 32, 20, 12
 CAME_AT = SLOT_BITS + WARP_BITS
 HOLD, HOLDS = BACK + 2 * PLACES, 8
-LINES, ASKING, MOST_ASKING = HOLD + 2 * HOLDS, HOLD + 2 * HOLDS + ISSUES, 64
+LINES, LINES_KEPT, MOST_ASKING = HOLD + 2 * HOLDS, 32, 64
+ASKING = LINES + LINES_KEPT
 LATCH_COLUMNS = ASKING + MOST_ASKING
 MADE = 10  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
@@ -133,7 +134,7 @@ CODE_LINE = record("number deep", "there")
 # scheduler.
 WARP = record(
     "end segment turn run state second slots turns why pc place block barrier count home used yielded asks "
-    "asks_at crossed",
+    "asks_at crossed drops_at",
     "ready queued since stored ended counted seen full line far",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
@@ -145,7 +146,7 @@ WARP = record(
 # cycle issues count. `uniform`: up to which one rows of uniform registers are read.
 SCHEDULER = record(
     "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end "
-    "asking settled port filled",
+    "asking settled port filled lines",
     "free next soonest half_free other_free sent lag path moves part",
 )
 PLACE = record("block live arrived", "start ended leave")
