@@ -135,21 +135,26 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     if made.kind != at.QUEUED or made.pipe != PIPES.index("shared memory"):
         return made
     each, latency = register_cycles(units.machine), units.machine.timing(x.kind).latency_cycles
-    if not each or latency is None:
+    if not each or latency is None or not units.machine.sm.queued_per_scheduler:
         return made
     words = max(1, access_bytes(x) // 4)
     given = [o for o in x.operands if o.kind in ("register", "memory") and any(r[0] == "R" for r in o.registers)]
     results = sum(r[0] == "R" for r in x.writes)
     read = given[1:] if results else given
-    sends = each * max(1, sum(words if o.kind == "register" else 1 for o in read))
-    enters = 0.0 if x.opcode in ("LDS", "LDSM") else sends - 1.0
+    registers = max(1, sum(words if o.kind == "register" else 1 for o in read))
+    sends, alone = each * registers, x.opcode in ("LDS", "LDSM")
+    enters = 0.0 if alone else sends - 1.0
     further = max(0.0, made.passes - 1.0)
-    latency += enters + at.WAVEFRONT_CYCLES * further + min(further, max(0, results - 1))
+    returns = min(results, 1 + int(further))
+    latency += enters + at.WAVEFRONT_CYCLES * further + max(0, returns - 1)
     if x.kind == "shuffle":  # measured with one register
         latency -= each - 1.0
     if not read:  # no address to wait for (returns.json.gz)
         latency -= 1.0
-    return replace(made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each)
+    return replace(
+        made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each,
+        words=0 if alone else registers, returns=returns,
+    )  # fmt: skip
 
 
 def register_cycles(machine: Machine) -> float:

@@ -123,6 +123,7 @@ def begin_blocks(
             if stream == 0:
                 for slot in range(warp.slots, warp.slots + wide):
                     slots[slot].value = at.FOREVER if setup.streams > 1 else 0.0
+                    slots[slot].pending = 0
             warp.segment = path_at[path]
             warp.end = path_at[path + 1]
             warp.turn = 0
@@ -139,6 +140,7 @@ def begin_blocks(
             warp.queued = now
             warp.used = 0
             warp.yielded = 1
+            warp.asleep = 0
             warp.seen = 0.0
             warp.full = 0.0
             first = steps[warp.pc]
@@ -200,10 +202,12 @@ def open_barrier(
         if leave > warp.since:
             stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
             warp.since = leave
+        warp.yielded = 1
+        if warp.asleep:
+            continue
         warp.ready = warp.since
         tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
         s = warp.home
-        warp.yielded = 1
         if setup.queues:
             queue(v, s, warp.ready, setup, schedulers[s], warps, order)
         wake(schedulers[s], warp.ready)

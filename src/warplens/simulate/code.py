@@ -54,6 +54,8 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     late: float = 0.0  # cycles beyond the stall counts before a wide product has its operand
     sends: float = 0.0  # cycles in which a scheduler sends its registers to shared memory; 0: not known
     enters: float = 0.0  # cycles from then until its first wavefront
+    words: int = 0  # registers that it sends: none where it is an address alone
+    returns: int = 0  # registers that come back
     moves: float = 0.0  # registers that a product of a warp group moves in each of its cycles
     beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
     yields: int = 1  # its warp lets the others go first
@@ -200,7 +202,7 @@ class WayArrays(Struct, frozen=True):
 
 _SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
          "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch", "late",
-         "sends", "enters", "moves")  # fmt: skip
+         "sends", "enters", "words", "returns", "moves")  # fmt: skip
 
 
 _READS = ("even", "odd", "apart", "made", "extra", "writes", "rows")

@@ -17,8 +17,8 @@ from warplens.simulate.lean import compiling, optimize
 
 _THERE = there()  # without the extra: the same results, more slowly
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "holds", "jumps", "layout", "lean", "memory", "onward",
-          "ports", "results", "turns")  # fmt: skip
+_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "fronts", "holds", "jumps", "layout", "lean", "memory",
+          "onward", "ports", "results", "turns")  # fmt: skip
 
 
 def _sources() -> tuple[Path, ...]:

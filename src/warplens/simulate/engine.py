@@ -3,8 +3,9 @@
 Plain Python is the definition; Numba compiles the same source (`compiled`). Everything is in arrays of records
 (`layout`): the program, the ways of the warps, the machine, the state, and what comes out. All that an instruction
 waits for is known when its predecessor issues, because pipes and memory serve in the order of arrival: a warp then has
-one number, the cycle from which it may issue. What is left to decide in a cycle is which of the ready warps of a
-scheduler goes first, and whether its pipe and its register ports are free.
+one number, the cycle from which it may issue; but for shared memory, where a warp sleeps until it is known (`fronts`).
+What is left to decide in a cycle is which of the ready warps of a scheduler goes first, and whether its pipe and its
+register ports are free.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
+from warplens.simulate.fronts import occupy, request, serve_fronts
 from warplens.simulate.holds import held_before, hold
 from warplens.simulate.jumps import settle
-from warplens.simulate.memory import access, send_registers
+from warplens.simulate.memory import access
 from warplens.simulate.onward import advance, release
-from warplens.simulate.ports import ask, begin_moving, read
+from warplens.simulate.ports import ask, begin_moving, bring, read
 from warplens.simulate.turns import count_issues, pick, pick_least
 
 
@@ -37,6 +39,8 @@ def has_room(
         until = pipe_free[s, step.pipe]
         if pipe.places > 0:
             until = taken[s, step.pipe, asked[s, step.pipe]]  # when the one so many places before it was taken
+            if step.sends > 0.0 and scheduler.end - scheduler.begun >= pipe.places:
+                until = at.AWAITED
         if pipe.half and scheduler.other_free > now:
             if step.both or pipe.half == at.ONE:
                 if scheduler.other_free > until:
@@ -48,15 +52,21 @@ def has_room(
         behind = until - now
         if behind >= 1.0:
             free = False
-            until = now + float(floor(behind))
+            known = full[s, step.pipe]
+            if until < at.AWAITED:
+                until = now + float(floor(behind))
+                known -= until - now
+            else:
+                known += now - 1.0 - scheduler.crowded
             if warp.seen < warp.since:  # when it became ready; what is full from now on was so up to now not yet
-                before = full[s, step.pipe] - (until - now) - warp.full
+                before = known - warp.full
                 warp.full += before * (warp.since - warp.seen) / (now - warp.seen)
                 warp.seen = warp.since
             if setup.telling:
                 if now > warp.ready:
                     tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
-                tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
+                if until < at.AWAITED:
+                    tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
             warp.ready = until
             if until < scheduler.soonest:
                 scheduler.soonest = until
@@ -74,7 +84,7 @@ def has_room(
 def serve(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any,
     asked: Any, full: Any, curves: Any, loads: Any, spread: Any, latches: Any, outstanding: Any, slots: Any,
-    warp: Any, results: Any, events: Any,
+    warp: Any, results: Any, requests: Any, events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
@@ -97,12 +107,13 @@ def serve(
         pipe_free[own, pipe.unit] = until
         if step.moves > 0.0 and setup.banks:
             begin_moving(start, until, step, scheduler)
+        row = asked[s, step.pipe]
         if step.sends > 0.0:
-            sent = send_registers(arrives, step, scheduler)
-            if sent > start:
-                start = sent
-        if pipe.places > 0:
-            row = asked[s, step.pipe]
+            request(
+                w, s, warp.pc, row, arrives, setup, sm, scheduler, step, pipe.places, warp, slots, results, requests
+            )
+            asked[s, step.pipe] = row + 1 if row + 1 < pipe.places else 0
+        elif pipe.places > 0:
             held = pipe.held
             if held > until - start:
                 held = until - start
@@ -112,11 +123,13 @@ def serve(
             row = row + 1 if row + 1 < pipe.places else 0
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]
-        if until - now >= 2.0 and pipe.places >= 0:
+        if until - now >= 2.0 and pipe.places >= 0 and step.sends == 0.0:
             full[s, step.pipe] += floor(until - now) - 1.0  # from the next cycle on
         if pipe.shared and step.sends == 0.0:
+            if pipe.unit == setup.data_path:
+                occupy(start, pipe.interval * step.takes, sm)
             start += pipe.interval * (step.takes - 1.0)  # the last pass counts
-        if setup.telling:
+        if setup.telling and step.sends == 0.0:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
@@ -128,11 +141,15 @@ def serve(
             warp.stored = away
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(floor(done + 0.5))
-        if setup.telling:
+        if setup.telling and step.sends == 0.0:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.even + step.odd + step.writes > 0:
-            ask(w, s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
-    release(start, done, setup, step, warp, slots, results)
+            ask(s, floor(now), start, step.pipe == setup.late, scheduler, step, latches)
+            # those that take long are taken to find a free cycle
+            if step.pipe != setup.late and step.sends == 0.0 and floor(done) < floor(now) + at.PORT_CYCLES:
+                bring(w, s, done, scheduler, step, warp.slots, results, latches)
+    if step.sends == 0.0:
+        release(start, done, setup, step, warp, slots, results)
     return start
 
 
@@ -161,16 +178,22 @@ def wait_for(
         stalls[warp.pc, why] += awake - first
     when = awake
     latest = now
+    warp.asleep = 0
     for k in range(step.sources, step.sources_end):
         source = sources[k]
         slot = slots[warp.slots + source.slot]
+        if slot.pending:
+            warp.asleep = 1
         value = slot.value + source.delta
         if value > latest:
             latest = value
         if value > when:
             when = value
             why = slot.reason
-    if when < at.FOREVER:
+    if warp.asleep:  # `fronts.resume` finds it
+        when = awake
+        latest = at.FOREVER
+    elif when < at.FOREVER:
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
@@ -180,7 +203,7 @@ def wait_for(
     warp.seen = now
     warp.full = full[s, step.pipe]
     again = False
-    if warp.state == at.WAITING:
+    if warp.state == at.WAITING or warp.asleep:
         warp.ready = at.FOREVER
     elif setup.width > 1 and step.pairs and not warp.second and latest <= now:
         again = True  # dual issue: in the same cycle, if its pipe has room
@@ -225,7 +248,9 @@ def meet(
         leave = now + setup.barrier_wait
         if step.kind == at.BARRIER:
             leave = max(leave + start - now, now + step.stall)
-            pipe_free[0, setup.data_path] = max(now, pipe_free[0, setup.data_path]) + setup.barrier_held
+            held = max(now, pipe_free[0, setup.data_path])
+            pipe_free[0, setup.data_path] = held + setup.barrier_held
+            occupy(held, setup.barrier_held, sm)
         open_barrier(warp.place, w, leave, setup, sm, warps, schedulers, order, stalls, events)
         if step.kind == at.BARRIER and leave > warp.ready:
             warp.ready = leave
@@ -234,13 +259,13 @@ def meet(
 
 @inlined
 def issue(
-    w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, sources: Any, results: Any, pipes: Any,
+    w: int, s: int, now: float, setup: Any, sm: Any, steps: Any, sources: Any, results: Any, pipes: Any,
     segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
     schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any,
-    latches: Any, outstanding: Any, stalls: Any, blocks: Any, events: Any,
+    latches: Any, outstanding: Any, requests: Any, stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
-    warp = warps[w]
+    warp, scheduler = warps[w], schedulers[s]
     pc = warp.pc
     step = steps[pc]
     sm.issued += 1
@@ -264,7 +289,7 @@ def issue(
         scheduler.free = free
     start = serve(
         w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, latches,
-        outstanding, slots, warp, results, events,
+        outstanding, slots, warp, results, requests, events,
     )  # fmt: skip
     if step.yields and setup.yielding:
         scheduler.last = -1
@@ -329,7 +354,7 @@ def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any,
     warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
     schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any,
-    latches: Any, outstanding: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
+    latches: Any, outstanding: Any, requests: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to a limit or a pause; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
@@ -338,6 +363,13 @@ def simulate(
         for s in range(setup.schedulers):
             if schedulers[s].next < now:
                 now = schedulers[s].next
+        while sm.fronts_at < now:  # all that has been issued before is known
+            looks = serve_fronts(
+                sm.fronts_at, setup, sm, steps, sources, results, pipes, warps, slots, schedulers, order, taken, full,
+                latches, requests, stalls, events,
+            )  # fmt: skip
+            if looks < now:
+                now = looks
         if now >= at.FOREVER:
             sm.status = at.DEADLOCK
             break
@@ -382,9 +414,9 @@ def simulate(
             again = True
             while again:  # twice where two instructions issue together
                 again = issue(
-                    w, s, now, setup, sm, scheduler, steps, sources, results, pipes, segments, runs, curves, loads,
+                    w, s, now, setup, sm, steps, sources, results, pipes, segments, runs, curves, loads,
                     spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places,
-                    latches, outstanding, stalls, blocks, events,
+                    latches, outstanding, requests, stalls, blocks, events,
                 )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)

@@ -51,10 +51,12 @@ def end_line(w: int, s: int, now: float, onward: bool, warp: Any, latches: Any) 
 @called
 def come(when: float, warp: Any, stalls: Any) -> None:
     """Let a warp wait until its instruction is there."""
-    if when > warp.ready:
-        stalls[warp.pc, at.NO_INST] += when - warp.ready
-        warp.ready = when
+    awake = warp.since if warp.asleep else warp.ready
+    if when > awake:
+        stalls[warp.pc, at.NO_INST] += when - awake
         warp.since = when
+        if not warp.asleep:
+            warp.ready = when
 
 
 @called

@@ -32,6 +32,7 @@ ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY, HELD = range
 EVENT_COLUMNS = 5
 
 FOREVER = 1e300
+AWAITED = FOREVER / 2  # when a warp is ready that waits for a place before shared memory
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
@@ -89,9 +90,11 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # counts say for a factor that was made just before, in the fluid form. `reason`: why others wait for its result,
 # `room`: why it waits where its pipe, or the queue before that, has no room. `sends`: cycles in which a scheduler sends
 # its registers to shared memory, `enters`: from then until its first wavefront. `moves`: registers that a product of a
-# warp group moves in each cycle.
+# warp group moves in each cycle. `words`: registers that it sends there (0: an address alone), `returns`: those that
+# come back.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows",
+    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows "
+    "words returns",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late "
     "made extra sends enters moves",
 )
@@ -105,7 +108,7 @@ EITHER, ONE = 1, 2
 PIPE = record("shared places unit half", "interval held")
 SEGMENT = record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = record("first stop")
-SLOT = record("reason", "value")
+SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0: that is known
 
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
@@ -131,28 +134,37 @@ CURVE = record("", "unloaded a b c written")
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
-# scheduler.
+# scheduler. `asleep`: it waits for what is not known yet.
 WARP = record(
     "end segment turn run state second slots turns why pc place block barrier count home used yielded asks "
-    "asks_at crossed drops_at",
+    "asks_at crossed drops_at asleep",
     "ready queued since stored ended counted seen full line far",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
 # all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when
 # memory can read its next register; `pending`: whether results of others are due; `holds`, `holds_end`: which holds are
 # to come. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can be; `path`:
-# when the next wavefront can be sent behind them. Products move registers up to the cycle `moving`, so many in each as
+# when the next wavefront can be sent behind them. Of its requests (`fronts`) those before `head` are done, those before
+# `begun` have left their place, those before `sending` are sent; `gap`: when the next wavefront can go, `served`: when
+# the last one did, `used`: or the last register; `crowded`: when the last place was taken; `rest`: parts of wavefronts.
+# Products move registers up to the cycle `moving`, so many in each as
 # `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to which
 # cycle issues count. `uniform`: up to which one rows of uniform registers are read.
 SCHEDULER = record(
     "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end "
-    "asking settled port filled lines",
-    "free next soonest half_free other_free sent lag path moves part",
+    "asking settled port filled lines head begun sending end",
+    "free next soonest half_free other_free sent lag path moves part gap served used crowded rest",
 )
+# What was sent to shared memory: registers that are left before the last, wavefronts that are left and all of them,
+# when it came, and when its next register, or its first wavefront, is due.
+REQUEST = record("number warp block pc row left fronts total", "arrives due")
 PLACE = record("block live arrived", "start ended leave")
+# `numbered`: requests to shared memory; the next cycle in which they are looked at, when the next result can come back
+# and the next wavefront go, and for how many cycles, from when on and up to when, others have its way.
 SM = record(
-    "random issued ended begun coming requests told marks status fetched deep row",
-    "next_start started l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free",
+    "random issued ended begun coming requests told marks status fetched deep row numbered",
+    "next_start started l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free "
+    "fronts_at returned front_free owed owed_from owed_until",
 )
 
 

@@ -283,30 +283,36 @@ def read(
 
 
 @called
-def ask(
-    w: int, s: int, now: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int,
-    results: Any, latches: Any,
+def bring(
+    w: int, s: int, done: float, scheduler: Any, step: Any, first_slot: int, results: Any, latches: Any
 ) -> None:  # fmt: skip
+    """Let results of memory come back to their banks, which are there at the cycle `done` if arithmetic lets them."""
+    waits = 0
+    for r in range(step.results, step.results_end):
+        if results[r].kind == at.VALUE:
+            waits = w << at.SLOT_BITS | first_slot + results[r].slot + 1
+    for bank in range(2):
+        if step.writes >> bank & 1:
+            scheduler.pending = 1
+            come_back(bank, s, floor(done) - at.RETURNS, waits, latches)
+
+
+@called
+def ask(s: int, now: int, start: float, sfu: bool, scheduler: Any, step: Any, latches: Any) -> None:
     """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
 
     Memory asks for them in the cycle behind its last stage, an SFU two cycles behind it or, where it waits, before its
-    start. When results come back is noted; those that take long are taken to find a free cycle.
+    start; when its results come is noted.
     """
     turn = follow(s, now, scheduler, latches) + 1
     cycle = scheduler.read
     turn = max(turn + 1, floor(start) + at.SFU_READS - 1) if sfu else max(turn, scheduler.asked)
     written = max(turn, floor(start) + at.SFU_READS) + at.SFU_WRITES - at.SFU_READS - cycle
     for bank in range(2):
-        if step.writes >> bank & 1:
+        if sfu and step.writes >> bank & 1:
             scheduler.pending = 1
-            if sfu and written < at.PORT_CYCLES:
+            if written < at.PORT_CYCLES:
                 latches[s, at.DUE + bank] |= 1 << written
-            elif not sfu and floor(done) < now + at.PORT_CYCLES:
-                waits = 0
-                for r in range(step.results, step.results_end):
-                    if results[r].kind == at.VALUE:
-                        waits = w << at.SLOT_BITS | first_slot + results[r].slot + 1
-                come_back(bank, s, floor(done) - at.RETURNS, waits, latches)
     even, odd = step.even, step.odd
     while even + odd > 0 and turn - cycle < at.PORT_CYCLES:
         if even > 0:

@@ -15,6 +15,7 @@ from warplens.simulate import blocks as blocks_module
 from warplens.simulate import engine as engine_module
 from warplens.simulate import fetch as fetch_module
 from warplens.simulate import fluid as fluid_module
+from warplens.simulate import fronts as fronts_module
 from warplens.simulate import holds as holds_module
 from warplens.simulate import jumps as jumps_module
 from warplens.simulate import layout as at
@@ -26,11 +27,11 @@ from warplens.simulate import turns as turns_module
 from warplens.simulate.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
 from warplens.simulate.engine import simulate as engine
 from warplens.simulate.sampler import INTERVAL, LOOKS, NOTHING, look, told
-from warplens.simulate.units import INFINITE, Units, default_policy, policy
+from warplens.simulate.units import INFINITE, PIPES, Units, default_policy, policy
 
 _MODULES = (
     blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module, jumps_module,
-    onward_module, engine_module, fluid_module,
+    onward_module, fronts_module, engine_module, fluid_module,
 )  # fmt: skip
 MARKS = 24  # how often a run up to a limit notes what it has issued
 NEVER = 1 << 60  # blocks after which a run is held
@@ -141,10 +142,11 @@ class Course:
 
     def _now(self) -> float:
         """Return the next cycle in which something happens."""
-        return min(float(self.state[-1].next_start[0]), float(self.state[4].next.min()))
+        sm = self.state[-1]
+        return min(float(sm.next_start[0]), float(sm.fronts_at[0]), float(self.state[4].next.min()))
 
     def _told(self, now: float) -> Floats:
-        _, _, warps, *_, full, _, _, _, stalls, _, _, _, _ = self.state
+        _, _, warps, *_, full, _, _, _, _, stalls, _, _, _, _ = self.state
         return told(now, self.given[0], warps, full, stalls)
 
     def done(self, now: float | None = None) -> Run:
@@ -245,6 +247,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     places.start = setup.first_start + np.arange(len(places)) * setup.first_every
     sm.started = setup.first_every * (min(int(setup.resident), int(setup.blocks)) - 1)
     places.start[int(setup.blocks) :] = at.FOREVER
+    sm.fronts_at = at.FOREVER
     sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))
     warps = at.rows(at.WARP, lanes)
     warps.ready = at.FOREVER
@@ -256,6 +259,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
         np.zeros((schedulers, len(units.pipes)), np.int64),
         np.zeros((schedulers, len(units.pipes) + 1)), places,  # the last one is that of what has no pipe
         np.zeros((schedulers + lanes, at.LATCH_COLUMNS), np.int64), np.zeros(max(1, int(setup.mshrs))),
+        at.rows(at.REQUEST, schedulers * (2 + max(0, int(units.pipes.places[PIPES.index("shared memory")])))),
     )  # fmt: skip
 
 
