@@ -7,9 +7,9 @@
 
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports, and adds before a chain whose instructions
-yield or not (data/h200). Their machine code is simulated, compiled anew for the laboratory's; nothing is fitted to
-what is compared. `spread` counts those beyond 2 % whose own repetitions, on three H200s, differ by more than 2 %: they
-have no one time to be within 2 % of.
+yield or not (data/h200). Their machine code is simulated, compiled anew for the laboratory's, whose warps begin as
+there (data/h200/starts.json); nothing is fitted to what is compared. `spread` counts those beyond 2 % whose own
+repetitions, on three H200s, differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from warplens.machine import load_machine
 from warplens.measure import journal
 from warplens.measure.catalogue import entries
 from warplens.measure.checks import checked, compiled, timed_loop
-from warplens.simulate.code import Way
+from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
@@ -46,6 +46,7 @@ JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.json
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
+SCHEDULERS, BEFORE = 4, 100.0  # cycles of the instruction before a loop
 
 
 class Point(Struct, frozen=True):
@@ -126,11 +127,22 @@ def _switches() -> Iterator[Point]:
             yield point
 
 
+def _begin(warp: int, warps: int) -> float:
+    """Return when a warp of a block begins behind the laboratory's barrier, the first of whose warps comes last."""
+    return 2.0 * ((warps - 1 - warp) // SCHEDULERS) + 11.0 * (warp == 0)
+
+
 def simulated(point: Point) -> float:
     """Return by how many percent the simulated time of a point is off."""
     made = units(load_machine("h200"))
-    blocks = [[0] * (point.threads // 32)] * (32 * point.warps // point.threads)
-    laid = from_program(point.code, made, ways=[Way([([(0, len(point.code))], ENDLESS)])], blocks=blocks)
+    warps, turn = point.threads // 32, ([(0, len(point.code))], ENDLESS)
+    blocks = [[0] * warps] * (point.warps // warps)
+    laid = from_program(point.code, made, ways=[Way([turn])], blocks=blocks)
+    if point.name.startswith(FAMILIES):
+        first, begins = len(laid.steps), [BEFORE + _begin(k, warps) for k in range(warps)]
+        waits = [Step(label="before", stall=begin) for begin in begins]
+        ways = [Way([([(first + k, first + k + 1)], 1), turn]) for k in range(warps)]
+        laid = replace(laid, steps=[*laid.steps, *waits], ways=ways, blocks=[[*range(warps)]] * len(blocks))
     done = steady(replace(laid, steady=True, bodies=point.bodies), made, Options(limit_cycles=int(point.limit)))
     return 100 * (done.cycles / point.measured - 1)
 

@@ -9,17 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.simulate import layout as at
-from warplens.simulate.code import Step, Way
+from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
+from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.study.validation import read
 
-from .by_hand import Placed, h200, program, script
+from .by_hand import Placed, h200, issues_from, program, script
 
 _TEXTS = {"C": "CS2R.32 R9, SR_CLOCKLO", "N": "NOP", "P": "ISETP.GE.AND P1, PT, R16, 0x1, PT", "J": "BRA `(.L_x_1)"}
-_BEGIN = 400  # the simulated cycle from which clocks are counted
 _COUNTED = 8  # issues of each warp before
 
 
@@ -41,36 +40,13 @@ def _way(slots: list[Any], warp: int) -> list[tuple[int, int]]:
     return [*runs, (first, len(slots))]
 
 
-def _run(slots: list[Any], waits: list[int]) -> list[list[tuple[int, int]]]:
-    """Return the steps and cycles of each warp's issues; its last one before the code takes the cycles of `waits`."""
-    warps, branches = len(waits), script("branches")
-    made = program([_placed(slot) for slot in slots])
-    laid = from_program(made, h200(), ways=[Way([([(0, len(made))], 1)])], blocks=[[0]])
-    first, before = len(laid.steps), Step(label="before", stall=8.0, yields=True)
-    steps = [*laid.steps, before, *(replace(before, stall=float(cycles)) for cycles in waits), Step(label="NOP")]
-    ways = [
-        Way([([(first, first + 1)], _COUNTED - 1), ([(first + 1 + k, first + 2 + k)], 1), (_way(slots, k), 1)])
-        for k in range(warps)
-    ]
-    ways.append(Way([([(first + 1 + warps, first + 2 + warps)], 1)]))
-    place = (branches.PLACE + branches.COUNTED + 1) % at.LINE_INSTRUCTIONS
-    blocks = [[way for k in range(warps) for way in (k, warps, warps, warps)]]
-    laid = replace(laid, steps=steps, ways=ways, blocks=blocks, place=place)
-    found = [list[tuple[int, int]]() for _ in waits]
-    for time, what, warp, step, _ in run(laid, h200(), Options(events=20_000), resident=1, blocks=1).events:
-        if what == at.ISSUED and warp % 4 == 0:
-            found[int(warp) // 4].append((int(step), int(time)))
-    return found
-
-
 def _simulated(slots: list[Any], begins: list[int]) -> list[list[int]]:
     """Return what each warp reads of the clock if its first read is at the given time."""
-    late = _run(slots, [_BEGIN] * len(begins))
-    waits = [_BEGIN + begin - issues[_COUNTED - 1][1] for begin, issues in zip(begins, late, strict=True)]
-    found = _run(slots, waits)
-    reads = [[time for step, time in issues if step < len(slots) and slots[step][0] == "C"] for issues in found]
-    first = min(each[0] for each in reads)
-    return [[time - first for time in each] for each in reads]
+    branches = script("branches")
+    place = (branches.PLACE + branches.COUNTED + 1) % at.LINE_INSTRUCTIONS
+    ways = [(_way(slots, k), 1) for k in range(len(begins))]
+    found = issues_from(begins, [_placed(slot) for slot in slots], ways, [_COUNTED] * len(begins), place)
+    return [[time for step, time in each if slots[step][0] == "C"] for each in found]
 
 
 def _right(every: int = 1) -> dict[tuple[int, int, int], int]:
@@ -88,8 +64,8 @@ def _right(every: int = 1) -> dict[tuple[int, int, int], int]:
 
 # By warps and the places of branch and target in their lines: in how many of 100 cases all clocks are as simulated.
 _LEAST = {
-    (2, 4, 0): 94, (2, 4, 5): 94, (2, 4, 7): 90, (2, 7, 0): 92, (2, 7, 7): 85, (3, 4, 2): 62, (3, 7, 1): 57,
-    (3, 5, 7): 51, (4, 4, 2): 36, (4, 7, 1): 19, (4, 5, 7): 18,
+    (2, 4, 0): 94, (2, 4, 5): 94, (2, 4, 7): 95, (2, 7, 0): 90, (2, 7, 7): 94, (3, 4, 2): 64, (3, 7, 1): 54,
+    (3, 5, 7): 59, (4, 4, 2): 40, (4, 7, 1): 29, (4, 5, 7): 29,
 }  # fmt: skip
 
 

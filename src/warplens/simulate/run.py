@@ -216,6 +216,8 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     if not (laid.steps.even | laid.steps.odd | laid.steps.writes).any():
         setup.banks = 0
     setup.place, setup.lines = code.place, len(code.steps) // at.LINE_INSTRUCTIONS + 1
+    if -(-resident * setup.warps // setup.schedulers) > at.MOST_ASKING:
+        setup.jumps = 0
     if setup.lines <= setup.near_lines - 2:  # behind a loop two more are asked for
         setup.near_lines = 0
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:

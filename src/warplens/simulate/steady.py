@@ -13,6 +13,7 @@ from warplens.simulate.code import Code, Floats, Ints, lay_steps
 from warplens.simulate.run import MARKS, Options, Run, run
 from warplens.simulate.units import Units
 
+STAGGER = 64.0  # cycles within which warps begin
 BUDGET = 300_000  # instructions of the run that counts, unless it is to be full
 
 
@@ -30,17 +31,19 @@ class Measured(Struct, frozen=True):
 def steady(code: Code, units: Units, options: Options) -> Measured:
     """Return the cycles that one SM spends per body of an endless repetition, from a part without the start.
 
-    The run is long enough for the budget of instructions, and for every warp to make a good number of turns.
+    The run is long enough for the budget of instructions, and for every warp to make a good number of turns. What is
+    repeated is the last part of each way; warps begin by chance, unless other parts before it say when.
     """
     way, laid, blocks = code.ways[0], lay_steps(code.steps), len(code.blocks)
-    turn = way.instructions // way.segments[0][1]
-    first = run(code, units, options, resident=blocks, blocks=blocks, limit=16_384.0, stagger=64.0, laid=laid)
+    turn = sum(stop - start for start, stop in way.segments[-1][0])
+    apart = STAGGER if len(way.segments) == 1 else 0.0
+    first = run(code, units, options, resident=blocks, blocks=blocks, limit=16_384.0, stagger=apart, laid=laid)
     per_cycle = max(first.issued, 1) / 16_384
     limit = max(65_536.0, BUDGET / per_cycle, 64 * code.warps_per_block * blocks / per_cycle)
     limit = options.limit_cycles or min(limit, 4e6)
     every = float(np.floor(limit / MARKS))
     made = run(
-        code, units, options, resident=blocks, blocks=blocks, limit=every * MARKS + 1, stagger=64.0, mark_every=every,
+        code, units, options, resident=blocks, blocks=blocks, limit=every * MARKS + 1, stagger=apart, mark_every=every,
         laid=laid,
     )  # fmt: skip
     parts = np.diff(made.marks[MARKS // 4 - 1 :]) / every
