@@ -67,10 +67,7 @@ def test_a_lone_warp_takes_what_the_h200_took(name: str) -> None:
 
 
 # Chains of the laboratory that are farther off than 2 %, and by how much.
-BEYOND = {
-    "instruction.hadd2": "-2.7 %", "instruction.hfma2": "+9.2 %", "instruction.lds_64": "-3.6 %",
-    "pair.fadd_mufu": "-2.03 %",
-}  # fmt: skip
+BEYOND = {"instruction.lds_64": "-2.2 %", "pair.fadd_mufu": "-2.1 %"}
 CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instruction.iadd3", "pair.imad_lop3",
           "pair.lop3_lds", "pair.fadd_lds", "pair.shfl_lop3", "issue.banks.same2", "issue.banks.mixed",
           "instruction.fmnmx", "instruction.match", "instruction.redux", "instruction.shfl_idx",
@@ -78,7 +75,7 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "pair.lop3_fadd", "instruction.imad_wide", "instruction.imad_hi", "pair.imad_wide_lop3",
           "pair.fadd2_iadd", "instruction.lds_128", "instruction.sts_64", "instruction.sts_128",
           "instruction.vote.ilp2", "instruction.uniform_int", "instruction.uniform_imul", "instruction.dfma",
-          "instruction.dadd",
+          "instruction.dadd", "instruction.hadd2", "instruction.hfma2",
           "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
           "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2", "instruction.redux.ilp2", "pair.imad_fadd",
           "instruction.atoms_add", "instruction.vote")  # fmt: skip

@@ -63,7 +63,7 @@ def come(when: float, warp: Any, stalls: Any) -> None:
 def asked(cycle: int, s: int, latches: Any) -> int:
     """Return the warp that asked for another line in a cycle and waits for it, or -1."""
     line = latches[s, at.LINES + (cycle & KEPT)]
-    warp: int = line & (1 << at.WARP_BITS) - 1 if line >> at.WARP_BITS == cycle else -1
+    warp: int = line & (1 << at.WARP_BITS) - 1 if line and line >> at.WARP_BITS == cycle else -1
     return warp
 
 

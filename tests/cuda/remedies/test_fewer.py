@@ -85,14 +85,10 @@ def test_fewer_blocks_win_what_is_said_where_l1_holds_half_of_what_they_read(
     assert advice.interval_seconds is not None and advice.assumption and advice.bound_after
 
 
-_ALL_WERE_FASTER = pytest.mark.xfail(strict=True, reason="its like were all predicted too fast: it begins at the time")
-
-
 @pytest.mark.parametrize(
     ("kernel", "words"),
-    [("circle", 14336), ("circle", 20480), pytest.param("lookups", 14336, marks=_ALL_WERE_FASTER),
-     pytest.param("lookups", 20480, marks=_ALL_WERE_FASTER)],
-)  # fmt: skip
+    [("circle", 14336), ("circle", 20480), ("lookups", 14336), ("lookups", 20480)],
+)
 def test_the_time_with_fewer_blocks_lies_within_its_interval(kernel: str, words: int, folder: Path) -> None:
     advice = advised(kernel, words, folder)
     assert advice is not None and advice.interval_seconds is not None
