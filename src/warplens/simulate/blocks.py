@@ -203,10 +203,10 @@ def open_barrier(
             stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
             warp.since = leave
         warp.yielded = 1
+        tell(events, sm, warp.since, at.LEFT, v, warp.pc, at.NOTHING)
         if warp.asleep:
             continue
         warp.ready = warp.since
-        tell(events, sm, warp.ready, at.LEFT, v, warp.pc, at.NOTHING)
         s = warp.home
         if setup.queues:
             queue(v, s, warp.ready, setup, schedulers[s], warps, order)

@@ -81,6 +81,8 @@ def hold(
                 pipe_free[s, p] += cycles
         if now < since + cycles:
             holds = True
+            if since + cycles > scheduler.free:  # nobody who wakes it can go before
+                scheduler.free = since + cycles
             if since + cycles > scheduler.next:
                 scheduler.next = since + cycles
             for row in range(scheduler.listed):

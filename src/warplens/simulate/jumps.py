@@ -51,10 +51,10 @@ def end_line(w: int, s: int, now: float, onward: bool, warp: Any, latches: Any) 
 @called
 def come(when: float, warp: Any, stalls: Any) -> None:
     """Let a warp wait until its instruction is there."""
-    awake = warp.since if warp.asleep else warp.ready
-    if when > awake:
-        stalls[warp.pc, at.NO_INST] += when - awake
-        warp.since = when
+    if when > (warp.since if warp.asleep else warp.ready):
+        if when > warp.since:
+            stalls[warp.pc, at.NO_INST] += when - warp.since
+            warp.since = when
         if not warp.asleep:
             warp.ready = when
 
@@ -141,6 +141,15 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
     elif free and scheduler.lines <= cycle:
         latches[s, at.LINES + (scheduler.lines & KEPT)] = 0
         scheduler.port = cycle + TAKES
+    for k in range(scheduler.asking):  # who waits on is no sooner there than if the next cycle were its own
+        warp = warps[latches[s, at.ASKING + k]]
+        if warp.asks_at <= cycle:
+            if warp.asks == TARGET:
+                come(cycle + 1 + COMES + warp.far, warp, stalls)
+            elif warp.asks == SECOND:
+                warp.line = max(warp.line, float(cycle + 1 + COMES))
+                if warp.crossed:
+                    come(warp.line, warp, stalls)
 
 
 @called

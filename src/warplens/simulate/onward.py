@@ -54,7 +54,7 @@ def advance(
     if following != pc + 1 and setup.branch_taken > away and not finished:
         away = setup.branch_taken
     warp.far = 0
-    if setup.near_lines and following >> 3 != pc >> 3:
+    if setup.near_lines and following >> 3 != pc >> 3 and not finished:
         near = is_near(following >> 3, s, setup, scheduler, code_lines)
         if following < pc and not near:  # what lies ahead is asked for in time
             warp.far = setup.near_wait
