@@ -91,6 +91,7 @@ def serve(
     if step.kind != at.FIXED and scheduler.holds < scheduler.holds_end:
         start += held_before(s, floor(now), scheduler, latches)
     arrives = start
+    sends = step.sends > 0.0
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
         if step.both or (pipe.half == at.EITHER and scheduler.half_free <= now):
@@ -107,13 +108,14 @@ def serve(
         pipe_free[own, pipe.unit] = until
         if step.moves > 0.0 and setup.banks:
             begin_moving(start, until, step, scheduler)
-        row = asked[s, step.pipe]
-        if step.sends > 0.0:
+        if sends:
+            row = asked[s, step.pipe]
             request(
                 w, s, warp.pc, row, arrives, setup, sm, scheduler, step, pipe.places, warp, slots, results, requests
             )
             asked[s, step.pipe] = row + 1 if row + 1 < pipe.places else 0
         elif pipe.places > 0:
+            row = asked[s, step.pipe]
             held = pipe.held
             if held > until - start:
                 held = until - start
@@ -123,13 +125,13 @@ def serve(
             row = row + 1 if row + 1 < pipe.places else 0
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]
-        if until - now >= 2.0 and pipe.places >= 0 and step.sends == 0.0:
+        if until - now >= 2.0 and pipe.places >= 0 and not sends:
             full[s, step.pipe] += floor(until - now) - 1.0  # from the next cycle on
-        if pipe.shared and step.sends == 0.0:
+        if pipe.shared and not sends:
             if pipe.unit == setup.data_path:
                 occupy(start, pipe.interval * step.takes, sm)
             start += pipe.interval * (step.takes - 1.0)  # the last pass counts
-        if setup.telling and step.sends == 0.0:
+        if setup.telling and not sends:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
@@ -141,14 +143,14 @@ def serve(
             warp.stored = away
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(floor(done + 0.5))
-        if setup.telling and step.sends == 0.0:
+        if setup.telling and not sends:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.even + step.odd + step.writes > 0:
             ask(s, floor(now), start, step.pipe == setup.late, scheduler, step, latches)
             # those that take long are taken to find a free cycle
-            if step.pipe != setup.late and step.sends == 0.0 and floor(done) < floor(now) + at.PORT_CYCLES:
+            if step.pipe != setup.late and not sends and floor(done) < floor(now) + at.PORT_CYCLES:
                 bring(w, s, done, scheduler, step, warp.slots, results, latches)
-    if step.sends == 0.0:
+    if not sends:
         release(start, done, setup, step, warp, slots, results)
     return start
 
@@ -178,19 +180,19 @@ def wait_for(
         stalls[warp.pc, why] += awake - first
     when = awake
     latest = now
-    warp.asleep = 0
+    pending = 0
     for k in range(step.sources, step.sources_end):
         source = sources[k]
         slot = slots[warp.slots + source.slot]
-        if slot.pending:
-            warp.asleep = 1
+        pending |= slot.pending
         value = slot.value + source.delta
         if value > latest:
             latest = value
         if value > when:
             when = value
             why = slot.reason
-    if warp.asleep:  # `fronts.resume` finds it
+    warp.asleep = 1 if pending else 0
+    if pending:  # `fronts.resume` finds it
         when = awake
         latest = at.FOREVER
     elif when < at.FOREVER:
@@ -203,7 +205,7 @@ def wait_for(
     warp.seen = now
     warp.full = full[s, step.pipe]
     again = False
-    if warp.state == at.WAITING or warp.asleep:
+    if warp.state == at.WAITING or pending:
         warp.ready = at.FOREVER
     elif setup.width > 1 and step.pairs and not warp.second and latest <= now:
         again = True  # dual issue: in the same cycle, if its pipe has room

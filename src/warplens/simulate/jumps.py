@@ -16,8 +16,8 @@ from warplens.simulate.compiled import called
 
 FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target once, its target, the two lines behind it
 # Cycles from the issue of a branch until it asks; then until it asks again, or for the next line; from when a line has
-# the port until it is there, and less for a target that waits for nothing; for how long its warp's last line can wait.
-ASKS, AGAIN, COMES, SOONER, DROPS = 5, 2, 6, 1, 6
+# the port until it is there; and from the issue of a branch until what its warp asked for before is dropped.
+ASKS, AGAIN, COMES, DROPS = 5, 2, 6, 6
 TAKES = 2  # cycles of the port
 KEPT = at.LINES_KEPT - 1
 
@@ -68,14 +68,6 @@ def asked(cycle: int, s: int, latches: Any) -> int:
 
 
 @called
-def drop(w: int, s: int, cycle: int, scheduler: Any, latches: Any) -> None:
-    """Forget what a warp asked for at the end of a line before it branched."""
-    for before in range(scheduler.lines, cycle + 1):
-        if asked(before, s, latches) == w:
-            latches[s, at.LINES + (before & KEPT)] = 0
-
-
-@called
 def serve_asked(found: int, cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
     """Give the port to a warp that waits for it, for its target or a line behind that."""
     warp = warps[found]
@@ -107,8 +99,10 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
     for k in range(scheduler.asking):
         w = latches[s, at.ASKING + k]
         warp = warps[w]
-        if warp.drops_at == cycle:
-            drop(w, s, cycle, scheduler, latches)
+        if warp.drops_at == cycle:  # what it asked for at the end of a line before it branched
+            for before in range(scheduler.lines, cycle + 1):
+                if asked(before, s, latches) == w:
+                    latches[s, at.LINES + (before & KEPT)] = 0
         if warp.asks_at <= cycle:
             if warp.asks == FIRST:
                 first = w
@@ -120,10 +114,10 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
                     later = warp.asks_at < best.asks_at or (warp.asks_at == best.asks_at and w > found)
                 if later:
                     found = w
-    free = cycle >= scheduler.port
     scheduler.lines = max(scheduler.lines, cycle - KEPT)
     while scheduler.lines <= cycle and asked(scheduler.lines, s, latches) < 0:
         scheduler.lines += 1
+    free = cycle >= scheduler.port
     if first >= 0:
         own = waiting == 1 and warps[found].asks == THIRD and found < first
         for before in range(scheduler.lines, cycle):
@@ -131,8 +125,7 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
                 own = waiting == 0 and asked(before, s, latches) == first
                 waiting += 1
         if free and (waiting == 0 or (waiting == 1 and own)):
-            serve_asked(first, cycle, s, scheduler, warps, latches, stalls)
-            free = False
+            found = first
         else:
             warps[first].asks, warps[first].asks_at = TARGET, cycle + AGAIN
             come(cycle + AGAIN + COMES + warps[first].far, warps[first], stalls)
@@ -143,13 +136,12 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
         scheduler.port = cycle + TAKES
     for k in range(scheduler.asking):  # who waits on is no sooner there than if the next cycle were its own
         warp = warps[latches[s, at.ASKING + k]]
-        if warp.asks_at <= cycle:
-            if warp.asks == TARGET:
-                come(cycle + 1 + COMES + warp.far, warp, stalls)
-            elif warp.asks == SECOND:
-                warp.line = max(warp.line, float(cycle + 1 + COMES))
-                if warp.crossed:
-                    come(warp.line, warp, stalls)
+        if warp.asks_at <= cycle and warp.asks == TARGET:
+            come(cycle + 1 + COMES + warp.far, warp, stalls)
+        elif warp.asks_at <= cycle and warp.asks == SECOND:
+            warp.line = max(warp.line, float(cycle + 1 + COMES))
+            if warp.crossed:
+                come(warp.line, warp, stalls)
 
 
 @called
