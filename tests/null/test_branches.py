@@ -16,7 +16,7 @@ from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.study.validation import read
 
-from .by_hand import Placed, h200, issues_from, program, script
+from .by_hand import Placed, h200, issues_from, program, script, without_port
 
 _TEXTS = {"C": "CS2R.32 R9, SR_CLOCKLO", "N": "NOP", "P": "ISETP.GE.AND P1, PT, R16, 0x1, PT", "J": "BRA `(.L_x_1)"}
 _COUNTED = 8  # issues of each warp before
@@ -78,12 +78,9 @@ def test_targets_of_branches_come_when_measured() -> None:
 
 
 def test_without_the_port_most_are_wrong() -> None:
-    with_it, setup = _right(10), h200().setup[0]
-    setup.jumps = 0
-    try:
+    with_it = _right(10)
+    with without_port():
         without = _right(10)
-    finally:
-        setup.jumps = 1
     assert all(without[key] < with_it[key] for key in _LEAST), (without, with_it)
     assert without[3, 4, 2] < 30
 

@@ -118,7 +118,9 @@ SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0
 # served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for DRAM equally
 # long (none: each for itself). `first_every`: cycles from one of the first blocks to the next. `yielding`: an
 # instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
-# warps of a block meet.
+# warps of a block meet. `jumps`: whether branches share a port (`jumps`); `place`: of the code's first instruction in
+# its line; `lines` of it all, and `near_lines` of a scheduler's own cache (0: it holds the code), `near_wait`: cycles
+# for what is not in it.
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
     "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
@@ -134,7 +136,9 @@ CURVE = record("", "unloaded a b c written")
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
-# scheduler. `asleep`: it waits for what is not known yet.
+# scheduler. `asleep`: it waits for what is not known yet. `asks`, `asks_at`: for which line behind its last branch, and
+# from when on (`jumps`); `drops_at`: when a line that it asked for before is dropped; `line`: when the one behind its
+# target is there, `crossed`: it waits for that; `far`: cycles more until its target is there.
 WARP = record(
     "end segment turn run state second slots turns why pc place block barrier count home used yielded asks "
     "asks_at crossed drops_at asleep",
@@ -147,9 +151,11 @@ WARP = record(
 # when the next wavefront can be sent behind them. Of its requests (`fronts`) those before `head` are done, those before
 # `begun` have left their place, those before `sending` are sent; `gap`: when the next wavefront can go, `served`: when
 # the last one did, `used`: or the last register; `crowded`: when the last place was taken; `rest`: parts of wavefronts.
-# Products move registers up to the cycle `moving`, so many in each as
-# `moves` says, of either `bank` in turn; up to `moved` that is known, `part` is left of one. `counted`: up to which
-# cycle issues count. `uniform`: up to which one rows of uniform registers are read.
+# Products move registers up to the cycle `moving`, so many in each as `moves` says, of either `bank` in turn; up to
+# `moved` that is known, `part` is left of one. `counted`: up to which cycle issues count. `uniform`: up to which one
+# rows of uniform registers are read. `asking`: warps that ask for lines (`jumps`), `settled`: up to which cycle that is
+# known, `port`: when the next one can have the port; `lines`: the first cycle whose line may still wait; `filled`:
+# lines that came into its own cache.
 SCHEDULER = record(
     "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end "
     "asking settled port filled lines head begun sending end",
