@@ -386,8 +386,9 @@ def simulate(
                 now, setup, sm, steps, path_at, segments, runs, warp_paths, warps, slots, schedulers, order, places,
                 blocks, events,
             )  # fmt: skip
+        first = floor(now) % setup.schedulers
         for k in range(setup.schedulers):  # in turn, so that none has the first say at the units they share
-            s = (k + floor(now)) % setup.schedulers
+            s = first + k if first + k < setup.schedulers else first + k - setup.schedulers
             scheduler = schedulers[s]
             if scheduler.next > now:
                 continue
