@@ -52,7 +52,7 @@ def has_room(
         behind = until - now
         if behind >= 1.0:
             free = False
-            known = full[s, step.pipe]
+            known = full[s, step.pipe + 1]
             if until < at.AWAITED:
                 until = now + float(floor(behind))
                 known -= until - now
@@ -126,7 +126,7 @@ def serve(
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]
         if until - now >= 2.0 and pipe.places >= 0 and not sends:
-            full[s, step.pipe] += floor(until - now) - 1.0  # from the next cycle on
+            full[s, step.pipe + 1] += floor(until - now) - 1.0  # from the next cycle on
         if pipe.shared and not sends:
             if pipe.unit == setup.data_path:
                 occupy(start, pipe.interval * step.takes, sm)
@@ -203,7 +203,7 @@ def wait_for(
     warp.ready = when
     warp.since = when
     warp.seen = now
-    warp.full = full[s, step.pipe]
+    warp.full = full[s, step.pipe + 1]
     again = False
     if warp.state == at.WAITING or pending:
         warp.ready = at.FOREVER
@@ -274,7 +274,7 @@ def issue(
     stalls[pc, at.SELECTED] += 1.0
     if now > warp.since:
         waited = now - warp.since
-        without = full[s, step.pipe] - warp.full
+        without = full[s, step.pipe + 1] - warp.full
         if without > 0.0:
             without *= waited / (now - warp.seen)
             if without > waited:

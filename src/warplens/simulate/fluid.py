@@ -36,7 +36,8 @@ def share(
     """
     soonest = ready = at.FOREVER
     past, followed[s] = now - followed[s], now
-    rest[:] = 1.0
+    for r in range(rest.shape[0]):
+        rest[r] = 1.0
     before = 0.0
     greedy, scheduler.turn, kept = scheduler.turn, -1, -1
     for row in range(0 if greedy < 0 else -1, scheduler.listed):

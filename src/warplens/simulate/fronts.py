@@ -123,7 +123,7 @@ def leave_place(
     taken[s, step.pipe, entry.row] = start
     looks = at.FOREVER
     if scheduler.end - scheduler.begun == places:
-        full[s, step.pipe] += max(0.0, now - scheduler.crowded)
+        full[s, step.pipe + 1] += max(0.0, now - scheduler.crowded)
         for row in range(scheduler.listed):
             warp = warps[order[s, row]]
             if warp.ready == at.AWAITED:

@@ -56,6 +56,14 @@ def _same(block: Any) -> Any:
     return block
 
 
+def _item(context: Any, builder: Any, kind: Any, array: Any, _: Any, indices: Any, boundscheck: Any = None) -> Any:
+    """Find an item of an array: no index is negative, where Numba would count from the end, and none is a slice."""
+    from numba.core import cgutils
+
+    place: Any = cgutils.get_item_pointer
+    return place(context, builder, kind, array, indices), (), ()
+
+
 def _lifetimes(processor: Any, **_: Any) -> None:
     """Work out where variables are last used when somebody asks for it; Numba does after each pass.
 
@@ -123,6 +131,7 @@ def _changes() -> list[tuple[Any, str, Any]]:
     from llvmlite.ir import Type
     from numba.core import codegen, inline_closurecall, postproc, types
     from numba.core.compiler import DefaultPassBuilder
+    from numba.np import arrayobj
 
     library, generator = codegen.JITCodeLibrary, codegen.JITCPUCodegen
     search, size, name = vars(types.BaseFunction)["get_call_type"], vars(Type)["get_abi_size"], types.Record.__repr__
@@ -133,6 +142,7 @@ def _changes() -> list[tuple[Any, str, Any]]:
         (library, "_optimize_functions", _not_yet), (library, "_optimize_final_module", _not_yet),
         (library, "_finalize_specific", _not_yet), (generator, "_add_module", _not_yet),
         (generator, "set_env", _not_yet), (postproc.PostProcessor, "run", _lifetimes),
+        (arrayobj, "basic_indexing", _item),
         (inline_closurecall, "copy", SimpleNamespace(deepcopy=_same)),
         (DefaultPassBuilder, "define_untyped_pipeline", staticmethod(_untyped)),
         (DefaultPassBuilder, "define_nopython_pipeline", staticmethod(_all)),

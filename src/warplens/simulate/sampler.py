@@ -48,7 +48,7 @@ def told(now: float, steps: Any, warps: Any, full: Floats, stalls: Floats) -> Fl
     np.add.at(made, (here.pc[halted], at.AT_BARRIER), waited[halted])
     here, waited = here[turn], waited[turn]
     step = steps[here.pc]
-    without = (full[here.home, step.pipe] - here.full) * waited / (now - here.seen)
+    without = (full[here.home, step.pipe + 1] - here.full) * waited / (now - here.seen)
     without = np.minimum(without, waited)
     np.add.at(made, (here.pc, step.room), without)
     np.add.at(made, (here.pc, at.NOT_SELECTED), waited - without)
