@@ -323,7 +323,7 @@ def select(
     if setup.counting and now > scheduler.counted + setup.counted_after:
         count_issues(s, now, setup, scheduler, warps, order, latches)
     w = scheduler.last
-    again = setup.greedy and w >= 0 and warps[w].ready <= now
+    again = setup.greedy > 0 and w >= 0 and warps[w].ready <= now
     searching, passed = True, 0
     while searching:
         if not again:
