@@ -110,9 +110,7 @@ def serve(
             begin_moving(start, until, step, scheduler)
         if sends:
             row = asked[s, step.pipe]
-            request(
-                w, s, warp.pc, row, arrives, setup, sm, scheduler, step, pipe.places, warp, slots, results, requests
-            )
+            request(w, s, warp.pc, row, arrives, sm, scheduler, step, pipe.places, warp, slots, results, requests)
             asked[s, step.pipe] = row + 1 if row + 1 < pipe.places else 0
         elif pipe.places > 0:
             row = asked[s, step.pipe]

@@ -33,12 +33,11 @@ def occupy(start: float, cycles: float, sm: Any) -> None:
 
 @called
 def request(
-    w: int, s: int, pc: int, row: int, arrives: float, setup: Any, sm: Any, scheduler: Any, step: Any, places: int,
-    warp: Any, slots: Any, results: Any, requests: Any,
+    w: int, s: int, pc: int, row: int, arrives: float, sm: Any, scheduler: Any, step: Any, places: int, warp: Any,
+    slots: Any, results: Any, requests: Any,
 ) -> None:  # fmt: skip
     """Put an instruction behind what its scheduler sends to shared memory; when its results are there is not known."""
-    wide = requests.shape[0] // setup.schedulers
-    entry = requests[s * wide + scheduler.end % wide]
+    entry = requests[s, scheduler.end & requests.shape[1] - 1]
     scheduler.end += 1
     if scheduler.end - scheduler.begun == places:
         scheduler.crowded = arrives
@@ -140,8 +139,8 @@ def take_front(
     schedulers: Any, order: Any, taken: Any, full: Any, latches: Any, requests: Any, stalls: Any, events: Any,
 ) -> float:  # fmt: skip
     """Let a scheduler's wavefront go; return when a scheduler looks again for that."""
-    scheduler, wide = schedulers[s], requests.shape[0] // setup.schedulers
-    entry = requests[s * wide + scheduler.head % wide]
+    scheduler = schedulers[s]
+    entry = requests[s, scheduler.head & requests.shape[1] - 1]
     step = steps[entry.pc]
     looks = at.FOREVER
     scheduler.served = now
@@ -210,17 +209,17 @@ def send_next(now: float, steps: Any, scheduler: Any, entry: Any) -> bool:
 @called
 def next_front(now: float, setup: Any, schedulers: Any, requests: Any) -> int:
     """Return the scheduler whose wavefront goes next, or -1."""
-    wide = requests.shape[0] // setup.schedulers
-    first = -1
+    last, first = requests.shape[1] - 1, -1
+    turn = floor(now) % setup.schedulers
     for k in range(setup.schedulers):
-        s = (k + floor(now)) % setup.schedulers
+        s = turn + k if turn + k < setup.schedulers else turn + k - setup.schedulers
         scheduler = schedulers[s]
         if scheduler.head < scheduler.sending and scheduler.gap <= now:
             if first < 0:
                 first = s
                 continue
-            entry = requests[s * wide + scheduler.head % wide]
-            other = requests[first * wide + schedulers[first].head % wide]
+            entry = requests[s, scheduler.head & last]
+            other = requests[first, schedulers[first].head & last]
             begun = entry.fronts < entry.total
             if begun != (other.fronts < other.total):
                 first = s if begun else first
@@ -237,14 +236,14 @@ def serve_fronts(
     schedulers: Any, order: Any, taken: Any, full: Any, latches: Any, requests: Any, stalls: Any, events: Any,
 ) -> float:  # fmt: skip
     """Let a cycle of the ways to shared memory pass; return when a scheduler looks again for what came of it."""
-    wide = requests.shape[0] // setup.schedulers
+    last = requests.shape[1] - 1
     senders, left = 0, False
     for s in range(setup.schedulers):
         scheduler = schedulers[s]
         if scheduler.head < scheduler.end:
             left = True
         sends = scheduler.sending < scheduler.end
-        if sends and send_next(now, steps, scheduler, requests[s * wide + scheduler.sending % wide]):
+        if sends and send_next(now, steps, scheduler, requests[s, scheduler.sending & last]):
             senders |= 1 << s
     looks = at.FOREVER
     first = -1
@@ -253,7 +252,7 @@ def serve_fronts(
     elif sm.front_free < now + 1.0:
         first = next_front(now, setup, schedulers, requests)
     while first >= 0:
-        step = steps[requests[first * wide + schedulers[first].head % wide].pc]
+        step = steps[requests[first, schedulers[first].head & last].pc]
         if step.words == 1:
             senders = 0
         sm.front_free = max(sm.front_free, now) + pipes[step.pipe].interval
@@ -271,7 +270,7 @@ def serve_fronts(
             port = s
     if port >= 0:
         scheduler = schedulers[port]
-        entry = requests[port * wide + scheduler.sending % wide]
+        entry = requests[port, scheduler.sending & last]
         step = steps[entry.pc]
         entry.left -= 1
         entry.due = now + step.sends / step.words

@@ -174,6 +174,6 @@ SM = record(
 )
 
 
-def rows(kind: np.dtype[Any], count: int) -> Any:
+def rows(kind: np.dtype[Any], count: int | tuple[int, int]) -> Any:
     """Return so many records, all zero, whose fields are attributes."""
     return np.zeros(count, kind).view(np.recarray)

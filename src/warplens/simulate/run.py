@@ -253,6 +253,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))
     warps = at.rows(at.WARP, lanes)
     warps.ready = at.FOREVER
+    sending = max(0, int(units.pipes.places[PIPES.index("shared memory")]))
     return (
         warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
         np.zeros((schedulers, lanes), np.int64),
@@ -261,7 +262,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
         np.zeros((schedulers, len(units.pipes)), np.int64),
         np.zeros((schedulers, len(units.pipes) + 1)), places,  # the first one is that of what has no pipe
         np.zeros((schedulers + lanes, at.LATCH_COLUMNS), np.int64), np.zeros(max(1, int(setup.mshrs))),
-        at.rows(at.REQUEST, schedulers * (2 + max(0, int(units.pipes.places[PIPES.index("shared memory")])))),
+        at.rows(at.REQUEST, (schedulers, 1 << (1 + sending).bit_length())),  # two more, at least
     )  # fmt: skip
 
 
