@@ -167,9 +167,8 @@ def wait_for(
     first = now + before.stall
     if setup.banks:
         first -= before.extra
-    warp.counted = first
-    if before.yields == 2:  # a stall of one: the cycle in which it yields is none of those that holds stop
-        warp.counted -= 1.0
+    # With a stall of one the cycle in which it yields is none of those that holds stop.
+    warp.counted = first - 1.0 if before.yields == 2 else first
     awake = warp.ready
     why = warp.why
     if first > now + 1.0:
