@@ -1,6 +1,6 @@
 """The simulator against the microbenchmarks without global memory: how many points are within 2 %.
 
-    python bench/loops.py                        all points; three minutes on two cores
+    python bench/loops.py                        all points; eight minutes on two cores
     python bench/loops.py instruction.lds pair   the loops whose names begin so
     python bench/loops.py --warps 4,8,16,32      with so many warps on an SM only
     python bench/loops.py --json FILE            every point
@@ -8,7 +8,8 @@
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports, and adds before a chain whose instructions
 yield or not (data/h200). Their machine code is simulated, compiled anew for the laboratory's, whose warps begin as
-there (data/h200/starts.json); nothing is fitted to what is compared. `spread` counts those beyond 2 % whose own
+there (data/h200/starts.json), for as long as it was measured, for what warps do from turn to turn can be chaotic;
+nothing is fitted to what is compared. `spread` counts those beyond 2 % whose own
 repetitions, on three H200s, differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
@@ -47,6 +48,8 @@ GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
 SCHEDULERS, BEFORE = 4, 100.0  # cycles of the instruction before a loop
+# Cycles for which a loop runs: of the laboratory (`warplens.measure.plans`), of register_ports.cu and switches.cu.
+MEASURED, SPENT = 480_000.0, 400_000.0
 
 
 class Point(Struct, frozen=True):
@@ -91,18 +94,18 @@ def _laboratory(names: tuple[str, ...]) -> Iterator[Point]:
     for (name, warps, threads), cycles in seen.items():
         all_runs = cycles + others[name, warps, threads]
         spread = 100 * (max(all_runs) / min(all_runs) - 1)
-        yield Point(name, code[name], 1.0, warps, threads, statistics.median(cycles), spread, 60_000.0)
+        yield Point(name, code[name], 1.0, warps, threads, statistics.median(cycles), spread, MEASURED)
 
 
-def _other(name: str, row: dict[str, Any], bodies: float, warps: int, cycles: float) -> Point:
-    return Point(name, stored_code(row["code"]), bodies, warps, 32 * warps, cycles, 0, 100_000.0)
+def _other(name: str, row: dict[str, Any], bodies: float, warps: int, cycles: float, limit: float) -> Point:
+    return Point(name, stored_code(row["code"]), bodies, warps, 32 * warps, cycles, 0, limit)
 
 
 def _products() -> Iterator[Point]:
     loops = {(r["product"], r["filler"], r["count"]): r for r in read("h200/wide_products_code.json.gz")["loops"]}
     for s in json.loads(data_file("h200/wide_products.json").read_text())["samples"]:
-        name = f"products.{s['product']}.{s['filler']}{s['count']}"
-        yield _other(name, loops[s["product"], s["filler"], s["count"]], 8.0, s["warps"], s["cycles"] / s["warps"])
+        name, row = f"products.{s['product']}.{s['filler']}{s['count']}", loops[s["product"], s["filler"], s["count"]]
+        yield _other(name, row, 8.0, s["warps"], s["cycles"] / s["warps"], 100_000.0)
 
 
 def _ports() -> Iterator[Point]:
@@ -111,7 +114,7 @@ def _ports() -> Iterator[Point]:
         if s["other"] not in NOT_THESE:
             row = loops[s["other"], s["adds"], s["chained"]]
             name = f"ports.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
-            yield _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4)
+            yield _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4, SPENT)
 
 
 def _switches() -> Iterator[Point]:
@@ -120,7 +123,7 @@ def _switches() -> Iterator[Point]:
         if s["change"] in ("compiled", "yield_all"):
             row = loops[s["other"], s["adds"], s["chains"]]
             name = f"switches.{s['change']}.{s['other']}{s['adds']}.ilp{s['chains']}"
-            point = _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4)
+            point = _other(name, row, row["unroll"], 4 * s["active"].bit_count(), s["cycles"] / 4, SPENT)
             if s["change"] == "yield_all":
                 code = [replace(x, control=replace(x.control, yields=True)) for x in point.code if x.control]
                 point = replace(point, code=code)
@@ -128,8 +131,12 @@ def _switches() -> Iterator[Point]:
 
 
 def _begin(warp: int, warps: int) -> float:
-    """Return when a warp of a block begins behind the laboratory's barrier, the first of whose warps comes last."""
-    return 2.0 * ((warps - 1 - warp) // SCHEDULERS) + 11.0 * (warp == 0)
+    """Return how long a warp of a block waits before it begins behind the laboratory's barrier.
+
+    Those of a scheduler begin two cycles apart, the last one first, and begin to wait one cycle apart; the first of the
+    block comes later.
+    """
+    return 1.0 * ((warps - 1 - warp) // SCHEDULERS) + 11.0 * (warp == 0)
 
 
 def simulated(point: Point) -> float:
