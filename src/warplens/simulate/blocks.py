@@ -202,7 +202,6 @@ def open_barrier(
         if leave > warp.since:
             stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
             warp.since = leave
-        warp.yielded = 1
         tell(events, sm, warp.since, at.LEFT, v, warp.pc, at.NOTHING)
         if warp.asleep:
             continue
