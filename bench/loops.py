@@ -8,9 +8,9 @@
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports, and adds before a chain whose instructions
 yield or not (data/h200). Their machine code is simulated, compiled anew for the laboratory's, whose warps begin as
-there (data/h200/starts.json), for as long as it was measured, for what warps do from turn to turn can be chaotic;
-nothing is fitted to what is compared. `spread` counts those beyond 2 % whose own
-repetitions, on three H200s, differ by more than 2 %: they have no one time to be within 2 % of.
+there (data/h200/starts.json), for hundreds of thousands of cycles, as it was measured: what warps do from turn to turn
+can be chaotic. Nothing is fitted to what is compared. `spread` counts those beyond 2 % whose own repetitions, on three
+H200s, differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
 SCHEDULERS, BEFORE = 4, 100.0  # cycles of the instruction before a loop
-# Cycles for which a loop runs: of the laboratory (`warplens.measure.plans`), of register_ports.cu and switches.cu.
-MEASURED, SPENT = 480_000.0, 400_000.0
+# Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
+# long), those of register_ports.cu and switches.cu; and what is simulated of products, measured over 64 turns.
+MEASURED, SPENT, PRODUCTS = 480_000.0, 400_000.0, 100_000.0
 
 
 class Point(Struct, frozen=True):
@@ -105,7 +106,7 @@ def _products() -> Iterator[Point]:
     loops = {(r["product"], r["filler"], r["count"]): r for r in read("h200/wide_products_code.json.gz")["loops"]}
     for s in json.loads(data_file("h200/wide_products.json").read_text())["samples"]:
         name, row = f"products.{s['product']}.{s['filler']}{s['count']}", loops[s["product"], s["filler"], s["count"]]
-        yield _other(name, row, 8.0, s["warps"], s["cycles"] / s["warps"], 100_000.0)
+        yield _other(name, row, 8.0, s["warps"], s["cycles"] / s["warps"], PRODUCTS)
 
 
 def _ports() -> Iterator[Point]:
@@ -147,7 +148,7 @@ def simulated(point: Point) -> float:
     laid = from_program(point.code, made, ways=[Way([turn])], blocks=blocks)
     if point.name.startswith(FAMILIES):
         first, begins = len(laid.steps), [BEFORE + _begin(k, warps) for k in range(warps)]
-        waits = [Step(label="before", stall=begin) for begin in begins]
+        waits = [Step(label="before", stall=begin, yields=0) for begin in begins]
         ways = [Way([([(first + k, first + k + 1)], 1), turn]) for k in range(warps)]
         laid = replace(laid, steps=[*laid.steps, *waits], ways=ways, blocks=[[*range(warps)]] * len(blocks))
     done = steady(replace(laid, steady=True, bodies=point.bodies), made, Options(limit_cycles=int(point.limit)))

@@ -1,4 +1,4 @@
-"""Which warp of a scheduler goes where three to seven are there: when each comes to each instruction of a straight code.
+"""Which warp of a scheduler goes where three to seven are there: when each comes to each instruction of a code.
 
     python data/h200/crowds.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
     python data/h200/crowds.py run FOLDER OUT  on the GPU: OUT/crowds.json.gz
@@ -28,14 +28,16 @@ STALLS = {"1 to 4": (1, 2, 3, 4), "2 to 8": (2, 3, 4, 5, 6, 7, 8), "all": (1, 2,
 REPEATED: dict[str, list[Slot]] = {
     "halves": [s("MMA", 10, 13, 13, 14, 15, y=True), s("HFMA2", 6, 13, 13, 16, 17, y=True)],
     "one register": [s("MMA", 10, 13, 13, 13, 13, y=True), s("HFMA2", 6, 13, 13, 13, 13, y=True)],
-    "two chains": [s("MMA", 1, 14, 14, 12, 11), s("HFMA2", 4, 13, 13, 12, 11, y=True), s("HFMA2", 3, 13, 13, 10, 15, y=True)],
+    "two chains": [
+        s("MMA", 1, 14, 14, 12, 11), s("HFMA2", 4, 13, 13, 12, 11, y=True), s("HFMA2", 3, 13, 13, 10, 15, y=True)
+    ],
     "lop3 fadd": [s("LOP3", 5, 13, 13, 14, 15, y=True), s("FADD", 5, 13, 14, 13, y=True)],
     "imad lop3": [s("IMAD", 5, 13, 14, 13, 15, y=True), s("LOP3", 5, 13, 13, 14, 15, y=True)],
     "dfma": [s("DFMA", 8, 18, 16, 18, 14, y=True), s("DFMA", 8, 18, 12, 18, 10, y=True)],
     "lds fadd": [s("LDS", 1, 12, 255), s("FADD", 1, 16, 16, 21)],
     "lds 4 fadd": [s("LDS", 1, 12, 255), *(s("FADD", 1, k, k, 21) for k in (16, 17, 18, 19))],
 }
-Code = tuple[str, int, list[Slot]]  # its name, how many warps, the adds before it and what it is
+Code = tuple[str, int, list[Slot]]  # its name, how many warps, its instructions: adds come first
 
 
 def codes() -> list[Code]:
@@ -45,8 +47,9 @@ def codes() -> list[Code]:
         for name, stalls in STALLS.items():
             for share in (1.0, 0.5, 0.0):
                 before = [s(PLAIN[0], 6, *PLAIN[1:], y=True)] * GAPS
-                code = [s(PLAIN[0], chance.choice(stalls), *PLAIN[1:], y=chance.random() < share) for _ in range(LENGTH)]
-                made.append((f"adds, {name}, {share:.0%} yield", warps, before + code))
+                code = [(chance.choice(stalls), chance.random() < share) for _ in range(LENGTH)]
+                adds = [s(PLAIN[0], stall, *PLAIN[1:], y=yields) for stall, yields in code]
+                made.append((f"adds, {name}, {share:.0%} yield", warps, before + adds))
         for name, slots in REPEATED.items():
             gaps = [(chance.choice((2, 3, 5, 7, 9, 11)), chance.random() < 0.7) for _ in range(GAPS)]
             before = [s(PLAIN[0], stall, *PLAIN[1:], y=yields) for stall, yields in gaps]
@@ -129,7 +132,8 @@ def run(folder: Path, out: Path) -> None:
     from driver import Gpu
 
     gpu, rows, cubin = Gpu(), list[Any](), (folder / "crowds.cubin").read_bytes()
-    about, stamps, data = json.loads((folder / "crowds_slots.json").read_text()), gpu.memory(1 << 16), gpu.memory(1 << 16)
+    about = json.loads((folder / "crowds_slots.json").read_text())
+    stamps, data = gpu.memory(1 << 16), gpu.memory(1 << 16)
     gpu.put(data, 0, np.zeros(1 << 13, np.uint64))
     host = np.zeros(32, np.uint32)
 

@@ -243,7 +243,9 @@ class Entry:
         """Run it, compiled for arrays of these kinds."""
         kinds = tuple([_kind(a) for a in arguments])
         if kinds not in self._made:
-            self._made[kinds] = self._loaded(kinds, arguments)
+            with _ONE_AT_A_TIME:  # Numba is not itself while the engine is compiled
+                if kinds not in self._made:
+                    self._made[kinds] = self._loaded(kinds, arguments)
         run, returns = self._made[kinds]
         result = (ctypes.c_int64 * 2)()
         at = ctypes.addressof(result)

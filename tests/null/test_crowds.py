@@ -80,14 +80,16 @@ def _right(number: int, row: Any) -> tuple[int, int]:
     return right, known
 
 
-def _share(warps: int, kind: str) -> float:
-    """Return the share of right clocks, of all codes whose name begins so."""
+def _share(warps: int, kind: str, least: float = 0.5) -> float:
+    """Return the share of right clocks of all codes whose name begins so; so many have to begin as simulated."""
     found = [
         _right(number, row)
         for number, row in enumerate(read("h200/crowds.json.gz")["rows"])
         if row[1] == warps and row[0].startswith(kind)
     ]
-    return sum(right for right, _ in found) / sum(known for _, known in found)
+    known = sum(known for _, known in found)
+    assert known >= least * len(found) * warps * script("crowds").LENGTH
+    return sum(right for right, _ in found) / known
 
 
 _EXACT = {
@@ -106,17 +108,22 @@ def test_three_warps_come_to_every_instruction_when_measured(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("warps", "kind"), [(warps, kind) for warps in (4, 5, 7) for kind in _EXACT[warps]])
 def test_a_crowd_comes_to_every_instruction_when_measured(warps: int, kind: str) -> None:
-    assert _share(warps, kind) == 1
+    assert _share(warps, kind, 0.6 if warps == 5 else 0.14) == 1
 
 
 def test_random_adds_of_three_warps_come_when_measured() -> None:
-    assert _share(3, "adds") >= 0.997
+    assert _share(3, "adds", 0.87) >= 0.997
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("warps", "least"), [(4, 0.97), (5, 0.98), (7, 0.84)])
 def test_random_adds_of_a_crowd_come_when_measured(warps: int, least: float) -> None:
-    assert _share(warps, "adds") >= least
+    assert _share(warps, "adds", 0.22) >= least
+
+
+def test_the_warp_that_spun_halves_the_counts_once_in_two() -> None:
+    plain, halved = (_clocks(0, 3, 2, spins, None) for spins in _SPINS)
+    assert plain != halved
 
 
 @pytest.mark.xfail(reason="which warp goes behind one that filled the queue of shared memory is not known", strict=True)

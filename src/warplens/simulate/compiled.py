@@ -2,8 +2,8 @@
 
 Statements are plain on purpose (no tuples, arrays made by the caller): that halves the time to compile. An item of an
 array takes 3 to 4 ms of it, a branch, `max` and `min` 2, a comparison and a field 1 (a hundred of each); so a switch is
-`if setup.greedy`, not `> 0`, and `max` and `min` are used in functions that are `called`. A variable has one type in
-all of a function, and no index is negative. What is left out of Numba for that is in `lean`.
+`if setup.greedy`, not `> 0` (but where it is kept), and `max` and `min` are used in functions that are `called`. A
+variable has one type in all of a function, and no index is negative. What is left out of Numba for that is in `lean`.
 """
 
 from __future__ import annotations

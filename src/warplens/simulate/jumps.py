@@ -108,7 +108,7 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
                 first = w
             else:
                 waiting += 1
-                best = warps[found]
+                best = warps[max(found, 0)]
                 later = found < 0 or warp.asks < best.asks
                 if not later and warp.asks == best.asks:
                     later = warp.asks_at < best.asks_at or (warp.asks_at == best.asks_at and w > found)

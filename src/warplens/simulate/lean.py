@@ -2,7 +2,8 @@
 
 Half of the time went into that: Numba serves all of Python and NumPy, and each function by itself. The engine has no
 closures, generators, expressions of arrays or references to count, and nobody calls a part of it alone. Numba is as it
-was when the engine is compiled; a statement that needs more than is left does not compile, and says so.
+was when the engine is compiled; a statement that needs more than is left does not compile, and says so, but for a
+variable of two types of numbers, which becomes the wider one, and an index below zero, which reads what is before.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _not_yet(*_: Any) -> None:
 
 
 def _unchanged(_: Any, __: Any, code: Any) -> Any:
-    """Rewrite nothing: the engine has no `with`, no dicts, and no function with more than thirty arguments."""
+    """Rewrite nothing: the engine has no `with`, no dicts, and no call with more than thirty arguments."""
     return code
 
 
@@ -74,6 +75,8 @@ def _array(kind: Any) -> Any:
 
 def _item(context: Any, builder: Any, kind: Any, array: Any, _: Any, indices: Any, boundscheck: Any = None) -> Any:
     """Find an item of an array: no index is negative, where Numba would count from the end, and none is a slice."""
+    if kind.layout != "C" or len(indices) != kind.ndim:
+        raise NotImplementedError(f"the engine's arrays are whole, and asked for one item: {kind}")
     place = indices[0]
     for axis in range(1, kind.ndim):
         place = builder.add(builder.mul(place, builder.extract_value(array.shape, axis)), indices[axis])
