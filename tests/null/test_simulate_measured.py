@@ -23,7 +23,7 @@ from warplens.simulate.run import Options, run
 from warplens.simulate.steady import steady
 from warplens.simulate.units import PIPES, Units, units
 from warplens.study.simulated import error, mix_code, simulate_mixes, stored_code
-from warplens.study.validation import data_file, read
+from warplens.study.validation import data_file, needed_off, read
 
 from .journals import events
 
@@ -42,6 +42,18 @@ def test_all_mixes(which: str) -> None:
     made = error(points)
     assert made.mean_percent <= (2.0 if which == "first" else 2.5)
     assert max(max(p.cycles / p.measured, p.measured / p.cycles) for p in points) <= 1.10
+    assert abs(made.needed_warps_off) <= 1
+
+
+def test_the_occupancy_that_sfus_need_is_known_to_a_warp_of_a_scheduler() -> None:
+    assert abs(error(simulate_mixes(mixes={"sfu"})).needed_warps_off) <= 1
+
+
+def test_needed_occupancy_lies_on_the_line_between_two() -> None:
+    """Rates of 1, 2 and 2 with 4, 8 and 16 warps: 1.8 with 7.2; twice as slow at 4 warps: with 7.467."""
+    warps, measured = [16.0, 4.0, 8.0], [0.5, 1.0, 0.5]
+    assert needed_off(warps, [0.5, 2.0, 0.5], measured, 4) == pytest.approx((8 - 4 * 0.2 / 1.5 - 7.2) / 4)
+    assert needed_off(warps, measured, measured, 4) == 0
 
 
 def test_one_instruction_alone_is_within_two_percent() -> None:

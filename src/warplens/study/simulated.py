@@ -29,7 +29,7 @@ from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.simulate.units import Units, units
-from warplens.study.validation import ModelError, data_file, read
+from warplens.study.validation import ModelError, data_file, needed_off, read
 
 NAME = "simulate"
 # What data/h200/fit.py prints of the first run's loads alone.
@@ -109,7 +109,18 @@ def error(points: list[Point]) -> ModelError:
     size = np.abs([p.percent for p in points])
     worst = points[int(np.argmax(size))]
     where = f"add/{worst.mix}, alpha {worst.alpha}, {worst.warps} warps"
-    return ModelError(NAME, len(points), float(size.mean()), float(np.median(size)), worst.percent, where, 0)
+    sweeps: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
+    for p in points:
+        sweeps[p.mix, p.alpha, p.ilp].append(p)
+    schedulers = machine_of("first").sm.schedulers
+    needed = []
+    for sweep in sweeps.values():
+        warps, cycles, measured = zip(*[(p.warps, p.cycles, p.measured) for p in sweep], strict=True)
+        needed.append((needed_off(list(warps), cycles, list(measured), schedulers), sweep[0]))
+    off, at = max(needed, key=lambda each: abs(each[0]))
+    mean, median_percent = float(size.mean()), float(np.median(size))
+    where_needed = f"add/{at.mix}, alpha {at.alpha}"
+    return ModelError(NAME, len(points), mean, median_percent, worst.percent, where, 0, off, where_needed)
 
 
 @cache

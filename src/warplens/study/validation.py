@@ -24,6 +24,7 @@ from warplens.machine.machine import InstructionClass
 from warplens.models import MODELS, predict
 
 _FILES = {"h200": "h200/mix.json.gz"}
+_SHARE = 0.9  # of the highest rate of a sweep: with so many warps it has enough
 
 
 class Sweep(Struct, frozen=True):
@@ -35,7 +36,10 @@ class Sweep(Struct, frozen=True):
 
 
 class ModelError(Struct, frozen=True):
-    """How far one model is off over all points, in percent of the measured time."""
+    """How far one model is off over all points, in percent of the measured time.
+
+    And by how many warps of a scheduler at worst where 90 % of a sweep's highest rate is reached.
+    """
 
     model: str
     points: int
@@ -44,6 +48,8 @@ class ModelError(Struct, frozen=True):
     worst_percent: float
     worst_at: str
     unphysical: int
+    needed_warps_off: float
+    needed_at: str
 
 
 def validate(gpu: str = "h200", *, simulated: bool = False) -> list[ModelError]:
@@ -115,8 +121,23 @@ def _body(other: str, alpha: float, ilp: float, unroll: int) -> Workload:
     return Workload(name=name, instructions=instructions, accesses=accesses, links=links, ilp=ilp, mlp=ilp)
 
 
+def needed_off(warps: list[float], cycles: Any, measured: list[float], schedulers: float) -> float:
+    """Return by how many warps of a scheduler the needed occupancy is off."""
+    return (_needed(warps, cycles) - _needed(warps, measured)) / schedulers
+
+
+def _needed(warps: list[float], cycles: Any) -> float:
+    """Return the warps of an SM with which the share of the highest rate is reached, on the line between two."""
+    n, rate = (np.array(x)[np.argsort(warps)] for x in (warps, 1 / np.broadcast_to(cycles, len(warps))))
+    n, rate = np.insert(n, 0, 0.0), np.insert(rate, 0, 0.0)
+    goal = _SHARE * rate.max()
+    k = int(np.argmax(rate >= goal))
+    return float(n[k - 1] + (n[k] - n[k - 1]) * (goal - rate[k - 1]) / (rate[k] - rate[k - 1]))
+
+
 def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
     errors, places, unphysical = [], [], 0
+    needed: list[tuple[float, str]] = []
     for sweep in measured:
         n = np.array(sweep.warps_per_sm)
         try:
@@ -127,6 +148,8 @@ def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
             break
         errors.append(np.broadcast_to(100 * (p.cycles / np.array(sweep.cycles) - 1), n.shape))
         places += [f"{sweep.workload.name}, {k:g} warps" for k in n]
+        off = needed_off(sweep.warps_per_sm, p.cycles, sweep.cycles, machine.sm.schedulers)
+        needed.append((off, sweep.workload.name))
         unphysical += (
             sum(bool(predict(sweep.workload, machine, name, warps_per_sm=k).flags) for k in n) if p.flags else 0
         )
@@ -136,7 +159,8 @@ def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
     size = np.abs(error)
     worst = int(np.argmax(size))
     mean, median = float(size.mean()), float(np.median(size))
-    return ModelError(name, len(size), mean, median, float(error[worst]), places[worst], unphysical)
+    most = max(needed, key=lambda each: abs(each[0]))
+    return ModelError(name, len(size), mean, median, float(error[worst]), places[worst], unphysical, *most)
 
 
 @cache
