@@ -22,16 +22,20 @@ from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
 from warplens.simulate.steady import steady
 from warplens.simulate.units import PIPES, Units, units
-from warplens.study.simulated import error, mix_code, simulate_mixes, stored_code
-from warplens.study.validation import data_file, needed_off, read
+from warplens.study.simulated import Point, judged, mix_code, simulate_mixes, stored_code
+from warplens.study.validation import ModelError, data_file, model_error, needed_off, read
 
 from .journals import events
+
+
+def _error(points: list[Point]) -> ModelError:
+    return model_error(judged(points), load_machine("h200"))
 
 
 @pytest.mark.parametrize("which", ["first", pytest.param("laboratory", marks=pytest.mark.slow)])
 def test_mixes_are_within_three_percent_in_the_mean_and_ten_at_the_worst(which: str) -> None:
     """Every seventh point; `test-all` takes all of them."""
-    made = error(simulate_mixes(which, every=7))
+    made = _error(simulate_mixes(which, every=7))
     assert made.mean_percent <= 3.0 and -9.1 <= made.worst_percent <= 10.0  # a ratio of 1.10
 
 
@@ -39,14 +43,14 @@ def test_mixes_are_within_three_percent_in_the_mean_and_ten_at_the_worst(which: 
 @pytest.mark.parametrize("which", ["first", "laboratory"])
 def test_all_mixes(which: str) -> None:
     points = simulate_mixes(which)
-    made = error(points)
+    made = _error(points)
     assert made.mean_percent <= (2.0 if which == "first" else 2.5)
     assert max(max(p.cycles / p.measured, p.measured / p.cycles) for p in points) <= 1.10
     assert abs(made.needed_warps_off) <= 1
 
 
 def test_the_occupancy_that_sfus_need_is_known_to_a_warp_of_a_scheduler() -> None:
-    assert abs(error(simulate_mixes(mixes={"sfu"})).needed_warps_off) <= 1
+    assert abs(_error(simulate_mixes(mixes={"sfu"})).needed_warps_off) <= 1
 
 
 def test_needed_occupancy_lies_on_the_line_between_two() -> None:

@@ -130,7 +130,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         (("--kernels", "--every", "0"), "--every takes a whole number from 1 on"),
         (("--kernels", "--gpu", "kepler"), "no kernels were measured on GeForce GTX 680"),
         (("--kernels", "--calibrate", "--every", "2"), "--calibrate takes all launches"),
-        (("--html", "x.html"), "--html is for --kernels"),
+        (("--stalls",), "--stalls is for --kernels"),
+        (("--ladders", "--html", "x.html"), "--html is for the mixes and --kernels"),
     ],
 )
 def test_what_is_refused(options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,9 +134,10 @@ def _validate_command(commands: argparse._SubParsersAction[_Parser]) -> None:
                          "prediction, and hold the choices against the best")  # fmt: skip
     command.add_argument("--ladders", action="store_true", help="over optimisations that were applied and timed: what "
                          "the advisor said before, what came of it (minutes)")  # fmt: skip
+    command.add_argument("--html", metavar="FILE", help="of the mixes or --kernels: write tables and pictures to a "
+                         "self-contained HTML file")  # fmt: skip
     kernels = command.add_argument_group("with --kernels")
     kernels.add_argument("--models", metavar="NAME[,NAME]", help="only these (default: all; `warplens` takes minutes)")
-    kernels.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     kernels.add_argument("--calibrate", action="store_true", help="keep the train set's errors for intervals")
     kernels.add_argument("--ablation", action="store_true", help="what each mechanism of `warplens` is worth (of the "
                          "first of --models), over every 4th launch unless --every says otherwise")  # fmt: skip

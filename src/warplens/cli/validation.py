@@ -12,13 +12,14 @@ from warplens.cli.output import counting, show, stages
 from warplens.errors import WarplensError
 from warplens.files import default_folder, write_whole
 from warplens.machine import Machine
-from warplens.report import ladders, sweeps, terminal, validation
+from warplens.report import ladders, mixes, sweeps, validation
 from warplens.study import confidence
 from warplens.study.kernel_errors import OURS
 from warplens.study.tuning import validate_tuning
+from warplens.study.validation import judge, model_error
 from warplens.sweep.engines import processes
 
-_OF_KERNELS = ("models", "html", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")
+_OF_KERNELS = ("models", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")
 
 _ABLATED = 4  # every so many launches: each of them is predicted with each mechanism switched off
 
@@ -26,16 +27,14 @@ _ABLATED = 4  # every so many launches: each of them is predicted with each mech
 def run(args: argparse.Namespace) -> None:
     """Validate as the options say."""
     machine = api.load_machine(args.gpu)
+    if args.html and (args.ladders or args.tuning is not None):
+        raise WarplensError("--html is for the mixes and --kernels")
     if args.tuning is not None:
         return _tuning(args, machine)
     if args.ladders:
         return _ladders(args, machine)
     if not args.kernels:
-        for option in _OF_KERNELS:
-            if getattr(args, option):
-                raise WarplensError(f"--{option} is for --kernels")
-        errors = api.validate(machine.id, simulated=args.simulate)
-        return show(args, {"gpu": machine.id, "errors": errors}, terminal.errors(errors, machine))
+        return _mixes(args, machine)
     every, processes = (_positive(args, name, default) for name, default in (("every", 1), ("processes", 2)))
     if args.calibrate and (every > 1 or args.models):
         raise WarplensError("--calibrate takes all launches and our own models: leave out --every and --models")
@@ -63,10 +62,25 @@ def run(args: argparse.Namespace) -> None:
         confidence.save(confidence.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
         found = replace(found, outdated=[])
     show(args, validation.data(found, unblind=args.unblind), validation.answer(found, machine, unblind=args.unblind))
-    for what, path in (("pictures", args.html), ("calibration", confidence.FILE if args.calibrate else None)):
-        if path and not args.json:
-            print(f"{what}: {path}")
-    return None
+    _written(args, "pictures", args.html)
+    return _written(args, "calibration", confidence.FILE if args.calibrate else None)
+
+
+def _mixes(args: argparse.Namespace, machine: Machine) -> None:
+    for option in _OF_KERNELS:
+        if getattr(args, option):
+            raise WarplensError(f"--{option} is for --kernels")
+    judged = judge(machine, simulated=args.simulate)
+    errors = [model_error(each, machine) for each in judged]
+    if args.html:
+        write_whole(Path(args.html), mixes.page(judged, errors, machine))
+    show(args, {"gpu": machine.id, "errors": errors}, mixes.answer(errors, machine))
+    _written(args, "pictures", args.html)
+
+
+def _written(args: argparse.Namespace, what: str, path: Path | str | None) -> None:
+    if path and not args.json:
+        print(f"{what}: {path}")
 
 
 def _tuning(args: argparse.Namespace, machine: Machine) -> None:

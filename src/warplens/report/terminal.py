@@ -24,7 +24,7 @@ from warplens.api import Comparison
 from warplens.kernel import Workload
 from warplens.machine import Machine
 from warplens.models import Curve, Prediction
-from warplens.study import Item, ModelError, Row
+from warplens.study import Item, Row
 from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
@@ -209,23 +209,6 @@ def _row(r: Row) -> list[RenderableType]:
     mark = Text(_MARKS[r.verdict], {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
     note = r.note or ("measured by the paper" if r.measured else "")
     return [r.what, f"{number(r.ours, 5)}{unit}", r.paper or "", r.difference, mark, note]
-
-
-def errors(found: list[ModelError], machine: Machine) -> list[RenderableType]:
-    """Render the accuracy table, best model first."""
-    best = found[0]
-    lead = (
-        f"best on {machine.name}: {best.model}, {best.mean_percent:.1f} % mean error over {best.points} measured points"
-    )
-    rows: list[list[RenderableType]] = [
-        [e.model, str(e.points), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
-         f"{e.worst_percent:+.0f} %", e.worst_at.removesuffix(" warps"), f"{e.needed_warps_off:+.1f}",
-         Text(str(e.unphysical or ""), "red")]
-        for e in found
-    ]  # fmt: skip
-    headers = ["model", "points", "mean error", "median", "worst", "at, with warps", "needed", "unphysical"]
-    note = "needed: warps of a scheduler by which the occupancy for 90 % of the highest rate is off, at the worst alpha"
-    return [Text(lead, "bold"), "", table(headers, rows, {1, 2, 3, 4, 6, 7}), note]
 
 
 def verdicts(totals: dict[str, int]) -> Text:

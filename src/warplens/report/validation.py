@@ -152,7 +152,7 @@ def page(found: KernelValidation, machine: Machine) -> str:
         html.Section("Error against time", "", [against_time(ours, mine)]),
         html.Section(
             "Error against arithmetic per load",
-            "<p>As Volkov's Figures 7.11 to 7.14: the error against alpha, the arithmetic instructions per access to "
+            "<p>As Volkov's Figures 7.11 to 7.13: the error against alpha, the arithmetic instructions per access to "
             "global memory.</p>",
             [against_alpha(name, [p for p in found.points if p.run == name]) for name in (ours, *others)],
         ),

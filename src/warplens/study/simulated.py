@@ -16,10 +16,10 @@ from statistics import median
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
 from warplens.frontend.decoding import decode_texts
+from warplens.kernel import Workload
 from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine, load_machine
 from warplens.measure import journal
@@ -29,7 +29,7 @@ from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.simulate.units import Units, units
-from warplens.study.validation import ModelError, data_file, needed_off, read
+from warplens.study.validation import Judged, Sweep, data_file, read
 
 NAME = "simulate"
 # What data/h200/fit.py prints of the first run's loads alone.
@@ -104,23 +104,17 @@ def mix_code(made: Units, run: str, mix: str, alpha: int, ilp: int, warps: int) 
     return msgspec.structs.replace(laid, steady=True, bodies=float(unroll))
 
 
-def error(points: list[Point]) -> ModelError:
-    """Return the error over points as the table of models shows it."""
-    size = np.abs([p.percent for p in points])
-    worst = points[int(np.argmax(size))]
-    where = f"add/{worst.mix}, alpha {worst.alpha}, {worst.warps} warps"
-    sweeps: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
+def judged(points: list[Point]) -> Judged:
+    """Return points as what a model says of the sweeps that they belong to."""
+    found: dict[tuple[str, int, int], list[Point]] = defaultdict(list)
     for p in points:
-        sweeps[p.mix, p.alpha, p.ilp].append(p)
-    schedulers = machine_of("first").sm.schedulers
-    needed = []
-    for sweep in sweeps.values():
-        warps, cycles, measured = zip(*[(p.warps, p.cycles, p.measured) for p in sweep], strict=True)
-        needed.append((needed_off(list(warps), cycles, list(measured), schedulers), sweep[0]))
-    off, at = max(needed, key=lambda each: abs(each[0]))
-    mean, median_percent = float(size.mean()), float(np.median(size))
-    where_needed = f"add/{at.mix}, alpha {at.alpha}"
-    return ModelError(NAME, len(points), mean, median_percent, worst.percent, where, 0, off, where_needed)
+        found[p.mix, p.alpha, p.ilp].append(p)
+    made = [
+        Sweep(mix, alpha, Workload(name=f"add/{mix}, alpha {alpha}"), [float(p.warps) for p in those],
+              [p.measured for p in those])
+        for (mix, alpha, _), those in found.items()
+    ]  # fmt: skip
+    return Judged(NAME, made, [[p.cycles for p in those] for those in found.values()])
 
 
 @cache

@@ -30,9 +30,20 @@ _SHARE = 0.9  # of the highest rate of a sweep: with so many warps it has enough
 class Sweep(Struct, frozen=True):
     """One measured body over occupancies: warps per SM, and the cycles that an SM took per body."""
 
+    mix: str
+    alpha: int
     workload: Workload
     warps_per_sm: list[float]
     cycles: list[float]
+
+
+class Judged(Struct, frozen=True):
+    """What one model says of the measured sweeps that it speaks about: cycles per body at each of their occupancies."""
+
+    model: str
+    sweeps: list[Sweep]
+    cycles: list[list[float]]
+    unphysical: int = 0
 
 
 class ModelError(Struct, frozen=True):
@@ -58,20 +69,47 @@ def validate(gpu: str = "h200", *, simulated: bool = False) -> list[ModelError]:
     `simulated` adds the simulator, which runs the measured machine code: a minute or two.
     """
     machine = load_machine(gpu)
+    return [model_error(each, machine) for each in judge(machine, simulated=simulated)]
+
+
+def judge(machine: Machine, *, simulated: bool = False) -> list[Judged]:
+    """Return what each model that gives a time says of all measured mixes of a machine, the nearest first."""
     measured = sweeps(machine)
     made = []
     for name in MODELS:
         try:
-            made.append(_error(name, machine, measured))
+            made.append(_judged(name, machine, measured))
         except WarplensError:
             continue  # a model without the parameters, or that gives no time
     if simulated:
-        from warplens.study.simulated import error, simulate_mixes
+        from warplens.study.simulated import judged, simulate_mixes
 
-        if gpu != "h200":
+        if machine.id != "h200":
             raise WarplensError("the simulator is compared with measured mixes of the H200 only")
-        made.append(error(simulate_mixes()))
-    return sorted(made, key=lambda e: e.mean_percent)
+        made.append(judged(simulate_mixes()))
+    return sorted(made, key=lambda each: float(np.abs(percents(each)).mean()))
+
+
+def percents(judged: Judged) -> Any:
+    """Return the errors of all points, in percent of the measured time."""
+    pairs = zip(judged.cycles, judged.sweeps, strict=True)
+    return np.concatenate([100 * (np.array(cycles) / np.array(sweep.cycles) - 1) for cycles, sweep in pairs])
+
+
+def model_error(judged: Judged, machine: Machine) -> ModelError:
+    """Return how far a model is off."""
+    error = percents(judged)
+    size = np.abs(error)
+    worst = int(np.argmax(size))
+    places = [f"{sweep.workload.name}, {n:g} warps" for sweep in judged.sweeps for n in sweep.warps_per_sm]
+    needed = [
+        (needed_off(sweep.warps_per_sm, cycles, sweep.cycles, machine.sm.schedulers), sweep.workload.name)
+        for sweep, cycles in zip(judged.sweeps, judged.cycles, strict=True)
+    ]
+    mean, median = float(size.mean()), float(np.median(size))
+    most = max(needed, key=lambda each: abs(each[0]))
+    at = float(error[worst]), places[worst]
+    return ModelError(judged.model, len(size), mean, median, *at, judged.unphysical, *most)
 
 
 def sweeps(machine: Machine) -> list[Sweep]:
@@ -87,7 +125,7 @@ def sweeps(machine: Machine) -> list[Sweep]:
         found, warps = best[s["mix"], s["alpha"], s["ilp"], s["unroll"]], s["warps_per_sm"]
         found[warps] = min(1 / s["iterations_per_cycle_per_sm"], found.get(warps, np.inf))
     return [
-        Sweep(_body(other, float(alpha), float(ilp), unroll), [float(n) for n in found], list(found.values()))
+        Sweep(other, alpha, _body(other, alpha, ilp, unroll), [float(n) for n in found], list(found.values()))
         for (other, alpha, ilp, unroll), found in best.items()
     ]
 
@@ -123,10 +161,10 @@ def _body(other: str, alpha: float, ilp: float, unroll: int) -> Workload:
 
 def needed_off(warps: list[float], cycles: Any, measured: list[float], schedulers: float) -> float:
     """Return by how many warps of a scheduler the needed occupancy is off."""
-    return (_needed(warps, cycles) - _needed(warps, measured)) / schedulers
+    return (needed(warps, cycles) - needed(warps, measured)) / schedulers
 
 
-def _needed(warps: list[float], cycles: Any) -> float:
+def needed(warps: list[float], cycles: Any) -> float:
     """Return the warps of an SM with which the share of the highest rate is reached, on the line between two."""
     n, rate = (np.array(x)[np.argsort(warps)] for x in (warps, 1 / np.broadcast_to(cycles, len(warps))))
     n, rate = np.insert(n, 0, 0.0), np.insert(rate, 0, 0.0)
@@ -135,9 +173,8 @@ def _needed(warps: list[float], cycles: Any) -> float:
     return float(n[k - 1] + (n[k] - n[k - 1]) * (goal - rate[k - 1]) / (rate[k] - rate[k - 1]))
 
 
-def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
-    errors, places, unphysical = [], [], 0
-    needed: list[tuple[float, str]] = []
+def _judged(name: str, machine: Machine, measured: list[Sweep]) -> Judged:
+    spoken, found, unphysical = [], [], 0
     for sweep in measured:
         n = np.array(sweep.warps_per_sm)
         try:
@@ -146,21 +183,14 @@ def _error(name: str, machine: Machine, measured: list[Sweep]) -> ModelError:
             continue  # this model does not speak about this mix; it is judged by the others
         if p.cycles is None:
             break
-        errors.append(np.broadcast_to(100 * (p.cycles / np.array(sweep.cycles) - 1), n.shape))
-        places += [f"{sweep.workload.name}, {k:g} warps" for k in n]
-        off = needed_off(sweep.warps_per_sm, p.cycles, sweep.cycles, machine.sm.schedulers)
-        needed.append((off, sweep.workload.name))
+        spoken.append(sweep)
+        found.append(np.broadcast_to(np.asarray(p.cycles, float), n.shape).tolist())
         unphysical += (
             sum(bool(predict(sweep.workload, machine, name, warps_per_sm=k).flags) for k in n) if p.flags else 0
         )
-    if not errors:
+    if not spoken:
         raise WarplensError(f"{name} gives no time for any measurement")
-    error = np.concatenate(errors)
-    size = np.abs(error)
-    worst = int(np.argmax(size))
-    mean, median = float(size.mean()), float(np.median(size))
-    most = max(needed, key=lambda each: abs(each[0]))
-    return ModelError(name, len(size), mean, median, float(error[worst]), places[worst], unphysical, *most)
+    return Judged(name, spoken, found, unphysical)
 
 
 @cache
