@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.null.predicted import ASKED, predicted
 from warplens.machine import load_machine
-from warplens.models import predict
 from warplens.simulate import layout as at
 from warplens.simulate.bursts import BurstArrays, lay_bursts
 from warplens.simulate.code import Code, Step, lay_steps, lay_ways, straight
@@ -15,7 +15,7 @@ from warplens.simulate.fluid_sample import kernel_fluid
 from warplens.simulate.reads import Operands
 from warplens.simulate.run import Options, Run, run
 from warplens.simulate.units import PIPES, units
-from warplens.study.kernels import PARTS, launches
+from warplens.study.kernels import Part
 
 H200 = units(load_machine("h200"))
 CORES, INTEGER, L1, SHARED = (PIPES.index(n) for n in ("cuda cores", "integer", "memory system", "shared memory"))
@@ -123,12 +123,7 @@ def test_a_sample_stands_for_all(turns: int, resident: int, blocks: int) -> None
     assert sum(part.run.shares.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_it_is_within_five_percent_of_the_simulator_on_nine_of_ten_launches(part: str) -> None:
-    machine, near = load_machine("h200"), list[bool]()
-    for launch in launches():
-        if launch.part == part:
-            fast, slow = (predict(launch.workload, machine, m).seconds for m in ("warplens-fast", "warplens"))
-            assert fast is not None and slow is not None
-            near.append(bool(abs(float(fast) / float(slow) - 1) <= 0.05))
-    assert float(np.mean(near)) >= 0.9
+@pytest.mark.parametrize("part", ASKED)
+def test_it_is_within_five_percent_of_the_simulator_on_nine_of_ten_launches(part: Part) -> None:
+    near = float(np.mean([abs(p.fast / p.slow - 1) <= 0.05 for p in predicted(part)]))
+    assert near >= 0.9
