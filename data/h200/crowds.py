@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from issue_order import CLOCK, NOP, OPS, Slot, s, word
+from issue_order import CLOCK, CONTROL, NOP, OPS, Slot, s, word
 
 GAPS, LENGTH, AGAIN, SPIN_CYCLES, TURNS = 16, 96, 6, 3000, 8
 ADDS = 120  # of the compiled code, which the code by hand replaces
@@ -37,6 +37,15 @@ REPEATED: dict[str, list[Slot]] = {
     "lds fadd": [s("LDS", 1, 12, 255), s("FADD", 1, 16, 16, 21)],
     "lds 4 fadd": [s("LDS", 1, 12, 255), *(s("FADD", 1, k, k, 21) for k in (16, 17, 18, 19))],
 }
+# Adds, and loads of shared memory in four chains, each of which waits for the one before it in its own.
+ZERO, CHAINS = 20, 4
+for chain in range(CHAINS):
+    OPS[f"LDS{chain}"] = OPS["LDS"]
+TAILS = {
+    f"tail {stall}": [s("FADD", 1, 24 + k, 24 + k, 255) for k in range(12)]
+    + [s(f"LDS{k % CHAINS}", stall, 12 + k % CHAINS, ZERO) for k in range(24)]
+    for stall in (1, 4)
+}
 Code = tuple[str, int, list[Slot]]  # its name, how many warps, its instructions: adds come first
 
 
@@ -54,6 +63,19 @@ def codes() -> list[Code]:
             gaps = [(chance.choice((2, 3, 5, 7, 9, 11)), chance.random() < 0.7) for _ in range(GAPS)]
             before = [s(PLAIN[0], stall, *PLAIN[1:], y=yields) for stall, yields in gaps]
             made.append((name, warps, before + (slots * LENGTH)[:LENGTH]))
+    for warps in (1, 2, 3, 4):
+        for name, slots in TAILS.items():
+            gaps = [(chance.choice((2, 3, 5, 7, 9, 11)), chance.random() < 0.7) for _ in range(1, GAPS)]
+            before = [s("MOV", 6, ZERO, 255, y=True), *(s(PLAIN[0], stall, *PLAIN[1:], y=y) for stall, y in gaps)]
+            made.append((name, warps, before + (slots * LENGTH)[:LENGTH]))
+    return made
+
+
+def bits(slot: Slot, clock: int) -> int:
+    """Return the 128 bits of an instruction; LDS0 to LDS3 wait for the scoreboard of that number, and have it."""
+    made, chain = word(slot, clock), slot[0].removeprefix("LDS")
+    if chain.isdigit():
+        made ^= (7 ^ int(chain)) << CONTROL + 5 | 1 << CONTROL + 11 + int(chain)
     return made
 
 
@@ -122,7 +144,7 @@ def placed(cubin: bytes, about: dict[str, Any], slots: list[Slot], at: int) -> b
             code[GAPS + at] = s(CLOCK, 11, 3)
         code = [*[s(NOP, 1)] * pad, s(CLOCK, 2, 2), *code]
         for i, slot in enumerate([*code, *[s(NOP, 1)] * (count - len(code))]):
-            made[first + 16 * i : first + 16 * i + 16] = word(slot, clock).to_bytes(16, "little")
+            made[first + 16 * i : first + 16 * i + 16] = bits(slot, clock).to_bytes(16, "little")
     return bytes(made)
 
 

@@ -186,6 +186,24 @@ def many(runs: Runs) -> list[Any]:
     return rows
 
 
+def meet(runs: Runs) -> list[Any]:
+    """One to three of a kind of a warp on each scheduler, that come within some cycles: when the last of each is there.
+
+    A row: the kind, how many of each, when the first ones came, and when the last ones were there.
+    """
+    rows = list[Any]()
+    for kind, count in itertools.product(("lds", "lds_same", "lds_64", "sts", "atoms", "cas", "bfly"), (1, 2, 3)):
+        program = watched([op(kind, 1, k) for k in range(count)], count - 1)
+        offsets = range(5 if count == 1 and kind in ("lds", "lds_same") else 4)
+        for later in itertools.product(offsets, repeat=4):
+            waits = [wait + more for wait, more in zip((40, 44, 28, 30), later, strict=True)]  # most often they meet so
+            for begins in runs.stamps([0, 1, 2, 3], [program] * 4, waits, 2):
+                came = [begin + wait for begin, wait in zip(begins[::2], waits, strict=True)]
+                if max(came) - min(came) <= 8:
+                    rows.append(["meet", kind, count, came, begins[1::2]])
+    return rows
+
+
 def build(folder: Path) -> None:
     """Compile the kernel; keep it, where each body's slots are, and how the clock is read."""
     from warplens.frontend import load_program, load_programs, nvrtc
@@ -218,7 +236,7 @@ def run(folder: Path, out: Path) -> None:
     from driver import Gpu
 
     runs, rows = Runs(folder, Gpu()), list[Any]()
-    for part in (alone, many, two):
+    for part in (alone, many, two, meet):
         rows += part(runs)
         print(part.__name__, runs.count, len(rows), flush=True)
         (out / "shared_times.json").write_text(json.dumps({**runs.gpu.about(), "rows": rows}) + "\n")

@@ -178,10 +178,7 @@ def _rounds(kind: str, count: int) -> list[Instruction]:
 
 
 def test_wavefronts_of_four_schedulers_go_in_turn_as_measured() -> None:
-    """Chains of a warp on each scheduler, for one to seven rounds; which was served last is not known but by the ends.
-
-    Compare-and-swap is off by a cycle in some, where two schedulers send their registers at once.
-    """
+    """Chains of a warp on each scheduler, for one to seven rounds; who was served last is not known but by the ends."""
     off: dict[str, list[int]] = defaultdict(list)
     for what, *rest in read("h200/shared_times.json.gz")["rows"]:
         if what == "rounds" and rest[1] == [0, 1, 2, 3]:
@@ -191,10 +188,34 @@ def test_wavefronts_of_four_schedulers_go_in_turn_as_measured() -> None:
                 found = _together([_rounds(kind, count)] * 4, begins, sorted(range(4), key=ends.__getitem__))
                 off[kind] += [abs(f - e) for f, e in zip(found, ends, strict=True)]
     exact = {kind: (sum(not x for x in each), len(each)) for kind, each in off.items()}
-    assert exact.pop("cas 2")[0] >= 155
     assert exact.pop("sts_lds")[0] >= 167
     assert all(right == of for right, of in exact.values()), exact
     assert max(map(max, off.values())) <= 1
+
+
+def _meetings(*kinds: str, order: list[int]) -> tuple[int, int]:
+    """Return how many meetings of one to three instructions of each scheduler are as measured, and of how many.
+
+    The four were served in the same order before, in all launches.
+    """
+    rows = [rest for what, *rest in read("h200/shared_times.json.gz")["rows"] if what == "meet" and rest[0] in kinds]
+    right = 0
+    for kind, count, came, ends in rows:
+        first = min(came)
+        programs = [[_noted(kind.removesuffix("_same"), 1, k) for k in range(count)]] * 4
+        found = _together(programs, [20 + c - first for c in came], order)
+        right += [f - 20 for f in found] == [e - first - 1 for e in ends]
+    return right, len(rows)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "order", "least"),
+    [(("lds", "lds_same", "lds_64"), [2, 3, 1, 0], 260), (("sts", "atoms", "cas", "bfly"), [3, 1, 0, 2], 80)],
+)
+def test_what_meets_at_shared_memory_goes_by_turn(kinds: tuple[str, ...], order: list[int], least: int) -> None:
+    """Not who came first goes first, but who went longest ago: addresses alone among themselves, registers too."""
+    right, count = _meetings(*kinds, order=order)
+    assert right == count >= least
 
 
 def test_two_schedulers_keep_one_another_from_shared_memory_as_measured() -> None:
@@ -214,7 +235,7 @@ def test_two_schedulers_keep_one_another_from_shared_memory_as_measured() -> Non
                 if later not in found:
                     missed.append((first, second, apart, later, found))
     assert count > 200
-    assert len(missed) <= 5 and all("bfly" in x[:2] for x in missed), missed
+    assert len(missed) <= 2 and all(x[1] == "bfly" for x in missed), missed
 
 
 def test_compiled_and_plain_agree_on_who_goes_first() -> None:

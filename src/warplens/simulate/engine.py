@@ -16,7 +16,7 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulate.compiled import called, entry, folded, inlined
-from warplens.simulate.fronts import occupy, request, serve_fronts
+from warplens.simulate.fronts import occupy, request, serve_fronts, takes
 from warplens.simulate.holds import held_before, hold
 from warplens.simulate.jumps import settle
 from warplens.simulate.memory import access
@@ -28,7 +28,7 @@ from warplens.simulate.turns import count_issues, pick, pick_least
 @folded
 def has_room(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, events: Any,
+    asked: Any, full: Any, warps: Any, requests: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -39,8 +39,10 @@ def has_room(
         until = pipe_free[s, step.pipe]
         if pipe.places > 0:
             until = taken[s, step.pipe, asked[s, step.pipe]]  # when the one so many places before it was taken
-            if step.sends > 0.0 and scheduler.end - scheduler.begun >= pipe.places:
+            if step.sends > 0.0 and not takes(s, now, pipe.places, setup, steps, scheduler, requests):
                 until = at.AWAITED
+                if scheduler.crowded <= scheduler.eased:  # what was to be sent now was not
+                    scheduler.crowded = now
         if pipe.half and scheduler.other_free > now:
             if step.both or pipe.half == at.ONE:
                 if scheduler.other_free > until:
@@ -70,7 +72,12 @@ def has_room(
             warp.ready = until
             if until < scheduler.soonest:
                 scheduler.soonest = until
-        missed = behind >= 1.0 or (until > warp.since - 1.0 and warp.seen < warp.since - 1.0)
+        missed = behind >= 1.0
+        if not missed and pipe.places > 0 and warp.seen < warp.since - 1.0:
+            crowded = taken[s, step.pipe, pipe.places]
+            if step.sends > 0.0:
+                crowded, until = scheduler.crowded, scheduler.eased
+            missed = crowded < warp.since and warp.since - 1.0 < until
         if missed and pipe.places > 0 and setup.counting and (scheduler.last == w or not warp.yielded):
             # what a queue has no place for, or had none when it became ready, lets others go first
             free = False
@@ -110,7 +117,9 @@ def serve(
             begin_moving(start, until, step, scheduler)
         if sends:
             row = asked[s, step.pipe]
-            request(w, s, warp.pc, row, arrives, sm, scheduler, step, pipe.places, warp, slots, results, requests)
+            request(
+                w, s, warp.pc, row, arrives, sm, scheduler, step, pipe.places, setup, warp, slots, results, requests
+            )
             asked[s, step.pipe] = row + 1 if row + 1 < pipe.places else 0
         elif pipe.places > 0:
             row = asked[s, step.pipe]
@@ -123,6 +132,8 @@ def serve(
             row = row + 1 if row + 1 < pipe.places else 0
             asked[s, step.pipe] = row
             until = taken[s, step.pipe, row]
+            if until > now:
+                taken[s, step.pipe, pipe.places] = now
         if until - now >= 2.0 and pipe.places >= 0 and not sends:
             full[s, step.pipe + 1] += floor(until - now) - 1.0  # from the next cycle on
         if pipe.shared and not sends:
@@ -309,7 +320,7 @@ def issue(
 @inlined
 def select(
     s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, order: Any, latches: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, latches: Any, requests: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, or -1; `next` is then when the scheduler looks again.
 
@@ -337,7 +348,7 @@ def select(
                 scheduler.turn = row + 1
         again = False
         searching = w >= 0 and not has_room(
-            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, events
+            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, requests, events
         )
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
@@ -397,7 +408,7 @@ def simulate(
                 settle(s, now, scheduler, warps, latches, stalls)
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
-                events,
+                requests, events,
             )  # fmt: skip
             if w < 0:
                 continue

@@ -1,11 +1,12 @@
 """How what the schedulers send to shared memory gets there: in a cycle the SM takes one register and one wavefront.
 
-Each scheduler sends what it issued in order, a register in two cycles. The last one goes with the first wavefront, an
-address alone is one; all before it share one way, and so does the only one of a shuffle. Of several wavefronts those go
-first whose instruction has begun, then what came first, then the scheduler's that was served longest ago; registers go
-by the last alone. What waits for its wavefront does not hold what its scheduler sends next. One register of results
-comes back in a cycle, in the order of the last wavefronts. Code by hand of four warps is so to the cycle
-(data/h200/shared_times.py).
+Each scheduler sends what it issued in order, a register in two cycles, and takes only so many that it has not sent. An
+address alone is let in by turn: one in a cycle, of the scheduler that was let in longest ago. Of other instructions
+the last register goes with the first wavefront; all before it share one way, by turn too, and so does the only one of a
+shuffle. Of several wavefronts those go first whose instruction has begun, then what was sent first, then the
+scheduler's that was served longest ago. What waits for its wavefront does not hold what its scheduler sends next. One
+register of results comes back in a cycle, in the order of the last wavefronts. Code by hand of four warps is so to the
+cycle (data/h200/shared_times.py).
 
 Who goes is known when no scheduler can issue in that cycle any more: results are not known at the issue, and a warp
 that waits for one sleeps until they are.
@@ -21,6 +22,8 @@ from warplens.simulate.blocks import tell, wake
 from warplens.simulate.compiled import called, folded
 from warplens.simulate.ports import bring
 
+_NOTHING, _REGISTER, _LOAD = 0, 1, 2
+
 
 @called
 def occupy(start: float, cycles: float, sm: Any) -> None:
@@ -33,13 +36,13 @@ def occupy(start: float, cycles: float, sm: Any) -> None:
 
 @called
 def request(
-    w: int, s: int, pc: int, row: int, arrives: float, sm: Any, scheduler: Any, step: Any, places: int, warp: Any,
-    slots: Any, results: Any, requests: Any,
+    w: int, s: int, pc: int, row: int, arrives: float, sm: Any, scheduler: Any, step: Any, places: int, setup: Any,
+    warp: Any, slots: Any, results: Any, requests: Any,
 ) -> None:  # fmt: skip
     """Put an instruction behind what its scheduler sends to shared memory; when its results are there is not known."""
     entry = requests[s, scheduler.end & requests.shape[1] - 1]
     scheduler.end += 1
-    if scheduler.end - scheduler.begun == places:
+    if scheduler.end - scheduler.begun == places or 0 < setup.unsent <= scheduler.end - scheduler.reading:
         scheduler.crowded = arrives
     sm.numbered += 1
     entry.number, entry.warp, entry.block, entry.pc, entry.row = sm.numbered, w, warp.block, pc, row
@@ -113,23 +116,51 @@ def inform(
     return looks
 
 
+@folded
+def begins(scheduler: Any, step: Any, entry: Any) -> float:
+    """Return when a scheduler can begin to send an instruction.
+
+    An address alone goes at once, but behind other registers a cycle later, as do registers that come just when those
+    before them are sent.
+    """
+    begin: float = scheduler.sent
+    if step.words == 0 or entry.arrives == begin:
+        begin += scheduler.lag
+    if entry.arrives > begin:
+        begin = entry.arrives
+    return begin
+
+
 @called
-def leave_place(
-    s: int, now: float, start: float, entry: Any, step: Any, places: int, scheduler: Any, taken: Any, full: Any,
-    warps: Any, order: Any,
+def takes(s: int, now: float, places: int, setup: Any, steps: Any, scheduler: Any, requests: Any) -> bool:
+    """Whether a scheduler takes one more for shared memory: what it reads in this cycle leaves its place at once."""
+    if scheduler.end - scheduler.begun >= places:
+        return False
+    if setup.unsent == 0 or scheduler.end - scheduler.reading < setup.unsent:
+        return True
+    entry = requests[s, scheduler.reading & requests.shape[1] - 1]
+    step = steps[entry.pc]
+    if step.words == 0:
+        return bool(begins(scheduler, step, entry) <= now)
+    return bool(step.words > 1 and entry.left == 0 and 0.0 <= entry.due <= now)
+
+
+@called
+def ease(
+    s: int, now: float, pipe: int, setup: Any, steps: Any, scheduler: Any, places: int, full: Any, warps: Any,
+    order: Any, requests: Any,
 ) -> float:  # fmt: skip
-    """Free an instruction's place before shared memory; return when its scheduler looks again if all were taken."""
-    taken[s, step.pipe, entry.row] = start
+    """Let those look again who found no place before shared memory, if there is one in the next cycle; return when."""
     looks = at.FOREVER
-    if scheduler.end - scheduler.begun == places:
-        full[s, step.pipe + 1] += max(0.0, now - scheduler.crowded)
+    if takes(s, now + 1.0, places, setup, steps, scheduler, requests):
+        full[s, pipe + 1] += max(0.0, now - scheduler.crowded)
+        scheduler.eased = now
         for row in range(scheduler.listed):
             warp = warps[order[s, row]]
             if warp.ready == at.AWAITED:
                 warp.ready = now + 1.0
                 wake(scheduler, now + 1.0)
                 looks = scheduler.next
-    scheduler.begun += 1
     return looks
 
 
@@ -144,16 +175,15 @@ def take_front(
     step = steps[entry.pc]
     looks = at.FOREVER
     scheduler.served = now
-    scheduler.used = 2.0 * now
     scheduler.gap = now + (at.WAVEFRONT_CYCLES if entry.total > 1 else 1.0)
     if entry.fronts == entry.total:
         start = now - step.enters
-        freed = leave_place(s, now, start, entry, step, pipes[step.pipe].places, scheduler, taken, full, warps, order)
+        taken[s, step.pipe, entry.row] = start
+        scheduler.begun += 1
         looks = inform(
             entry, at.SOURCES_READ, start + step.read, setup, sm, schedulers, steps, sources, results, warps, slots,
             stalls, events,
         )  # fmt: skip
-        looks = min(looks, freed)
         if setup.telling:
             tell(events, sm, start, at.BUSY, entry.warp, entry.pc, step.pipe)
     entry.fronts -= 1
@@ -177,33 +207,57 @@ def take_front(
 
 
 @called
-def send_next(now: float, steps: Any, scheduler: Any, entry: Any) -> bool:
-    """Let a scheduler send what comes next; whether that is a register that shares its way with others'.
+def read_next(now: float, steps: Any, scheduler: Any, entry: Any) -> None:
+    """Let a scheduler read the next address that comes alone, if it can: in two cycles each, also while others wait."""
+    step = steps[entry.pc]
+    if step.words == 0:
+        begin = begins(scheduler, step, entry)
+        if begin <= now:
+            entry.due = begin
+            scheduler.reading += 1
+            scheduler.sent, scheduler.lag = begin + step.sends, 0.0
 
-    An address alone goes at once, but behind other registers a cycle later, as do registers that come just when those
-    before them are sent. With the last one comes the first wavefront; the next one of the scheduler two cycles behind.
+
+@called
+def send_next(now: float, steps: Any, scheduler: Any, entry: Any) -> int:
+    """Return what a scheduler would send in this cycle where it is to be found who sends: nothing, a register, a load.
+
+    The last register of others shares no way: it is sent.
     """
     step = steps[entry.pc]
-    each = step.sends / max(1, step.words)
+    if step.words == 0:
+        return _LOAD if scheduler.sending < scheduler.reading else _NOTHING
     if entry.due < 0.0:
-        begin = scheduler.sent
-        if step.words == 0 or entry.arrives == begin:
-            begin += scheduler.lag
-        begin = max(begin, entry.arrives)
+        begin = begins(scheduler, step, entry)
         if begin > now:
-            return False
-        entry.due = begin if step.words == 0 else begin + each - 1.0
+            return _NOTHING
+        entry.due = begin + step.sends / step.words - 1.0
     if entry.due > now:
-        return False
-    if entry.left:
-        return True
-    if scheduler.path <= now:
-        scheduler.sending += 1
-        scheduler.sent, scheduler.lag = now + 1.0, 1.0
-        if step.words == 0:
-            scheduler.sent, scheduler.lag = now + step.sends, 0.0
-        scheduler.path = now + at.WAVEFRONT_CYCLES * entry.total
-    return False
+        return _NOTHING
+    if entry.left > 0 or step.words == 1:
+        return _REGISTER
+    sent(now, scheduler)
+    return _NOTHING
+
+
+@called
+def sent(now: float, scheduler: Any) -> None:
+    """Note that the last register of an instruction is sent; what its scheduler sends next comes two cycles later."""
+    scheduler.sending += 1
+    scheduler.reading += 1
+    scheduler.used = now + 0.5
+    scheduler.sent, scheduler.lag = now + 1.0, 1.0
+
+
+@folded
+def turn_of(now: float, asks: int, setup: Any, schedulers: Any) -> int:
+    """Return the scheduler whose load is let in of those that ask, or -1: the one that was let in longest ago."""
+    first, turn = -1, floor(now) % setup.schedulers
+    for k in range(setup.schedulers):
+        s = turn + k if turn + k < setup.schedulers else turn + k - setup.schedulers
+        if asks >> s & 1 and (first < 0 or schedulers[s].entered < schedulers[first].entered):
+            first = s
+    return first
 
 
 @called
@@ -237,14 +291,41 @@ def serve_fronts(
 ) -> float:  # fmt: skip
     """Let a cycle of the ways to shared memory pass; return when a scheduler looks again for what came of it."""
     last = requests.shape[1] - 1
-    senders, left = 0, False
+    senders, asks, left = 0, 0, False
     for s in range(setup.schedulers):
         scheduler = schedulers[s]
         if scheduler.head < scheduler.end:
             left = True
-        sends = scheduler.sending < scheduler.end
-        if sends and send_next(now, steps, scheduler, requests[s, scheduler.sending & last]):
-            senders |= 1 << s
+        if scheduler.reading < scheduler.end:
+            read_next(now, steps, scheduler, requests[s, scheduler.reading & last])
+        if scheduler.sending < scheduler.end:
+            sends = send_next(now, steps, scheduler, requests[s, scheduler.sending & last])
+            if sends == _REGISTER:
+                senders |= 1 << s
+            elif sends == _LOAD:
+                asks |= 1 << s
+    if asks:
+        s = turn_of(now, asks, setup, schedulers)
+        scheduler = schedulers[s]
+        entry = requests[s, scheduler.sending & last]
+        entry.due = scheduler.entered = now
+        scheduler.used = now + 0.5
+        scheduler.sending += 1
+    port = -1
+    for s in range(setup.schedulers):
+        if senders >> s & 1 and (port < 0 or schedulers[s].used < schedulers[port].used):
+            port = s
+    if port >= 0:
+        scheduler = schedulers[port]
+        entry = requests[port, scheduler.sending & last]
+        step = steps[entry.pc]
+        if entry.left == 0:
+            entry.due = now
+            sent(now, scheduler)
+        else:
+            entry.left -= 1
+            entry.due = now + step.sends / step.words
+        scheduler.used = now
     looks = at.FOREVER
     first = -1
     if sm.owed >= 1.0 and now >= sm.owed_from:
@@ -253,8 +334,6 @@ def serve_fronts(
         first = next_front(now, setup, schedulers, requests)
     while first >= 0:
         step = steps[requests[first, schedulers[first].head & last].pc]
-        if step.words == 1:
-            senders = 0
         sm.front_free = max(sm.front_free, now) + pipes[step.pipe].interval
         known = take_front(
             first, now, setup, sm, steps, sources, results, pipes, warps, slots, schedulers, order, taken, full,
@@ -264,16 +343,12 @@ def serve_fronts(
         first = -1
         if sm.front_free < now + 1.0:  # more than one in a cycle, if somebody wants to know what that brought
             first = next_front(now, setup, schedulers, requests)
-    port = -1
     for s in range(setup.schedulers):
-        if senders >> s & 1 and (port < 0 or schedulers[s].used < schedulers[port].used):
-            port = s
-    if port >= 0:
-        scheduler = schedulers[port]
-        entry = requests[port, scheduler.sending & last]
-        step = steps[entry.pc]
-        entry.left -= 1
-        entry.due = now + step.sends / step.words
-        scheduler.used = 2.0 * now + 1.0
+        scheduler = schedulers[s]
+        if scheduler.crowded > scheduler.eased:
+            pipe = steps[requests[s, scheduler.end - 1 & last].pc].pipe
+            places = pipes[pipe].places
+            again = ease(s, now, pipe, setup, steps, scheduler, places, full, warps, order, requests)
+            looks = min(looks, again)
     sm.fronts_at = now + 1.0 if left else at.FOREVER
     return looks

@@ -120,11 +120,11 @@ SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0
 # instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
 # warps of a block meet. `jumps`: whether branches share a port (`jumps`); `place`: of the code's first instruction in
 # its line; `lines` of it all, and `near_lines` of a scheduler's own cache (0: it holds the code), `near_wait`: cycles
-# for what is not in it.
+# for what is not in it. `unsent`: what a scheduler takes for shared memory and has not sent (0: no limit).
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
     "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
-    "near_lines lines",
+    "near_lines lines unsent",
     "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held "
     "near_wait",
@@ -147,10 +147,12 @@ WARP = record(
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
 # all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when
 # memory can read its next register; `pending`: whether results of others are due; `holds`, `holds_end`: which holds are
-# to come. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can be; `path`:
-# when the next wavefront can be sent behind them. Of its requests (`fronts`) those before `head` are done, those before
-# `begun` have left their place, those before `sending` are sent; `gap`: when the next wavefront can go, `served`: when
-# the last one did, `used`: or the last register; `crowded`: when the last place was taken; `rest`: parts of wavefronts.
+# to come. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can be, `path`:
+# when the next wavefront can be sent behind them (`memory`). Of its requests (`fronts`) those before `head` are done,
+# those before `begun` have left their place, those before `sending` are sent, those before `reading` read; `gap`: when
+# the next wavefront can go, `served`: when the last one did, `used`: when the last register was sent, `entered`: the
+# last load let in; `crowded`: when the last place was taken, `eased`: the cycle before one was free again; `rest`:
+# parts of wavefronts.
 # Products move registers up to the cycle `moving`, so many in each as `moves` says, of either `bank` in turn; up to
 # `moved` that is known, `part` is left of one. `counted`: up to which cycle issues count. `uniform`: up to which one
 # rows of uniform registers are read. `asking`: warps that ask for lines (`jumps`), `settled`: up to which cycle that is
@@ -158,8 +160,8 @@ WARP = record(
 # lines that came into its own cache.
 SCHEDULER = record(
     "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end "
-    "asking settled port filled lines head begun sending end",
-    "free next soonest half_free other_free sent lag path moves part gap served used crowded rest",
+    "asking settled port filled lines head begun sending reading end",
+    "free next soonest half_free other_free sent lag path moves part gap served entered used crowded eased rest",
 )
 # What was sent to shared memory: registers that are left before the last, wavefronts that are left and all of them,
 # when it came, and when its next register, or its first wavefront, is due.

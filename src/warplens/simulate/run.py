@@ -258,7 +258,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
         warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
         np.zeros((schedulers, lanes), np.int64),
         np.zeros((schedulers, len(units.pipes))) - units.pipes.held,  # no place is taken yet
-        np.zeros((schedulers, len(units.pipes), max(1, int(units.pipes.places.max())))),
+        np.zeros((schedulers, len(units.pipes), 1 + max(1, int(units.pipes.places.max())))),  # behind: when all were
         np.zeros((schedulers, len(units.pipes)), np.int64),
         np.zeros((schedulers, len(units.pipes) + 1)), places,  # the first one is that of what has no pipe
         np.zeros((schedulers + lanes, at.LATCH_COLUMNS), np.int64), np.zeros(max(1, int(setup.mshrs))),

@@ -196,6 +196,7 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
     setup.alike = int(machine.memory.alike_warps or 0)
     setup.data_path, setup.barrier_held = PIPES.index("memory system"), sm.barrier_data_path_cycles or 0.0
+    setup.unsent = int(sm.unsent_per_scheduler or 0)
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:
         setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES
