@@ -71,16 +71,17 @@ def _h200() -> Units:
     return units(load_machine("h200"))
 
 
-def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, Any]) -> float:
+def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, Any], cycles: int = 100_000) -> float:
     """Simulate a loop on as many warps as it was measured with; return by how much of the measured time it is off.
 
-    All warps start together and only drift apart in time: a tenth of the measured 400,000 cycles is too short.
+    All warps start together and only drift apart in time: a tenth of the measured 400,000 cycles is too short. Where
+    nothing else is said a quarter is simulated; bench/loops.py has all.
     """
     made = _h200()
     warps = 4 * bin(sample["active"]).count("1")
     laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
     laid = msgspec.structs.replace(laid, steady=True, bodies=float(row["unroll"]))
-    return 4 * steady(laid, made, Options(limit_cycles=100_000)).cycles / float(sample["cycles"]) - 1
+    return 4 * steady(laid, made, Options(limit_cycles=cycles)).cycles / float(sample["cycles"]) - 1
 
 
 @cache
@@ -98,10 +99,32 @@ def _port_errors() -> dict[str, list[float]]:
     return errors
 
 
+@pytest.mark.xdist_group("loops")
 def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
     errors = [e for part in _port_errors().values() for e in part]
     assert len(errors) == 60
     assert max(errors) < 0.04 and float(np.mean(errors)) < 0.008
+
+
+@pytest.mark.parametrize(("adds", "without"), [(1, -0.09), (4, -0.03)])
+def test_eight_warps_of_one_scheduler_send_to_shared_memory_as_measured(adds: int, without: float) -> None:
+    """Within 1 %, as the scheduler takes six that it has not read; by so much too fast if it took more."""
+    rows, samples = (
+        read("h200/register_ports_code.json.gz")["loops"],
+        read("h200/register_ports_alone.json.gz")["samples"],
+    )
+    key = {"other": "lds", "adds": adds, "chained": False}
+    row = next(r for r in rows if key.items() <= r.items())
+    sample = next(s for s in samples if {**key, "active": 0xFF}.items() <= s.items())
+    code, off = stored_code(row["code"]), []
+    for machine in (load_machine("h200"), load_machine("h200").with_values(sm__unsent_per_scheduler=None)):
+        made = units(machine)
+        laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0]])
+        steps, ends = [*laid.steps, Step(label="end")], Way([([(len(code), len(code) + 1)], 1)])
+        laid = replace(laid, steps=steps, ways=[*laid.ways, ends], blocks=[[0, 1, 1, 1] * 8], steady=True)
+        cycles = steady(replace(laid, bodies=float(row["unroll"])), made, Options(limit_cycles=100_000)).cycles
+        off.append(cycles / sample["cycles"] - 1)
+    assert abs(off[0]) < 0.01 and off[1] < without
 
 
 _WARPS = {4: "alone", 8: "two", 32: "many"}
@@ -122,6 +145,7 @@ def _product_errors() -> dict[str, list[float]]:
     return errors
 
 
+@pytest.mark.xdist_group("loops")
 def test_wide_products_hold_their_warp_and_the_others() -> None:
     """A lone warp's operands come late, on the GPU as here: to the cycle.
 
@@ -152,10 +176,11 @@ def _switch_errors(change: str) -> dict[tuple[str, int, int], float]:
         code = stored_code(loops[key]["code"])
         if change == "yield_all":
             code = [replace(x, control=replace(x.control, yields=True)) for x in code if x.control]
-        errors[key] = abs(_loop_error(loops[key], code, s))
+        errors[key] = abs(_loop_error(loops[key], code, s, 400_000))
     return errors
 
 
+@pytest.mark.xdist_group("loops")
 @pytest.mark.parametrize("change", ["compiled", "yield_all"])
 def test_from_warp_to_warp(change: str) -> None:
     errors = _switch_errors(change)
@@ -168,13 +193,12 @@ def _missed(reason: str) -> pytest.MarkDecorator:
 
 
 _LOOPS = {
-    "ports": ("none chained", "mufu", "mufu chained", "lds chained", "lds_loose chained", "mufu_loose chained"),
+    "ports": ("none chained", "mufu", "mufu chained", "lds", "lds chained", "lds_loose chained", "mufu_loose chained"),
     "products": (*(f"{product} {filler} {warps}" for product in ("wide", "high", "low") for filler in ("fadd", "lop3")
                    for warps in _WARPS.values() if (filler, warps) != ("fadd", "two")), "low fadd two"),
     "switches": ("compiled none", "yield_all none", "compiled mufu", "compiled lds", "yield_all mufu", "yield_all lds"),
 }  # fmt: skip
 _BEYOND: dict[str, dict[str, str]] = {
-    "ports": {"lds": "2 of 10, 3.2 %"},
     "products": {"wide fadd two": "1 of 4 loops, -2.1 %", "high fadd two": "1 of 4, -2.1 %"},
 }
 
@@ -192,7 +216,7 @@ def test_loops_of_several_instructions_are_within_two_percent(family: str, which
         errors = {which: [e for key, e in _switch_errors(change).items() if key[0] == other]}
     else:
         errors = _port_errors() if family == "ports" else _product_errors()
-        assert set(errors) == {*_LOOPS[family], *_BEYOND[family]}
+        assert set(errors) == {*_LOOPS[family], *_BEYOND.get(family, ())}
     assert max(errors[which]) <= 0.02
 
 
