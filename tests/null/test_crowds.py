@@ -108,7 +108,7 @@ _EXACT = {
     7: ("one register", "dfma"),
 }
 _TAILS = {("tail 1", 1): 0.97, ("tail 1", 2): 1.0, ("tail 1", 3): 0.99, ("tail 1", 4): 1.0, ("tail 4", 1): 1.0,
-          ("tail 4", 2): 1.0, ("tail 4", 3): 0.94}  # fmt: skip
+          ("tail 4", 2): 1.0, ("tail 4", 3): 0.97, ("tail 4", 4): 0.83}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", _EXACT[3])

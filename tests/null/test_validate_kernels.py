@@ -131,6 +131,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         (("--kernels", "--gpu", "kepler"), "no kernels were measured on GeForce GTX 680"),
         (("--kernels", "--calibrate", "--every", "2"), "--calibrate takes all launches"),
         (("--stalls",), "--stalls is for --kernels"),
+        (("--every", "0"), "--every is for --kernels"),
+        (("--kernels", "--simulate"), "--simulate is for the mixes"),
+        (("--simulate", "--html", "/"), "no file can be written there"),
         (("--ladders", "--html", "x.html"), "--html is for the mixes and --kernels"),
     ],
 )

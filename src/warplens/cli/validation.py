@@ -27,8 +27,13 @@ _ABLATED = 4  # every so many launches: each of them is predicted with each mech
 def run(args: argparse.Namespace) -> None:
     """Validate as the options say."""
     machine = api.load_machine(args.gpu)
-    if args.html and (args.ladders or args.tuning is not None):
-        raise WarplensError("--html is for the mixes and --kernels")
+    if args.html is not None:
+        if args.ladders or args.tuning is not None:
+            raise WarplensError("--html is for the mixes and --kernels")
+        if not args.html or Path(args.html).is_dir() or not Path(args.html).absolute().parent.is_dir():
+            raise WarplensError(f"--html {args.html}: no file can be written there")  # before minutes of work
+    if args.simulate and (args.kernels or args.ladders or args.tuning is not None):
+        raise WarplensError("--simulate is for the mixes")
     if args.tuning is not None:
         return _tuning(args, machine)
     if args.ladders:
@@ -68,7 +73,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _mixes(args: argparse.Namespace, machine: Machine) -> None:
     for option in _OF_KERNELS:
-        if getattr(args, option):
+        given = getattr(args, option)
+        if given is not None and given is not False:
             raise WarplensError(f"--{option} is for --kernels")
     judged = judge(machine, simulated=args.simulate)
     errors = [model_error(each, machine) for each in judged]

@@ -1,6 +1,6 @@
 """How what the schedulers send to shared memory gets there: in a cycle the SM takes one register and one wavefront.
 
-Each scheduler sends what it issued in order, a register in two cycles, and takes only so many that it has not sent. An
+Each scheduler sends what it issued in order, a register in two cycles, and takes only so many that it has not read. An
 address alone is let in by turn: one in a cycle, of the scheduler that was let in longest ago. Of other instructions
 the last register goes with the first wavefront; all before it share one way, by turn too, and so does the only one of a
 shuffle. Of several wavefronts those go first whose instruction has begun, then what was sent first, then the
@@ -325,7 +325,7 @@ def serve_fronts(
         else:
             entry.left -= 1
             entry.due = now + step.sends / step.words
-        scheduler.used = now
+            scheduler.used = now
     looks = at.FOREVER
     first = -1
     if sm.owed >= 1.0 and now >= sm.owed_from:

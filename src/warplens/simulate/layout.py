@@ -120,7 +120,7 @@ SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0
 # instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
 # warps of a block meet. `jumps`: whether branches share a port (`jumps`); `place`: of the code's first instruction in
 # its line; `lines` of it all, and `near_lines` of a scheduler's own cache (0: it holds the code), `near_wait`: cycles
-# for what is not in it. `unsent`: what a scheduler takes for shared memory and has not sent (0: no limit).
+# for what is not in it. `unsent`: what a scheduler takes for shared memory and has not read (0: no limit).
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
     "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
