@@ -13,7 +13,7 @@ from typing import Any
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import called, folded, inlined
 from warplens.simulate.holds import hold_behind
-from warplens.simulate.results import come_back, write
+from warplens.simulate.results import come_back, note_late, write
 
 
 @called
@@ -41,9 +41,9 @@ def take_turns(
                 taken = 2
             if taken >= 0:
                 left -= 1
-                if turn - cycle < at.PORT_CYCLES:
-                    busy |= 1 << turn - cycle
                 until = most if taken == upper and turn > most else turn
+                if until == turn and turn - cycle < at.PORT_CYCLES:
+                    busy |= 1 << turn - cycle
                 if until > last:
                     last = until
         turn += 1
@@ -282,15 +282,22 @@ def read(
         hold_behind(s, due, last, scheduler, latches)
 
 
+@inlined
+def waiting(w: int, step: Any, first_slot: int, results: Any) -> int:
+    """Return a warp and the slot in which it waits for the value of an instruction, 0 if in none."""
+    waits = 0
+    for r in range(step.results, step.results_end):
+        if results[r].kind == at.VALUE:
+            waits = w << at.SLOT_BITS | first_slot + results[r].slot + 1
+    return waits
+
+
 @called
 def bring(
     w: int, s: int, done: float, scheduler: Any, step: Any, first_slot: int, results: Any, latches: Any
 ) -> None:  # fmt: skip
     """Let results of memory come back to their banks, which are there at the cycle `done` if arithmetic lets them."""
-    waits = 0
-    for r in range(step.results, step.results_end):
-        if results[r].kind == at.VALUE:
-            waits = w << at.SLOT_BITS | first_slot + results[r].slot + 1
+    waits = waiting(w, step, first_slot, results)
     for bank in range(2):
         if step.writes >> bank & 1:
             scheduler.pending = 1
@@ -298,7 +305,10 @@ def bring(
 
 
 @called
-def ask(s: int, now: int, start: float, sfu: bool, scheduler: Any, step: Any, latches: Any) -> None:
+def ask(
+    w: int, s: int, now: int, start: float, sfu: bool, scheduler: Any, step: Any, first_slot: int, results: Any,
+    latches: Any,
+) -> None:  # fmt: skip
     """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
 
     Memory asks for them in the cycle behind its last stage, an SFU two cycles behind it or, where it waits, before its
@@ -313,6 +323,8 @@ def ask(s: int, now: int, start: float, sfu: bool, scheduler: Any, step: Any, la
             scheduler.pending = 1
             if written < at.PORT_CYCLES:
                 latches[s, at.DUE + bank] |= 1 << written
+    if sfu and step.writes:
+        note_late(s, cycle + written, waiting(w, step, first_slot, results), latches)
     even, odd = step.even, step.odd
     while even + odd > 0 and turn - cycle < at.PORT_CYCLES:
         if even > 0:

@@ -44,6 +44,32 @@ def postpone(warp: Any, slot: int, value: float, steps: Any, sources: Any, slots
 
 
 @called
+def note_late(s: int, due: int, waits: int, latches: Any) -> None:
+    """Remember when a result of an SFU is due, and who waits for it."""
+    for k in range(at.LATE_KEPT - 1):
+        latches[s, at.LATE + k] = latches[s, at.LATE + k + 1]
+    latches[s, at.LATE + at.LATE_KEPT - 1] = due << at.CAME_AT | waits
+
+
+@called
+def stand(
+    s: int, turn: int, ahead: int, latches: Any, steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any
+) -> None:
+    """Let an SFU stand for a cycle: all its results that are due later come a cycle later."""
+    for bank in range(2):
+        due = latches[s, at.DUE + bank]
+        latches[s, at.DUE + bank] = due >> ahead + 1 << ahead + 2 | due & (1 << ahead + 1) - 1
+    for k in range(at.LATE_KEPT):
+        entry = latches[s, at.LATE + k]
+        if entry >> at.CAME_AT > turn:
+            latches[s, at.LATE + k] = entry + (1 << at.CAME_AT)
+            slot = (entry & (1 << at.SLOT_BITS) - 1) - 1
+            if slot >= 0:
+                warp = warps[entry >> at.SLOT_BITS & (1 << at.WARP_BITS) - 1]
+                postpone(warp, slot, slots[slot].value + 1.0, steps, sources, slots, stalls)
+
+
+@called
 def give_way(
     bank: int, s: int, turn: int, latches: Any, steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any
 ) -> None:
@@ -107,9 +133,7 @@ def write(
                 latches[s, at.PASSED + bank] = turn
                 if pipe_free[s, sfu] > turn:
                     pipe_free[s, sfu] += 1.0
-                for each in range(2):
-                    due = latches[s, at.DUE + each]
-                    latches[s, at.DUE + each] = due >> ahead + 1 << ahead + 2 | due & (1 << ahead + 1) - 1
+                stand(s, turn, ahead, latches, steps, sources, warps, slots, stalls)
             if latches[s, at.FIRST + bank] < latches[s, at.BEHIND + bank]:
                 give_way(bank, s, turn + held, latches, steps, sources, warps, slots, stalls)
             else:
