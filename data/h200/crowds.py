@@ -46,6 +46,18 @@ TAILS = {
     + [s(f"LDS{k % CHAINS}", stall, 12 + k % CHAINS, ZERO) for k in range(24)]
     for stall in (1, 4)
 }
+# High halves of products, whose sums were just moved; and SFUs in two chains, with a product before each.
+PAIRS = {
+    "high": [s("HIGH", 4, 15, 15, 16, 18, y=True), s("IMAD", 2, 19, 255, 255, 23), s("HIGH", 1, 15, 15, 22, 18),
+             s("MOV", 5, 19, 21, y=True)],
+    "sfu": [s("FMUL1", 7, 13, 14, 255, y=True), s("MUFU1", 1, 14, 13), s("FMUL2", 7, 16, 17, 255, y=True),
+            s("MUFU2", 1, 17, 16)],
+}  # fmt: skip
+# By what they are called: their scoreboard, whether they have it, and whether they wait for it.
+BOARDS = {f"LDS{chain}": (chain, True, True) for chain in range(CHAINS)}
+for chain in (1, 2):
+    OPS[f"MUFU{chain}"], BOARDS[f"MUFU{chain}"] = OPS["MUFU"], (chain, True, False)
+    OPS[f"FMUL{chain}"], BOARDS[f"FMUL{chain}"] = OPS["FMUL"], (chain, False, True)
 Code = tuple[str, int, list[Slot]]  # its name, how many warps, its instructions: adds come first
 
 
@@ -68,15 +80,20 @@ def codes() -> list[Code]:
             gaps = [(chance.choice((2, 3, 5, 7, 9, 11)), chance.random() < 0.7) for _ in range(1, GAPS)]
             before = [s("MOV", 6, ZERO, 255, y=True), *(s(PLAIN[0], stall, *PLAIN[1:], y=y) for stall, y in gaps)]
             made.append((name, warps, before + (slots * LENGTH)[:LENGTH]))
+    for warps in (1, 2, 3):
+        for name, slots in PAIRS.items():
+            for number in range(3):
+                gaps = [(chance.choice((2, 3, 5, 7, 9, 11)), chance.random() < 0.7) for _ in range(GAPS)]
+                before = [s(PLAIN[0], stall, *PLAIN[1:], y=y) for stall, y in gaps]
+                made.append((f"{name} {number}", warps, before + (slots * LENGTH)[:LENGTH]))
     return made
 
 
 def bits(slot: Slot, clock: int) -> int:
-    """Return the 128 bits of an instruction; LDS0 to LDS3 wait for the scoreboard of that number, and have it."""
-    made, chain = word(slot, clock), slot[0].removeprefix("LDS")
-    if chain.isdigit():
-        made ^= (7 ^ int(chain)) << CONTROL + 5 | 1 << CONTROL + 11 + int(chain)
-    return made
+    """Return the 128 bits of an instruction, with its scoreboard."""
+    made = word(slot, clock)
+    board, has, waits = BOARDS.get(slot[0], (7, False, False))
+    return made ^ (7 ^ board if has else 0) << CONTROL + 5 | waits << CONTROL + 11 + board
 
 
 def source() -> str:

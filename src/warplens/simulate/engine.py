@@ -303,7 +303,9 @@ def issue(
     )  # fmt: skip
     if step.yields and setup.yielding:
         scheduler.last = -1
-    finished = advance(w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, latches)
+    finished = advance(
+        w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, warps, latches, stalls
+    )
     if finished or step.kind == at.BARRIER:
         meet(
             w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, pipe_free, places, blocks,

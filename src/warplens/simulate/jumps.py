@@ -19,13 +19,25 @@ FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target on
 # the port until it is there; and from the issue of a branch until what its warp asked for before is dropped.
 ASKS, AGAIN, COMES, DROPS = 5, 2, 6, 6
 TAKES = 2  # cycles of the port
+MEETS = 4.0  # cycles from the issue of a branch
 KEPT = at.LINES_KEPT - 1
 
 
 @called
-def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, latches: Any) -> None:
-    """Let a warp ask for the target of its branch."""
+def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, warps: Any, latches: Any, stalls: Any) -> None:
+    """Let a warp ask for the target of its branch.
+
+    The target of one that branched six cycles before comes a cycle later, if this warp has issued since.
+    """
     cycle = floor(now)
+    since = 0
+    for before in range(cycle - DROPS + 1, cycle):
+        if latches[s, at.WENT + (before & at.ISSUES - 1)] == (warp.block << at.WARP_BITS | w) + 1:
+            since = 1
+    for k in range(scheduler.asking):
+        other = warps[latches[s, at.ASKING + k]]
+        if since and other.drops_at == cycle and other.ready == now + MEETS:
+            come(other.ready + 1.0, other, stalls)
     if warp.asks == 0:
         if scheduler.asking == 0 and scheduler.settled < cycle - at.LINES_KEPT // 2:
             scheduler.settled = cycle - at.LINES_KEPT // 2  # lines that were asked for before are there
