@@ -61,6 +61,13 @@ def from_program(
     instructions = [
         msgspec.structs.replace(x, kind=_SERVED_AS[x.opcode]) if x.opcode in _SERVED_AS else x for x in instructions
     ]
+    if profile is not None:
+        instructions = [
+            msgspec.structs.replace(x, writes=()) if x.guard and not threads and executed else x
+            for x, executed, threads in zip(
+                instructions, profile.counts["executed"], profile.counts["threads"], strict=True
+            )
+        ]  # what no thread takes part in makes nothing
     served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
     traffic = traffic_of(instructions, served, units, profile)
     steps = _steps(instructions, units, served, profile, traffic)

@@ -19,7 +19,7 @@ FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target on
 # the port until it is there; and from the issue of a branch until what its warp asked for before is dropped.
 ASKS, AGAIN, COMES, DROPS = 5, 2, 6, 6
 TAKES = 2  # cycles of the port
-MEETS = 4.0  # cycles from the issue of a branch
+MEETS = 4.0  # cycles from the issue of a branch until the target of one that came so much before it is delayed
 KEPT = at.LINES_KEPT - 1
 
 
@@ -30,13 +30,9 @@ def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, warps: Any, latc
     The target of one that branched six cycles before comes a cycle later, if this warp has issued since.
     """
     cycle = floor(now)
-    since = 0
-    for before in range(cycle - DROPS + 1, cycle):
-        if latches[s, at.WENT + (before & at.ISSUES - 1)] == (warp.block << at.WARP_BITS | w) + 1:
-            since = 1
     for k in range(scheduler.asking):
         other = warps[latches[s, at.ASKING + k]]
-        if since and other.drops_at == cycle and other.ready == now + MEETS:
+        if other.drops_at == cycle and other.ready == now + MEETS and warp.seen > now - DROPS:
             come(other.ready + 1.0, other, stalls)
     if warp.asks == 0:
         if scheduler.asking == 0 and scheduler.settled < cycle - at.LINES_KEPT // 2:

@@ -1,0 +1,106 @@
+"""The laboratory's loops of two warps of a scheduler, turn by turn, to the cycle (data/h200/turns.py)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from warplens.frontend.decoding import decode_texts
+from warplens.kernel.instruction import Control, Instruction
+from warplens.simulate import layout as at
+from warplens.simulate.code import Step, Way
+from warplens.simulate.from_program import from_program
+from warplens.simulate.from_workload import ENDLESS
+from warplens.simulate.run import Options, run
+from warplens.study.validation import read
+
+from .by_hand import h200, read_at
+
+_WARPS, _SCHEDULERS, _TURNS = 8, 4, 8
+_BEFORE = 100.0  # cycles of the instruction before a loop
+_FIRST_LATER = 10.0  # by so much the first warp of a block begins later than it would
+_ROWS: Any = read("h200/turns.json.gz")
+
+
+@cache
+def _code(name: str, stall: int) -> tuple[list[Instruction], int]:
+    """Return a loop and its place in a line, with another stall count before its branch.
+
+    Its predicates hold when its time is up: until then what they guard does nothing.
+    """
+    loop = next(loop for loop in _ROWS["loops"] if loop["name"] == name)
+    known, made = decode_texts([text for text, *_ in loop["code"]]), list[Instruction]()
+    for text, stalls, yields, board, waits, reuse in loop["code"]:
+        x = replace(known[text], control=Control(stalls, yields, board, None, waits, reuse))
+        made.append(replace(x, writes=()) if x.guard and x.opcode != "BRA" else x)
+    if stall and (control := made[-2].control):
+        made[-2] = replace(made[-2], control=replace(control, stall=stall))
+    return made, loop["place"]
+
+
+def _ends(name: str, stall: int) -> list[list[int]]:
+    """Return what each warp reads of the clock at the end of each turn."""
+    code, place = _code(name, stall)
+    turn, size = ([(0, len(code))], ENDLESS), len(code)
+    laid = from_program(code, h200(), ways=[Way([turn])], blocks=[[0] * _WARPS])
+    begins = [float((_WARPS - 1 - k) // _SCHEDULERS + _FIRST_LATER * (k == 0)) for k in range(_WARPS)]
+    waits = [Step(label="before", stall=_BEFORE + begin, yields=0) for begin in begins]
+    ways = [Way([([(size + k, size + k + 1)], 1), turn]) for k in range(_WARPS)]
+    laid = replace(laid, steps=[*laid.steps, *waits], ways=ways, blocks=[[*range(_WARPS)]], steady=True, place=place)
+    clock = max(i for i, x in enumerate(code) if x.opcode == "CS2R")
+    issued, held = [list[int]() for _ in range(_WARPS)], [set[int]() for _ in range(_SCHEDULERS)]
+    longest = max(end for row in _ROWS["rows"] if row[:3] == [name, stall, _WARPS] for each in row[3] for end in each if end)
+    events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=longest + 2 * _BEFORE).events
+    for time, what, warp, step, cycles in events:
+        if what == at.HELD:
+            held[int(step)].update(range(int(time), int(time + cycles)))
+        elif what == at.ISSUED and step == clock:
+            issued[int(warp)].append(int(time))
+    return [[read_at(time, held[k % _SCHEDULERS]) for time in each[:_TURNS]] for k, each in enumerate(issued)]
+
+
+def _right(name: str, stall: int) -> list[int]:
+    """Return how many turns of both warps end as measured, of the first and of the second scheduler.
+
+    Counted is from the end of the first turn of the warp that begins first, up to the first turn that is off.
+    """
+    measured = next(row[3] for row in _ROWS["rows"] if row[:3] == [name, stall, _WARPS])
+    simulated, found = _ends(name, stall), list[int]()
+    for s in range(2):
+        later, first = s, s + _SCHEDULERS
+        right = 0
+        for turn in range(_TURNS):
+            ends = [(measured[k][turn], simulated[k][turn]) for k in (later, first)]
+            from_begin = [(m and m - measured[first][0], e - simulated[first][0]) for m, e in ends]
+            if any(m is not None and m != e for m, e in from_begin):
+                break
+            right += 1
+        found.append(right)
+    return found
+
+
+# Of eight turns. Those of DFMA are then off in two turns of nine, of DADD in one: a warp gets its lines before another's,
+# by counts of issues. So it is with DADD and stall counts of seven and more, in the first turn.
+_TURNS_RIGHT: dict[tuple[str, int], list[int]] = {
+    **{(name, stall): [_TURNS, _TURNS] for name, stall, warps, _ in _ROWS["rows"] if warps == _WARPS},
+    ("instruction.dfma", 0): [5, _TURNS],
+    **{("instruction.dadd", stall): [_TURNS, 1] for stall in (7, 8, 9)},
+}
+
+
+@pytest.mark.parametrize(("name", "stall"), [key for key in _TURNS_RIGHT if key[0] != "instruction.imad_hi"])
+def test_turns_of_two_warps_end_when_measured(name: str, stall: int) -> None:
+    """Where one branches six cycles behind the other, with a stall count of less than six before it, most are off."""
+    assert _right(name, stall) == _TURNS_RIGHT[name, stall]
+
+
+def test_high_halves_of_two_warps_take_what_was_measured() -> None:
+    """They begin otherwise than simulated, but then go on as long, in the same two turns for ever."""
+    measured = next(row[3] for row in _ROWS["rows"] if row[:3] == ["instruction.imad_hi", 0, _WARPS])
+    simulated = _ends("instruction.imad_hi", 0)
+    for k in (1, 5):
+        lengths = [{b - a for a, b in zip(ends[2:], ends[3:], strict=False)} for ends in (measured[k], simulated[k])]
+        assert lengths[0] == lengths[1]
