@@ -43,7 +43,8 @@ def build(folder: Path) -> None:
     kernels, about = {e.name: e.kernels[0] for e in entries() if e.name in NAMES}, list[dict[str, Any]]()
     turns = {
         (row["entry"], row["point"]["warps"]): row["values"]["mean_cycles_per_count_n"]
-        for row in journal.read(data_file("h200/measured.jsonl.xz")) if row["is"] == "sample" and row["entry"] in kernels
+        for row in journal.read(data_file("h200/measured.jsonl.xz"))
+        if row["is"] == "sample" and row["entry"] in kernels
     }  # fmt: skip
     for name, kernel in kernels.items():
         cubin, file = compiled([kernel], "sm_90").cubins[kernel.name], folder / f"{kernel.name}.cubin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -52,7 +53,9 @@ def _ends(name: str, stall: int) -> list[list[int]]:
     laid = replace(laid, steps=[*laid.steps, *waits], ways=ways, blocks=[[*range(_WARPS)]], steady=True, place=place)
     clock = max(i for i, x in enumerate(code) if x.opcode == "CS2R")
     issued, held = [list[int]() for _ in range(_WARPS)], [set[int]() for _ in range(_SCHEDULERS)]
-    longest = max(end for row in _ROWS["rows"] if row[:3] == [name, stall, _WARPS] for each in row[3] for end in each if end)
+    longest = max(
+        end for row in _ROWS["rows"] if row[:3] == [name, stall, _WARPS] for each in row[3] for end in each if end
+    )
     events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=longest + 2 * _BEFORE).events
     for time, what, warp, step, cycles in events:
         if what == at.HELD:
@@ -82,19 +85,13 @@ def _right(name: str, stall: int) -> list[int]:
     return found
 
 
-# Of eight turns. Those of DFMA are then off in two turns of nine, of DADD in one: a warp gets its lines before another's,
-# by counts of issues. So it is with DADD and stall counts of seven and more, in the first turn.
-_TURNS_RIGHT: dict[tuple[str, int], list[int]] = {
-    **{(name, stall): [_TURNS, _TURNS] for name, stall, warps, _ in _ROWS["rows"] if warps == _WARPS},
-    ("instruction.dfma", 0): [5, _TURNS],
-    **{("instruction.dadd", stall): [_TURNS, 1] for stall in (7, 8, 9)},
-}
+_LOOPS = [(name, stall) for name, stall, warps, _ in _ROWS["rows"] if warps == _WARPS and "imad_hi" not in name]
 
 
-@pytest.mark.parametrize(("name", "stall"), [key for key in _TURNS_RIGHT if key[0] != "instruction.imad_hi"])
+@pytest.mark.parametrize(("name", "stall"), _LOOPS)
 def test_turns_of_two_warps_end_when_measured(name: str, stall: int) -> None:
-    """Where one branches six cycles behind the other, with a stall count of less than six before it, most are off."""
-    assert _right(name, stall) == _TURNS_RIGHT[name, stall]
+    """Also where one branches six cycles behind the other, and where counts of issues say whose line comes first."""
+    assert _right(name, stall) == [_TURNS, _TURNS]
 
 
 def test_high_halves_of_two_warps_take_what_was_measured() -> None:
@@ -102,5 +99,5 @@ def test_high_halves_of_two_warps_take_what_was_measured() -> None:
     measured = next(row[3] for row in _ROWS["rows"] if row[:3] == ["instruction.imad_hi", 0, _WARPS])
     simulated = _ends("instruction.imad_hi", 0)
     for k in (1, 5):
-        lengths = [{b - a for a, b in zip(ends[2:], ends[3:], strict=False)} for ends in (measured[k], simulated[k])]
+        lengths = [{b - a for a, b in pairwise(ends[2:])} for ends in (measured[k], simulated[k])]
         assert lengths[0] == lengths[1]

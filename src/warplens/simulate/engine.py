@@ -407,7 +407,7 @@ def simulate(
             ):
                 continue
             if scheduler.asking:
-                settle(s, now, scheduler, warps, latches, stalls)
+                settle(s, now, setup, scheduler, warps, order, latches, stalls)
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
                 requests, events,

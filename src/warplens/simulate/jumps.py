@@ -3,7 +3,8 @@
 Each line takes the port for two cycles. A branch asks for that of its target five cycles after its issue; if the port
 is not free, or others wait for it, it waits too, before all lines that are no targets, and has lost three cycles at
 least. Behind its target a warp asks for the two next lines, and at the end of each line for another one: these wait
-for the port in this order (data/h200/branches.json.gz).
+for the port in this order (data/h200/branches.json.gz), but the second of the two for a line of a warp that has issued
+less (turns.json.gz).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import called
+from warplens.simulate.turns import count_issues
 
 FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target once, its target, the two lines behind it
 # Cycles from the issue of a branch until it asks; then until it asks again, or for the next line; from when a line has
 # the port until it is there; and from the issue of a branch until what its warp asked for before is dropped.
 ASKS, AGAIN, COMES, DROPS = 5, 2, 6, 6
 TAKES = 2  # cycles of the port
+NEXT = 1  # cycle by which counts of issues are ahead when they decide about a line
 MEETS = 4.0  # cycles from the issue of a branch until the target of one that came so much before it is delayed
 KEPT = at.LINES_KEPT - 1
 
@@ -137,6 +140,10 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
         else:
             warps[first].asks, warps[first].asks_at = TARGET, cycle + AGAIN
             come(cycle + AGAIN + COMES + warps[first].far, warps[first], stalls)
+    if free and found >= 0 and warps[found].asks == THIRD and scheduler.lines <= cycle:
+        line = asked(scheduler.lines, s, latches)  # of which the warp may have issued less
+        if line >= 0 and line != found and warps[line].used < warps[found].used:
+            found = -1
     if free and found >= 0:
         serve_asked(found, cycle, s, scheduler, warps, latches, stalls)
     elif free and scheduler.lines <= cycle:
@@ -153,10 +160,14 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
 
 
 @called
-def settle(s: int, now: float, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
+def settle(
+    s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any, latches: Any, stalls: Any
+) -> None:  # fmt: skip
     """Serve what the warps of a scheduler asked for up to now."""
     cycle = scheduler.settled + 1
     while cycle <= now and scheduler.asking:
+        if setup.counting and cycle + NEXT <= now and cycle + NEXT > scheduler.counted + setup.counted_after:
+            count_issues(s, float(cycle + NEXT), setup, scheduler, warps, order, latches)
         use_port(cycle, s, scheduler, warps, latches, stalls)
         cycle += 1
     scheduler.settled = floor(now)
