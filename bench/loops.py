@@ -8,7 +8,7 @@
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code is simulated, compiled anew for the
-laboratory's, whose warps begin as there (data/h200/turns.json.gz), for hundreds of thousands of cycles, as it was
+laboratory's, whose warps begin as there (data/h200/loop_turns.json.gz), for hundreds of thousands of cycles, as it was
 measured: what warps do from turn to turn can be chaotic. Nothing is fitted to what is compared. `spread` counts those
 beyond 2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
 """
@@ -100,7 +100,7 @@ def _laboratory(names: tuple[str, ...]) -> Iterator[Point]:
 
 
 def _before_time_is_up(code: list[Instruction]) -> list[Instruction]:
-    """Return a loop of the laboratory: its predicates hold when its time is up, until then what they guard does nothing."""
+    """Return a loop of the laboratory; its predicates hold when its time is up: what they guard does nothing before."""
     return [replace(x, writes=()) if x.guard and x.target is None else x for x in code]
 
 

@@ -155,7 +155,7 @@ def serve(
         if setup.telling and not sends:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.even + step.odd + step.writes > 0:
-            ask(w, s, floor(now), start, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
+            ask(w, s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
             # those that take long are taken to find a free cycle
             if step.pipe != setup.late and not sends and floor(done) < floor(now) + at.PORT_CYCLES:
                 bring(w, s, done, scheduler, step, warp.slots, results, latches)

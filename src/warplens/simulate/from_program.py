@@ -63,7 +63,9 @@ def from_program(
     ]
     if profile is not None:
         instructions = [
-            msgspec.structs.replace(x, writes=()) if x.guard and not threads and executed else x
+            msgspec.structs.replace(x, writes=())
+            if x.guard and executed and not threads and x.control and x.control.write_scoreboard is None
+            else x
             for x, executed, threads in zip(
                 instructions, profile.counts["executed"], profile.counts["threads"], strict=True
             )

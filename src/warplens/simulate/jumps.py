@@ -4,7 +4,7 @@ Each line takes the port for two cycles. A branch asks for that of its target fi
 is not free, or others wait for it, it waits too, before all lines that are no targets, and has lost three cycles at
 least. Behind its target a warp asks for the two next lines, and at the end of each line for another one: these wait
 for the port in this order (data/h200/branches.json.gz), but the second of the two for a line of a warp that has issued
-less (turns.json.gz).
+less (loop_turns.json.gz).
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ AHEAD, STAGES, LATCHES, BANK, REMEMBERED = 2, 2, 12, 3, 8
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
 # the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
 # it waits for. Then the cycles from which on the issue stage will be held, and for how many; the warps that asked for a
-# line in the last 32 cycles, and those that ask for more (`jumps`). The last results of SFUs, as those that come back.
+# line in the last 32 cycles, and those that ask for more (`jumps`). The last results of SFUs, as those that come back,
+# and when they are there.
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
 STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, WARP_BITS = 40, 41, 42, 8, 50, 32, 20, 12
 CAME_AT = SLOT_BITS + WARP_BITS
@@ -55,7 +56,7 @@ HOLD, HOLDS = BACK + 2 * PLACES, 8
 LINES, LINES_KEPT, MOST_ASKING = HOLD + 2 * HOLDS, 32, 64
 ASKING = LINES + LINES_KEPT
 LATE, LATE_KEPT = ASKING + MOST_ASKING, 4
-LATCH_COLUMNS = LATE + LATE_KEPT
+LATCH_COLUMNS = LATE + 2 * LATE_KEPT
 MADE = 10  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
 # it was made (0: long ago), and the lanes that keep it.

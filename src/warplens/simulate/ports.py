@@ -306,8 +306,8 @@ def bring(
 
 @called
 def ask(
-    w: int, s: int, now: int, start: float, sfu: bool, scheduler: Any, step: Any, first_slot: int, results: Any,
-    latches: Any,
+    w: int, s: int, now: int, start: float, done: float, sfu: bool, scheduler: Any, step: Any, first_slot: int,
+    results: Any, latches: Any,
 ) -> None:  # fmt: skip
     """Let an instruction of memory or SFUs have the registers it reads, one in two cycles, before all arithmetic.
 
@@ -324,7 +324,7 @@ def ask(
             if written < at.PORT_CYCLES:
                 latches[s, at.DUE + bank] |= 1 << written
     if sfu and step.writes:
-        note_late(s, cycle + written, waiting(w, step, first_slot, results), latches)
+        note_late(s, cycle + written, floor(done), waiting(w, step, first_slot, results), latches)
     even, odd = step.even, step.odd
     while even + odd > 0 and turn - cycle < at.PORT_CYCLES:
         if even > 0:

@@ -44,29 +44,33 @@ def postpone(warp: Any, slot: int, value: float, steps: Any, sources: Any, slots
 
 
 @called
-def note_late(s: int, due: int, waits: int, latches: Any) -> None:
-    """Remember when a result of an SFU is due, and who waits for it."""
-    for k in range(at.LATE_KEPT - 1):
-        latches[s, at.LATE + k] = latches[s, at.LATE + k + 1]
+def note_late(s: int, due: int, done: int, waits: int, latches: Any) -> None:
+    """Remember when a result of an SFU is written and when it is there, and who waits for it."""
+    for k in range(at.LATE, at.LATE + at.LATE_KEPT - 1):
+        latches[s, k] = latches[s, k + 1]
+        latches[s, k + at.LATE_KEPT] = latches[s, k + at.LATE_KEPT + 1]
     latches[s, at.LATE + at.LATE_KEPT - 1] = due << at.CAME_AT | waits
+    latches[s, at.LATE + 2 * at.LATE_KEPT - 1] = done
 
 
 @called
 def stand(
     s: int, turn: int, ahead: int, latches: Any, steps: Any, sources: Any, warps: Any, slots: Any, stalls: Any
 ) -> None:
-    """Let an SFU stand for a cycle: all its results that are due later come a cycle later."""
+    """Let an SFU stand for a cycle: all its results that are written later come a cycle later."""
     for bank in range(2):
         due = latches[s, at.DUE + bank]
         latches[s, at.DUE + bank] = due >> ahead + 1 << ahead + 2 | due & (1 << ahead + 1) - 1
-    for k in range(at.LATE_KEPT):
-        entry = latches[s, at.LATE + k]
+    for k in range(at.LATE, at.LATE + at.LATE_KEPT):
+        entry = latches[s, k]
         if entry >> at.CAME_AT > turn:
-            latches[s, at.LATE + k] = entry + (1 << at.CAME_AT)
+            latches[s, k] = entry + (1 << at.CAME_AT)
+            latches[s, k + at.LATE_KEPT] += 1
             slot = (entry & (1 << at.SLOT_BITS) - 1) - 1
-            if slot >= 0:
+            done = float(latches[s, k + at.LATE_KEPT])
+            if slot >= 0 and done > slots[slot].value:
                 warp = warps[entry >> at.SLOT_BITS & (1 << at.WARP_BITS) - 1]
-                postpone(warp, slot, slots[slot].value + 1.0, steps, sources, slots, stalls)
+                postpone(warp, slot, done, steps, sources, slots, stalls)
 
 
 @called
@@ -121,7 +125,7 @@ def write(
     What takes longer to be made meets results that come as much later.
     """
     later = floor(step.made) - at.MADE
-    held = 0
+    held = stood = 0
     for bank in range(2):
         if step.writes >> bank & 1:
             turn = last + later
@@ -131,9 +135,11 @@ def write(
                 latches[s, at.PASSED + bank] = 0
             elif ahead < at.PORT_CYCLES and latches[s, at.DUE + bank] >> ahead & 1:
                 latches[s, at.PASSED + bank] = turn
-                if pipe_free[s, sfu] > turn:
-                    pipe_free[s, sfu] += 1.0
-                stand(s, turn, ahead, latches, steps, sources, warps, slots, stalls)
+                if not stood:
+                    stood = 1
+                    if pipe_free[s, sfu] > turn:
+                        pipe_free[s, sfu] += 1.0
+                    stand(s, turn, ahead, latches, steps, sources, warps, slots, stalls)
             if latches[s, at.FIRST + bank] < latches[s, at.BEHIND + bank]:
                 give_way(bank, s, turn + held, latches, steps, sources, warps, slots, stalls)
             else:
