@@ -80,6 +80,9 @@ def words_of(cubin: Path) -> list[int]:
     return found
 
 
+_CORPUS = pytest.mark.xdist_group("encoding")  # one worker compiles it
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
     """The machine words of the corpus."""
@@ -87,6 +90,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
     return words_of(compiled(sources, "sm_90", tmp_path_factory.mktemp("corpus") / "c.cubin"))
 
 
+@_CORPUS
 def test_the_corpus_is_written_as_by_nvdisasm(corpus: list[int], tmp_path: Path) -> None:
     known = writer("sm_90")
     assert known is not None
@@ -97,6 +101,7 @@ def test_the_corpus_is_written_as_by_nvdisasm(corpus: list[int], tmp_path: Path)
     assert len(written) >= 0.995 * len(corpus)
 
 
+@_CORPUS
 def test_words_that_no_compiler_made_are_written_so_too_or_not_at_all(corpus: list[int], tmp_path: Path) -> None:
     """Words of the corpus with bits turned: one to three anywhere, or whole fields of registers and immediates."""
     known, chance = writer("sm_90"), random.Random(90)
@@ -193,6 +198,7 @@ def learn(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("learn")
 
 
+@_CORPUS
 def test_two_words_teach_the_others(learn: ModuleType, corpus: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """FADD, FFMA, HFMA2, BRA; not nvdisasm is asked, half a second each time, but what was learned from it."""
     known = writer("sm_90")

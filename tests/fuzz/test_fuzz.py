@@ -20,11 +20,15 @@ from .run import fuzz, summary
 COUNT, SEED = 120, 20
 
 
+_SEEDS = pytest.mark.xdist_group("seeds")  # one worker makes them
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     return seeds.make(tmp_path_factory.mktemp("seeds").resolve())
 
 
+@_SEEDS
 def test_injured_files_cost_one_line_and_little_time(files: dict[str, list[Path]], tmp_path: Path) -> None:
     results = list(fuzz(range(COUNT), SEED, 2, files, tmp_path.resolve()))
     assert sorted(r.number for r in results) == list(range(COUNT))
@@ -32,6 +36,7 @@ def test_injured_files_cost_one_line_and_little_time(files: dict[str, list[Path]
     assert {r.code for r in results} == {0, 2}
 
 
+@_SEEDS
 def test_a_case_can_be_made_again(files: dict[str, list[Path]], tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     for number in range(20):

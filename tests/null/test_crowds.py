@@ -149,7 +149,8 @@ def test_adds_and_chains_of_loads_come_when_measured(kind: str, warps: int) -> N
 
 
 @pytest.mark.parametrize(("kind", "warps", "share"), [
-    ("high", 1, 1.0), ("high", 2, 1.0), ("high", 3, 0.96), ("sfu", 1, 1.0), ("sfu", 2, 1.0), ("sfu", 3, 0.9),
+    ("high", 1, 1.0), ("high", 2, 1.0), pytest.param("high", 3, 0.96, marks=pytest.mark.slow),
+    ("sfu", 1, 1.0), ("sfu", 2, 1.0), pytest.param("sfu", 3, 0.9, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_products_and_sfus_of_warps_in_step_come_when_measured(kind: str, warps: int, share: float) -> None:
     """High halves whose sum was just made take no port for it; an SFU that gives way delays all that is in it."""

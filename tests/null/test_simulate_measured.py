@@ -233,16 +233,30 @@ def test_without_ports_the_plateau_is_missed() -> None:
     assert _plateau(None) < 17.5 < 18.3 < _plateau(2.0) < 19.1
 
 
+def _python_speed() -> float:
+    """Return how many turns of a small loop Python itself makes in a second."""
+    turns, kept, start = 200_000, list(range(64)), time.process_time()
+    for i in range(turns):
+        if kept[i & 63] < i:
+            kept[i & 63] ^= i
+    return turns / (time.process_time() - start)
+
+
 def test_speed_is_five_million_instructions_per_second_of_one_core() -> None:
+    """A rate over Python's own in the same seconds: a machine that others use halves both.
+
+    Where `make bench` prints 6.1 million, Python makes 11.3 million turns: 0.54. The bound stands for 4 million there.
+    """
     made = units(load_machine("h200"))
     code = mix_code(made, "first", "shared", 16, 1, 32)
     run(code, made, Options(), resident=1, blocks=1, limit=1000.0)  # compiles
-    best = 0.0
-    for _ in range(12):  # the best of many: other jobs take turns of the core
+    simulated, interpreted = 0.0, 0.0
+    for _ in range(12):  # the best of many: others take turns of the core
         start = time.process_time()
         done = run(code, made, Options(), resident=1, blocks=1, limit=200_000.0)
-        best = max(best, done.issued / (time.process_time() - start))
-    assert best > 3e6  # the goal of 5 million is `make bench`'s; a test must not fail on a busy machine
+        simulated = max(simulated, done.issued / (time.process_time() - start))
+        interpreted = max(interpreted, _python_speed())
+    assert simulated / interpreted > 0.35
 
 
 def test_stalls_add_up_to_all_warp_cycles() -> None:

@@ -18,7 +18,7 @@ from warplens.simulate.blocks import begin_blocks, end_warp, open_barrier, tell,
 from warplens.simulate.compiled import called, entry, folded, inlined
 from warplens.simulate.fronts import occupy, request, serve_fronts, takes
 from warplens.simulate.holds import held_before, hold
-from warplens.simulate.jumps import settle
+from warplens.simulate.jumps import delay_target, settle
 from warplens.simulate.memory import access
 from warplens.simulate.onward import advance, release
 from warplens.simulate.ports import ask, begin_moving, bring, read
@@ -303,9 +303,9 @@ def issue(
     )  # fmt: skip
     if step.yields and setup.yielding:
         scheduler.last = -1
-    finished = advance(
-        w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, warps, latches, stalls
-    )
+    finished = advance(w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, latches)
+    if scheduler.asking > 1:
+        delay_target(w, s, now, scheduler, warps, latches, stalls)
     if finished or step.kind == at.BARRIER:
         meet(
             w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, pipe_free, places, blocks,

@@ -14,7 +14,7 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import called
-from warplens.simulate.turns import count_issues
+from warplens.simulate.turns import count_issues, went
 
 FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target once, its target, the two lines behind it
 # Cycles from the issue of a branch until it asks; then until it asks again, or for the next line; from when a line has
@@ -27,16 +27,9 @@ KEPT = at.LINES_KEPT - 1
 
 
 @called
-def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, warps: Any, latches: Any, stalls: Any) -> None:
-    """Let a warp ask for the target of its branch.
-
-    The target of one that branched six cycles before comes a cycle later, if this warp has issued since.
-    """
+def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, latches: Any) -> None:
+    """Let a warp ask for the target of its branch."""
     cycle = floor(now)
-    for k in range(scheduler.asking):
-        other = warps[latches[s, at.ASKING + k]]
-        if other.drops_at == cycle and other.ready == now + MEETS and warp.seen > now - DROPS:
-            come(other.ready + 1.0, other, stalls)
     if warp.asks == 0:
         if scheduler.asking == 0 and scheduler.settled < cycle - at.LINES_KEPT // 2:
             scheduler.settled = cycle - at.LINES_KEPT // 2  # lines that were asked for before are there
@@ -68,6 +61,17 @@ def come(when: float, warp: Any, stalls: Any) -> None:
             warp.since = when
         if not warp.asleep:
             warp.ready = when
+
+
+@called
+def delay_target(w: int, s: int, now: float, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
+    """Let the target of a warp that branched six cycles before this one come a cycle later if this one issued since."""
+    cycle = floor(now)
+    if warps[w].drops_at == cycle + DROPS and warps[w].seen > now - DROPS:
+        for k in range(scheduler.asking):
+            other = warps[latches[s, at.ASKING + k]]
+            if other.drops_at == cycle and other.ready == now + MEETS:
+                come(other.ready + 1.0, other, stalls)
 
 
 @called
@@ -103,8 +107,24 @@ def serve_asked(found: int, cycle: int, s: int, scheduler: Any, warps: Any, latc
 
 
 @called
-def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
-    """Serve one of those that ask in a cycle, if the port is free."""
+def issued_less(one: int, other: int, counts: int, most: int, warps: Any) -> bool:
+    """Whether a warp has issued less than another of late, if one more issue of the warp `counts` counts."""
+    ones, others = warps[one].used, warps[other].used
+    if counts >= 0 and warps[counts].used >= most:
+        ones, others = ones >> 1, others >> 1
+    elif counts == one:
+        ones += 1
+    elif counts == other:
+        others += 1
+    less: bool = ones < others
+    return less
+
+
+@called
+def use_port(
+    cycle: int, s: int, counts: int, most: int, scheduler: Any, warps: Any, latches: Any, stalls: Any
+) -> None:  # fmt: skip
+    """Serve one of those that ask in a cycle, if the port is free; one more issue of the warp `counts` counts here."""
     first = found = -1
     waiting = 0
     for k in range(scheduler.asking):
@@ -142,7 +162,7 @@ def use_port(cycle: int, s: int, scheduler: Any, warps: Any, latches: Any, stall
             come(cycle + AGAIN + COMES + warps[first].far, warps[first], stalls)
     if free and found >= 0 and warps[found].asks == THIRD and scheduler.lines <= cycle:
         line = asked(scheduler.lines, s, latches)  # of which the warp may have issued less
-        if line >= 0 and line != found and warps[line].used < warps[found].used:
+        if line >= 0 and line != found and issued_less(line, found, counts, most, warps):
             found = -1
     if free and found >= 0:
         serve_asked(found, cycle, s, scheduler, warps, latches, stalls)
@@ -166,8 +186,13 @@ def settle(
     """Serve what the warps of a scheduler asked for up to now."""
     cycle = scheduler.settled + 1
     while cycle <= now and scheduler.asking:
-        if setup.counting and cycle + NEXT <= now and cycle + NEXT > scheduler.counted + setup.counted_after:
-            count_issues(s, float(cycle + NEXT), setup, scheduler, warps, order, latches)
-        use_port(cycle, s, scheduler, warps, latches, stalls)
+        counts = -1
+        if setup.counting:
+            until = min(cycle + NEXT, floor(now))
+            if until > scheduler.counted + setup.counted_after:
+                count_issues(s, float(until), setup, scheduler, warps, order, latches)
+            if until < cycle + NEXT:  # this one does not count yet for who goes now
+                counts = went(cycle + NEXT - setup.counted_after, s, warps, latches)
+        use_port(cycle, s, counts, setup.counting, scheduler, warps, latches, stalls)
         cycle += 1
     scheduler.settled = floor(now)

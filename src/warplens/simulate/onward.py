@@ -38,7 +38,7 @@ def onward(pc: int, now: float, setup: Any, warp: Any, segments: Any, runs: Any)
 @folded
 def advance(
     w: int, s: int, pc: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, warp: Any, segments: Any,
-    runs: Any, code_lines: Any, warps: Any, latches: Any, stalls: Any,
+    runs: Any, code_lines: Any, latches: Any,
 ) -> bool:  # fmt: skip
     """Move a warp to its next instruction, behind this one or elsewhere; whether its way is at its end.
 
@@ -66,7 +66,7 @@ def advance(
         if (pc + setup.place & 7) == 7:
             end_line(w, s, now, following == pc + 1, warp, latches)
         if following != pc + 1:
-            jump(w, s, now, scheduler, warp, warps, latches, stalls)
+            jump(w, s, now, scheduler, warp, latches)
     if setup.first_lines and following >> 3 != pc >> 3 and not finished:
         there = fetch(following >> 3, now, setup, sm, code_lines)
         if there > warp.ready:

@@ -29,6 +29,14 @@ def pick(s: int, now: float, turn: int, passed: int, scheduler: Any, warps: Any,
     return found
 
 
+@called
+def went(cycle: int, s: int, warps: Any, latches: Any) -> int:
+    """Return the warp that issued in one of the last cycles, or -1: none, or another block has its place now."""
+    entry = latches[s, at.WENT + (cycle & at.ISSUES - 1)] - 1
+    w: int = entry & (1 << at.WARP_BITS) - 1 if entry >= 0 else 0
+    return w if entry >= 0 and warps[w].block == entry >> at.WARP_BITS else -1
+
+
 @folded
 def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any, latches: Any) -> None:
     """Count what the warps of a scheduler issued up to some cycles ago; one issue too many halves all counts."""
@@ -38,17 +46,14 @@ def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, ord
     if until > turn + at.ISSUES - 1:
         until = turn + at.ISSUES - 1
     while turn <= until:
-        place = at.WENT + (turn & at.ISSUES - 1)
-        went = latches[s, place]
-        if went:
-            latches[s, place] = 0
-            warp = warps[went - 1 & (1 << at.WARP_BITS) - 1]
-            if warp.block == went - 1 >> at.WARP_BITS:  # no other block has its place
-                if warp.used < setup.counting:
-                    warp.used += 1
-                else:
-                    for row in range(scheduler.listed):
-                        warps[order[s, row]].used >>= 1
+        w = went(turn, s, warps, latches)
+        latches[s, at.WENT + (turn & at.ISSUES - 1)] = 0
+        if w >= 0:
+            if warps[w].used < setup.counting:
+                warps[w].used += 1
+            else:
+                for row in range(scheduler.listed):
+                    warps[order[s, row]].used >>= 1
         turn += 1
 
 
