@@ -34,7 +34,8 @@ from warplens.machine import load_machine
 from warplens.measure import journal
 from warplens.measure.catalogue import entries
 from warplens.measure.checks import checked, compiled, timed_loop
-from warplens.simulate.code import Step, Way
+from warplens.simulate import layout as at
+from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
@@ -48,7 +49,8 @@ JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.json
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
-SCHEDULERS, BEFORE = 4, 100.0  # cycles of the instruction before a loop
+# Cycles of the last instruction before a loop, and of each one before that: so many more on each scheduler.
+SCHEDULERS, BEFORE, ISSUE, MORE = 4, 200.0, 16.0, 2
 # Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
 # long), those of register_ports.cu and switches.cu; and what is simulated of products, measured over 64 turns.
 MEASURED, SPENT, PRODUCTS = 480_000.0, 400_000.0, 100_000.0
@@ -158,6 +160,22 @@ def _begin(warp: int, warps: int) -> float:
     return 1.0 * ((warps - 1 - warp) // SCHEDULERS) + 10.0 * (warp == 0)
 
 
+def _behind_others(laid: Code, turn: tuple[list[tuple[int, int]], int], warps: int) -> Code:
+    """Return a loop whose warps begin as behind the laboratory's barrier.
+
+    How often each has issued before is not known, and says who goes first; counts of it repeat after nine issues. So
+    the warps of a scheduler have issued once, those of the others three, five and seven times.
+    """
+    steps, ways = list(laid.steps), list[Way]()
+    for warp in range(warps):
+        steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
+        first, issues = len(steps), MORE * (warp % SCHEDULERS)
+        wait = BEFORE - ISSUE * issues + _begin(warp, warps)
+        steps += [*[Step(label="before", stall=ISSUE)] * issues, Step(label="before", stall=wait, yields=0)]
+        ways.append(Way([([(first, len(steps))], 1), turn]))
+    return replace(laid, steps=steps, ways=ways, blocks=[[*range(warps)]] * len(laid.blocks))
+
+
 def simulated(point: Point) -> float:
     """Return by how many percent the simulated time of a point is off."""
     made = units(load_machine("h200"))
@@ -168,10 +186,7 @@ def simulated(point: Point) -> float:
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         laid = replace(laid, steps=steps, ways=[Way([turn]), ends], blocks=[[0, 1, 1, 1] * warps])
     if point.name.startswith(FAMILIES):
-        first, begins = len(laid.steps), [BEFORE + _begin(k, warps) for k in range(warps)]
-        waits = [Step(label="before", stall=begin, yields=0) for begin in begins]
-        ways = [Way([([(first + k, first + k + 1)], 1), turn]) for k in range(warps)]
-        laid = replace(laid, steps=[*laid.steps, *waits], ways=ways, blocks=[[*range(warps)]] * len(blocks))
+        laid = _behind_others(laid, turn, warps)
     done = steady(replace(laid, steady=True, bodies=point.bodies), made, Options(limit_cycles=int(point.limit)))
     return 100 * (done.cycles / point.measured - 1)
 

@@ -20,6 +20,7 @@ from .by_hand import Placed, h200, issues_from, program, script, without_port
 
 _TEXTS = {"C": "CS2R.32 R9, SR_CLOCKLO", "N": "NOP", "P": "ISETP.GE.AND P1, PT, R16, 0x1, PT", "J": "BRA `(.L_x_1)"}
 _COUNTED = 8  # issues of each warp before
+_PHASES = range(7, 16)  # what they may be as well: counts repeat after nine
 
 
 def _placed(slot: Any) -> Placed:
@@ -40,12 +41,12 @@ def _way(slots: list[Any], warp: int) -> list[tuple[int, int]]:
     return [*runs, (first, len(slots))]
 
 
-def _simulated(slots: list[Any], begins: list[int]) -> list[list[int]]:
+def _simulated(slots: list[Any], begins: list[int], counted: int = _COUNTED) -> list[list[int]]:
     """Return what each warp reads of the clock if its first read is at the given time."""
     branches = script("branches")
     place = (branches.PLACE + branches.COUNTED + 1) % at.LINE_INSTRUCTIONS
     ways = [(_way(slots, k), 1) for k in range(len(begins))]
-    found = issues_from(begins, [_placed(slot) for slot in slots], ways, [_COUNTED] * len(begins), place)
+    found = issues_from(begins, [_placed(slot) for slot in slots], ways, [counted] * len(begins), place)
     return [[time for step, time in each if slots[step][0] == "C"] for each in found]
 
 
@@ -64,8 +65,8 @@ def _right(every: int = 1) -> dict[tuple[int, int, int], int]:
 
 # By warps and the places of branch and target in their lines: in how many of 100 cases all clocks are as simulated.
 _LEAST = {
-    (2, 4, 0): 94, (2, 4, 5): 94, (2, 4, 7): 95, (2, 7, 0): 91, (2, 7, 7): 95, (3, 4, 2): 64, (3, 7, 1): 54,
-    (3, 5, 7): 59, (4, 4, 2): 40, (4, 7, 1): 29, (4, 5, 7): 29,
+    (2, 4, 0): 94, (2, 4, 5): 94, (2, 4, 7): 95, (2, 7, 0): 91, (2, 7, 7): 95, (3, 4, 2): 66, (3, 7, 1): 57,
+    (3, 5, 7): 62, (4, 4, 2): 40, (4, 7, 1): 29, (4, 5, 7): 34,
 }  # fmt: skip
 
 
@@ -75,6 +76,37 @@ def test_targets_of_branches_come_when_measured() -> None:
     right = _right()
     assert set(right) == set(_LEAST)
     assert all(right[key] >= least for key, least in _LEAST.items()), right
+
+
+def _share(warps: int, every: int) -> float:
+    """Return the share of cases of so many warps of which all clocks are as simulated with one of the counts before."""
+    branches, right = script("branches"), list[bool]()
+    rows = zip(branches.cases(), read("h200/branches.json.gz")["clocks"], strict=True)
+    for slots, clocks in [(slots, clocks) for (count, slots), clocks in rows if count == warps][::every]:
+        code, begins = slots[branches.COUNTED + 1 :], [each[0] for each in clocks]
+        right.append(any(_simulated(code, begins, counted) == clocks for counted in _PHASES))
+    return sum(right) / len(right)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("warps", "least"), [(3, 0.9), (4, 0.75)])
+def test_with_one_of_the_counts_before_most_of_three_and_four_warps_come_when_measured(
+    warps: int, least: float
+) -> None:
+    """How often each warp had issued before is the same for all, and not known."""
+    assert _share(warps, 1) >= least
+
+
+# In these a warp that does not have its next line yet would go on first as the one that issued last.
+_NOT_THERE = (714, 758, 764, 799)
+
+
+@pytest.mark.parametrize("number", _NOT_THERE)
+def test_who_has_not_its_next_line_yet_is_not_the_one_that_goes_on(number: int) -> None:
+    branches = script("branches")
+    slots, clocks = branches.cases()[number][1], read("h200/branches.json.gz")["clocks"][number]
+    code, begins = slots[branches.COUNTED + 1 :], [each[0] for each in clocks]
+    assert any(_simulated(code, begins, counted) == clocks for counted in _PHASES)
 
 
 def test_without_the_port_most_are_wrong() -> None:

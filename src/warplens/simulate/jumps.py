@@ -1,10 +1,11 @@
 """How a warp gets what is behind a taken branch: the warps of a scheduler share one port to their instructions.
 
 Each line takes the port for two cycles. A branch asks for that of its target five cycles after its issue; if the port
-is not free, or others wait for it, it waits too, before all lines that are no targets, and has lost three cycles at
-least. Behind its target a warp asks for the two next lines, and at the end of each line for another one: these wait
-for the port in this order (data/h200/branches.json.gz), but the second of the two for a line of a warp that has issued
-less (loop_turns.json.gz).
+is not free, or others come first that wait for it, it waits too, before all lines that are no targets, and has lost
+three cycles at least. Behind its target a warp asks for the two next lines, and at the end of each line for another
+one: these wait for the port in this order (data/h200/branches.json.gz), but the second of the two for a line of a warp
+that has issued less (loop_turns.json.gz). Who comes for a target when others wait goes first if these wait for that
+second line or one at the end of another, and have issued more.
 """
 
 from __future__ import annotations
@@ -41,12 +42,17 @@ def jump(w: int, s: int, now: float, scheduler: Any, warp: Any, latches: Any) ->
 
 
 @called
-def end_line(w: int, s: int, now: float, onward: bool, warp: Any, latches: Any) -> None:
-    """Let a warp at the end of a line ask for another one; if it goes on it needs what its last jump asked for."""
+def end_line(w: int, s: int, now: float, onward: bool, scheduler: Any, warp: Any, latches: Any) -> None:
+    """Let a warp at the end of a line ask for another one; if it goes on it needs what its last jump asked for.
+
+    While that is not there it is not the one that issues again.
+    """
     cycle = floor(now) + 1
     latches[s, at.LINES + (cycle & KEPT)] = cycle << at.WARP_BITS | w
     if onward:
         warp.crossed = 1 if warp.asks else 0
+        if warp.line > now and scheduler.last == w:
+            scheduler.last = -1
         if warp.line > warp.ready:
             warp.ready = warp.line
             warp.why = at.NO_INST
@@ -121,12 +127,35 @@ def issued_less(one: int, other: int, counts: int, most: int, warps: Any) -> boo
 
 
 @called
+def goes_first(w: int, other: int, counts: int, most: int, warps: Any) -> bool:
+    """Whether a warp's target comes before another's line: it has issued less, or as often and is younger."""
+    first: bool = issued_less(w, other, counts, most, warps)
+    return first or (w > other and not issued_less(other, w, counts, most, warps))
+
+
+@called
+def may_go(
+    w: int, cycle: int, s: int, counts: int, most: int, scheduler: Any, warps: Any, latches: Any
+) -> bool:  # fmt: skip
+    """Whether a warp that asks for its target for the first time goes before all that wait for the port."""
+    may = True
+    for k in range(scheduler.asking):
+        other = latches[s, at.ASKING + k]
+        if other != w and warps[other].asks_at <= cycle:
+            may = may and warps[other].asks == THIRD and goes_first(w, other, counts, most, warps)
+    for before in range(scheduler.lines, cycle):
+        other = asked(before, s, latches)
+        if other >= 0 and other != w:
+            may = may and goes_first(w, other, counts, most, warps)
+    return may
+
+
+@called
 def use_port(
     cycle: int, s: int, counts: int, most: int, scheduler: Any, warps: Any, latches: Any, stalls: Any
 ) -> None:  # fmt: skip
     """Serve one of those that ask in a cycle, if the port is free; one more issue of the warp `counts` counts here."""
     first = found = -1
-    waiting = 0
     for k in range(scheduler.asking):
         w = latches[s, at.ASKING + k]
         warp = warps[w]
@@ -138,7 +167,6 @@ def use_port(
             if warp.asks == FIRST:
                 first = w
             else:
-                waiting += 1
                 best = warps[max(found, 0)]
                 later = found < 0 or warp.asks < best.asks
                 if not later and warp.asks == best.asks:
@@ -150,12 +178,7 @@ def use_port(
         scheduler.lines += 1
     free = cycle >= scheduler.port
     if first >= 0:
-        own = waiting == 1 and warps[found].asks == THIRD and found < first
-        for before in range(scheduler.lines, cycle):
-            if asked(before, s, latches) >= 0:
-                own = waiting == 0 and asked(before, s, latches) == first
-                waiting += 1
-        if free and (waiting == 0 or (waiting == 1 and own)):
+        if free and may_go(first, cycle, s, counts, most, scheduler, warps, latches):
             found = first
         else:
             warps[first].asks, warps[first].asks_at = TARGET, cycle + AGAIN

@@ -64,7 +64,7 @@ def advance(
         warp.why = at.RESOLVING
     if setup.jumps and not finished:
         if (pc + setup.place & 7) == 7:
-            end_line(w, s, now, following == pc + 1, warp, latches)
+            end_line(w, s, now, following == pc + 1, scheduler, warp, latches)
         if following != pc + 1:
             jump(w, s, now, scheduler, warp, latches)
     if setup.first_lines and following >> 3 != pc >> 3 and not finished:
