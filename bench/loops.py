@@ -49,8 +49,7 @@ JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.json
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
-# Cycles of the last instruction before a loop, and of each one before that: so many more on each scheduler.
-SCHEDULERS, BEFORE, ISSUE, MORE = 4, 200.0, 16.0, 2
+SCHEDULERS, BEFORE, ISSUE = 4, 200.0, 16.0  # cycles of the last instruction before a loop, and of those before that
 # Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
 # long), those of register_ports.cu and switches.cu; and what is simulated of products, measured over 64 turns.
 MEASURED, SPENT, PRODUCTS = 480_000.0, 400_000.0, 100_000.0
@@ -160,16 +159,21 @@ def _begin(warp: int, warps: int) -> float:
     return 1.0 * ((warps - 1 - warp) // SCHEDULERS) + 10.0 * (warp == 0)
 
 
-def _behind_others(laid: Code, turn: tuple[list[tuple[int, int]], int], warps: int) -> Code:
-    """Return a loop whose warps begin as behind the laboratory's barrier.
+def _issued(warp: int) -> int:
+    """Return how often a warp has issued before its loop; that says who goes first.
 
-    How often each has issued before is not known, and says who goes first; counts of it repeat after nine issues. So
-    the warps of a scheduler have issued once, those of the others three, five and seven times.
+    The first one has spun, so that few issues of its neighbours count. This was read from turns of eight warps
+    (tests/null/test_turns.py).
     """
+    return 12 if warp == 0 else 4 if warp % SCHEDULERS == 0 else 1
+
+
+def _behind_others(laid: Code, turn: tuple[list[tuple[int, int]], int], warps: int) -> Code:
+    """Return a loop whose warps begin as behind the laboratory's barrier."""
     steps, ways = list(laid.steps), list[Way]()
     for warp in range(warps):
         steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
-        first, issues = len(steps), MORE * (warp % SCHEDULERS)
+        first, issues = len(steps), _issued(warp) - 1
         wait = BEFORE - ISSUE * issues + _begin(warp, warps)
         steps += [*[Step(label="before", stall=ISSUE)] * issues, Step(label="before", stall=wait, yields=0)]
         ways.append(Way([([(first, len(steps))], 1), turn]))

@@ -1,4 +1,4 @@
-"""The laboratory's loops of two warps of a scheduler, turn by turn, to the cycle (data/h200/loop_turns.py)."""
+"""The laboratory's loops of two and three warps of a scheduler, turn by turn, to the cycle (loop_turns.json.gz)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from warplens.study.validation import read
 from .by_hand import h200, read_at
 
 _WARPS, _SCHEDULERS, _TURNS = 8, 4, 8
-_BEFORE = 100.0  # cycles of the instruction before a loop
+_BEFORE, _ISSUE = 200.0, 16.0  # cycles of the last instruction before a loop, and of those before that
 _FIRST_LATER = 10.0  # by so much the first warp of a block begins later than it would
 _ROWS: Any = read("h200/loop_turns.json.gz")
 
@@ -42,19 +42,29 @@ def _code(name: str, stall: int) -> tuple[list[Instruction], int]:
     return made, loop["place"]
 
 
-def _ends(name: str, stall: int) -> list[list[int]]:
+def _issued(warp: int) -> int:
+    """Return how often a warp has issued before its loop, as in bench/loops.py; the first one has spun."""
+    return 12 if warp == 0 else 4 if warp % _SCHEDULERS == 0 else 1
+
+
+def _ends(name: str, stall: int, warps: int) -> list[list[int]]:
     """Return what each warp reads of the clock at the end of each turn."""
     code, place = _code(name, stall)
-    turn, size = ([(0, len(code))], ENDLESS), len(code)
-    laid = from_program(code, h200(), ways=[Way([turn])], blocks=[[0] * _WARPS])
-    begins = [float((_WARPS - 1 - k) // _SCHEDULERS + _FIRST_LATER * (k == 0)) for k in range(_WARPS)]
-    waits = [Step(label="before", stall=_BEFORE + begin, yields=0) for begin in begins]
-    ways = [Way([([(size + k, size + k + 1)], 1), turn]) for k in range(_WARPS)]
-    laid = replace(laid, steps=[*laid.steps, *waits], ways=ways, blocks=[[*range(_WARPS)]], steady=True, place=place)
+    turn = ([(0, len(code))], ENDLESS)
+    laid = from_program(code, h200(), ways=[Way([turn])], blocks=[[0] * warps])
+    steps, ways = list(laid.steps), list[Way]()
+    for k in range(warps):
+        steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
+        first, issues = len(steps), _issued(k) - 1
+        begin = float((warps - 1 - k) // _SCHEDULERS + _FIRST_LATER * (k == 0))
+        steps += [Step(label="before", stall=_ISSUE)] * issues
+        steps.append(Step(label="before", stall=_BEFORE - _ISSUE * issues + begin, yields=0))
+        ways.append(Way([([(first, len(steps))], 1), turn]))
+    laid = replace(laid, steps=steps, ways=ways, blocks=[[*range(warps)]], steady=True, place=place)
     clock = max(i for i, x in enumerate(code) if x.opcode == "CS2R")
-    issued, held = [list[int]() for _ in range(_WARPS)], [set[int]() for _ in range(_SCHEDULERS)]
+    issued, held = [list[int]() for _ in range(warps)], [set[int]() for _ in range(_SCHEDULERS)]
     longest = max(
-        end for row in _ROWS["rows"] if row[:3] == [name, stall, _WARPS] for each in row[3] for end in each if end
+        end for row in _ROWS["rows"] if row[:3] == [name, stall, warps] for each in row[3] for end in each if end
     )
     events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=longest + 2 * _BEFORE).events
     for time, what, warp, step, cycles in events:
@@ -65,18 +75,18 @@ def _ends(name: str, stall: int) -> list[list[int]]:
     return [[read_at(time, held[k % _SCHEDULERS]) for time in each[:_TURNS]] for k, each in enumerate(issued)]
 
 
-def _right(name: str, stall: int) -> list[int]:
-    """Return how many turns of both warps end as measured, of the first and of the second scheduler.
+def _right(name: str, stall: int, warps: int = _WARPS) -> list[int]:
+    """Return how many turns of all warps end as measured, of the first and of the second scheduler.
 
     Counted is from the end of the first turn of the warp that begins first, up to the first turn that is off.
     """
-    measured = next(row[3] for row in _ROWS["rows"] if row[:3] == [name, stall, _WARPS])
-    simulated, found = _ends(name, stall), list[int]()
+    measured = next(row[3] for row in _ROWS["rows"] if row[:3] == [name, stall, warps])
+    simulated, found = _ends(name, stall, warps), list[int]()
     for s in range(2):
-        later, first = s, s + _SCHEDULERS
+        first = warps - _SCHEDULERS + s
         right = 0
         for turn in range(_TURNS):
-            ends = [(measured[k][turn], simulated[k][turn]) for k in (later, first)]
+            ends = [(measured[k][turn], simulated[k][turn]) for k in range(s, warps, _SCHEDULERS)]
             from_begin = [(m and m - (measured[first][0] or 0), e - simulated[first][0]) for m, e in ends]
             if any(m is not None and m != e for m, e in from_begin):
                 break
@@ -95,10 +105,19 @@ def test_turns_of_two_warps_end_when_measured(name: str, stall: int) -> None:
     assert _right(name, stall) == (both if name != "instruction.dfma" else [_TURNS, 0])  # there launches differ
 
 
+# How many turns of three warps are as measured on the first two schedulers: all in which all launches were alike.
+_THREE = {"instruction.imad_wide": [8, 8], "instruction.dfma": [8, 0], "instruction.mufu_sin.ilp2": [8, 0]}
+
+
+@pytest.mark.parametrize("name", _THREE)
+def test_turns_of_three_warps_end_when_measured(name: str) -> None:
+    assert _right(name, 0, 12) == _THREE[name]
+
+
 def test_high_halves_of_two_warps_take_what_was_measured() -> None:
     """They begin otherwise than simulated, but then go on as long, in the same two turns for ever."""
     measured = next(row[3] for row in _ROWS["rows"] if row[:3] == ["instruction.imad_hi", 0, _WARPS])
-    simulated = _ends("instruction.imad_hi", 0)
+    simulated = _ends("instruction.imad_hi", 0, _WARPS)
     for k in (1, 5):
         lengths = [{b - a for a, b in pairwise(ends[2:])} for ends in (measured[k], simulated[k])]
         assert lengths[0] == lengths[1]
