@@ -1,6 +1,6 @@
 """The simulator against the microbenchmarks without global memory: how many points are within 2 %.
 
-    python bench/loops.py                        all points; eight minutes on two cores
+    python bench/loops.py                        all points; a quarter of an hour on two cores
     python bench/loops.py instruction.lds pair   the loops whose names begin so
     python bench/loops.py --warps 4,8,16,32      with so many warps on an SM only
     python bench/loops.py --json FILE            every point
@@ -9,9 +9,10 @@ Points are those of the laboratory (`warplens measure`: one instruction or two i
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code is simulated, compiled anew for the
 laboratory's, whose warps begin as there (data/h200/loop_turns.json.gz), for hundreds of thousands of cycles, as it was
-measured: what warps do from turn to turn can be chaotic. No number is fitted to what is
-compared; two rules of branches were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts
-those beyond 2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
+measured: what warps do from turn to turn can be chaotic. No number is fitted to what is compared; two rules of
+branches, and how often warps have issued before, were read from turns of some of these loops
+(tests/null/test_turns.py). `spread` counts those beyond 2 % whose own repetitions differ by more than 2 %: they have no
+one time to be within 2 % of.
 """
 
 from __future__ import annotations
