@@ -9,7 +9,7 @@ Points are those of the laboratory (`warplens measure`: one instruction or two i
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code is simulated, compiled anew for the
 laboratory's, whose warps begin as there (data/h200/loop_turns.json.gz), for hundreds of thousands of cycles, as it was
-measured: what warps do from turn to turn can be chaotic. No number is fitted to what is compared; two rules of
+measured: what warps do from turn to turn can be chaotic. No number is fitted to these times; two rules of
 branches, and how often warps have issued before, were read from turns of some of these loops
 (tests/null/test_turns.py). `spread` counts those beyond 2 % whose own repetitions differ by more than 2 %: they have no
 one time to be within 2 % of.
@@ -50,7 +50,7 @@ JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.json
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
-SCHEDULERS, BEFORE, ISSUE = 4, 200.0, 16.0  # cycles of the last instruction before a loop, and of those before that
+SCHEDULERS, BEFORE, ISSUE = 4, 200.0, 16.0  # cycles of what is before a loop, of each instruction but the last of that
 # Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
 # long), those of register_ports.cu and switches.cu; and what is simulated of products, measured over 64 turns.
 MEASURED, SPENT, PRODUCTS = 480_000.0, 400_000.0, 100_000.0
@@ -163,8 +163,8 @@ def _begin(warp: int, warps: int) -> float:
 def _issued(warp: int) -> int:
     """Return how often a warp has issued before its loop; that says who goes first.
 
-    The first one has spun, so that few issues of its neighbours count. This was read from turns of eight warps
-    (tests/null/test_turns.py).
+    The first one has spun alone, which took from the counts of its neighbours on the scheduler. Those of the others
+    count alike. This was read from turns of eight warps (tests/null/test_turns.py).
     """
     return 12 if warp == 0 else 4 if warp % SCHEDULERS == 0 else 1
 

@@ -46,7 +46,7 @@ def _turn(columns: int, factor: str, beside: str, groups: int) -> float:
 
 
 _KINDS = {
-    (columns, factor, beside): _LEFT_WAITING if factor != "half" or (columns, beside) == (64, "ffma8") else ()
+    (columns, factor, beside): _LEFT_WAITING if factor != "half" else ()
     for columns, factor in ((64, "half"), (128, "half"), (64, "shared"), (128, "shared"), (64, "registers"))
     for beside in ("fmul8", "ffma8")
 }

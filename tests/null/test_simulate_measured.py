@@ -243,9 +243,9 @@ def _python_speed() -> float:
 
 
 def test_speed_is_five_million_instructions_per_second_of_one_core() -> None:
-    """A rate over Python's own in the same seconds: a machine that others use halves both.
+    """The rate, or that over Python's own in the same seconds: a machine that others use halves both.
 
-    Where `make bench` prints 6.1 million, Python makes 11.3 million turns: 0.54. The bound stands for 4 million there.
+    Where the simulator makes 6.1 million, Python 3.11 makes 11.3 million turns: 0.54. 0.35 stands for 4 million there.
     """
     made = units(load_machine("h200"))
     code = mix_code(made, "first", "shared", 16, 1, 32)
@@ -256,7 +256,7 @@ def test_speed_is_five_million_instructions_per_second_of_one_core() -> None:
         done = run(code, made, Options(), resident=1, blocks=1, limit=200_000.0)
         simulated = max(simulated, done.issued / (time.process_time() - start))
         interpreted = max(interpreted, _python_speed())
-    assert simulated / interpreted > 0.35
+    assert simulated > 5e6 or simulated / interpreted > 0.35
 
 
 def test_stalls_add_up_to_all_warp_cycles() -> None:

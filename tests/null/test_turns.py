@@ -21,7 +21,7 @@ from warplens.study.validation import read
 from .by_hand import h200, read_at
 
 _WARPS, _SCHEDULERS, _TURNS = 8, 4, 8
-_BEFORE, _ISSUE = 200.0, 16.0  # cycles of the last instruction before a loop, and of those before that
+_BEFORE, _ISSUE = 200.0, 16.0  # cycles of what is before a loop, and of each instruction but the last of that
 _FIRST_LATER = 10.0  # by so much the first warp of a block begins later than it would
 _ROWS: Any = read("h200/loop_turns.json.gz")
 
@@ -105,13 +105,12 @@ def test_turns_of_two_warps_end_when_measured(name: str, stall: int) -> None:
     assert _right(name, stall) == (both if name != "instruction.dfma" else [_TURNS, 0])  # there launches differ
 
 
-# How many turns of three warps are as measured on the first two schedulers: all in which all launches were alike.
-_THREE = {"instruction.imad_wide": [8, 8], "instruction.dfma": [8, 0], "instruction.mufu_sin.ilp2": [8, 0]}
+_THREE = {"instruction.imad_wide": 2, "instruction.dfma": 1, "instruction.mufu_sin.ilp2": 1}  # on so many schedulers
 
 
 @pytest.mark.parametrize("name", _THREE)
 def test_turns_of_three_warps_end_when_measured(name: str) -> None:
-    assert _right(name, 0, 12) == _THREE[name]
+    assert _right(name, 0, 12)[: _THREE[name]] == [_TURNS] * _THREE[name]
 
 
 def test_high_halves_of_two_warps_take_what_was_measured() -> None:

@@ -4,8 +4,8 @@ Each line takes the port for two cycles. A branch asks for that of its target fi
 is not free, or others come first that wait for it, it waits too, before all lines that are no targets, and has lost
 three cycles at least. Behind its target a warp asks for the two next lines, and at the end of each line for another
 one: these wait for the port in this order (data/h200/branches.json.gz), but the second of the two for a line of a warp
-that has issued less (loop_turns.json.gz). Who comes for a target when others wait goes first if these wait for that
-second line or one at the end of another, and have issued more.
+that has issued less (loop_turns.json.gz). A warp that comes for its target goes before those that wait for such a
+second line, or at the end of another one, if they have issued more, or as often and are older.
 """
 
 from __future__ import annotations
