@@ -35,13 +35,13 @@ from warplens.machine import load_machine
 from warplens.measure import journal
 from warplens.measure.catalogue import entries
 from warplens.measure.checks import checked, compiled, timed_loop
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.simulate.units import units
+from warplens.study.begins import SCHEDULERS, behind_barrier
 from warplens.study.simulated import stored_code
 from warplens.study.validation import data_file, read
 
@@ -50,7 +50,6 @@ JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.json
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
-SCHEDULERS, BEFORE, ISSUE = 4, 200.0, 16.0  # cycles of what is before a loop, of each instruction but the last of that
 # Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
 # long), those of register_ports.cu and switches.cu; and what is simulated of products, measured over 64 turns.
 MEASURED, SPENT, PRODUCTS = 480_000.0, 400_000.0, 100_000.0
@@ -151,36 +150,6 @@ def _switches() -> Iterator[Point]:
             yield point
 
 
-def _begin(warp: int, warps: int) -> float:
-    """Return how long a warp of a block waits before it begins behind the laboratory's barrier.
-
-    Those of a scheduler begin two cycles apart, the last one first, and begin to wait one cycle apart; the first of the
-    block comes later.
-    """
-    return 1.0 * ((warps - 1 - warp) // SCHEDULERS) + 10.0 * (warp == 0)
-
-
-def _issued(warp: int) -> int:
-    """Return how often a warp has issued before its loop; that says who goes first.
-
-    The first one has spun alone, which took from the counts of its neighbours on the scheduler. Those of the others
-    count alike. This was read from turns of eight warps (tests/null/test_turns.py).
-    """
-    return 12 if warp == 0 else 4 if warp % SCHEDULERS == 0 else 1
-
-
-def _behind_others(laid: Code, turn: tuple[list[tuple[int, int]], int], warps: int) -> Code:
-    """Return a loop whose warps begin as behind the laboratory's barrier."""
-    steps, ways = list(laid.steps), list[Way]()
-    for warp in range(warps):
-        steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
-        first, issues = len(steps), _issued(warp) - 1
-        wait = BEFORE - ISSUE * issues + _begin(warp, warps)
-        steps += [*[Step(label="before", stall=ISSUE)] * issues, Step(label="before", stall=wait, yields=0)]
-        ways.append(Way([([(first, len(steps))], 1), turn]))
-    return replace(laid, steps=steps, ways=ways, blocks=[[*range(warps)]] * len(laid.blocks))
-
-
 def simulated(point: Point) -> float:
     """Return by how many percent the simulated time of a point is off."""
     made = units(load_machine("h200"))
@@ -191,7 +160,7 @@ def simulated(point: Point) -> float:
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         laid = replace(laid, steps=steps, ways=[Way([turn]), ends], blocks=[[0, 1, 1, 1] * warps])
     if point.name.startswith(FAMILIES):
-        laid = _behind_others(laid, turn, warps)
+        laid = behind_barrier(laid, warps)
     done = steady(replace(laid, steady=True, bodies=point.bodies), made, Options(limit_cycles=int(point.limit)))
     return 100 * (done.cycles / point.measured - 1)
 

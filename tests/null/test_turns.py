@@ -12,17 +12,16 @@ from msgspec.structs import replace
 from warplens.frontend.decoding import decode_texts
 from warplens.kernel.instruction import Control, Instruction
 from warplens.simulate import layout as at
-from warplens.simulate.code import Step, Way
+from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
+from warplens.study.begins import BEFORE, SCHEDULERS, behind_barrier
 from warplens.study.validation import read
 
 from .by_hand import h200, read_at
 
-_WARPS, _SCHEDULERS, _TURNS = 8, 4, 8
-_BEFORE, _ISSUE = 200.0, 16.0  # cycles of what is before a loop, and of each instruction but the last of that
-_FIRST_LATER = 10.0  # by so much the first warp of a block begins later than it would
+_WARPS, _TURNS = 8, 8
 _ROWS: Any = read("h200/loop_turns.json.gz")
 
 
@@ -42,37 +41,24 @@ def _code(name: str, stall: int) -> tuple[list[Instruction], int]:
     return made, loop["place"]
 
 
-def _issued(warp: int) -> int:
-    """Return how often a warp has issued before its loop, as in bench/loops.py; the first one has spun."""
-    return 12 if warp == 0 else 4 if warp % _SCHEDULERS == 0 else 1
-
-
 def _ends(name: str, stall: int, warps: int) -> list[list[int]]:
     """Return what each warp reads of the clock at the end of each turn."""
     code, place = _code(name, stall)
     turn = ([(0, len(code))], ENDLESS)
     laid = from_program(code, h200(), ways=[Way([turn])], blocks=[[0] * warps])
-    steps, ways = list(laid.steps), list[Way]()
-    for k in range(warps):
-        steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
-        first, issues = len(steps), _issued(k) - 1
-        begin = float((warps - 1 - k) // _SCHEDULERS + _FIRST_LATER * (k == 0))
-        steps += [Step(label="before", stall=_ISSUE)] * issues
-        steps.append(Step(label="before", stall=_BEFORE - _ISSUE * issues + begin, yields=0))
-        ways.append(Way([([(first, len(steps))], 1), turn]))
-    laid = replace(laid, steps=steps, ways=ways, blocks=[[*range(warps)]], steady=True, place=place)
+    laid = replace(behind_barrier(laid, warps), steady=True, place=place)
     clock = max(i for i, x in enumerate(code) if x.opcode == "CS2R")
-    issued, held = [list[int]() for _ in range(warps)], [set[int]() for _ in range(_SCHEDULERS)]
+    issued, held = [list[int]() for _ in range(warps)], [set[int]() for _ in range(SCHEDULERS)]
     longest = max(
         end for row in _ROWS["rows"] if row[:3] == [name, stall, warps] for each in row[3] for end in each if end
     )
-    events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=longest + 2 * _BEFORE).events
+    events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=longest + 2 * BEFORE).events
     for time, what, warp, step, cycles in events:
         if what == at.HELD:
             held[int(step)].update(range(int(time), int(time + cycles)))
         elif what == at.ISSUED and step == clock:
             issued[int(warp)].append(int(time))
-    return [[read_at(time, held[k % _SCHEDULERS]) for time in each[:_TURNS]] for k, each in enumerate(issued)]
+    return [[read_at(time, held[k % SCHEDULERS]) for time in each[:_TURNS]] for k, each in enumerate(issued)]
 
 
 def _right(name: str, stall: int, warps: int = _WARPS) -> list[int]:
@@ -83,10 +69,10 @@ def _right(name: str, stall: int, warps: int = _WARPS) -> list[int]:
     measured = next(row[3] for row in _ROWS["rows"] if row[:3] == [name, stall, warps])
     simulated, found = _ends(name, stall, warps), list[int]()
     for s in range(2):
-        first = warps - _SCHEDULERS + s
+        first = warps - SCHEDULERS + s
         right = 0
         for turn in range(_TURNS):
-            ends = [(measured[k][turn], simulated[k][turn]) for k in range(s, warps, _SCHEDULERS)]
+            ends = [(measured[k][turn], simulated[k][turn]) for k in range(s, warps, SCHEDULERS)]
             from_begin = [(m and m - (measured[first][0] or 0), e - simulated[first][0]) for m, e in ends]
             if any(m is not None and m != e for m, e in from_begin):
                 break
