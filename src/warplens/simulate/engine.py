@@ -305,7 +305,7 @@ def issue(
         scheduler.last = -1
     finished = advance(w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, latches)
     if scheduler.asking > 1:
-        delay_target(w, s, now, scheduler, warps, latches, stalls)
+        delay_target(w, s, pc, now, scheduler, warps, latches, stalls)
     if finished or step.kind == at.BARRIER:
         meet(
             w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, pipe_free, places, blocks,

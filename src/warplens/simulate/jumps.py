@@ -23,7 +23,7 @@ FIRST, TARGET, SECOND, THIRD = 1, 2, 3, 4  # what a warp asks for: its target on
 ASKS, AGAIN, COMES, DROPS = 5, 2, 6, 6
 TAKES = 2  # cycles of the port
 NEXT = 1  # cycle by which counts of issues are ahead when they decide about a line
-MEETS = 4.0  # cycles from the issue of a branch until the target of one that came so much before it is delayed
+MEETS = 4.0  # cycles from the issue of a branch until another's target comes that is delayed by it
 KEPT = at.LINES_KEPT - 1
 
 
@@ -70,13 +70,15 @@ def come(when: float, warp: Any, stalls: Any) -> None:
 
 
 @called
-def delay_target(w: int, s: int, now: float, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
-    """Let the target of a warp that branched six cycles before this one come a cycle later if this one issued since."""
-    cycle = floor(now)
-    if warps[w].drops_at == cycle + DROPS and warps[w].seen > now - DROPS:
+def delay_target(w: int, s: int, pc: int, now: float, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
+    """Let a target at an odd place in its line come a cycle later if this warp branches four cycles before it comes.
+
+    So it does if its branch is not the first that it issues in a while.
+    """
+    if warps[w].drops_at == floor(now) + DROPS and warps[w].seen > now - DROPS:
         for k in range(scheduler.asking):
             other = warps[latches[s, at.ASKING + k]]
-            if other.drops_at == cycle and other.ready == now + MEETS:
+            if other.why == at.RESOLVING and other.ready == now + MEETS and (other.pc + pc) & 1 == 0:
                 come(other.ready + 1.0, other, stalls)
 
 
