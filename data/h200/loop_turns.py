@@ -64,27 +64,28 @@ def build(folder: Path) -> None:
     (folder / "loop_turns_about.json").write_text(json.dumps(about))
 
 
+def ended(gpu: Any, memory: list[Any], kernel: ctypes.c_void_p, warps: int, cycles: int) -> tuple[Any, Any]:
+    """Return for each warp of each block how many turns it has ended in so many cycles, and when the last."""
+    import numpy as np
+
+    host = np.zeros(BLOCKS * warps * WORDS, np.uint64)
+    gpu.put(memory[0], 0, np.zeros((BLOCKS * warps + 1) * WORDS, np.uint64))
+    values = [*memory, ctypes.c_uint64(cycles), ctypes.c_uint32(1), ctypes.c_uint32(1)]
+    values += [ctypes.c_uint32(0), ctypes.c_uint32(NEVER), ctypes.c_float(0)]
+    arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+    gpu.call("cuLaunchKernel", kernel, BLOCKS, 1, 1, 32 * warps, 1, 1, 0, None, arguments, None)
+    gpu.wait()
+    gpu.get(memory[0], host)
+    found = host.astype(np.int64).reshape(BLOCKS, warps, WORDS)
+    return found[:, :, 5], found[:, :, 1] - found[:, :, 0]
+
+
 def run(folder: Path, out: Path) -> None:
     """Run all loops; the first two blocks are looked at."""
-    import numpy as np
     from driver import Gpu
 
     gpu, rows = Gpu(), list[list[object]]()
-    records, data, given = (gpu.memory(1 << 20) for _ in range(3))
-
-    def ended(kernel: ctypes.c_void_p, warps: int, cycles: int) -> Any:
-        """Return for each warp of two blocks how many turns it has ended in so many cycles, and when the last."""
-        host = np.zeros(BLOCKS * warps * WORDS, np.uint64)
-        gpu.put(records, 0, np.zeros((BLOCKS * warps + 1) * WORDS, np.uint64))
-        values = [records, data, given, ctypes.c_uint64(cycles), ctypes.c_uint32(1), ctypes.c_uint32(1)]
-        values += [ctypes.c_uint32(0), ctypes.c_uint32(NEVER), ctypes.c_float(0)]
-        arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        gpu.call("cuLaunchKernel", kernel, BLOCKS, 1, 1, 32 * warps, 1, 1, 0, None, arguments, None)
-        gpu.wait()
-        gpu.get(records, host)
-        found = host.reshape(BLOCKS, warps, WORDS)[:2]
-        return [(k, int(r[5]), int(r[1] - r[0])) for block in found for k, r in enumerate(block)]
-
+    memory = [gpu.memory(1 << 20) for _ in range(3)]
     abouts = json.loads((folder / "loop_turns_about.json").read_text())
     for about in abouts:
         name = about["loop"]["name"]
@@ -97,9 +98,12 @@ def run(folder: Path, out: Path) -> None:
                 seen = [[set[int]() for _ in range(TURNS)] for _ in range(warps)]
                 for k in range(2, int((TURNS + 3) / STEP)):
                     cycles = int(STEP * k * turn)
-                    for warp, count, end in ended(kernel, warps, cycles):
-                        if 0 < count <= TURNS and end > cycles * count // (count + 1):  # else it may be an estimate
-                            seen[warp][count - 1].add(end)
+                    counts, ends = ended(gpu, memory, kernel, warps, cycles)
+                    for block in range(2):
+                        for warp in range(warps):
+                            count, end = int(counts[block, warp]), int(ends[block, warp])
+                            if 0 < count <= TURNS and end > cycles * count // (count + 1):  # else it may be an estimate
+                                seen[warp][count - 1].add(end)
                 rows.append([name, stall, warps, [[min(s) if len(s) == 1 else None for s in each] for each in seen]])
     made = {**gpu.about(), "command": "python data/h200/loop_turns.py run FOLDER OUT", "rows": rows}
     made["loops"] = [about["loop"] for about in abouts]

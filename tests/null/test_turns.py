@@ -1,4 +1,4 @@
-"""The laboratory's loops of two and three warps of a scheduler, turn by turn, to the cycle (loop_turns.json.gz)."""
+"""The laboratory's loops turn by turn, to the cycle: loop_turns.json.gz, and to other targets loop_targets.json.gz."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
-from warplens.study.begins import BEFORE, SCHEDULERS, behind_barrier
+from warplens.study.begins import BEFORE, FIRST_LATER, SCHEDULERS, behind_barrier, issues_of_few
 from warplens.study.validation import read
 
 from .by_hand import h200, read_at
@@ -25,13 +25,17 @@ _WARPS, _TURNS = 8, 8
 _ROWS: Any = read("h200/loop_turns.json.gz")
 
 
+_TARGETS: Any = read("h200/loop_targets.json.gz")
+
+
 @cache
-def _code(name: str, stall: int) -> tuple[list[Instruction], int]:
+def _code(name: str, stall: int = 0, rows: str = "turns") -> tuple[list[Instruction], int]:
     """Return a loop and its place in a line, with another stall count before its branch.
 
     Its predicates hold when its time is up: until then what they guard does nothing.
     """
-    loop = next(loop for loop in _ROWS["loops"] if loop["name"] == name)
+    loops = (_ROWS if rows == "turns" else _TARGETS)["loops"]
+    loop = next(loop for loop in loops if loop["name"] == name)
     known, made = decode_texts([text for text, *_ in loop["code"]]), list[Instruction]()
     for text, stalls, yields, board, waits, reuse in loop["code"]:
         x = replace(known[text], control=Control(stalls, yields, board, None, waits, reuse))
@@ -41,24 +45,34 @@ def _code(name: str, stall: int) -> tuple[list[Instruction], int]:
     return made, loop["place"]
 
 
-def _ends(name: str, stall: int, warps: int) -> list[list[int]]:
+def _clock(code: list[Instruction]) -> int:
+    """Return which instruction of a loop reads the clock at its end."""
+    return max(i for i, x in enumerate(code) if x.opcode == "CS2R")
+
+
+def _read(code: list[Instruction], place: int, way: Way, issued: list[int], limit: float) -> list[list[int]]:
     """Return what each warp reads of the clock at the end of each turn."""
-    code, place = _code(name, stall)
-    turn = ([(0, len(code))], ENDLESS)
-    laid = from_program(code, h200(), ways=[Way([turn])], blocks=[[0] * warps])
-    laid = replace(behind_barrier(laid, warps), steady=True, place=place)
-    clock = max(i for i, x in enumerate(code) if x.opcode == "CS2R")
-    issued, held = [list[int]() for _ in range(warps)], [set[int]() for _ in range(SCHEDULERS)]
-    longest = max(
-        end for row in _ROWS["rows"] if row[:3] == [name, stall, warps] for each in row[3] for end in each if end
-    )
-    events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=longest + 2 * BEFORE).events
+    warps = len(issued)
+    laid = from_program(code, h200(), ways=[way], blocks=[[0] * warps])
+    laid = replace(behind_barrier(laid, [issued], FIRST_LATER), steady=True, place=place)
+    times, held = [list[int]() for _ in range(warps)], [set[int]() for _ in range(SCHEDULERS)]
+    events = run(laid, h200(), Options(events=200_000), resident=1, blocks=1, limit=limit).events
     for time, what, warp, step, cycles in events:
         if what == at.HELD:
             held[int(step)].update(range(int(time), int(time + cycles)))
-        elif what == at.ISSUED and step == clock:
-            issued[int(warp)].append(int(time))
-    return [[read_at(time, held[k % SCHEDULERS]) for time in each[:_TURNS]] for k, each in enumerate(issued)]
+        elif what == at.ISSUED and step == _clock(code):
+            times[int(warp)].append(int(time))
+    return [[read_at(time, held[k % SCHEDULERS]) for time in each[:_TURNS]] for k, each in enumerate(times)]
+
+
+def _ends(name: str, stall: int, warps: int) -> list[list[int]]:
+    """Return what each warp reads of the clock at the end of each turn."""
+    code, place = _code(name, stall)
+    longest = max(
+        end for row in _ROWS["rows"] if row[:3] == [name, stall, warps] for each in row[3] for end in each if end
+    )
+    way = Way([([(0, len(code))], ENDLESS)])
+    return _read(code, place, way, issues_of_few(warps), longest + 2 * BEFORE)
 
 
 def _right(name: str, stall: int, warps: int = _WARPS) -> list[int]:
@@ -106,3 +120,46 @@ def test_high_halves_of_two_warps_take_what_was_measured() -> None:
     for k in (1, 5):
         lengths = [{b - a for a, b in pairwise(ends[2:])} for ends in (measured[k], simulated[k])]
         assert lengths[0] == lengths[1]
+
+
+def _wrong_targets(name: str, s: int, issued: list[int]) -> list[int]:
+    """Return how many instructions are left where the second turn ends otherwise than ever measured on a scheduler.
+
+    That is from the end of the first turn on, which may come some cycles later on an SM, for all its warps.
+    """
+    wrong, (code, place), warps = list[int](), _code(name, rows="targets"), len(issued)
+    begun = next(r[4] for r in reversed(_TARGETS["rows"]) if [r[0], *r[2:4]] == [name, warps, s] and r[4])
+    for row in _TARGETS["rows"]:
+        if [row[0], *row[2:4]] != [name, warps, s] or not row[5]:
+            continue
+        way = Way([([(0, len(code))], 1), ([(_clock(code) - row[1], len(code))], ENDLESS)])
+        ends = _read(code, place, way, issued, 2 * BEFORE + 3 * max(row[5][0][0]))[s::SCHEDULERS]
+        since = {k: tuple(each[k] - min(e[0] for e in ends) for each in ends) for k in range(2)}
+        assert since[0] == tuple(end - min(begun) for end in begun)
+        seen = {tuple(end - min(begun) - later for end in second) for second, _ in row[5] for later in range(5)}
+        if since[1] not in seen:
+            wrong.append(row[1])
+    return wrong
+
+
+@pytest.mark.parametrize("name", sorted({row[0] for row in _TARGETS["rows"]}))
+def test_second_turns_of_two_warps_end_when_measured_from_all_targets(name: str) -> None:
+    """A branch delays a target by the places of both in their lines, even or odd."""
+    assert _wrong_targets(name, 0, issues_of_few(8)) == []
+
+
+# How often the warps of the first scheduler may have issued before: what fits all targets, of some hundred tried.
+_BEFORE = {
+    "instruction.hfma2": [(6, 8, 4), (9, 3, 4, 4, 1)],
+    "pair.imad_lop3": [(2, 12, 9)],
+}
+_OF_MORE = [(name, issued) for name, each in _BEFORE.items() for issued in each]
+
+
+@pytest.mark.parametrize(("name", "first"), _OF_MORE)
+def test_second_turns_of_three_and_five_warps_end_when_measured_from_all_targets(
+    name: str, first: tuple[int, ...]
+) -> None:
+    issued = [1] * (SCHEDULERS * len(first))
+    issued[::SCHEDULERS] = first
+    assert _wrong_targets(name, 0, issued) == []

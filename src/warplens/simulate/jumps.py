@@ -71,9 +71,10 @@ def come(when: float, warp: Any, stalls: Any) -> None:
 
 @called
 def delay_target(w: int, s: int, pc: int, now: float, scheduler: Any, warps: Any, latches: Any, stalls: Any) -> None:
-    """Let a target at an odd place in its line come a cycle later if this warp branches four cycles before it comes.
+    """Let another's target that would come four cycles behind a branch come a cycle later.
 
-    So it does if its branch is not the first that it issues in a while.
+    So it is if the branch and that target are both at even places of their lines or both at odd ones
+    (loop_targets.json.gz), and the branch is not the first that its warp issues in a while.
     """
     if warps[w].drops_at == floor(now) + DROPS and warps[w].seen > now - DROPS:
         for k in range(scheduler.asking):

@@ -1,12 +1,15 @@
-"""How the warps of a loop of the laboratory (`warplens measure`) begin it, read from its turns.
+"""How the warps of a loop behind a barrier begin it, read from the turns of the laboratory's (`warplens measure`).
 
-Behind the barrier those of a scheduler begin two cycles apart, the last one first, and begin to wait one cycle apart;
-the first of the block comes later. How often each has issued before says who goes first: the first one has spun alone,
-which took from the counts of its neighbours on the scheduler; those of the others count alike. All this was read from
-data/h200/loop_turns.json.gz, the counts from its turns of eight warps (tests/null/test_turns.py).
+Those of a scheduler begin two cycles apart, the last one first, and begin to wait one cycle apart; the first of a block
+of the laboratory comes later. How often each has issued before says who goes first. With two warps of a scheduler it is
+known: the first one has spun alone, which took from the counts of its neighbours on the scheduler; those of the others
+count alike (data/h200/loop_turns.json.gz, tests/null/test_turns.py). With more it differs between SMs and launches, and
+so do the ways in which such a loop goes on for ever: what was measured is a mean over them.
 """
 
 from __future__ import annotations
+
+from random import Random
 
 from msgspec.structs import replace
 
@@ -15,27 +18,33 @@ from warplens.simulate.code import Code, Step, Way
 
 SCHEDULERS = 4
 BEFORE, ISSUE = 200.0, 16.0  # cycles of what is simulated before a loop, and of each instruction but the last of that
-FIRST_LATER = 10.0  # cycles by which the first warp begins later than it would
+FIRST_LATER = 10.0  # cycles by which the first warp of the laboratory's blocks begins later than it would
 SPUN, BESIDE, OTHERS = 12, 4, 1  # issues before, of the first warp, its neighbours and the others
+PERIOD = 9  # counts of issues that differ: one too many halves them all
 
 
-def _begin(warp: int, warps: int) -> float:
-    """Return how long a warp of a block waits before it begins."""
-    return 1.0 * ((warps - 1 - warp) // SCHEDULERS) + FIRST_LATER * (warp == 0)
+def issues_of_few(warps: int) -> list[int]:
+    """Return how often the warps of a block of the laboratory have issued before, two on a scheduler."""
+    return [SPUN if w == 0 else BESIDE if w % SCHEDULERS == 0 else OTHERS for w in range(warps)]
 
 
-def _issued(warp: int) -> int:
-    """Return how often a warp has issued before."""
-    return SPUN if warp == 0 else BESIDE if warp % SCHEDULERS == 0 else OTHERS
+def issues_by_chance(warps: int, chance: Random) -> list[int]:
+    """Return how often the warps of a block may have issued before."""
+    return [1 + chance.randrange(PERIOD) for _ in range(warps)]
 
 
-def behind_barrier(loop: Code, warps: int) -> Code:
-    """Return a loop, the only way of its code, whose blocks of so many warps begin it as in the laboratory."""
-    steps, ways, turns = list(loop.steps), list[Way](), loop.ways[0].segments
-    for warp in range(warps):
-        steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
-        first, issues = len(steps), _issued(warp) - 1
-        wait = BEFORE - ISSUE * issues + _begin(warp, warps)
-        steps += [*[Step(label="before", stall=ISSUE)] * issues, Step(label="before", stall=wait, yields=0)]
-        ways.append(Way([([(first, len(steps))], 1), *turns]))
-    return replace(loop, steps=steps, ways=ways, blocks=[[*range(warps)]] * len(loop.blocks))
+def behind_barrier(loop: Code, issued: list[list[int]], later: float = 0.0) -> Code:
+    """Return a loop as its blocks begin it if their warps have issued so often before.
+
+    `later`: cycles by which the first warp of a block comes later than it would.
+    """
+    steps, ways, blocks = list(loop.steps), list[Way](), list[list[int]]()
+    for block, counts in zip(loop.blocks, issued, strict=True):
+        blocks.append([*range(len(ways), len(ways) + len(block))])
+        for warp, (way, count) in enumerate(zip(block, counts, strict=True)):
+            steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
+            first, begin = len(steps), (len(block) - 1 - warp) // SCHEDULERS + later * (warp == 0)
+            waits = Step(label="before", stall=BEFORE - ISSUE * (count - 1) + begin, yields=0)
+            steps += [*[Step(label="before", stall=ISSUE)] * (count - 1), waits]
+            ways.append(Way([([(first, len(steps))], 1), *loop.ways[way].segments]))
+    return replace(loop, steps=steps, ways=ways, blocks=blocks)
