@@ -32,6 +32,8 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.console import Console
+from rich.progress import track
 
 from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
@@ -42,9 +44,9 @@ from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
-from warplens.simulate.steady import steady
+from warplens.simulate.steady import STAGGER, steady
 from warplens.simulate.units import units
-from warplens.study.begins import FIRST_LATER, SCHEDULERS, behind_barrier, issues_by_chance
+from warplens.study.begins import FIRST_LATER, SCHEDULERS, behind_barrier, issues_by_chance, issues_of_few
 from warplens.study.simulated import stored_code
 from warplens.study.validation import data_file, read
 
@@ -182,12 +184,14 @@ def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
     if point.schedulers == 1:  # the warps of the others end at once
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         laid = replace(laid, steps=steps, ways=[Way([turn]), ends], blocks=[[0, 1, 1, 1] * warps])
-    issued = [issues_by_chance(len(block), chance) for block in laid.blocks]
-    laid = behind_barrier(laid, issued, FIRST_LATER if point.name.startswith(FAMILIES) else 0.0)
+    if point.name.startswith(FAMILIES):
+        few = warps <= 2 * SCHEDULERS
+        issued = [issues_of_few(warps) if few else issues_by_chance(warps, chance) for _ in laid.blocks]
+        laid = behind_barrier(laid, issued, FIRST_LATER)
+    options = Options(limit_cycles=point.limit or None, seed=1 + begin)
     if turns == ENDLESS:
-        laid = replace(laid, steady=True, bodies=point.bodies)
-        return steady(laid, made, Options(limit_cycles=point.limit)).cycles
-    return run(laid, made, Options(), resident=1, blocks=1).end_cycle
+        return steady(replace(laid, steady=True, bodies=point.bodies), made, options).cycles
+    return run(laid, made, options, resident=1, blocks=1, stagger=STAGGER).end_cycle
 
 
 def _line(name: str, errors: list[tuple[float, float]]) -> str:
@@ -209,7 +213,8 @@ def main() -> None:
     if not todo:
         sys.exit("no such loop; python bench/loops.py --help says which there are")
     with ProcessPoolExecutor() as pool:
-        errors = list(pool.map(simulated, todo, chunksize=8))
+        each = track(pool.map(simulated, todo, chunksize=8), "loops", len(todo), console=Console(stderr=True))
+        errors = list(each)
     if given.json:
         rows = [
             {

@@ -20,6 +20,7 @@ SCHEDULERS = 4
 BEFORE, ISSUE = 200.0, 16.0  # cycles of what is simulated before a loop, and of each instruction but the last of that
 FIRST_LATER = 10.0  # cycles by which the first warp of the laboratory's blocks begins later than it would
 SPUN, BESIDE, OTHERS = 12, 4, 1  # issues before, of the first warp, its neighbours and the others
+SPUN_BY_CHANCE = range(9, 14)
 PERIOD = 9  # counts of issues that differ: one too many halves them all
 
 
@@ -29,8 +30,10 @@ def issues_of_few(warps: int) -> list[int]:
 
 
 def issues_by_chance(warps: int, chance: Random) -> list[int]:
-    """Return how often the warps of a block may have issued before."""
-    return [1 + chance.randrange(PERIOD) for _ in range(warps)]
+    """Return how often the warps of a block of the laboratory may have issued before, more than two on a scheduler."""
+    of_others = [1 + chance.randrange(PERIOD) for _ in range(SCHEDULERS)]
+    others = [BESIDE if w % SCHEDULERS == 0 else of_others[w % SCHEDULERS] for w in range(1, warps)]
+    return [chance.choice(SPUN_BY_CHANCE), *others]
 
 
 def behind_barrier(loop: Code, issued: list[list[int]], later: float = 0.0) -> Code:
