@@ -8,12 +8,14 @@
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code, compiled anew for the laboratory's,
-is simulated as it was measured: behind a barrier, for hundreds of thousands of cycles (what warps do from turn to turn
-can be chaotic), products for 64 and 128 turns. How often warps have issued before differs from SM to SM and launch to
-launch, so they begin several times by chance, until their mean is known to 0.3 % or they began eight
-times; where the best of three launches was kept, the best of three begins is. No number is fitted to these times; two
-rules of branches were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond
-2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
+is simulated as it was measured: for hundreds of thousands of cycles (what warps do from turn to turn can be chaotic),
+products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have issued before is
+known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin several times by
+chance (`warplens.study.begins`), until their mean is known to 0.3 % or they began eight times. The others begin three
+times by chance within 64 cycles, and the best counts, as of three launches the best was kept. No number is
+fitted to these times; three rules of branches were read from turns of some of these loops (tests/null/test_turns.py).
+`spread` counts those beyond 2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 %
+of.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def test_second_turns_of_two_warps_end_when_measured_from_all_targets(name: str)
 
 
 # How often the warps of the first scheduler may have issued before: what fits all targets, of some hundred tried.
-_BEFORE = {
+_BEFORE: dict[str, list[tuple[int, ...]]] = {
     "instruction.hfma2": [(6, 8, 4), (9, 3, 4, 4, 1)],
     "pair.imad_lop3": [(2, 12, 9)],
 }
