@@ -1,10 +1,12 @@
 """How the warps of a loop behind a barrier begin it, read from the turns of the laboratory's (`warplens measure`).
 
 Those of a scheduler begin two cycles apart, the last one first, and begin to wait one cycle apart; the first of a block
-of the laboratory comes later. How often each has issued before says who goes first. With two warps of a scheduler it is
-known: the first one has spun alone, which took from the counts of its neighbours on the scheduler; those of the others
-count alike (data/h200/loop_turns.json.gz, tests/null/test_turns.py). With more it differs between SMs and launches, and
-so do the ways in which such a loop goes on for ever: what was measured is a mean over them.
+comes later. How often each has issued before says who goes first. With two warps of a scheduler that is known: the
+first one has spun alone, which took from the counts of its neighbours on the scheduler; those of the others count alike
+(data/h200/loop_turns.json.gz). With more it differs between SMs and launches, and so do the ways in which such a loop
+goes on for ever: what was measured is a mean over them. The second turns of the first scheduler's (loop_targets.json.gz)
+mostly fit if its first warp has issued 9 to 13 times and the others as often as with two; of the other schedulers' warps
+it is taken that they have issued alike.
 """
 
 from __future__ import annotations
