@@ -1,6 +1,6 @@
 """The simulator against the microbenchmarks without global memory: how many points are within 2 %.
 
-    python bench/loops.py                        all points; a quarter of an hour on two cores
+    python bench/loops.py                        all points; three quarters of an hour on two cores
     python bench/loops.py instruction.lds pair   the loops whose names begin so
     python bench/loops.py --warps 4,8,16,32      with so many warps on an SM only
     python bench/loops.py --json FILE            every point
@@ -8,14 +8,14 @@
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code, compiled anew for the laboratory's,
-is simulated as it was measured: for hundreds of thousands of cycles (what warps do from turn to turn can be chaotic),
-products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have issued before is
-known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin several times by
-chance (`warplens.study.begins`), until their mean is known to 0.3 % or they began eight times. The others begin three
-times by chance within 64 cycles, and the best counts, as of three launches the best was kept. No number is
-fitted to these times; three rules of branches were read from turns of some of these loops (tests/null/test_turns.py).
-`spread` counts those beyond 2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 %
-of.
+is simulated for as long as it was measured: hundreds of thousands of cycles (what warps do from turn to turn can be
+chaotic), products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have issued
+before is known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin two to eight
+times by chance (`warplens.study.begins`), until these say their mean to 0.3 %. The others, which were measured behind a
+barrier too, begin three times by chance within 64 cycles, and the best one counts: of three launches, or of twenty on
+one scheduler alone, the best was kept. No time is fitted; some rules of branches, and how often warps have issued
+before, were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond 2 % whose
+own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -162,8 +162,8 @@ def _switches() -> Iterator[Point]:
 def simulated(point: Point) -> float:
     """Return by how many percent the simulated time of a point is off."""
     if point.name.startswith(FAMILIES):
-        rates: list[float] = []
-        while len(rates) < FEWEST or (len(rates) < MOST and _percent_unknown(rates) > KNOWN):
+        rates = [1 / _cycles(point, 0)]
+        while not _few(point) and len(rates) < MOST and _percent_unknown(rates) > KNOWN:
             rates.append(1 / _cycles(point, len(rates)))
         cycles = 1 / statistics.mean(rates)
     elif point.limit:
@@ -174,7 +174,14 @@ def simulated(point: Point) -> float:
     return 100 * (cycles / point.measured - 1)
 
 
+def _few(point: Point) -> bool:
+    """Whether it is known how often the warps of a point of the laboratory have issued before."""
+    return point.threads // 32 <= 2 * SCHEDULERS
+
+
 def _percent_unknown(rates: list[float]) -> float:
+    if len(rates) < FEWEST:
+        return inf
     return 100 * statistics.stdev(rates) / sqrt(len(rates)) / statistics.mean(rates)
 
 
@@ -187,8 +194,7 @@ def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         laid = replace(laid, steps=steps, ways=[Way([turn]), ends], blocks=[[0, 1, 1, 1] * warps])
     if point.name.startswith(FAMILIES):
-        few = warps <= 2 * SCHEDULERS
-        issued = [issues_of_few(warps) if few else issues_by_chance(warps, chance) for _ in laid.blocks]
+        issued = [issues_of_few(warps) if _few(point) else issues_by_chance(warps, chance) for _ in laid.blocks]
         laid = behind_barrier(laid, issued, FIRST_LATER)
     options = Options(limit_cycles=point.limit or None, seed=1 + begin)
     if turns == ENDLESS:

@@ -7,7 +7,8 @@ The kernels are the laboratory's but for the target of the loop's branch: it is 
 that reads the clock at the loop's end. So the first turn is whole, and the second shows where the warps are so many
 instructions behind their branches. A row: the loop, how many instructions are left, how many warps the block has, the
 scheduler, when its warps end their first turn (in most launches), and the four most frequent ends of the second with
-how often each was seen on all SMs. All in cycles from when the block began on. `loops` is as in loop_turns.py.
+how often each was seen on all SMs; none where no launch ended between the second turn's ends and the third's, or the
+first's and the second's. All in cycles from when the block began on. `loops` is as in loop_turns.py.
 """
 
 import ctypes
@@ -81,7 +82,7 @@ def run(folder: Path, out: Path) -> None:
                 while not (ended(gpu, memory, kernel, warps, time)[0] > 0).all():
                     time += 50
                 seen = [[Counter[tuple[int, ...]]() for _ in range(2)] for _ in range(SCHEDULERS)]
-                turn = 80 + int(0.7 * warps * left)  # less than what the second one takes
+                turn = 80 + int(0.7 * warps * left)  # about what the second one takes
                 for cycles in [*range(time - 50, time + 50, 10), *(time + turn * k // LAUNCHES for k in range(3 * LAUNCHES))]:
                     counts, ends = ended(gpu, memory, kernel, warps, cycles)
                     for s in range(SCHEDULERS):

@@ -5,7 +5,8 @@ is not free, or others come first that wait for it, it waits too, before all lin
 three cycles at least. Behind its target a warp asks for the two next lines, and at the end of each line for another
 one: these wait for the port in this order (data/h200/branches.json.gz), but the second of the two for a line of a warp
 that has issued less (loop_turns.json.gz). A warp that comes for its target goes before those that wait for such a
-second line, or at the end of another one, if they have issued more, or as often and are older.
+second line, or at the end of another one, if they have issued more, or as often and are older. A branch can delay the
+target of another one by a cycle (loop_targets.json.gz).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ASKS, AGAIN, COMES, DROPS = 5, 2, 6, 6
 TAKES = 2  # cycles of the port
 NEXT = 1  # cycle by which counts of issues are ahead when they decide about a line
 MEETS = 4.0  # cycles from the issue of a branch until another's target comes that is delayed by it
+SHORTLY = 6.0  # cycles before that branch within which its warp issued something
 KEPT = at.LINES_KEPT - 1
 
 
@@ -74,9 +76,10 @@ def delay_target(w: int, s: int, pc: int, now: float, scheduler: Any, warps: Any
     """Let another's target that would come four cycles behind a branch come a cycle later.
 
     So it is if the branch and that target are both at even places of their lines or both at odd ones
-    (loop_targets.json.gz), and the branch is not the first that its warp issues in a while.
+    (loop_targets.json.gz), and if the warp that branches issued something less than six cycles before
+    (loop_turns.json.gz). A target that waits for an operand until then is taken to come then.
     """
-    if warps[w].drops_at == floor(now) + DROPS and warps[w].seen > now - DROPS:
+    if warps[w].drops_at == floor(now) + DROPS and warps[w].seen > now - SHORTLY:
         for k in range(scheduler.asking):
             other = warps[latches[s, at.ASKING + k]]
             if other.why == at.RESOLVING and other.ready == now + MEETS and (other.pc + pc) & 1 == 0:

@@ -4,9 +4,9 @@ Those of a scheduler begin two cycles apart, the last one first, and begin to wa
 comes later. How often each has issued before says who goes first. With two warps of a scheduler that is known: the
 first one has spun alone, which took from the counts of its neighbours on the scheduler; those of the others count alike
 (data/h200/loop_turns.json.gz). With more it differs between SMs and launches, and so do the ways in which such a loop
-goes on for ever: what was measured is a mean over them. The second turns of the first scheduler's (loop_targets.json.gz)
-mostly fit if its first warp has issued 9 to 13 times and the others as often as with two; of the other schedulers' warps
-it is taken that they have issued alike.
+goes on for ever: what was measured is a mean over them. Second turns of three and five warps fit if the first has
+issued 9 to 13 times and its neighbours as often as where there are two (loop_targets.json.gz); it is taken that the
+warps of each other scheduler have issued alike.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SCHEDULERS = 4
 BEFORE, ISSUE = 200.0, 16.0  # cycles of what is simulated before a loop, and of each instruction but the last of that
 FIRST_LATER = 10.0  # cycles by which the first warp of the laboratory's blocks begins later than it would
 SPUN, BESIDE, OTHERS = 12, 4, 1  # issues before, of the first warp, its neighbours and the others
-SPUN_BY_CHANCE = range(9, 14)
+SPUN_BY_CHANCE = range(9, 14)  # of the first warp, with more than two on a scheduler
 PERIOD = 9  # counts of issues that differ: one too many halves them all
 
 
 def issues_of_few(warps: int) -> list[int]:
-    """Return how often the warps of a block of the laboratory have issued before, two on a scheduler."""
+    """Return how often the warps of a block of the laboratory have issued before; read from two on a scheduler."""
     return [SPUN if w == 0 else BESIDE if w % SCHEDULERS == 0 else OTHERS for w in range(warps)]
 
 
