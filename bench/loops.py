@@ -8,14 +8,14 @@
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code, compiled anew for the laboratory's,
-is simulated for as long as it was measured: hundreds of thousands of cycles (what warps do from turn to turn can be
-chaotic), products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have issued
-before is known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin two to eight
-times by chance (`warplens.study.begins`), until these say their mean to 0.3 %. The others, which were measured behind a
-barrier too, begin three times by chance within 64 cycles, and the best one counts: of three launches, or of twenty on
-one scheduler alone, the best was kept. No time is fitted; some rules of branches, and how often warps have issued
-before, were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond 2 % whose
-own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
+is simulated for hundreds of thousands of cycles, as a loop of one chain was measured (what warps do from turn to turn
+can be chaotic), products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have
+issued before is known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin two
+to eight times by chance (`warplens.study.begins`), until these say their mean to 0.3 % (two alike end it). The others,
+which were measured behind a barrier too, begin three times by chance within 64 cycles, and the best one counts: of
+three launches, or of twenty on one scheduler alone, the best was kept. No time is fitted; some rules of branches, and
+how often warps have issued before, were read from turns of some of these loops (tests/null/test_turns.py). `spread`
+counts those beyond 2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ from .by_hand import h200, read_at
 
 _WARPS, _TURNS = 8, 8
 _ROWS: Any = read("h200/loop_turns.json.gz")
-
-
 _TARGETS: Any = read("h200/loop_targets.json.gz")
 
 
