@@ -74,7 +74,7 @@ bodies = sorted({(s["other"], s["adds"], s["chained"]) for s in samples})
 OTHERS = ["none", "mufu", "lds", "ldg64", "address_ldg", "shf", "mufu_loose", "lds_loose"]
 write(
     "register_ports_code.json.gz",
-    part("register_ports.cu", "typedef", "static u64"),
+    part("register_ports.cu", "#ifndef SCHEDULERS", "static u64"),
     [
         (f"body<{OTHERS.index(o)}, {k}, {'true' if c else 'false'}>",
          {"other": o, "adds": k, "chained": c, "unroll": (512 // (k + 1) + 3) // 4 * 4})
