@@ -11,11 +11,12 @@ adds before a chain whose instructions yield or not (data/h200). Their machine c
 is simulated for hundreds of thousands of cycles, as a loop of one chain was measured (what warps do from turn to turn
 can be chaotic), products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have
 issued before is known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin two
-to eight times by chance (`warplens.study.begins`), until these say their mean to 0.3 % (two alike end it). The others,
-which were measured behind a barrier too, begin three times by chance within 64 cycles, and the best one counts: of
-three launches, or of twenty on one scheduler alone, the best was kept. No time is fitted; some rules of branches, and
-how often warps have issued before, were read from turns of some of these loops (tests/null/test_turns.py). `spread`
-counts those beyond 2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
+to eight times by chance (`warplens.study.begins`), until these say their mean to 0.3 % (two alike end it). Warps begin
+the loops of products when they were seen to (product_begins.json.gz). The others, which were measured behind a barrier
+too, begin three times by chance within 64 cycles, and the best one counts: of three launches, or of twenty on one
+scheduler alone, the best was kept. No time is fitted; some rules of branches, and how often warps have issued before,
+were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond 2 % whose own
+repetitions differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ from warplens.simulate.code import Step, Way
 from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options, run
-from warplens.simulate.steady import STAGGER, steady
+from warplens.simulate.steady import steady
 from warplens.simulate.units import units
-from warplens.study.begins import FIRST_LATER, SCHEDULERS, behind_barrier, issues_by_chance, issues_of_few
+from warplens.study.begins import FIRST_LATER, SCHEDULERS, at_times, behind_barrier, issues_by_chance, issues_of_few
 from warplens.study.simulated import stored_code
 from warplens.study.validation import data_file, read
 
@@ -76,6 +77,8 @@ class Point(Struct, frozen=True):
     spread: float
     limit: float  # cycles; none: by turns
     schedulers: int = SCHEDULERS  # that have warps
+    before: int = 0  # instructions before the loop
+    begins: tuple[float, ...] = ()  # when its warps were seen to come to them
 
 
 def points(names: tuple[str, ...], warps: set[int]) -> Iterator[Point]:
@@ -125,10 +128,15 @@ def _products() -> Iterator[Point]:
     keys = ("product", "filler", "count")
     loops = {tuple(r[k] for k in keys): r for r in read("h200/wide_products_code.json.gz")["loops"]}
     samples = json.loads(data_file("h200/wide_products.json").read_text())["samples"]
-    for s, again in zip(samples, read("h200/wide_products_again.json.gz")["samples"], strict=True):
+    seen, again = read("h200/product_begins.json.gz"), read("h200/wide_products_again.json.gz")["samples"]
+    before = {tuple(r[k] for k in keys): stored_code(r["code"]) for r in seen["loops"]}
+    for s, other, begin in zip(samples, again, seen["samples"], strict=True):
+        key = tuple(s[k] for k in keys)
         name = f"products.{s['product']}.{s['filler']}{s['count']}"
-        cycles = [c / s["warps"] for c in (s["cycles"], *again["cycles"])]
-        yield _other(name, loops[tuple(s[k] for k in keys)], 8.0, s["warps"], cycles, 0.0)
+        cycles = [c / s["warps"] for c in (s["cycles"], *other["cycles"])]
+        point = _other(name, loops[key], 8.0, s["warps"], cycles, 0.0)
+        code, begins = [*before[key], *point.code], tuple(map(float, begin["begins"]))
+        yield replace(point, code=code, before=len(before[key]), begins=begins)
 
 
 def _ports() -> Iterator[Point]:
@@ -169,7 +177,7 @@ def simulated(point: Point) -> float:
     elif point.limit:
         cycles = min(_cycles(point, begin) for begin in range(LAUNCHES))
     else:
-        short, long = (min(_cycles(point, begin, turns) for begin in range(LAUNCHES)) for turns in TURNS)
+        short, long = (_cycles(point, 0, turns) for turns in TURNS)
         cycles = (long - short) / (TURNS[1] - TURNS[0]) / point.bodies / point.warps
     return 100 * (cycles / point.measured - 1)
 
@@ -188,18 +196,21 @@ def _percent_unknown(rates: list[float]) -> float:
 def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
     """Return the cycles of a body of an SM, or of so many turns, if its warps begin in one of many ways."""
     made, chance = units(load_machine("h200")), Random(f"{point.name} {point.warps} {begin}")
-    warps, turn = point.threads // 32, ([(0, len(point.code))], turns)
-    laid = from_program(point.code, made, ways=[Way([turn])], blocks=[[0] * warps] * (point.warps // warps))
+    warps, turn = point.threads // 32, ([(point.before, len(point.code))], turns)
+    way = Way([([(0, point.before)], 1), turn] if point.before else [turn])
+    laid = from_program(point.code, made, ways=[way], blocks=[[0] * warps] * (point.warps // warps))
     if point.schedulers == 1:  # the warps of the others end at once
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         laid = replace(laid, steps=steps, ways=[Way([turn]), ends], blocks=[[0, 1, 1, 1] * warps])
     if point.name.startswith(FAMILIES):
         issued = [issues_of_few(warps) if _few(point) else issues_by_chance(warps, chance) for _ in laid.blocks]
         laid = behind_barrier(laid, issued, FIRST_LATER)
+    elif point.begins:
+        laid = at_times(laid, list(point.begins))
     options = Options(limit_cycles=point.limit or None, seed=1 + begin)
     if turns == ENDLESS:
         return steady(replace(laid, steady=True, bodies=point.bodies), made, options).cycles
-    return run(laid, made, options, resident=1, blocks=1, stagger=STAGGER).end_cycle
+    return run(laid, made, options, resident=1, blocks=1).end_cycle
 
 
 def _line(name: str, errors: list[tuple[float, float]]) -> str:

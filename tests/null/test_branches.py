@@ -117,17 +117,17 @@ def test_without_the_port_most_are_wrong() -> None:
     assert without[3, 4, 2] < 30
 
 
-def _turn(stall: int, count: int) -> float:
-    """Return the cycles of a turn of the loop of data/h200/long_loops.py, less those of its NOPs."""
+def _turn(stall: int, count: int, warps: int = 1) -> float:
+    """Return the cycles of a turn of the loop of data/h200/long_loops.py, less those of its NOPs, on one scheduler."""
     far = 2 * at.LINE_INSTRUCTIONS
     code: list[Placed] = [*[("NOP", 4, False)] * 4, *[("NOP", stall, False)] * count, (_TEXTS["J"], 5, False)]
     first = len(code)
     code += [("NOP", 4, False)] * (far + 42)
     code.append((_TEXTS["J"], 5, False))
-    ways = [Way([([(0, first), (first + far, len(code))], ENDLESS)])]
-    laid = from_program(program(code), h200(), ways=ways, blocks=[[0]])
+    ways = [Way([([(0, first), (first + far, len(code))], ENDLESS)]), Way([([(0, 1)], 1)])]
+    laid = from_program(program(code), h200(), ways=ways, blocks=[[0, 1, 1, 1][: 4 if warps > 1 else 1] * warps])
     done = steady(replace(laid, steady=True, bodies=1.0), h200(), Options(limit_cycles=400_000))
-    return done.cycles - stall * count
+    return warps * done.cycles - stall * count
 
 
 def test_the_loops_that_outgrow_a_scheduler_s_cache_are_as_long() -> None:
@@ -139,3 +139,15 @@ def test_the_loops_that_outgrow_a_scheduler_s_cache_are_as_long() -> None:
         for count in (104, 296, 344, 600, 1000, 1704):
             measured = cycles[1, stall, count] - stall * count - base
             assert _turn(stall, count) - short == pytest.approx(measured, abs=1.0), (stall, count)
+
+
+def test_a_line_that_is_on_its_way_is_waited_for_by_all_that_jump_to_it() -> None:
+    """What a turn of two warps takes more than a short one: no less than of one; about a cycle more was measured."""
+    rows = zip(script("long_loops").cases(), read("h200/long_loops.json.gz")["cycles"], strict=True)
+    cycles = {case: sum(row[2][k] - row[0][k] for k in range(2)) / 18 for case, row in rows if case[0] == 2}
+    base, short = cycles[2, 4, 8] - 8 * 4, _turn(4, 8, warps=2)
+    for count in (456, 600, 1000):
+        measured = cycles[2, 4, count] - 4 * count - base
+        more = _turn(4, count, warps=2) - short
+        assert more == pytest.approx(measured, abs=1.5), count
+        assert more > _turn(4, count) - _turn(4, 8) - 0.2

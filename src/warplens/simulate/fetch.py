@@ -34,13 +34,18 @@ def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
 
 
 @called
-def is_near(line: int, s: int, setup: Any, scheduler: Any, lines: Any) -> bool:
-    """Whether a scheduler has a line in its own cache; it then has it, and the two next ones, which come in time."""
+def far_wait(line: int, s: int, now: float, setup: Any, scheduler: Any, lines: Any) -> float:
+    """Return how long a scheduler waits for a line that it jumps to until it is in its own cache.
+
+    It then has that line, and the two next ones, which come in time.
+    """
     first = setup.lines * (s + 1)
-    there: bool = scheduler.filled - lines[first + line].number < setup.near_lines
+    if scheduler.filled - lines[first + line].number >= setup.near_lines:
+        lines[first + line].there = now + setup.near_wait
     for number in range(line, min(line + 3, setup.lines)):
         row = lines[first + number]
         if scheduler.filled - row.number >= setup.near_lines:
             scheduler.filled += 1
             row.number = scheduler.filled
-    return there
+    wait: float = max(lines[first + line].there - now, 0.0)
+    return wait

@@ -6,7 +6,7 @@ from typing import Any
 
 from warplens.simulate import layout as at
 from warplens.simulate.compiled import folded, inlined
-from warplens.simulate.fetch import fetch, is_near
+from warplens.simulate.fetch import far_wait, fetch
 from warplens.simulate.jumps import end_line, jump
 
 
@@ -53,12 +53,12 @@ def advance(
     away = step.branch
     if following != pc + 1 and setup.branch_taken > away and not finished:
         away = setup.branch_taken
-    warp.far = 0
+    warp.far = 0.0
     if setup.near_lines and following >> 3 != pc >> 3 and not finished:
-        near = is_near(following >> 3, s, setup, scheduler, code_lines)
-        if following < pc and not near:  # what lies ahead is asked for in time
-            warp.far = setup.near_wait
-            away += setup.near_wait
+        wait = far_wait(following >> 3, s, now, setup, scheduler, code_lines)
+        if following < pc:  # what lies ahead is asked for in time
+            warp.far = wait
+            away += wait
     if now + away > warp.ready:
         warp.ready = now + away
         warp.why = at.RESOLVING

@@ -43,13 +43,27 @@ def behind_barrier(loop: Code, issued: list[list[int]], later: float = 0.0) -> C
 
     `later`: cycles by which the first warp of a block comes later than it would.
     """
-    steps, ways, blocks = list(loop.steps), list[Way](), list[list[int]]()
-    for block, counts in zip(loop.blocks, issued, strict=True):
+    waits = [
+        [(len(block) - 1 - warp) // SCHEDULERS + later * (warp == 0) for warp in range(len(block))]
+        for block in loop.blocks
+    ]
+    return _begun(loop, issued, waits)
+
+
+def at_times(code: Code, begins: list[float]) -> Code:
+    """Return code whose only block has warps that begin so many cycles later than the first."""
+    return _begun(code, [[1] * len(begins)], [begins])
+
+
+def _begun(code: Code, issued: list[list[int]], waits: list[list[float]]) -> Code:
+    """Return code whose warps have issued so often before they begin, and wait so many cycles longer than need be."""
+    steps, ways, blocks = list(code.steps), list[Way](), list[list[int]]()
+    for block, counts, times in zip(code.blocks, issued, waits, strict=True):
         blocks.append([*range(len(ways), len(ways) + len(block))])
-        for warp, (way, count) in enumerate(zip(block, counts, strict=True)):
+        for way, count, time in zip(block, counts, times, strict=True):
             steps += [Step(label="pad")] * (-len(steps) % at.LINE_INSTRUCTIONS)
-            first, begin = len(steps), (len(block) - 1 - warp) // SCHEDULERS + later * (warp == 0)
-            waits = Step(label="before", stall=BEFORE - ISSUE * (count - 1) + begin, yields=0)
-            steps += [*[Step(label="before", stall=ISSUE)] * (count - 1), waits]
-            ways.append(Way([([(first, len(steps))], 1), *loop.ways[way].segments]))
-    return replace(loop, steps=steps, ways=ways, blocks=blocks)
+            first = len(steps)
+            last = Step(label="before", stall=BEFORE - ISSUE * (count - 1) + time, yields=0)
+            steps += [*[Step(label="before", stall=ISSUE)] * (count - 1), last]
+            ways.append(Way([([(first, len(steps))], 1), *code.ways[way].segments]))
+    return replace(code, steps=steps, ways=ways, blocks=blocks)
