@@ -6,18 +6,19 @@ import gzip
 import json
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.cuda.programs import program_of, programs
+from tests.cuda.programs import program_of
 from warplens.emulate import integer
 from warplens.emulate.cache import new_cache
 from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.emulate.layout import EXECUTED, LINES, SECTORS, WAVEFRONTS
 from warplens.errors import WarplensError
-from warplens.frontend import Options, load_program
+from warplens.frontend import load_program
 from warplens.kernel.contents import contents
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch
 from warplens.kernel.program import Program
@@ -121,10 +122,9 @@ extern "C" __global__ void pick(const int* at, const float* x, float* out, int n
 
 
 @pytest.mark.parametrize("values", [True, False])
-def test_what_is_remembered_of_a_pattern_is_what_each_access_costs(values: bool, tmp_path: Path) -> None:
+def test_what_is_remembered_of_a_pattern_is_what_each_access_costs(values: bool) -> None:
     """Lanes anywhere in 2 to 4096 lines, some of them idle: sectors and lines, counted here warp by warp."""
-    (tmp_path / "pick.cu").write_text(PICK)
-    program, count = load_program(tmp_path / "pick.cu"), 64 * 128
+    program, count = _program(PICK), 64 * 128
     for places in (64, 512, 131072):
         arguments = [
             {"name": "at", "type": "i32*", "count": count, "fill": f"random_int(0, {places})"},
@@ -186,16 +186,22 @@ extern "C" __global__ void wrong(float* x, int n, int mode) {
 """
 
 
-def _wrong(tmp_path: Path, mode: int, **changes: Any) -> tuple[Program, KernelCall]:
-    file = tmp_path / "wrong.cu"
-    file.write_text(SOURCE)
+@cache
+def _program(source: str) -> Program:
+    """Return the only kernel of a source."""
+    with TemporaryDirectory(prefix="warplens-") as folder:
+        (file := Path(folder) / "kernel.cu").write_text(source)
+        return load_program(file)
+
+
+def _wrong(mode: int, **changes: Any) -> tuple[Program, KernelCall]:
     arguments = [
         {"name": "x", "type": "f32*", "count": 256},
         {"name": "n", "type": "i32", "value": 1000},
         {"name": "mode", "type": "i32", "value": mode},
     ]
     tree = {"grid": 2, "block": 128, "arg": arguments, **changes}
-    return load_program(file), parse_launch(tree, "wrong.toml")
+    return _program(SOURCE), parse_launch(tree, "wrong.toml")
 
 
 @pytest.mark.parametrize(
@@ -207,23 +213,23 @@ def _wrong(tmp_path: Path, mode: int, **changes: Any) -> tuple[Program, KernelCa
         (4, "traps"),
     ],
 )
-def test_what_goes_wrong_is_one_line_with_its_place(mode: int, says: str, tmp_path: Path) -> None:
-    program, call = _wrong(tmp_path, mode)
+def test_what_goes_wrong_is_one_line_with_its_place(mode: int, says: str) -> None:
+    program, call = _wrong(mode)
     with pytest.raises(EmulationError, match=says) as caught:
         Emulator(program, call).run([0, 1], budget=100_000)
     assert "line " in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_the_loop_is_named_and_not_the_warp_that_waits_for_it(tmp_path: Path) -> None:
-    program, call = _wrong(tmp_path, 5)
+def test_the_loop_is_named_and_not_the_warp_that_waits_for_it() -> None:
+    program, call = _wrong(5)
     with pytest.raises(EmulationError, match=r"line 11, .* still running after"):
         Emulator(program, call).run([0], budget=100_000)
 
 
-def test_a_loop_that_loads_stops_sooner(tmp_path: Path) -> None:
+def test_a_loop_that_loads_stops_sooner() -> None:
     """A load counts for eight instructions: a loop of it, a comparison and a branch stops at a third of the budget."""
-    program, call = _wrong(tmp_path, 2)
+    program, call = _wrong(2)
     with pytest.raises(EmulationError, match="still running after") as caught:
         Emulator(program, call).run([0, 1], budget=300_000)
     done = int(str(caught.value).split("still running after ")[1].split()[0].replace(",", ""))
@@ -240,56 +246,55 @@ extern "C" __global__ void wander(int* x, unsigned n) {
 """
 
 
-def test_a_loop_that_goes_to_new_places_stops_sooner_still(tmp_path: Path) -> None:
+def test_a_loop_that_goes_to_new_places_stops_sooner_still() -> None:
     """Each of its loads goes to 32 lines: 63 times the 8 instructions of one that goes to a line, with 14 others."""
-    (tmp_path / "wander.cu").write_text(WANDER)
     arguments = [{"name": "x", "type": "i32*", "count": 1 << 24}, {"type": "u32", "value": 1 << 24}]
     call = parse_launch({"grid": 1, "block": 64, "arg": arguments}, "wander.toml")
     with pytest.raises(EmulationError, match=r"line 5.* still running after") as caught:
-        Emulator(load_program(tmp_path / "wander.cu"), call).run([0], budget=1_000_000)
+        Emulator(_program(WANDER), call).run([0], budget=1_000_000)
     done = int(str(caught.value).split("still running after ")[1].split()[0].replace(",", ""))
     assert 15_000 < done < 50_000
 
 
-def test_an_element_behind_the_end_is_seen_though_its_sector_is_there(tmp_path: Path) -> None:
+def test_an_element_behind_the_end_is_seen_though_its_sector_is_there() -> None:
     """Array x has 250 floats: the next six are in its last sector. Lane 25 of warp 3 of block 1 is the first there."""
     arguments = [
         {"name": "x", "type": "f32*", "count": 250}, {"type": "i32", "value": 0}, {"type": "i32", "value": 0}
     ]  # fmt: skip
-    program, call = _wrong(tmp_path, 0, arg=arguments)
+    program, call = _wrong(0, arg=arguments)
     with pytest.raises(
         EmulationError, match=r"thread \(122, 0, 0\) of block \(1, 0, 0\).* 1 bytes behind the end of x"
     ):
         Emulator(program, call).run([0, 1])
 
 
-def test_a_null_pointer_is_named(tmp_path: Path) -> None:
+def test_a_null_pointer_is_named() -> None:
     arguments = [{"type": "f32*", "value": 0}, {"type": "i32", "value": 0}, {"type": "i32", "value": 0}]
-    program, call = _wrong(tmp_path, 0, arg=arguments)
+    program, call = _wrong(0, arg=arguments)
     with pytest.raises(EmulationError, match="a null pointer"):
         Emulator(program, call).run([0])
 
 
-def test_a_null_pointer_is_named_by_a_block_far_from_the_first(tmp_path: Path) -> None:
+def test_a_null_pointer_is_named_by_a_block_far_from_the_first() -> None:
     """Block 10,000 reads 5 MB from zero: still nowhere near an array."""
     arguments = [
         {"name": "x", "type": "f32*", "value": 0}, {"type": "i32", "value": 0}, {"type": "i32", "value": 0}
     ]  # fmt: skip
-    program, call = _wrong(tmp_path, 0, arg=arguments, grid=20_000)
+    program, call = _wrong(0, arg=arguments, grid=20_000)
     with pytest.raises(EmulationError, match=r"a null pointer \(x\)"):
         Emulator(program, call).run([10_000])
 
 
-def test_arguments_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    program, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "f32*", "count": 256}])
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    program, call = _wrong(0, arg=[{"name": "x", "type": "f32*", "count": 256}])
     said = "takes 16 bytes of arguments, the launch file gives 8 .*; number 2, of 4 bytes, is missing"
     with pytest.raises(WarplensError, match=said):
         Emulator(program, call)
     numbers = [{"type": "i32", "value": 0}, {"type": "i32", "value": 0}]
-    _, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "i32", "value": 3}, *numbers])
+    _, call = _wrong(0, arg=[{"name": "x", "type": "i32", "value": 3}, *numbers])
     with pytest.raises(WarplensError, match=r"; number 1 \(x\) has 4 bytes, the kernel's has 8"):
         Emulator(program, call)
-    _, call = _wrong(tmp_path, 0, arg=[{"name": "x", "type": "f32*", "count": 256}, *numbers, *numbers])
+    _, call = _wrong(0, arg=[{"name": "x", "type": "f32*", "count": 256}, *numbers, *numbers])
     with pytest.raises(WarplensError, match="; number 4 is one too many"):
         Emulator(program, call)
 
@@ -308,10 +313,8 @@ REAL = ["uniform(0, 1)", "uniform(-3.5, 1e3)", "uniform(1e-3, 2)"]
 
 
 @pytest.mark.parametrize("element", ["u8", "i16", "i32", "u64", "f16", "bf16", "f32", "f64"])
-def test_arrays_hold_what_the_launch_file_says(element: str, tmp_path: Path) -> None:
+def test_arrays_hold_what_the_launch_file_says(element: str) -> None:
     """The compiled fills against those of `warplens.kernel.contents`, bit for bit, read by a kernel."""
-    source = tmp_path / "copy.cu"
-    source.write_text(COPY)
     count, size = 512, SCALAR_BYTES[element]
     for fill in FILLS + (REAL if element[0] in "fb" else []):
         words = count * size // 4
@@ -321,7 +324,7 @@ def test_arrays_hold_what_the_launch_file_says(element: str, tmp_path: Path) -> 
             {"type": "i32", "value": words},
         ]
         call = parse_launch({"grid": 8, "block": 128, "arg": arguments}, "copy.toml")
-        emulator = Emulator(programs(source, Options())["copy"], call)
+        emulator = Emulator(_program(COPY), call)
         emulator.run(range(8))
         expected = contents(call.arguments[0], 0)(np.arange(count))
         assert emulator.array("out").tobytes() == expected.tobytes(), fill
