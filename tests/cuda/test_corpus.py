@@ -19,28 +19,16 @@ from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Control, Instruction
 from warplens.kernel.program import Program
 
-from .corpus import CORPUS, compiled
+from .corpus import CORPUS, TOGETHER, compiled, parts
 from .oracle import blocks_and_edges, definitions_and_uses, live_ranges
 
 pytestmark = pytest.mark.cuda
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-# A hundred kernels of each kind on every architecture; the others with `make test-all`. sm_86 and sm_89 have the
-# instructions of sm_80: of these only what differs most.
-ALWAYS = {"async_copy", "atomics", "control", "convert", "gemm", "half_hdr", "math", "tensor", "warp"}
-FEW = {"control", "tensor"}
-
-
-def _sources(arch: str) -> tuple[list[Path], list[Path]]:
-    """Return what is compiled together for an architecture: always, and the rest."""
-    fitting = [source for source in CORPUS if ("sm90a" in source.stem) == arch.endswith("a")]
-    always = FEW if arch in ("sm_86", "sm_89") else ALWAYS | ({"large"} if arch == "sm_90" else set()) | {"wgmma_sm90a"}
-    return [s for s in fitting if s.stem in always], [s for s in fitting if s.stem not in always]
-
-
+_MARKS = {"always": [], "rest": [pytest.mark.slow]}
 CASES = [
-    pytest.param(sources, arch, id=f"{arch}-{which}", marks=() if which == "always" else pytest.mark.slow)
+    pytest.param(sources, arch, id=f"{arch}-{which}", marks=[*_MARKS[which], *[TOGETHER][: arch == "sm_90"]])
     for arch in (*ARCHITECTURES, "sm_90a")
-    for which, sources in zip(("always", "rest"), _sources(arch), strict=True)
+    for which, sources in zip(("always", "rest"), parts(arch), strict=True)
     if sources
 ]
 
@@ -72,10 +60,10 @@ SIZES = {
 
 @pytest.mark.parametrize("rest", [False, True])
 def test_the_size_of_the_corpus(rest: bool) -> None:
-    sources = [source for arch in ARCHITECTURES for part in _sources(arch)[: 1 + rest] for source in part]
+    sources = [source for arch in ARCHITECTURES for part in parts(arch)[: 1 + rest] for source in part]
     assert sum(SIZES[stem][0] for stem in {source.stem for source in sources}) >= 60
     assert sum(SIZES[source.stem][1] for source in sources) >= 20_000
-    assert len(ARCHITECTURES) == 7 and all(set(_sources(arch)[0]) <= set(sources) for arch in ARCHITECTURES)
+    assert len(ARCHITECTURES) == 7 and all(set(parts(arch)[0]) <= set(sources) for arch in ARCHITECTURES)
     assert not rest or len(sources) == 7 * sum("sm90a" not in source.stem for source in CORPUS)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cuda.programs import programs
 from tests.null.test_dependence import producers_by_walking
-from warplens.frontend import load_programs, nvrtc
+from warplens.frontend import Options
 from warplens.kernel.analysis import analyse
 from warplens.machine import load_machine
 
@@ -20,12 +21,10 @@ LEAST = {("fp32", "fp32"): 4, ("int", "int"): 4, ("imul", "imul"): 4, ("imul", "
 
 
 @pytest.mark.parametrize("source", ["integer.cu", "math.cu", "gemm.cu", "atomics.cu"])
-def test_no_result_is_used_before_it_is_there(source: str, tmp_path: Path) -> None:
-    cubin = tmp_path / "corpus.cubin"
-    nvrtc.compile_source((CORPUS / source).read_text(), source, "sm_90", [], cubin)
+def test_no_result_is_used_before_it_is_there(source: str) -> None:
     machine, nearest = load_machine("h200"), defaultdict[tuple[str, str], float](lambda: 1e9)
     checked = 0
-    for program in list(load_programs(cubin).values())[:5]:
+    for program in list(programs(CORPUS / source, Options("sm_90")).values())[:5]:
         a, code = analyse(program, machine), program.instructions
         for e in a.edges:
             x, y = code[e.producer], code[e.consumer]

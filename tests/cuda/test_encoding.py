@@ -19,7 +19,7 @@ from warplens.frontend.cubin import parse_cubin
 from warplens.frontend.encoding import OPCODE, WORD_BYTES, Writer, writer
 from warplens.frontend.lines import UnknownTable, source_lines
 
-from .corpus import CORPUS, compiled
+from .corpus import TOGETHER, compiled, parts
 
 pytestmark = pytest.mark.cuda
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -80,17 +80,14 @@ def words_of(cubin: Path) -> list[int]:
     return found
 
 
-_CORPUS = pytest.mark.xdist_group("encoding")  # one worker compiles it
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
     """The machine words of the corpus."""
-    sources = [source for source in CORPUS if "sm90a" not in source.stem]
-    return words_of(compiled(sources, "sm_90", tmp_path_factory.mktemp("corpus") / "c.cubin"))
+    file = tmp_path_factory.mktemp("corpus") / "c.cubin"
+    return [word for sources in parts("sm_90") for word in words_of(compiled(sources, "sm_90", file))]
 
 
-@_CORPUS
+@TOGETHER
 def test_the_corpus_is_written_as_by_nvdisasm(corpus: list[int], tmp_path: Path) -> None:
     known = writer("sm_90")
     assert known is not None
@@ -101,7 +98,7 @@ def test_the_corpus_is_written_as_by_nvdisasm(corpus: list[int], tmp_path: Path)
     assert len(written) >= 0.995 * len(corpus)
 
 
-@_CORPUS
+@TOGETHER
 def test_words_that_no_compiler_made_are_written_so_too_or_not_at_all(corpus: list[int], tmp_path: Path) -> None:
     """Words of the corpus with bits turned: one to three anywhere, or whole fields of registers and immediates."""
     known, chance = writer("sm_90"), random.Random(90)
@@ -198,7 +195,7 @@ def learn(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("learn")
 
 
-@_CORPUS
+@TOGETHER
 def test_two_words_teach_the_others(learn: ModuleType, corpus: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """FADD, FFMA, HFMA2, BRA; not nvdisasm is asked, half a second each time, but what was learned from it."""
     known = writer("sm_90")
