@@ -82,8 +82,8 @@ def read_at(issued: int, held: set[int]) -> int:
 
 def held_cycles(events: Any) -> set[int]:
     """Return the cycles in which the first scheduler's issue stage was held."""
-    told = [(int(t), int(cycles)) for t, what, _, s, cycles in events if what == at.HELD and s == 0]
-    return {t + k for t, cycles in told for k in range(cycles)}
+    told = events[(events[:, 1] == at.HELD) & (events[:, 3] == 0)]
+    return {t + k for t, _, _, _, cycles in told.tolist() for k in range(cycles)}
 
 
 def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:
@@ -119,9 +119,9 @@ def issues(
     blocks = [[way for k in range(len(ways)) for way in (k, *[len(ways)] * 3)]]
     laid = replace(laid, steps=steps, ways=taken, blocks=blocks, place=place)
     found = [list[tuple[int, int]]() for _ in waits]
-    for time, what, warp, step, _ in run(laid, h200(), Options(events=20_000), resident=1, blocks=1).events:
+    for time, what, warp, step, _ in run(laid, h200(), Options(events=20_000), resident=1, blocks=1).events.tolist():
         if what == at.ISSUED and warp % 4 == 0:
-            found[int(warp) // 4].append((int(step), int(time)))
+            found[warp // 4].append((step, time))
     return found
 
 

@@ -62,11 +62,12 @@ def _clocks(number: int, warps: int, seen: int, spins: int, place: int | None) -
     blocks = [[way for warp in range(warps) for way in (int(warp == seen), 3, 3, 3)] + [2, 3, 3, 3]]
     laid = replace(laid, steps=steps, ways=ways, blocks=blocks, place=-_PADS % at.LINE_INSTRUCTIONS)
     issued, held = [list[int]() for _ in range(warps)], set[int]()
-    for time, what, warp, step, cycles in run(laid, h200(), Options(events=40_000), resident=1, blocks=1).events:
+    events = run(laid, h200(), Options(events=40_000), resident=1, blocks=1).events
+    for time, what, warp, step, cycles in events.tolist():
         if what == at.HELD and step == 0:
-            held.update(range(int(time), int(time + cycles)))
+            held.update(range(time, time + cycles))
         elif what == at.ISSUED and warp % 4 == 0 and warp // 4 < warps and step % size >= _PADS:
-            issued[int(warp) // 4].append(int(time))
+            issued[warp // 4].append(time)
     clocks = [[read_at(time, held) for time in each] for each in issued]
     return [[time - clocks[-1][0] for time in each] for each in clocks]
 
