@@ -12,11 +12,11 @@ is simulated for hundreds of thousands of cycles, as a loop of one chain was mea
 can be chaotic), products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have
 issued before is known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin two
 to eight times by chance (`warplens.study.begins`), until these say their mean to 0.3 % (two alike end it). Warps begin
-the loops of products when they were seen to (product_begins.json.gz). The others, which were measured behind a barrier
-too, begin three times by chance within 64 cycles, and the best one counts: of three launches, or of twenty on one
-scheduler alone, the best was kept. No time is fitted; some rules of branches, and how often warps have issued before,
-were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond 2 % whose own
-repetitions differ by more than 2 %: they have no one time to be within 2 % of.
+the loops of products when they were seen to, in one launch of many (product_begins.json.gz). The others, which were
+measured behind a barrier too, begin three times by chance within 64 cycles, and the best one counts: of three launches,
+or of twenty on one scheduler alone, the best was kept. No time is fitted; some rules of branches, and how often warps
+have issued before, were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond
+2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
 """
 
 from __future__ import annotations
@@ -130,12 +130,13 @@ def _products() -> Iterator[Point]:
     samples = json.loads(data_file("h200/wide_products.json").read_text())["samples"]
     seen, again = read("h200/product_begins.json.gz"), read("h200/wide_products_again.json.gz")["samples"]
     before = {tuple(r[k] for k in keys): stored_code(r["code"]) for r in seen["loops"]}
-    for s, other, begin in zip(samples, again, seen["samples"], strict=True):
+    times = {tuple(r[k] for k in (*keys, "warps")): tuple(map(float, r["begins"])) for r in seen["samples"]}
+    for s, other in zip(samples, again, strict=True):
         key = tuple(s[k] for k in keys)
         name = f"products.{s['product']}.{s['filler']}{s['count']}"
         cycles = [c / s["warps"] for c in (s["cycles"], *other["cycles"])]
         point = _other(name, loops[key], 8.0, s["warps"], cycles, 0.0)
-        code, begins = [*before[key], *point.code], tuple(map(float, begin["begins"]))
+        code, begins = [*before[key], *point.code], times[*key, s["warps"]]
         yield replace(point, code=code, before=len(before[key]), begins=begins)
 
 
@@ -201,7 +202,7 @@ def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
     laid = from_program(point.code, made, ways=[way], blocks=[[0] * warps] * (point.warps // warps))
     if point.schedulers == 1:  # the warps of the others end at once
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
-        laid = replace(laid, steps=steps, ways=[Way([turn]), ends], blocks=[[0, 1, 1, 1] * warps])
+        laid = replace(laid, steps=steps, ways=[way, ends], blocks=[[0, 1, 1, 1] * warps])
     if point.name.startswith(FAMILIES):
         issued = [issues_of_few(warps) if _few(point) else issues_by_chance(warps, chance) for _ in laid.blocks]
         laid = behind_barrier(laid, issued, FIRST_LATER)

@@ -1,7 +1,8 @@
-"""Tests of an `xdist_group` run in one worker: what is expensive is made once for all of them.
+"""How all tests run: those of an `xdist_group` in one worker, and no law by the time that an example takes.
 
-pytest-xdist tells the worker by a suffix of a test's name, which pytest 9.2 does not take from it: without an error
-every test ran where there was room (pytest-dev/pytest-xdist#1386). What it did not name, we name.
+What is expensive is made once for a group. pytest-xdist tells the worker by a suffix of a test's name, which pytest 9.2
+does not take from it: without an error every test ran where there was room (pytest-dev/pytest-xdist#1386). What it did
+not name, we name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long one example takes says how busy the machine is, not whether a law holds.
+settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("laws")
 
 
 @pytest.hookimpl(trylast=True)
@@ -16,7 +22,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not getattr(config.option, "loadgroup", False):  # set in a worker, with --dist loadgroup
         return
     for item in items:
-        names = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
+        marks = [mark for mark in item.iter_markers("xdist_group") if hasattr(item, "_id")]
+        names = sorted({str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks})
         named = item.nodeid.removesuffix(suffix := f"@{'_'.join(names)}") + suffix
         if names and item.nodeid != named:
             node: Any = item

@@ -34,18 +34,18 @@ def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
 
 
 @called
-def far_wait(line: int, s: int, now: float, setup: Any, scheduler: Any, lines: Any) -> float:
-    """Return how long a scheduler waits for a line that it jumps to until it is in its own cache.
+def far_wait(line: int, back: bool, s: int, now: float, setup: Any, scheduler: Any, lines: Any) -> float:
+    """Return how long a warp that jumps back to a line waits until that is in its scheduler's own cache.
 
-    It then has that line, and the two next ones, which come in time.
+    The scheduler then has it, and the two next ones, which come in time, as what lies ahead does.
     """
     first = setup.lines * (s + 1)
-    if scheduler.filled - lines[first + line].number >= setup.near_lines:
+    if back and scheduler.filled - lines[first + line].number >= setup.near_lines:
         lines[first + line].there = now + setup.near_wait
     for number in range(line, min(line + 3, setup.lines)):
         row = lines[first + number]
         if scheduler.filled - row.number >= setup.near_lines:
             scheduler.filled += 1
             row.number = scheduler.filled
-    wait: float = max(lines[first + line].there - now, 0.0)
+    wait: float = max(lines[first + line].there - now, 0.0) if back else 0.0
     return wait

@@ -134,13 +134,13 @@ SETUP = record(
 # A level's latency under load, a + b x / (c - x), x in B/cycle of one SM, and `written` times the share of c written.
 CURVE = record("", "unloaded a b c written")
 # Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on. Behind
-# all of them those of each scheduler: since which line it had them in its own.
+# all of them those of each scheduler: since which line it had them in its own, and from when on they are there.
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
 # scheduler. `asleep`: it waits for what is not known yet. `asks`, `asks_at`: for which line behind its last branch, and
 # from when on (`jumps`); `drops_at`: when a line that it asked for before is dropped; `line`: when the one behind its
-# target is there, `crossed`: it waits for that; `far`: cycles more until its target is there.
+# target is there, `crossed`: it waits for that; `far`: cycles, at its branch, until its target is near.
 WARP = record(
     "end segment turn run state second slots turns why pc place block barrier count home used yielded asks "
     "asks_at crossed drops_at asleep",

@@ -55,10 +55,8 @@ def advance(
         away = setup.branch_taken
     warp.far = 0.0
     if setup.near_lines and following >> 3 != pc >> 3 and not finished:
-        wait = far_wait(following >> 3, s, now, setup, scheduler, code_lines)
-        if following < pc:  # what lies ahead is asked for in time
-            warp.far = wait
-            away += wait
+        warp.far = far_wait(following >> 3, following < pc, s, now, setup, scheduler, code_lines)
+        away += warp.far
     if now + away > warp.ready:
         warp.ready = now + away
         warp.why = at.RESOLVING

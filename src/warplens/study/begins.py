@@ -51,8 +51,12 @@ def behind_barrier(loop: Code, issued: list[list[int]], later: float = 0.0) -> C
 
 
 def at_times(code: Code, begins: list[float]) -> Code:
-    """Return code whose only block has warps that begin so many cycles later than the first."""
-    return _begun(code, [[1] * len(begins)], [begins])
+    """Return code whose only block has warps that begin so many cycles later than the first.
+
+    Those of a scheduler begin to wait one cycle apart, the last one first.
+    """
+    waits = [begin - (len(begins) - 1 - warp) // SCHEDULERS for warp, begin in enumerate(begins)]
+    return _begun(code, [[1] * len(begins)], [waits])
 
 
 def _begun(code: Code, issued: list[list[int]], waits: list[list[float]]) -> Code:
