@@ -128,7 +128,7 @@ def _turn(stall: int, count: int, warps: int = 1) -> float:
     code += [("NOP", 4, False)] * (far + 42)
     code.append((_TEXTS["J"], 5, False))
     ways = [Way([([(0, first), (first + far, len(code))], ENDLESS)]), Way([([(0, 1)], 1)])]
-    laid = from_program(program(code), h200(), ways=ways, blocks=[[0, 1, 1, 1][: 4 if warps > 1 else 1] * warps])
+    laid = from_program(program(code), h200(), ways=ways, blocks=[[0, 1, 1, 1] * warps])
     done = steady(replace(laid, steady=True, bodies=1.0), h200(), Options(limit_cycles=400_000))
     return warps * done.cycles - stall * count
 

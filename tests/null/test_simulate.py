@@ -64,7 +64,7 @@ def test_compiled_and_plain_python_agree_bit_for_bit(name: str, policy: str) -> 
     made = []
     for compiled in (True, False):
         options = Options(policy=policy, compiled=compiled, events=3000)
-        limit = (1000.0 if name == "steady mix" else 3000.0) if code.steady else 1e30
+        limit = 3000.0 if code.steady else 1e30
         made.append(
             run(code, units(load_machine(gpu)), options, resident=2, blocks=1 if code.steady else 5, limit=limit)
         )
