@@ -99,13 +99,15 @@ class RandomAccess(Section, frozen=True):
 
 
 class LaunchCost(Section, frozen=True):
-    """What a launch costs beyond its blocks' own time, and how fast blocks are handed out.
+    """What a launch costs beyond its blocks' own time, and how fast blocks come and go.
 
     An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it. Two events around a kernel add
     `events_seconds`: an empty one then seems to take `empty_between_events_seconds`. In a row of kernels one follows
     the other after `interval_seconds`. Code, constants and translations are not in the caches when a kernel begins:
     that takes `cold_start_seconds`. A grid with more blocks than fit takes a wave more even for one of them:
     `tail_block_cycles` beyond that block's own time; a whole further wave takes `wave_cycles` beyond its blocks' time.
+    The warps of an SM's first blocks begin one every `warp_interval_cycles`. The ends of blocks are noted one by one,
+    `block_interval_cycles` apart over all SMs: before that no other comes in their place, and the launch goes on.
     """
 
     empty_kernel_seconds: Seconds | None = None
@@ -115,6 +117,7 @@ class LaunchCost(Section, frozen=True):
     cold_start_seconds: Seconds | None = None
     round_trip_seconds: Seconds | None = None
     block_interval_cycles: Cycles | None = None
+    warp_interval_cycles: Cycles | None = None
     tail_block_cycles: Cycles | None = None
     wave_cycles: Cycles | None = None
 

@@ -178,11 +178,12 @@ def end_warp(
         blocks[place.block, 1] = place.ended
     sm.ended += 1
     tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, at.NOTHING, place.block)
+    # The chip notes the ends of blocks one by one: only then the next one can come.
+    sm.noted = max(place.ended, sm.noted + setup.note_every)
+    place.noted = sm.noted
     if sm.coming < setup.blocks:
         sm.coming += 1
-        # The chip hands out blocks one by one: this SM gets its next no sooner than this.
-        place.start = max(place.ended + setup.replace, sm.started + setup.launch_every)
-        sm.started = place.start
+        place.start = place.noted + setup.replace
         sm.next_start = min(sm.next_start, place.start)
 
 

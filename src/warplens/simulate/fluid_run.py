@@ -48,6 +48,8 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
         warps.pc, warps.barrier = cut.bursts.first[warps.pc], cut.bursts.last[warps.barrier]
         raise deadlock(code, warps, int(done.ended), blocks)
     end = max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free)
+    if code.controlled:
+        end = max(end, done.noted)
     return Run(
         float(end), float(done.moved), int(done.issued), counts, by_step, kept, np.zeros(0, np.int64),
         events, int(done.status), False, np.zeros((0, 2)), by_step.sum(axis=0),

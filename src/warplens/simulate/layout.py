@@ -118,16 +118,17 @@ SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0
 # held when so many blocks have a place, to be gone on with. `counting`: issues that are counted for each warp, one more
 # halves the counts of all, and `counted_after`: cycles until one counts. `queues`: warps of a block are
 # served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for DRAM equally
-# long (none: each for itself). `first_every`: cycles from one of the first blocks to the next. `yielding`: an
-# instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
-# warps of a block meet. `jumps`: whether branches share a port (`jumps`); `place`: of the code's first instruction in
-# its line; `lines` of it all, and `near_lines` of a scheduler's own cache (0: it holds the code), `near_wait`: cycles
-# for what is not in it. `unsent`: what a scheduler takes for shared memory and has not read (0: no limit).
+# long (none: each for itself). `first_every`: cycles from one of the first blocks to the next, `note_every` from one
+# block whose end is noted to the next. `yielding`: an instruction that yields ends its warp's turn. `data_path`: the
+# unit that stands for `barrier_held` cycles when the warps of a block meet. `jumps`: whether branches share a port
+# (`jumps`); `place`: of the code's first instruction in its line; `lines` of it all, and `near_lines` of a scheduler's
+# own cache (0: it holds the code), `near_wait`: cycles for what is not in it. `unsent`: what a scheduler takes for
+# shared memory and has not read (0: no limit).
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
     "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
     "near_lines lines unsent",
-    "time_limit mark_every window stagger replace first_start first_every launch_every barrier_wait branch_taken drain "
+    "time_limit mark_every window stagger replace first_start first_every note_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held "
     "near_wait",
 )
@@ -168,12 +169,12 @@ SCHEDULER = record(
 # What was sent to shared memory: registers that are left before the last, wavefronts that are left and all of them,
 # when it came, and when its next register, or its first wavefront, is due.
 REQUEST = record("number warp block pc row left fronts total", "arrives due")
-PLACE = record("block live arrived", "start ended leave")
+PLACE = record("block live arrived", "start ended noted leave")
 # `numbered`: requests to shared memory; the next cycle in which they are looked at, when the next result can come back
 # and the next wavefront go, and for how many cycles, from when on and up to when, others have its way.
 SM = record(
     "random issued ended begun coming requests told marks status fetched deep row numbered",
-    "next_start started l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free "
+    "next_start noted l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free "
     "fronts_at returned front_free owed owed_from owed_until",
 )
 

@@ -124,7 +124,7 @@ class Course:
         for place in places:
             if sm.coming < blocks and not place.live and place.start >= at.FOREVER:
                 sm.coming += 1
-                sm.started = place.start = max(place.ended + setup.replace, sm.started + setup.launch_every)
+                place.start = place.noted + setup.replace
                 sm.next_start = min(sm.next_start, place.start)
         self.go()
         end = copy(self)
@@ -161,6 +161,8 @@ class Course:
         stalls = self._told(now)
         if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
             end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
+            if self.code.controlled:
+                end = max(end, float(done.noted))
         return Run(
             end, float(done.moved), int(done.issued), stalls[:, at.SELECTED].astype(np.int64), stalls, kept, marks,
             events[: int(done.told)], int(done.status), 0 < self.options.events < int(done.told),
@@ -199,7 +201,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
     setup.strict, setup.width, setup.telling = options.strict_barriers, int(sm.issue_width), options.events > 0
     setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
     if code.streams > 1:
-        setup.launch_every = setup.replace = 0.0
+        setup.note_every = setup.replace = 0.0
     setup.seed = options.seed
     if code.steady or code.streams > 1:
         setup.alike = 0  # warps that go round for ever drift apart
@@ -207,7 +209,7 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
         setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
         setup.yielding = counting or options.policy in (None, default_policy(units.machine))
-        setup.first_every = 0.0 if code.steady else setup.launch_every
+        setup.first_every = 0.0 if code.steady else setup.warps * (units.machine.launch.warp_interval_cycles or 0.0)
     else:
         setup.branch_taken, setup.jumps, setup.near_lines = 0.0, 0, 0
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
@@ -247,7 +249,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     rows.next, rows.last, rows.apart, rows.counted, rows.filled = at.FOREVER, -1, -at.LATCHES, -1, setup.near_lines
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start + np.arange(len(places)) * setup.first_every
-    sm.started = setup.first_every * (min(int(setup.resident), int(setup.blocks)) - 1)
+    sm.noted = -at.FOREVER
     places.start[int(setup.blocks) :] = at.FOREVER
     sm.fronts_at = at.FOREVER
     sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))

@@ -50,7 +50,7 @@ class Line(Struct, frozen=True):
 class Simulation(Struct, frozen=True, kw_only=True):
     """What a simulation says. `cycles` are the kernel's, or what one SM spends per body of a steady state.
 
-    `error_cycles` bounds what extrapolation (a kernel) or the length of the run (a steady state) may have cost.
+    `error_cycles` bounds what extrapolation or chance (a kernel) or the length of the run (a steady state) may cost.
     `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
     `sampler`). `blocks` are start and end of each block simulated.
     """
@@ -207,9 +207,10 @@ def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, opti
 
 
 def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
-    on_sm = math.ceil(grid / made.machine.chip.sm_count)
-    resident = min(fits, on_sm)
-    measured = kernel(code, made, options, resident=resident, blocks=on_sm)
+    sms = int(made.machine.chip.sm_count)
+    on_sm = math.ceil(grid / sms)
+    resident, busiest = min(fits, on_sm), grid - (on_sm - 1) * sms
+    measured = kernel(code, made, options, resident=resident, blocks=on_sm, sms=busiest)
     return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
 
 

@@ -190,7 +190,7 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     setup.drain = setup.l1_latency  # a store has left the SM when it has passed L1
     setup.near_lines, setup.near_wait = int(code.near_bytes or 0) // at.LINE_BYTES, code.near_wait_cycles or 0.0
     setup.jumps = code.port_cycles == 2.0  # as one that takes other times was not measured
-    setup.launch_every = sms * (machine.launch.block_interval_cycles or 0.0)
+    setup.note_every = sms * (machine.launch.block_interval_cycles or 0.0)
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)

@@ -1,0 +1,132 @@
+"""When the blocks of a grid begin and end that has a round of them or a few, and how long the launch takes for it.
+
+    python data/h200/ends.py build FOLDER    no GPU, the extra `cuda`: ends.cu with one load at a time and with four
+    python data/h200/ends.py run FOLDER OUT  on the GPU: OUT/ends.json.gz
+
+A sample: loads at a time, turns, warps of a block, blocks of the grid, and of each launch the microseconds between two
+events around it; the nanoseconds from the first warp's begin to the last one's, to the first end and to the last; and
+what its SMs took, each from the begin of its first warp to the end of its last by its own clock: the first to end, the
+mean, the standard deviation and the last. `begins` and `ends`: by the SMs' clocks, when their first, second, third ...
+block begins and ends, in the mean over the launches and the SMs that have one. Before each launch all SMs read other
+memory, more than L2 holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+LOADS, TURNS, SMS, LAUNCHES = (1, 4), (0, 1, 4, 16, 64), 132, 9
+SHAPES = ((8, 8), (2, 32), (32, 2))  # warps of a block, blocks that an SM holds
+ROUNDS = (0.125, 0.25, 0.5, 1, 1.25, 1.5, 2, 2.5, 3, 4, 8)
+MOST = 300  # loads of a thread, times rounds
+BYTES, WORDS = 4 << 30, 5
+KEPT = 2.0  # rounds of which begins and ends of blocks are kept
+
+
+def build(folder: Path) -> None:
+    """Compile the kernels."""
+    from warplens.frontend import nvrtc
+
+    folder.mkdir(parents=True, exist_ok=True)
+    source = Path(__file__).with_suffix(".cu").read_text()
+    for loads in LOADS:
+        nvrtc.compile_source(source, "ends.cu", "sm_90", [f"-DLOADS={loads}"], folder / f"ends{loads}.cubin")
+
+
+class Runs:
+    """Launches one after the other, each on memory that was not read for long."""
+
+    def __init__(self, folder: Path) -> None:
+        from driver import Gpu
+
+        self.gpu, self.at = Gpu(), 0
+        self.array, self.kept = self.gpu.memory(BYTES), self.gpu.memory(4 * WORDS * SMS * 64 * 8)
+        self.kernels = {n: self.gpu.function(folder / f"ends{n}.cubin", "ends", 0) for n in LOADS}
+
+    def ask(self, loads: int, turns: int, warps: int, blocks: int) -> None:
+        """Launch, and do not wait."""
+        pitch = blocks * warps * 32
+        size = 4 * pitch * loads * turns
+        self.at = self.at if self.at + size <= BYTES else 0
+        values = [ctypes.c_uint64(self.array.value + self.at), ctypes.c_int(turns), ctypes.c_uint32(pitch), self.kept]
+        self.at += -(-size // (2 << 20)) * (2 << 20)
+        arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        self.gpu.call("cuLaunchKernel", self.kernels[loads], blocks, 1, 1, 32 * warps, 1, 1, 0, None, arguments, None)
+
+    def timed(self, loads: int, turns: int, warps: int, blocks: int) -> tuple[float, Any]:
+        """Return the microseconds between two events around a launch, and what its warps wrote down."""
+        import numpy as np
+
+        self.ask(4, 16, 8, 8 * SMS)  # 138 MB
+        self.gpu.delay()
+        self.gpu.call("cuEventRecord", self.gpu.events[0], None)
+        self.ask(loads, turns, warps, blocks)
+        self.gpu.call("cuEventRecord", self.gpu.events[1], None)
+        self.gpu.wait()
+        took, host = ctypes.c_float(), np.zeros(WORDS * blocks * warps, np.uint32)
+        self.gpu.call("cuEventElapsedTime", ctypes.byref(took), *self.gpu.events)
+        self.gpu.get(self.kept, host)
+        return 1e3 * took.value, host.reshape(-1, WORDS).astype(np.int64)
+
+
+def since(times: Any) -> Any:
+    """Return times of 32 bits from the first one on."""
+    import numpy as np
+
+    near = (times - times.flat[0] + (1 << 31)) % (1 << 32)
+    return near - np.min(near)
+
+
+def seen(microseconds: float, stamps: Any) -> list[float]:
+    """Return what is kept of a launch."""
+    import numpy as np
+
+    by_sm = [since(stamps[stamps[:, 0] == sm][:, 1:3]).max() for sm in np.unique(stamps[:, 0])]
+    ns = since(stamps[:, 3:5])
+    moments = [int(ns[:, 0].max()), int(ns[:, 1].min()), int(ns.max())]
+    of_sms = [int(min(by_sm)), round(float(np.mean(by_sm)), 1), round(float(np.std(by_sm)), 1), int(max(by_sm))]
+    return [round(microseconds, 3), *moments, *of_sms]
+
+
+def in_order(stamps: Any, warps: int, column: int) -> Any:
+    """Return when each SM's blocks begin (1) or end (2), from its first begin on, one after the other: a row an SM."""
+    import numpy as np
+
+    blocks, rows = stamps.reshape(-1, warps, WORDS), []
+    for sm in np.unique(blocks[:, 0, 0]):
+        times = since(blocks[blocks[:, 0, 0] == sm][:, :, 1:3])[:, :, column - 1]
+        rows.append(np.sort(times.min(axis=1) if column == 1 else times.max(axis=1)))
+    least = min(map(len, rows))
+    return np.array([row[:least] for row in rows])
+
+
+def run(folder: Path, out: Path) -> None:
+    """Run all launches."""
+    import numpy as np
+
+    runs, samples = Runs(folder), list[dict[str, object]]()
+    cases = [(w, holds, n, t, r) for w, holds in SHAPES for n in LOADS for t in TURNS for r in ROUNDS]
+    for warps, holds, loads, turns, rounds in cases:
+        blocks = round(SMS * holds * rounds)
+        if turns * loads * rounds > MOST or (loads > 1 and not turns):
+            continue
+        made = [runs.timed(loads, turns, warps, blocks) for _ in range(1 + LAUNCHES)][1:]
+        row = {"loads": loads, "turns": turns, "warps": warps, "blocks": blocks, "launches": [seen(*m) for m in made]}
+        if 0.5 <= rounds <= KEPT:
+            for column, name in ((1, "begins"), (2, "ends")):
+                each = [in_order(stamps, warps, column).mean(axis=0) for _, stamps in made]
+                least = min(map(len, each))
+                row[name] = np.mean([times[:least] for times in each], axis=0).round(1).tolist()
+        samples.append(row)
+    about = {**runs.gpu.about(), "command": "python data/h200/ends.py run FOLDER OUT", "holds": dict(SHAPES)}
+    text = json.dumps({**about, "samples": samples}, separators=(",", ":")).encode()
+    (out / "ends.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[2])) if sys.argv[1] == "build" else run(Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,49 @@
+"""Short grids of loads, as `analyze` sees them, against the times of ends.json.gz."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+import warplens as wl
+
+DATA = Path(__file__).parents[2] / "data" / "h200"
+GPU = wl.load_machine("h200")
+CASES = (  # loads at a time, turns, warps of a block, blocks
+    (1, 1, 2, 4224), (1, 4, 2, 8448), (1, 4, 8, 1056), (1, 16, 8, 528), (4, 4, 8, 2112), (4, 1, 32, 264),
+    (1, 16, 32, 396), (4, 16, 8, 1320),
+)  # fmt: skip
+LAUNCH = """\
+kernel = "ends"
+defines = ["LOADS={loads}"]
+l2 = "cold"
+grid = {blocks}
+block = {threads}
+arg = [
+  {{ name = "in", type = "f32*", count = {words} }},
+  {{ name = "turns", type = "i32", value = {turns} }},
+  {{ name = "pitch", type = "u32", value = {pitch} }},
+  {{ name = "out", type = "u32*", count = {stamps} }},
+]
+"""
+
+pytestmark = pytest.mark.cuda
+
+
+def test_grids_of_a_round_or_a_few_take_what_they_took(tmp_path: Path) -> None:
+    samples = json.loads(gzip.decompress((DATA / "ends.json.gz").read_bytes()))["samples"]
+    took = {(s["loads"], s["turns"], s["warps"], s["blocks"]): [one[0] for one in s["launches"]] for s in samples}
+    off = dict[tuple[int, ...], float]()
+    for loads, turns, warps, blocks in CASES:
+        file, pitch = tmp_path / "ends.toml", 32 * warps * blocks
+        sizes = {"words": pitch * loads * turns, "pitch": pitch, "stamps": 5 * warps * blocks}
+        file.write_text(LAUNCH.format(loads=loads, turns=turns, blocks=blocks, threads=32 * warps, **sizes))
+        work = wl.analyze(DATA / "ends.cu", launch=file, machine=GPU)
+        seconds = float(wl.predict(work, GPU, "warplens").seconds or 0.0)
+        off[loads, turns, warps, blocks] = 1e6 * seconds / statistics.median(took[loads, turns, warps, blocks]) - 1
+    assert statistics.mean(map(abs, off.values())) < 0.05, off
+    assert max(map(abs, off.values())) < 0.1, off

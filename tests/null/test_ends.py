@@ -1,0 +1,109 @@
+"""How blocks come and go, by ends.json.gz: the first of an SM at once, their ends noted one by one over all SMs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warplens.kernel import Launch, Workload
+from warplens.kernel.workload import WarpListing
+from warplens.machine import load_machine
+from warplens.models.warplens import start_cycles
+from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.run import Options, run
+from warplens.simulate.sample import MOST
+from warplens.simulate.simulation import Simulation, simulate
+from warplens.simulate.units import units
+
+DATA = Path(__file__).parents[2] / "data" / "h200"
+GPU = load_machine("h200")
+EVERY = GPU.launch.block_interval_cycles or 0.0
+CLOCK_GHZ = 1e-9 * GPU.chip.clock_hz
+MICROSECONDS, FIRST_END, LAST_END = 0, 2, 3  # columns of a launch; the ends in nanoseconds
+
+
+def _samples() -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / "ends.json.gz").read_bytes()))["samples"]
+    return made
+
+
+def _median(sample: dict[str, Any], column: int) -> float:
+    return statistics.median(launch[column] for launch in sample["launches"])
+
+
+def _off(sample: dict[str, Any], every: float) -> float:
+    """Return by how much a launch is off that ends when the ends of its blocks are noted, so many cycles apart."""
+    noted = CLOCK_GHZ * _median(sample, FIRST_END) + every * sample["blocks"]
+    cycles = start_cycles(GPU, 0) + max(CLOCK_GHZ * _median(sample, LAST_END), noted)
+    return cycles / (1e3 * CLOCK_GHZ * _median(sample, MICROSECONDS)) - 1
+
+
+def test_a_launch_ends_when_the_ends_of_its_blocks_are_noted_one_by_one() -> None:
+    off = [abs(_off(sample, EVERY)) for sample in _samples()]
+    assert len(off) == 270
+    assert statistics.mean(off) < 0.02
+    assert max(off) < 0.08
+    assert max(abs(_off(sample, 0.0)) for sample in _samples()) > 0.3  # if it ended with its last block
+
+
+def test_the_first_blocks_of_an_sm_begin_at_once() -> None:
+    full = {(s["warps"], s["turns"]): s for s in _samples() if s["warps"] * s["blocks"] == 132 * 64 and s["loads"] == 1}
+    for warps, last in ((2, 600), (8, 300), (32, 20)):
+        begins = full[warps, 16]["begins"]
+        assert max(begins) < last < 132 * EVERY * len(begins)  # had they come one by one over all SMs
+    ends = full[8, 0]["ends"]
+    assert GPU.launch.warp_interval_cycles == pytest.approx((ends[-1] - ends[0]) / 56, abs=0.05)
+
+
+def _code(warps: int) -> Code:
+    steps = [Step(label=str(k), stall=4.0) for k in range(200)]
+    way = Way([([(0, len(steps))], 1)])
+    return Code(name="short", steps=steps, ways=[way], blocks=[[0] * warps], controlled=True)
+
+
+def test_the_simulator_has_both() -> None:
+    made = run(_code(2), units(GPU), Options(), resident=32, blocks=64)
+    starts, per_sm = made.blocks[:, 0].tolist(), GPU.chip.sm_count * EVERY
+    assert starts[:32] == pytest.approx([k * 2 * (GPU.launch.warp_interval_cycles or 0) for k in range(32)], abs=1)
+    first, exchanged = float(made.blocks[:, 1].min()), GPU.sm.block_exchange_cycles or 0.0
+    assert starts[32:] == pytest.approx([first + k * per_sm + exchanged for k in range(32)], abs=2)
+    assert made.end_cycle == pytest.approx(first + 63 * per_sm, abs=2)
+    assert made.blocks[:, 1].max() < made.end_cycle
+
+
+def _grid(listing: str, blocks: int, options: Options) -> Simulation:
+    launch = Launch(grid=blocks, block=256, blocks_per_sm=8)
+    return simulate(Workload(name="grid", warps=[WarpListing(listing)], launch=launch), GPU, options=options)
+
+
+LOADS, ADDS = "LD R1, [R2]\n" + 20 * "FADD R1, R1, R3\n", 20 * "FADD R1, R1, R3\n"
+
+
+def test_where_chance_decides_several_sms_are_simulated() -> None:
+    made = [_grid(LOADS, 1250, Options(seed=seed)) for seed in range(1, 9)]
+    means = [one.cycles for one in made]
+    single = [_grid(LOADS, 1 + 132 * 9, Options(seed=seed)).cycles for seed in range(1, 9)]  # one SM has ten blocks
+    assert statistics.stdev(means) < 0.5 * statistics.stdev(single)
+    assert all(one.simulated_instructions > 0.9 * MOST * 10 * 8 * 22 for one in made)
+    centre = statistics.mean(means)
+    assert all(0 < one.error_cycles < 0.06 * one.cycles for one in made)
+    assert sum(abs(one.cycles - centre) <= one.error_cycles for one in made) >= 7
+
+
+def test_what_has_no_chance_in_it_is_simulated_once() -> None:
+    made = _grid(ADDS, 1250, Options())
+    assert made.error_cycles == 0
+    assert made.simulated_instructions == 10 * 8 * 20
+
+
+def test_events_are_those_of_the_sm_nearest_to_the_mean() -> None:
+    silent, told = (_grid(LOADS, 1250, Options(events=events)) for events in (0, 100_000))
+    assert told.cycles == silent.cycles
+    assert told.stalls == silent.stalls
+    assert len(told.events) > 0
+    assert abs(max(end for _, end in told.blocks) - told.cycles) < 0.03 * told.cycles
