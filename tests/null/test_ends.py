@@ -14,9 +14,9 @@ from warplens.kernel import Launch, Workload
 from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
 from warplens.models.warplens import start_cycles
+from warplens.simulate.chance import MOST
 from warplens.simulate.code import Code, Step, Way
 from warplens.simulate.run import Options, run
-from warplens.simulate.sample import MOST
 from warplens.simulate.simulation import Simulation, simulate
 from warplens.simulate.units import units
 

@@ -1,8 +1,6 @@
-"""A kernel's time from a part of it: some rounds of its blocks, some turns of its loops; or of all, on several SMs.
+"""A kernel's time from a part of it: some rounds of its blocks, some turns of its loops.
 
-What is short is simulated whole. Where chance decides how long accesses take, single SMs then differ by up to a fifth:
-`MOST` at most, for which the budget has instructions, are simulated, each with draws of its own, until their mean is
-known to `ALIKE`; the error reported is two standard errors, and all but the time is of the SM nearest to the mean.
+What is short is simulated whole, on several SMs where chance decides how long that takes (`chance`).
 Rounds of blocks are alike, and so are turns of a loop. Of many rounds (`MANY`) a window in their midst is simulated
 (`rounds`), of long loops for two lengths. Of fewer rounds numbers with the same tail are simulated until the next ones
 take as long as those before, or three lengths of the loops, two of them for two numbers of rounds; whatever counts
@@ -16,14 +14,13 @@ behind it, all of that time may be wrong.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens.simulate import layout as at
+from warplens.simulate.chance import by_chance, mean_over_sms
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
 from warplens.simulate.rounds import LONGEST, MANY, Window, apart, window
 from warplens.simulate.run import Course, Options, Run, run
@@ -34,9 +31,7 @@ ROUND = BUDGET // 12  # instructions of a round of blocks with the shortest loop
 LENGTHS = ((1, 1), (2, 2), (6, 3))  # times this, and how often a few turns that a loop keeps at least
 ROUNDS = 3  # up to so many rounds of blocks are all simulated
 STEPS = (3_000, 6_000, 12_000, 37_500, 75_000, 112_500)  # instructions of all rounds but the first and the tail
-ALIKE = 0.005  # of the time of a round: steps that differ by no more are a steady state; of a mean: its standard error
-FEWEST, MOST = 3, 32  # SMs, for a standard error and for a mean
-APART_SEEDS = 1_000_003  # from one SM's seed to the next one's
+ALIKE = 0.005  # of the time of a round: steps that differ by no more are a steady state
 APART = 0.25  # of a round: what many rounds take beyond their rate, if their blocks are not in step
 WORTH = 0.5  # of all instructions: for less than this is saved, nothing is left out
 TAIL = 0.75  # of a round: what is left of it when the last block begins
@@ -64,13 +59,6 @@ class _Bench(Struct, frozen=True):
     def whole(self, code: Code, options: Options) -> Run:
         """Run all blocks of one SM, with draws of its own."""
         return run(code, self.units, options, resident=self.resident, blocks=self.blocks, laid=self.laid)
-
-    def by_chance(self) -> bool:
-        """Whether draws say how long an access takes: one that hits now and then, or that goes to DRAM."""
-        steps = self.laid.steps
-        l2_sure = (steps.l2_hit >= 1) | (steps.l2_hit <= 0) & (self.units.spread.shape[1] == 1)
-        sure = (steps.l1_hit >= 1) | (steps.l1_hit <= 0) & l2_sure
-        return bool((np.isin(steps.kind, (at.LOAD, at.STORE)) & ~sure).any())
 
 
 def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int, sms: int = 1) -> Measured:
@@ -138,24 +126,13 @@ def _shortened(cut: Code, code: Code) -> str:
 
 def _on_several(bench: _Bench, code: Code) -> Measured:
     """Simulate all blocks of one SM, and where chance decides those of others, until their mean is known."""
-    if bench.sms == 1 or not bench.by_chance():
+    if bench.sms == 1 or not by_chance(bench.laid, bench.units):
         return _whole(bench.course(code), bench.blocks)
-    silent, runs, error = replace(bench.options, events=0), list[Run](), math.inf
-    options = [replace(silent, seed=silent.seed + k * APART_SEEDS) for k in range(min(bench.sms, MOST))]
-    for one in options:
-        runs.append(bench.whole(code, one))
-        ends, total = [made.end_cycle for made in runs], sum(made.issued for made in runs)
-        if len(runs) >= FEWEST:
-            error = statistics.stdev(ends) / math.sqrt(len(runs))
-        if error <= ALIKE * statistics.mean(ends) or total + runs[0].issued > BUDGET:
-            break
-    mean = statistics.mean(ends)
-    near = min(range(len(runs)), key=lambda k: abs(ends[k] - mean))
-    made = runs[near]
-    if bench.options.events:
-        made, total = bench.whole(code, replace(options[near], events=bench.options.events)), total + made.issued
-    error = 2 * error if len(runs) >= FEWEST else 0.0
-    return Measured(mean, error, total, made.dram_bytes / made.end_cycle, made, [])
+    events = bench.options.events
+    mean = mean_over_sms(partial(bench.whole, code), replace(bench.options, events=0), bench.sms, BUDGET)
+    made = bench.whole(code, replace(mean.options, events=events)) if events else mean.run
+    issued = mean.issued + (made.issued if events else 0)
+    return Measured(mean.cycles, mean.error_cycles, issued, made.dram_bytes / made.end_cycle, made, [])
 
 
 def _whole(course: Course, blocks: int) -> Measured:
