@@ -33,7 +33,6 @@ ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of th
 BY_TRACES = {  # whole numbers of a rule (test_orders, test_branches, test_crowds), not the journal's
     "sm.issues_counted", "sm.issue_counts_cycles", "sm.unsent_per_scheduler",
     *(f"instruction_cache.{name}" for name in ("port_cycles", "near_bytes", "near_wait_cycles")),
-    "launch.warp_interval_cycles",
 }  # fmt: skip
 
 

@@ -56,8 +56,6 @@ def test_the_first_blocks_of_an_sm_begin_at_once() -> None:
     for warps, last in ((2, 600), (8, 300), (32, 20)):
         begins = full[warps, 16]["begins"]
         assert max(begins) < last < 132 * EVERY * len(begins)  # had they come one by one over all SMs
-    ends = full[8, 0]["ends"]
-    assert GPU.launch.warp_interval_cycles == pytest.approx((ends[-1] - ends[0]) / 56, abs=0.05)
 
 
 def _code(warps: int) -> Code:
@@ -69,7 +67,7 @@ def _code(warps: int) -> Code:
 def test_the_simulator_has_both() -> None:
     made = run(_code(2), units(GPU), Options(), resident=32, blocks=64)
     starts, per_sm = made.blocks[:, 0].tolist(), GPU.chip.sm_count * EVERY
-    assert starts[:32] == pytest.approx([k * 2 * (GPU.launch.warp_interval_cycles or 0) for k in range(32)], abs=1)
+    assert not any(starts[:32])
     first, exchanged = float(made.blocks[:, 1].min()), GPU.sm.block_exchange_cycles or 0.0
     assert starts[32:] == pytest.approx([first + k * per_sm + exchanged for k in range(32)], abs=2)
     assert made.end_cycle == pytest.approx(first + 63 * per_sm, abs=2)

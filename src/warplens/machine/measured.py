@@ -106,8 +106,8 @@ class LaunchCost(Section, frozen=True):
     the other after `interval_seconds`. Code, constants and translations are not in the caches when a kernel begins:
     that takes `cold_start_seconds`. A grid with more blocks than fit takes a wave more even for one of them:
     `tail_block_cycles` beyond that block's own time; a whole further wave takes `wave_cycles` beyond its blocks' time.
-    The warps of an SM's first blocks begin one every `warp_interval_cycles`. The ends of blocks are noted one by one,
-    `block_interval_cycles` apart over all SMs: before that no other comes in their place, and the launch goes on.
+    The ends of blocks are noted one by one, `block_interval_cycles` apart over all SMs: before that no other comes in
+    their place, and the launch goes on.
     """
 
     empty_kernel_seconds: Seconds | None = None
@@ -117,7 +117,6 @@ class LaunchCost(Section, frozen=True):
     cold_start_seconds: Seconds | None = None
     round_trip_seconds: Seconds | None = None
     block_interval_cycles: Cycles | None = None
-    warp_interval_cycles: Cycles | None = None
     tail_block_cycles: Cycles | None = None
     wave_cycles: Cycles | None = None
 

@@ -118,17 +118,16 @@ SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0
 # held when so many blocks have a place, to be gone on with. `counting`: issues that are counted for each warp, one more
 # halves the counts of all, and `counted_after`: cycles until one counts. `queues`: warps of a block are
 # served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for DRAM equally
-# long (none: each for itself). `first_every`: cycles from one of the first blocks to the next, `note_every` from one
-# block whose end is noted to the next. `yielding`: an instruction that yields ends its warp's turn. `data_path`: the
-# unit that stands for `barrier_held` cycles when the warps of a block meet. `jumps`: whether branches share a port
-# (`jumps`); `place`: of the code's first instruction in its line; `lines` of it all, and `near_lines` of a scheduler's
-# own cache (0: it holds the code), `near_wait`: cycles for what is not in it. `unsent`: what a scheduler takes for
-# shared memory and has not read (0: no limit).
+# long (none: each for itself). `note_every`: cycles from one block whose end is noted to the next. `yielding`: an
+# instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
+# warps of a block meet. `jumps`: whether branches share a port (`jumps`); `place`: of the code's first instruction in
+# its line; `lines` of it all, and `near_lines` of a scheduler's own cache (0: it holds the code), `near_wait`: cycles
+# for what is not in it. `unsent`: what a scheduler takes for shared memory and has not read (0: no limit).
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
     "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
     "near_lines lines unsent",
-    "time_limit mark_every window stagger replace first_start first_every note_every barrier_wait branch_taken drain "
+    "time_limit mark_every window stagger replace first_start note_every barrier_wait branch_taken drain "
     "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held "
     "near_wait",
 )

@@ -209,7 +209,6 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
         setup.replace = sm.block_exchange_cycles or setup.replace
         setup.barrier_wait = 0.0
         setup.yielding = counting or options.policy in (None, default_policy(units.machine))
-        setup.first_every = 0.0 if code.steady else setup.warps * (units.machine.launch.warp_interval_cycles or 0.0)
     else:
         setup.branch_taken, setup.jumps, setup.near_lines = 0.0, 0, 0
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
@@ -248,7 +247,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     rows = at.rows(at.SCHEDULER, schedulers)
     rows.next, rows.last, rows.apart, rows.counted, rows.filled = at.FOREVER, -1, -at.LATCHES, -1, setup.near_lines
     places = at.rows(at.PLACE, int(setup.resident))
-    places.start = setup.first_start + np.arange(len(places)) * setup.first_every
+    places.start = setup.first_start
     sm.noted = -at.FOREVER
     places.start[int(setup.blocks) :] = at.FOREVER
     sm.fronts_at = at.FOREVER

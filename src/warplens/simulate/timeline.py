@@ -56,8 +56,7 @@ def timeline(workload: Workload, machine: Machine, warps_per_sm: float) -> Timel
     """Run a counted kernel's first cycles on one SM."""
     if not workload.code or workload.profile is None:
         raise WarplensError(f"{workload.name}: a timeline needs a workload that was counted from machine code")
-    full = machine.with_values(launch__warp_interval_cycles=None)  # all first blocks at once: of an SM that is full
-    made = units(full, min(machine.chip.sm_count, workload.profile.grid_blocks))
+    made = units(machine, min(machine.chip.sm_count, workload.profile.grid_blocks))
     code = from_program(workload.code, made, workload.profile, name=workload.name)
     resident = max(1, int(warps_per_sm // code.warps_per_block))
     done = run(

@@ -64,7 +64,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "launch cost": {"launch__empty_kernel_seconds": None, "launch__events_seconds": None},
     "cold start": {"launch__cold_start_seconds": None},
     "ends of blocks noted one by one": {"launch__block_interval_cycles": None},
-    "first blocks one after the other": {"launch__warp_interval_cycles": None},
 }
 
 
