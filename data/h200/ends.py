@@ -2,6 +2,8 @@
 
     python data/h200/ends.py build FOLDER    no GPU, the extra `cuda`: ends.cu with one load at a time and with four
     python data/h200/ends.py run FOLDER OUT  on the GPU: OUT/ends.json.gz
+    python data/h200/ends.py compare         no GPU, the extras `cuda` and `emulate`, minutes: how far the simulator is
+                                             off by one SM's draws, by the mean of 32, and by the slowest of these
 
 A sample: loads at a time, turns, warps of a block, blocks of the grid, and of each launch the microseconds between two
 events around it; the nanoseconds from the first warp's begin to the last one's, to the first end and to the last; and
@@ -128,5 +130,73 @@ def run(folder: Path, out: Path) -> None:
     (out / "ends.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))
 
 
+LAUNCH = """\
+kernel = "ends"
+defines = ["LOADS={loads}"]
+l2 = "cold"
+grid = {blocks}
+block = {threads}
+arg = [
+  {{ name = "in", type = "f32*", count = {words} }},
+  {{ name = "turns", type = "i32", value = {turns} }},
+  {{ name = "pitch", type = "u32", value = {pitch} }},
+  {{ name = "out", type = "u32*", count = {stamps} }},
+]
+"""
+
+
+def launch_of(sample: dict[str, Any]) -> str:
+    """Return the launch file of a sample."""
+    loads, turns, warps, blocks = (sample[key] for key in ("loads", "turns", "warps", "blocks"))
+    words = 32 * warps * blocks
+    sizes = {"words": words * loads * turns, "pitch": words, "stamps": WORDS * warps * blocks}
+    return LAUNCH.format(loads=loads, turns=turns, blocks=blocks, threads=32 * warps, **sizes)
+
+
+def differences(sample: dict[str, Any]) -> tuple[float, float, float]:
+    """Return by how much a sample's time is off by the first of 32 SMs, by their mean, and by the slowest."""
+    import statistics
+    import tempfile
+
+    import warplens as wl
+    from warplens.models.warplens import start_cycles
+    from warplens.simulate.from_program import from_program
+    from warplens.simulate.run import Options
+    from warplens.simulate.run import run as simulated
+    from warplens.simulate.simulation import busy_sms
+    from warplens.simulate.units import units
+
+    gpu, blocks = wl.load_machine("h200"), sample["blocks"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ends.toml"
+        file.write_text(launch_of(sample))
+        work = wl.analyze(Path(__file__).with_suffix(".cu"), launch=file, machine=gpu)
+    made, on_sm = units(gpu, busy_sms(gpu, blocks)), -(-blocks // SMS)
+    code = from_program(work.code, made, work.profile, name=work.name)
+    resident, cycles = min(on_sm, 64 // sample["warps"], 32), list[float]()
+    for seed in range(1, 33):
+        cycles.append(simulated(code, made, Options(seed=seed), resident=resident, blocks=on_sm).end_cycle)
+    took = 1e-6 * statistics.median(launch[0] for launch in sample["launches"]) * gpu.chip.clock_hz
+    launch = start_cycles(gpu, min(SMS, blocks))
+    first, mean, slowest = ((launch + c) / took - 1 for c in (cycles[0], statistics.mean(cycles), max(cycles)))
+    return first, mean, slowest
+
+
+def compare() -> None:
+    """Print the mean differences over all grids that load."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    file = Path(__file__).with_name("ends.json.gz")
+    samples = [s for s in json.loads(gzip.decompress(file.read_bytes()))["samples"] if s["turns"]]
+    with ProcessPoolExecutor() as pool:
+        rows = list(pool.map(differences, samples))
+    for name, column in zip(("one SM", "mean of 32", "slowest of 32"), zip(*rows, strict=True), strict=True):
+        off, bias = (100 * sum(each) / len(column) for each in (list(map(abs, column)), column))
+        print(f"{len(column)} grids by {name}: off by {off:.1f} %, bias {bias:+.1f} %")
+
+
 if __name__ == "__main__":
-    build(Path(sys.argv[2])) if sys.argv[1] == "build" else run(Path(sys.argv[2]), Path(sys.argv[3]))
+    if sys.argv[1] == "compare":
+        compare()
+    else:
+        build(Path(sys.argv[2])) if sys.argv[1] == "build" else run(Path(sys.argv[2]), Path(sys.argv[3]))

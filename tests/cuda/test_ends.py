@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import warplens as wl
+from tests.null.by_hand import script
 
 DATA = Path(__file__).parents[2] / "data" / "h200"
 GPU = wl.load_machine("h200")
@@ -17,19 +18,6 @@ CASES = (  # loads at a time, turns, warps of a block, blocks
     (1, 1, 2, 4224), (1, 4, 2, 8448), (1, 4, 8, 1056), (1, 16, 8, 528), (4, 4, 8, 2112), (4, 1, 32, 264),
     (1, 16, 32, 396), (4, 16, 8, 1320),
 )  # fmt: skip
-LAUNCH = """\
-kernel = "ends"
-defines = ["LOADS={loads}"]
-l2 = "cold"
-grid = {blocks}
-block = {threads}
-arg = [
-  {{ name = "in", type = "f32*", count = {words} }},
-  {{ name = "turns", type = "i32", value = {turns} }},
-  {{ name = "pitch", type = "u32", value = {pitch} }},
-  {{ name = "out", type = "u32*", count = {stamps} }},
-]
-"""
 
 pytestmark = pytest.mark.cuda
 
@@ -39,9 +27,8 @@ def test_grids_of_a_round_or_a_few_take_what_they_took(tmp_path: Path) -> None:
     took = {(s["loads"], s["turns"], s["warps"], s["blocks"]): [one[0] for one in s["launches"]] for s in samples}
     off = dict[tuple[int, ...], float]()
     for loads, turns, warps, blocks in CASES:
-        file, pitch = tmp_path / "ends.toml", 32 * warps * blocks
-        sizes = {"words": pitch * loads * turns, "pitch": pitch, "stamps": 5 * warps * blocks}
-        file.write_text(LAUNCH.format(loads=loads, turns=turns, blocks=blocks, threads=32 * warps, **sizes))
+        file = tmp_path / "ends.toml"
+        file.write_text(script("ends").launch_of({"loads": loads, "turns": turns, "warps": warps, "blocks": blocks}))
         work = wl.analyze(DATA / "ends.cu", launch=file, machine=GPU)
         seconds = float(wl.predict(work, GPU, "warplens").seconds or 0.0)
         off[loads, turns, warps, blocks] = 1e6 * seconds / statistics.median(took[loads, turns, warps, blocks]) - 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from warplens.errors import WarplensError
 from warplens.kernel import Launch, Workload
 from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
@@ -33,14 +34,14 @@ def _samples() -> list[dict[str, Any]]:
 
 
 def _median(sample: dict[str, Any], column: int) -> float:
-    return statistics.median(launch[column] for launch in sample["launches"])
+    return float(statistics.median(launch[column] for launch in sample["launches"]))
 
 
 def _off(sample: dict[str, Any], every: float) -> float:
     """Return by how much a launch is off that ends when the ends of its blocks are noted, so many cycles apart."""
     noted = CLOCK_GHZ * _median(sample, FIRST_END) + every * sample["blocks"]
     cycles = start_cycles(GPU, 0) + max(CLOCK_GHZ * _median(sample, LAST_END), noted)
-    return cycles / (1e3 * CLOCK_GHZ * _median(sample, MICROSECONDS)) - 1
+    return float(cycles / (1e3 * CLOCK_GHZ * _median(sample, MICROSECONDS)) - 1)
 
 
 def test_a_launch_ends_when_the_ends_of_its_blocks_are_noted_one_by_one() -> None:
@@ -69,28 +70,46 @@ def test_the_simulator_has_both() -> None:
     starts, per_sm = made.blocks[:, 0].tolist(), GPU.chip.sm_count * EVERY
     assert not any(starts[:32])
     first, exchanged = float(made.blocks[:, 1].min()), GPU.sm.block_exchange_cycles or 0.0
-    assert starts[32:] == pytest.approx([first + k * per_sm + exchanged for k in range(32)], abs=2)
-    assert made.end_cycle == pytest.approx(first + 63 * per_sm, abs=2)
+    assert starts[32:] == pytest.approx([first + k * per_sm + exchanged for k in range(32)], abs=5)
+    assert made.end_cycle == pytest.approx(first + 63 * per_sm, abs=5)
     assert made.blocks[:, 1].max() < made.end_cycle
 
 
-def _grid(listing: str, blocks: int, options: Options) -> Simulation:
-    launch = Launch(grid=blocks, block=256, blocks_per_sm=8)
+def _grid(listing: str, blocks: int, options: Options, blocks_per_sm: int = 8) -> Simulation:
+    launch = Launch(grid=blocks, block=256, blocks_per_sm=blocks_per_sm)
     return simulate(Workload(name="grid", warps=[WarpListing(listing)], launch=launch), GPU, options=options)
 
 
 LOADS, ADDS = "LD R1, [R2]\n" + 20 * "FADD R1, R1, R3\n", 20 * "FADD R1, R1, R3\n"
 
 
-def test_where_chance_decides_several_sms_are_simulated() -> None:
-    made = [_grid(LOADS, 1250, Options(seed=seed)) for seed in range(1, 9)]
-    means = [one.cycles for one in made]
-    single = [_grid(LOADS, 1 + 132 * 9, Options(seed=seed)).cycles for seed in range(1, 9)]  # one SM has ten blocks
-    assert statistics.stdev(means) < 0.5 * statistics.stdev(single)
-    assert all(one.simulated_instructions > 0.9 * MOST * 10 * 8 * 22 for one in made)
+def test_where_chance_decides_the_answer_is_a_mean_over_draws() -> None:
+    made = [_grid(LOADS, 1250, Options(seed=seed)) for seed in range(1, 17)]
+    means, single = [one.cycles for one in made], [max(end for _, end in one.blocks) for one in made]
+    assert statistics.stdev(means) < 0.02 * statistics.mean(means)
+    assert all(one.simulated_instructions == MOST * 10 * 8 * 21 for one in made)
     centre = statistics.mean(means)
-    assert all(0 < one.error_cycles < 0.06 * one.cycles for one in made)
-    assert sum(abs(one.cycles - centre) <= one.error_cycles for one in made) >= 7
+    assert all(0 < one.error_cycles < 0.08 * one.cycles for one in made)
+    assert sum(abs(one.cycles - centre) <= one.error_cycles for one in made) >= 14
+    # all but the time is of the run nearest to the mean
+    assert all(abs(end - one.cycles) < 0.03 * one.cycles for end, one in zip(single, made, strict=True))
+
+
+def test_one_draw_of_many_instructions_says_so() -> None:
+    made = _grid(100 * LOADS, 1250, Options())
+    assert made.simulated_instructions == 10 * 8 * 21 * 100  # twice that would be beyond the budget
+    assert made.error_cycles == 0
+    assert any("drawn once" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("seed", [2**63 - 1, -(2**63), 0])
+def test_any_seed_of_64_bits_will_do(seed: int) -> None:
+    assert _grid(LOADS, 133, Options(seed=seed)).error_cycles > 0
+
+
+def test_more_blocks_than_an_sm_holds_are_refused() -> None:
+    with pytest.raises(WarplensError, match=r"9 blocks of 8 warps .* holds 64 warps"):
+        _grid(ADDS, 1250, Options(), blocks_per_sm=9)
 
 
 def test_what_has_no_chance_in_it_is_simulated_once() -> None:
@@ -99,7 +118,7 @@ def test_what_has_no_chance_in_it_is_simulated_once() -> None:
     assert made.simulated_instructions == 10 * 8 * 20
 
 
-def test_events_are_those_of_the_sm_nearest_to_the_mean() -> None:
+def test_events_are_those_of_the_run_nearest_to_the_mean() -> None:
     silent, told = (_grid(LOADS, 1250, Options(events=events)) for events in (0, 100_000))
     assert told.cycles == silent.cycles
     assert told.stalls == silent.stalls

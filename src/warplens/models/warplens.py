@@ -66,8 +66,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         on_sm, stalls, notes = slower * run.cycles, run.stalls, [*run.notes]
     else:
         fits = max(1, int(float(residency.warps_per_sm) // profile.warps_per_block))
-        on_sm = math.ceil(blocks / sms)
-        flowed = kernel_fluid(laid, made, resident=fits, blocks=on_sm, sms=int(blocks - (on_sm - 1) * sms))
+        flowed = kernel_fluid(laid, made, resident=fits, blocks=math.ceil(blocks / sms))
         terms["fluid"] = Term(flowed.cycles, "cycles")
         on_sm, stalls = slower * flowed.cycles, flowed.run.shares
     terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in stalls.items() if share >= 0.01}

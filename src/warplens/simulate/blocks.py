@@ -152,10 +152,13 @@ def begin_blocks(
 
 @called
 def end_warp(
-    w: int, s: int, end: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, places: Any, blocks: Any,
-    events: Any,
+    w: int, s: int, now: float, end: float, setup: Any, sm: Any, warps: Any, schedulers: Any, order: Any, places: Any,
+    blocks: Any, events: Any,
 ) -> None:  # fmt: skip
-    """Take a warp off its scheduler; with the last one the block ends and its place takes the next."""
+    """Take a warp off its scheduler; with the last one the block ends and its place takes the next.
+
+    The chip notes the ends of blocks one by one, here as they are known: only then another can come.
+    """
     warp, scheduler = warps[w], schedulers[s]
     place = places[warp.place]
     warp.state = at.IDLE
@@ -178,9 +181,8 @@ def end_warp(
         blocks[place.block, 1] = place.ended
     sm.ended += 1
     tell(events, sm, place.ended, at.ENDED, warp.place * setup.warps, at.NOTHING, place.block)
-    # The chip notes the ends of blocks one by one: only then the next one can come.
-    sm.noted = max(place.ended, sm.noted + setup.note_every)
-    place.noted = sm.noted
+    sm.noted = max(now, sm.noted + setup.note_every)
+    place.noted = max(place.ended, sm.noted)
     if sm.coming < setup.blocks:
         sm.coming += 1
         place.start = place.noted + setup.replace

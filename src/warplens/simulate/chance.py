@@ -1,7 +1,8 @@
-"""The mean over SMs where chance decides: whether accesses hit, and how long DRAM takes for each.
+"""The mean over draws where chance decides: whether accesses hit, and how long DRAM takes for each.
 
-Single SMs of a small grid differ by up to a fifth. So several are run, each with draws of its own, until their mean is
-known to `ALIKE`, `MOST` are run, or the budget of instructions is spent. All but the time is of the SM nearest to it.
+Of a small grid one SM's draws make up to a fifth of the time. So the SM is run several times, each with draws of its
+own, until the mean is known to `ALIKE`, `MOST` runs are made, or the budget of instructions is spent. All but the time
+is of the run nearest to the mean.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ from warplens.simulate.code import StepArrays
 from warplens.simulate.run import Options, Run
 from warplens.simulate.units import Units
 
-ALIKE = 0.005  # of the mean: its standard error
-FEWEST, MOST = 3, 32  # SMs, for a standard error and for a mean
-SEEDS = 1 << 62  # of SMs: 64 bits hold all that is drawn from them
-NEXT_SEED = 1_000_003
+ALIKE = 0.01  # of the mean: its error, at 95 %
+FEWEST, MOST = 3, 32  # runs, for an error and for a mean
+STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # times the standard error of 3, 4, 5 ... runs; then 2.2
+SEEDS, NEXT_SEED = 1 << 62, 1_000_003
 
 
 class Mean(Struct, frozen=True):
-    """The mean of some SMs' cycles, two standard errors, all instructions, and the run nearest to the mean."""
+    """The mean of some runs, its error at 95 % (none of fewer than three), all instructions, the run nearest to it."""
 
     cycles: float
     error_cycles: float
     issued: int
     run: Run
     options: Options
+    notes: list[str]
 
 
 def by_chance(laid: StepArrays, units: Units) -> bool:
@@ -43,18 +45,20 @@ def by_chance(laid: StepArrays, units: Units) -> bool:
     return bool((np.isin(steps.kind, (at.LOAD, at.STORE)) & ~sure).any())
 
 
-def mean_over_sms(one: Callable[[Options], Run], options: Options, sms: int, budget: float, most: int = MOST) -> Mean:
-    """Return the mean over so many SMs, or as many of them as it takes to know it."""
-    runs, error = list[Run](), math.inf
-    seeds = [options.seed, *((options.seed + k * NEXT_SEED) % SEEDS for k in range(1, min(sms, most)))]
-    each = [replace(options, seed=seed) for seed in seeds]
-    for way in each:
-        runs.append(one(way))
+def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: float, most: int = MOST) -> Mean:
+    """Return the mean over so many runs, each with a seed of its own, or as many of them as it takes to know it."""
+    each, runs, error = list[Options](), list[Run](), math.inf
+    for k in range(most):
+        each.append(options if k == 0 else replace(options, seed=(options.seed + k * NEXT_SEED) % SEEDS))
+        runs.append(one(each[-1]))
         ends, issued = [made.end_cycle for made in runs], sum(made.issued for made in runs)
         if len(runs) >= FEWEST:
-            error = statistics.stdev(ends) / math.sqrt(len(runs))
+            factor = STUDENT[min(len(runs) - FEWEST, len(STUDENT) - 1)]
+            error = factor * statistics.stdev(ends) / math.sqrt(len(runs))
         if error <= ALIKE * statistics.mean(ends) or issued + runs[0].issued > budget:
             break
-    mean = statistics.mean(ends)
+    mean, known = statistics.mean(ends), len(runs) >= FEWEST
     near = min(range(len(runs)), key=lambda k: abs(ends[k] - mean))
-    return Mean(mean, 2 * error if len(runs) >= FEWEST else 0.0, issued, runs[near], each[near])
+    drawn = "once" if len(runs) == 1 else "twice"
+    notes = [] if known else [f"chance: latencies were drawn {drawn}, with another seed the time differs"]
+    return Mean(mean, error if known else 0.0, issued, runs[near], each[near], notes)

@@ -251,7 +251,7 @@ def meet(
             if value > end:
                 stalls[pc, slots[slot].reason] += value - end
                 end = value
-        end_warp(w, s, end, setup, sm, warps, schedulers, order, places, blocks, events)
+        end_warp(w, s, now, end, setup, sm, warps, schedulers, order, places, blocks, events)
     # A barrier opens when all warps of the block are there; those that ended do not count, unless strict.
     if place.arrived and place.arrived >= (setup.warps if setup.strict else place.live):
         place.arrived = 0

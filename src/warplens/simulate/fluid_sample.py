@@ -2,7 +2,7 @@
 
 What one more block takes is read from when blocks end within one run, away from its beginning and its end; what one
 more turn of the loops takes from two lengths of them. Time goes on along these lines. What is short is followed whole,
-on some SMs where chance decides (`chance`).
+with some draws where chance decides (`chance`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from warplens.simulate.chance import by_chance, mean_over_sms
+from warplens.simulate.chance import by_chance, mean_over_draws
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
 from warplens.simulate.fluid_run import run_fluid
 from warplens.simulate.run import Options, Run
@@ -20,7 +20,7 @@ from warplens.simulate.units import Units
 
 BUDGET = 120_000  # instructions that are followed
 LONGER = 4  # times the shorter loops are the longer ones
-MOST = 8  # SMs
+MOST = 8  # draws
 
 
 class Flowed(Struct, frozen=True):
@@ -39,11 +39,10 @@ class _Rounds(Struct, frozen=True):
 
 
 class _Bench(Struct, frozen=True):
-    """SMs that have as many blocks, and take so many at a time; they keep the code's instructions laid out."""
+    """An SM that takes so many blocks at a time; it keeps the code's instructions laid out."""
 
     units: Units
     resident: int
-    sms: int
     laid: StepArrays
 
     def rounds(self, code: Code, blocks: int, budget: float, each: float) -> _Rounds:
@@ -56,8 +55,8 @@ class _Bench(Struct, frozen=True):
         if count > blocks - size // 2:
             count = blocks
         one = partial(run_fluid, code, self.units, resident=size, blocks=count, laid=self.laid)
-        if count >= blocks and self.sms > 1 and by_chance(self.laid, self.units):
-            mean = mean_over_sms(one, Options(), self.sms, BUDGET, MOST)
+        if count >= blocks and by_chance(self.laid, self.units):
+            mean = mean_over_draws(one, Options(), BUDGET, MOST)
             return _Rounds(mean.cycles, mean.run.issued, mean.run)
         made = one(Options())
         if count >= blocks:
@@ -70,9 +69,9 @@ class _Bench(Struct, frozen=True):
         return _Rounds(made.end_cycle + left * float(per_block), blocks * each, made)
 
 
-def kernel_fluid(code: Code, units: Units, *, resident: int, blocks: int, sms: int = 1) -> Flowed:
-    """Return the cycles that all these blocks take on one SM, of so many that have as many blocks."""
-    bench = _Bench(units, min(resident, blocks), sms, lay_steps(code.steps))
+def kernel_fluid(code: Code, units: Units, *, resident: int, blocks: int) -> Flowed:
+    """Return the cycles that all these blocks take on one SM."""
+    bench = _Bench(units, min(resident, blocks), lay_steps(code.steps))
     each = code.grid_mean or code.block_instructions
     few = min(blocks, blocks % bench.resident + 2 * bench.resident)
     if each * few <= 1.5 * BUDGET:

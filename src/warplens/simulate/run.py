@@ -241,7 +241,7 @@ def code_lines(setup: Any, sm: Any) -> Any:
 
 
 def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
-    """Make the engine's state: an SM without warps, places free for the first blocks, which come one by one."""
+    """Make the engine's state: an SM without warps, places free for the first blocks."""
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
     wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)

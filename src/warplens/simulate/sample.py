@@ -1,6 +1,6 @@
 """A kernel's time from a part of it: some rounds of its blocks, some turns of its loops.
 
-What is short is simulated whole, on several SMs where chance decides how long that takes (`chance`).
+What is short is simulated whole, with several draws where chance decides how long that takes (`chance`).
 Rounds of blocks are alike, and so are turns of a loop. Of many rounds (`MANY`) a window in their midst is simulated
 (`rounds`), of long loops for two lengths. Of fewer rounds numbers with the same tail are simulated until the next ones
 take as long as those before, or three lengths of the loops, two of them for two numbers of rounds; whatever counts
@@ -20,7 +20,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens.simulate.chance import by_chance, mean_over_sms
+from warplens.simulate.chance import by_chance, mean_over_draws
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
 from warplens.simulate.rounds import LONGEST, MANY, Window, apart, window
 from warplens.simulate.run import Course, Options, Run, run
@@ -42,13 +42,12 @@ LEAST = 0.06
 
 
 class _Bench(Struct, frozen=True):
-    """SMs that have as many blocks, and take so many at a time; they keep the code's instructions laid out."""
+    """An SM that takes so many blocks at a time; it keeps the code's instructions laid out."""
 
     units: Units
     options: Options
     resident: int
     blocks: int
-    sms: int
     laid: StepArrays
 
     def course(self, code: Code, blocks: int | None = None) -> Course:
@@ -57,16 +56,16 @@ class _Bench(Struct, frozen=True):
         return Course(code, self.units, self.options, resident=self.resident, blocks=number, laid=self.laid)
 
     def whole(self, code: Code, options: Options) -> Run:
-        """Run all blocks of one SM, with draws of its own."""
+        """Run all blocks, with draws by the options' seed."""
         return run(code, self.units, options, resident=self.resident, blocks=self.blocks, laid=self.laid)
 
 
-def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int, sms: int = 1) -> Measured:
-    """Return the cycles that all these blocks take on one SM, of so many that have as many blocks."""
-    bench = _Bench(units, options, min(resident, blocks), blocks, sms, lay_steps(code.steps))
+def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks: int) -> Measured:
+    """Return the cycles that all these blocks take on one SM."""
+    bench = _Bench(units, options, min(resident, blocks), blocks, lay_steps(code.steps))
     each = code.grid_mean or code.block_instructions
     if options.full or each * blocks <= BUDGET:
-        return _on_several(bench, code)
+        return _with_draws(bench, code)
     made = _by_windows(bench, code, each)
     if made is None:
         lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
@@ -124,15 +123,15 @@ def _shortened(cut: Code, code: Code) -> str:
     return f"loops extrapolated: {share:.2g} % of the instructions of a block were simulated"
 
 
-def _on_several(bench: _Bench, code: Code) -> Measured:
-    """Simulate all blocks of one SM, and where chance decides those of others, until their mean is known."""
-    if bench.sms == 1 or not by_chance(bench.laid, bench.units):
+def _with_draws(bench: _Bench, code: Code) -> Measured:
+    """Simulate all blocks, and where chance decides again with other draws, until the mean is known."""
+    if not by_chance(bench.laid, bench.units):
         return _whole(bench.course(code), bench.blocks)
     events = bench.options.events
-    mean = mean_over_sms(partial(bench.whole, code), replace(bench.options, events=0), bench.sms, BUDGET)
+    mean = mean_over_draws(partial(bench.whole, code), replace(bench.options, events=0), BUDGET)
     made = bench.whole(code, replace(mean.options, events=events)) if events else mean.run
-    issued = mean.issued + (made.issued if events else 0)
-    return Measured(mean.cycles, mean.error_cycles, issued, made.dram_bytes / made.end_cycle, made, [])
+    issued, load = mean.issued + (made.issued if events else 0), made.dram_bytes / made.end_cycle
+    return Measured(mean.cycles, mean.error_cycles, issued, load, made, mean.notes)
 
 
 def _whole(course: Course, blocks: int) -> Measured:

@@ -207,10 +207,14 @@ def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, opti
 
 
 def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
-    sms = int(made.machine.chip.sm_count)
-    on_sm = math.ceil(grid / sms)
-    resident, busiest = min(fits, on_sm), grid - (on_sm - 1) * sms
-    measured = kernel(code, made, options, resident=resident, blocks=on_sm, sms=busiest)
+    on_sm, held = math.ceil(grid / made.machine.chip.sm_count), made.machine.sm.warps_max
+    resident = min(fits, on_sm)
+    if mode == "warplens" and resident * code.warps_per_block > held:
+        raise WarplensError(
+            f"{code.name}: {resident} blocks of {code.warps_per_block} warps are asked for on an SM, which holds "
+            f"{held:g} warps (machine.sm.warps_max of {made.machine.id})"
+        )
+    measured = kernel(code, made, options, resident=resident, blocks=on_sm)
     return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
 
 
