@@ -450,7 +450,7 @@ def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
         ("launch.blocks=100", "warps per SM"),
         ("occupancy=0", "between 1 and 64"),
         ("occupancy=1000", "between 1 and 64"),
-        ("nothing=1", "nothing to set under 'nothing'; there are occupancy, gpu, machine.sms"),
+        ("nothing=1", "nothing to set under 'nothing'; there are machine.sms"),
         ("launch.registers=0", "a whole number from 1 on"),
         ("shared.conflict_degree=1e9", "from 1 to 32"),
         ("line:ten.conflict=1", "the number of a line is wanted"),

@@ -308,6 +308,19 @@ def test_a_barrier_that_not_all_warps_reach_is_named() -> None:
         api.simulate(work, "gtx480")
 
 
+def test_a_barrier_at_the_end_that_not_all_warps_reach_is_named() -> None:
+    work = listing("", warps=[WarpListing("FADD R1, R1, R2"), WarpListing("FADD R1, R1, R2\nBAR.SYNC")],
+                   launch=Launch(grid=8, block=64, blocks_per_sm=1))  # fmt: skip
+    with pytest.raises(WarplensError, match=r"at `BAR.SYNC` .*: warp 1 of 2 wait there, warp 0 never come"):
+        api.simulate(work, "h200")
+
+
+def test_a_trace_without_events_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "saxpy", "--trace", str(tmp_path / "t.json"), "--events", "0"]) == 2
+    assert "--events" in capsys.readouterr().err
+    assert not (tmp_path / "t.json").exists()
+
+
 def test_a_barrier_in_a_loop_that_one_warp_leaves_is_named_with_its_line() -> None:
     code = from_program(PROGRAM, units(load_machine("h200")),
                         profile([[([(0, 5)], 3), ([(5, 7)], 1)], [([(0, 7)], 1)]], [[0, 1]]))  # fmt: skip

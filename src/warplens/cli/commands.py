@@ -188,6 +188,8 @@ def _simulate(args: argparse.Namespace) -> None:
         raise WarplensError("simulate takes one GPU")
     if (args.workload is None) == (args.launch is None):
         raise WarplensError("name a workload, or give --launch L.toml")
+    if args.trace and args.events < 1:
+        raise WarplensError("a trace has one event at least (--events)")
     if args.launch:
         with _watching("analysing") as say:
             work: Workload | Graph = api.analyze(

@@ -92,7 +92,8 @@ def overlay(
             known = ["machine.sms", "machine.clock", "machine.dram", "launch.registers", "line:1.conflict",
                      *(f"{k}.latency" for k in KINDS), "shared.conflict_degree"]  # fmt: skip
             hint = (
-                nearest(key, known) or f"; there are occupancy, gpu, {', '.join(known[:5])}, CLASS.latency and others"
+                nearest(key, known)
+                or f"; there are {', '.join(known[:5])}, CLASS.latency and others; of `whatif` occupancy and gpu too"
             )
             raise WarplensError(f"nothing to set under {key!r}{hint}")
     return machine, workload

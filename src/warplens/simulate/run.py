@@ -288,18 +288,35 @@ def deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
     waiting = np.flatnonzero(block.state == at.WAITING)
     stuck = waiting if len(waiting) else np.flatnonzero(block.state == at.RUNNING)
     number = int((block.barrier if len(waiting) else block.pc)[stuck[0]])
+    done = f"{ended} of {blocks} blocks had ended"
+    circle = f"{_named(stuck // code.streams)} wait for a circle of dependences"
+    who = _apart(waiting, here) if len(waiting) else circle
+    return WarplensError(f"{code.name}: deadlock {_place(code, number)}: {who}; {done}")
+
+
+def check_last_barriers(code: Code) -> None:
+    """Refuse blocks of which some warps end at a barrier that not all come to; of others the run itself says so."""
+    kinds, met, last = [step.kind for step in code.steps], list[int](), list[int]()
+    for way in code.ways:
+        counts = [(times, sum(kinds[a:b].count(at.BARRIER) for a, b in runs)) for runs, times in way.segments]
+        met.append(sum(times * count for times, count in counts))
+        last.append(way.segments[-1][0][-1][1] - 1 if way.segments else -1)
+    for block in code.blocks:
+        there = np.flatnonzero([met[way] == max(met[w] for w in block) for way in block])
+        number = last[block[int(there[0])]]
+        if len(there) < len(block) and kinds[number] == at.BARRIER:
+            raise WarplensError(f"{code.name}: deadlock {_place(code, number)}: {_apart(there, len(block))}")
+
+
+def _place(code: Code, number: int) -> str:
     where = code.steps[number]
     line = "" if where.line is None else f", line {where.line}"
-    at_it = f"at `{where.label}` (instruction {number}{line})"
-    done = f"{ended} of {blocks} blocks had ended"
-    if not len(waiting):
-        return WarplensError(
-            f"{code.name}: deadlock {at_it}: {_named(stuck // code.streams)} wait for a circle of dependences; {done}"
-        )
+    return f"at `{where.label}` (instruction {number}{line})"
+
+
+def _apart(waiting: Any, here: int) -> str:
     absent = np.setdiff1d(np.arange(here), waiting)
-    return WarplensError(
-        f"{code.name}: deadlock {at_it}: {_named(waiting)} of {here} wait there, {_named(absent)} never come; {done}"
-    )
+    return f"{_named(waiting)} of {here} wait there, {_named(absent)} never come"
 
 
 def _named(warps: Any) -> str:

@@ -24,7 +24,7 @@ from warplens.simulate.from_program import from_program
 from warplens.simulate.from_workload import from_workload
 from warplens.simulate.lemeire import from_listing
 from warplens.simulate.overlay import overlay
-from warplens.simulate.run import Options
+from warplens.simulate.run import Options, check_last_barriers
 from warplens.simulate.sample import kernel
 from warplens.simulate.stall_counts import restalled
 from warplens.simulate.steady import Measured, steady
@@ -214,6 +214,8 @@ def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mod
             f"{code.name}: {resident} blocks of {code.warps_per_block} warps are asked for on an SM, which holds "
             f"{held:g} warps (machine.sm.warps_max of {made.machine.id})"
         )
+    if options.strict_barriers:
+        check_last_barriers(code)
     measured = kernel(code, made, options, resident=resident, blocks=on_sm)
     return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
 
