@@ -184,7 +184,8 @@ def growing() -> list[tuple[str, float, float, float]]:
                 milliseconds.append(1e3 * min(times))
             for _ in range(11):
                 commands = [min(c, start_up("simulate", f, times=1)) for c, f in zip(commands, files, strict=True)]
-        made.append((name, commands[1] / commands[0], *milliseconds))
+        few, many = milliseconds
+        made.append((name, commands[1] / commands[0], few, many))
     return made
 
 
@@ -259,7 +260,7 @@ def main() -> int:
     for name, ratio, few, many in growing():
         missed += ratio > NOISE
         mark = "met" if ratio <= NOISE else "MISSED"
-        both = f"({many:.0f} and {few:.0f} ms of it in the simulator), {name}"
+        both = f"({many:.0f} and {few:.0f} ms of it in the simulator: {many / few:.1f} times), {name}"
         print(f"  a million warps      {ratio:8.2f} times ten thousand {both}   goal 1, within {NOISE:g}: {mark}")
     shown = showing()
     if shown is not None:

@@ -7,10 +7,10 @@
 
 A sample: loads at a time, turns, warps of a block, blocks of the grid, and of each launch the microseconds between two
 events around it; the nanoseconds from the first warp's begin to the last one's, to the first end and to the last; and
-what its SMs took, each from the begin of its first warp to the end of its last by its own clock: the first to end, the
-mean, the standard deviation and the last. `begins` and `ends`: by the SMs' clocks, when their first, second, third ...
-block begins and ends, in the mean over the launches and the SMs that have one. Before each launch all SMs read other
-memory, more than L2 holds.
+what its SMs took, each from the begin of its first warp to the end of its last by its own clock: the shortest, the
+mean, the standard deviation and the longest. `begins` and `ends`: by the SMs' clocks, when their first, second, third
+... block begins and ends, in the mean over launches and SMs, for as many as each SM has. Before each launch all SMs
+read other memory, more than L2 holds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Runs:
         """Return the microseconds between two events around a launch, and what its warps wrote down."""
         import numpy as np
 
-        self.ask(4, 16, 8, 8 * SMS)  # 138 MB
+        self.ask(4, 16, 8, 8 * SMS)  # 69 MB
         self.gpu.delay()
         self.gpu.call("cuEventRecord", self.gpu.events[0], None)
         self.ask(loads, turns, warps, blocks)
@@ -184,6 +184,7 @@ def differences(sample: dict[str, Any]) -> tuple[float, float, float]:
 
 def compare() -> None:
     """Print the mean differences over all grids that load."""
+    import statistics
     from concurrent.futures import ProcessPoolExecutor
 
     file = Path(__file__).with_name("ends.json.gz")
@@ -193,6 +194,11 @@ def compare() -> None:
     for name, column in zip(("one SM", "mean of 32", "slowest of 32"), zip(*rows, strict=True), strict=True):
         off, bias = (100 * sum(each) / len(column) for each in (list(map(abs, column)), column))
         print(f"{len(column)} grids by {name}: off by {off:.1f} %, bias {bias:+.1f} %")
+    full = [s["launches"] for s in samples if s["warps"] * s["blocks"] == SMS * 64]
+    slowest = [statistics.median(launch[7] / launch[5] for launch in launches) for launches in full]
+    print(
+        f"one full round: the slowest SM takes {min(slowest):.2f} to {max(slowest):.2f} times what the mean one takes"
+    )
 
 
 if __name__ == "__main__":

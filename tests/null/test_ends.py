@@ -102,6 +102,12 @@ def test_one_draw_of_many_instructions_says_so() -> None:
     assert any("drawn once" in note for note in made.notes)
 
 
+def test_plain_python_draws_the_same() -> None:
+    made = [_grid(LOADS, 133, Options(compiled=compiled)) for compiled in (True, False)]
+    assert made[0].cycles == made[1].cycles and made[0].error_cycles == made[1].error_cycles > 0
+    assert made[0].stalls == made[1].stalls
+
+
 @pytest.mark.parametrize("seed", [2**63 - 1, -(2**63), 0])
 def test_any_seed_of_64_bits_will_do(seed: int) -> None:
     assert _grid(LOADS, 133, Options(seed=seed)).error_cycles > 0

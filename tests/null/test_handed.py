@@ -17,7 +17,7 @@ from warplens.kernel.measured import own_writes
 from warplens.kernel.workload import Workload
 from warplens.machine import load_machine
 from warplens.models import hand_out
-from warplens.models.warplens import cold_code_cycles, start_cycles
+from warplens.models.warplens import cold_code_cycles
 from warplens.simulate.simulation import simulate
 from warplens.study.kernels import launches
 
@@ -40,11 +40,6 @@ def test_work_goes_on_while_the_first_blocks_are_handed_out(blocks: int, threads
     handing_out = us[blocks, threads, 0] - us[264, 1024, 0]
     assert handing_out > 0.25
     assert us[blocks, threads, 2048] - us[264, 1024, 2048] < 0.2 * handing_out
-
-
-def test_the_launch_has_the_first_block_of_each_sm() -> None:
-    per_sm = GPU.chip.sm_count * (GPU.launch.block_interval_cycles or 0)
-    assert start_cycles(GPU, GPU.chip.sm_count) - start_cycles(GPU, 0) == pytest.approx(per_sm)
 
 
 def test_a_barrier_holds_the_data_path() -> None:

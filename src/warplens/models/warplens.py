@@ -62,7 +62,11 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
-        terms["simulated"] = Term(run.cycles, "cycles", f"off by at most {run.error_cycles:.3g}")
+        terms["simulated"] = Term(
+            run.cycles,
+            "cycles",
+            f"by what is left out and by chance {run.error_cycles:.3g} off" if run.error_cycles else "",
+        )
         on_sm, stalls, notes = slower * run.cycles, run.stalls, [*run.notes]
     else:
         fits = max(1, int(float(residency.warps_per_sm) // profile.warps_per_block))
@@ -158,7 +162,7 @@ def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
 
 
 def start_cycles(machine: Machine, first_blocks: float) -> float:
-    """Return what a launch takes before its first blocks are at work, all of them handed out one after the other."""
+    """Return what a launch takes beside its blocks, and until the ends of one block of each SM have been noted."""
     launch = machine.launch
     seconds = (launch.empty_kernel_seconds or 0.0) + (launch.events_seconds or 0.0) + (launch.cold_start_seconds or 0.0)
     return seconds * machine.chip.clock_hz + first_blocks * (launch.block_interval_cycles or 0.0)

@@ -20,10 +20,11 @@ from warplens.simulate.code import StepArrays
 from warplens.simulate.run import Options, Run
 from warplens.simulate.units import Units
 
-ALIKE = 0.01  # of the mean: its error, at 95 %
+ALIKE = 0.01  # of the mean: its error, at 95 %; as the runs end when it is small, it holds for some 90 %
 FEWEST, MOST = 3, 32  # runs, for an error and for a mean
-STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # times the standard error of 3, 4, 5 ... runs; then 2.2
-SEEDS, NEXT_SEED = 1 << 62, 1_000_003
+STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # times the standard error of 3, 4, 5 ... 10 and more runs
+SEEDS, NEXT_SEED = 1 << 28, 1_000_003  # what is drawn from a seed then fits into 64 bits
+ONCE = "chance: latencies were drawn once, with another seed the time differs"
 
 
 class Mean(Struct, frozen=True):
@@ -46,10 +47,14 @@ def by_chance(laid: StepArrays, units: Units) -> bool:
 
 
 def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: float, most: int = MOST) -> Mean:
-    """Return the mean over so many runs, each with a seed of its own, or as many of them as it takes to know it."""
+    """Return the mean over so many runs, each with a seed of its own, or as many of them as it takes to know it.
+
+    The first one keeps events, if any are to be kept.
+    """
     each, runs, error = list[Options](), list[Run](), math.inf
     for k in range(most):
-        each.append(options if k == 0 else replace(options, seed=(options.seed + k * NEXT_SEED) % SEEDS))
+        other = replace(options, seed=(options.seed + k * NEXT_SEED) % SEEDS, events=0)
+        each.append(other if k else options)
         runs.append(one(each[-1]))
         ends, issued = [made.end_cycle for made in runs], sum(made.issued for made in runs)
         if len(runs) >= FEWEST:
@@ -59,6 +64,5 @@ def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: flo
             break
     mean, known = statistics.mean(ends), len(runs) >= FEWEST
     near = min(range(len(runs)), key=lambda k: abs(ends[k] - mean))
-    drawn = "once" if len(runs) == 1 else "twice"
-    notes = [] if known else [f"chance: latencies were drawn {drawn}, with another seed the time differs"]
+    notes = [] if known else [ONCE if len(runs) == 1 else ONCE.replace("once", "twice")]
     return Mean(mean, error if known else 0.0, issued, runs[near], each[near], notes)

@@ -168,7 +168,7 @@ SCHEDULER = record(
 # What was sent to shared memory: registers that are left before the last, wavefronts that are left and all of them,
 # when it came, and when its next register, or its first wavefront, is due.
 REQUEST = record("number warp block pc row left fronts total", "arrives due")
-PLACE = record("block live arrived", "start ended noted leave")
+PLACE = record("block live arrived", "start ended noted")
 # `numbered`: requests to shared memory; the next cycle in which they are looked at, when the next result can come back
 # and the next wavefront go, and for how many cycles, from when on and up to when, others have its way.
 SM = record(

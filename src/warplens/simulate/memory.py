@@ -48,7 +48,7 @@ def spread_out(number: int, pc: int, turns: int, setup: Any) -> float:
     is another matter for every instruction and turn.
     """
     mixed = ((setup.seed * 1021 + turns) * 16381 + pc) * 1009 + (number >> 6)
-    mixed = (mixed * 40503 + 12345) & 0x7FFFFFFF
+    mixed = ((mixed & 0x7FFFFFFF) * 40503 + 12345) & 0x7FFFFFFF
     mixed = ((mixed >> 15) ^ mixed) * 1103515245 & 0x7FFFFFFF
     mixed = ((mixed >> 13) ^ mixed) * 40503 & 0x7FFFFFFF
     mixed = (mixed >> 16) ^ mixed

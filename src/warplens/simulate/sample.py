@@ -20,7 +20,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens.simulate.chance import by_chance, mean_over_draws
+from warplens.simulate.chance import ONCE, by_chance, mean_over_draws
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
 from warplens.simulate.rounds import LONGEST, MANY, Window, apart, window
 from warplens.simulate.run import Course, Options, Run, run
@@ -126,17 +126,18 @@ def _shortened(cut: Code, code: Code) -> str:
 def _with_draws(bench: _Bench, code: Code) -> Measured:
     """Simulate all blocks, and where chance decides again with other draws, until the mean is known."""
     if not by_chance(bench.laid, bench.units):
-        return _whole(bench.course(code), bench.blocks)
-    events = bench.options.events
-    mean = mean_over_draws(partial(bench.whole, code), replace(bench.options, events=0), BUDGET)
-    made = bench.whole(code, replace(mean.options, events=events)) if events else mean.run
-    issued, load = mean.issued + (made.issued if events else 0), made.dram_bytes / made.end_cycle
-    return Measured(mean.cycles, mean.error_cycles, issued, load, made, mean.notes)
+        return _whole(bench, bench.course(code))
+    mean, events = mean_over_draws(partial(bench.whole, code), bench.options, BUDGET), bench.options.events
+    made, issued = mean.run, mean.issued
+    if mean.options.events < events:  # of the run nearest to the mean none were kept
+        made = bench.whole(code, replace(mean.options, events=events))
+        issued += made.issued
+    return Measured(mean.cycles, mean.error_cycles, issued, made.dram_bytes / made.end_cycle, made, mean.notes)
 
 
-def _whole(course: Course, blocks: int) -> Measured:
-    made = course.up_to(blocks)
-    return Measured(made.end_cycle, 0.0, course.simulated, made.dram_bytes / made.end_cycle, made, [])
+def _whole(bench: _Bench, course: Course) -> Measured:
+    made, notes = course.up_to(bench.blocks), [ONCE] if by_chance(bench.laid, bench.units) else []
+    return Measured(made.end_cycle, 0.0, course.simulated, made.dram_bytes / made.end_cycle, made, notes)
 
 
 def _lengths(code: Code, resident: int) -> list[Code]:
@@ -156,7 +157,7 @@ def _by_rounds(bench: _Bench, code: Code, each: float) -> Measured:
     for rounds in numbers if len(numbers) >= 3 else (1, 2, 3):
         count = few + rounds * bench.resident
         if count >= blocks:
-            return _whole(course, blocks)
+            return _whole(bench, course)
         runs = [*runs[-2:], course.up_to(count)]
         if len(runs) == 3 and apart(runs) <= ALIKE:
             break
@@ -172,7 +173,7 @@ def _by_lengths(bench: _Bench, code: Code, lengths: Sequence[Code], each: float)
     sizes = [c.block_instructions for c in lengths]
     part = sum(sizes) * few + (few < blocks) * (1 + TAIL) * resident * (sizes[0] + sizes[-1])
     if part >= WORTH * each * blocks:
-        return _whole(bench.course(code), blocks)
+        return _whole(bench, bench.course(code))
     courses = [bench.course(c) for c in lengths]
     runs = [course.up_to(few) for course in courses]
     made, differ = _on_line(runs[0], runs[-1], few * each), apart(runs)

@@ -64,7 +64,7 @@ def time_stack(content: Content) -> Markup:
         words = {r: in_words(r) for r in run.stalls}
         made += [tag("h3", "A warp's time: what it waits for"), stack(run.stalls, whys, "what warps wait for", words)]
         error = run.error_cycles / run.cycles if run.cycles else 0.0
-        far = f", extrapolated to within {error:.1%}" if error else ""
+        far = f", by what is left out and by chance known to {error:.1%}" if error else ""
         ran = f"{run.simulated_instructions:,} instructions simulated on one SM"
         made.append(tag("p", f"{ran}, {number(run.ipc, 3)} instructions per cycle{far}.", class_="dim"))
     return joined(made)
