@@ -6,17 +6,20 @@ import gzip
 import json
 import statistics
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from warplens.errors import WarplensError
 from warplens.kernel import Launch, Workload
 from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
 from warplens.models.warplens import start_cycles
-from warplens.simulate.chance import MOST
+from warplens.simulate.chance import MOST, mean_over_draws
 from warplens.simulate.code import Code, Step, Way
+from warplens.simulate.from_workload import from_workload
 from warplens.simulate.run import Options, run
 from warplens.simulate.simulation import Simulation, simulate
 from warplens.simulate.units import units
@@ -100,6 +103,23 @@ def test_one_draw_of_many_instructions_says_so() -> None:
     assert made.simulated_instructions == 10 * 8 * 21 * 100  # twice that would be beyond the budget
     assert made.error_cycles == 0
     assert any("drawn once" in note for note in made.notes)
+
+
+def test_one_draw_is_off_by_a_tenth() -> None:
+    launch = Launch(grid=1250, block=256, blocks_per_sm=8)
+    made = units(GPU)
+    code = from_workload(Workload(name="grid", warps=[WarpListing(LOADS)], launch=launch), made)
+    ends = [run(code, made, Options(seed=seed), resident=8, blocks=10).end_cycle for seed in range(1, 65)]
+    assert 0.05 < statistics.stdev(ends) / statistics.mean(ends) < 0.15
+
+
+@pytest.mark.parametrize("spread", [0.002, 0.01, 0.02, 0.1])
+def test_the_error_of_a_mean_holds_as_often_as_is_said(spread: float) -> None:
+    some, chance, held = run(_code(1), units(GPU), Options(), resident=1, blocks=1), Random(1), 0
+    for _ in range(1000):
+        mean = mean_over_draws(lambda _: replace(some, end_cycle=chance.gauss(1e4, 1e4 * spread)), Options(), 1e9)
+        held += abs(mean.cycles - 1e4) <= mean.error_cycles
+    assert 880 <= held <= 990
 
 
 def test_plain_python_draws_the_same() -> None:

@@ -20,9 +20,9 @@ from warplens.simulate.code import StepArrays
 from warplens.simulate.run import Options, Run
 from warplens.simulate.units import Units
 
-ALIKE = 0.01  # of the mean: its error, at 95 %; as the runs end when it is small, it holds for some 90 %
+ALIKE = 0.01  # of the mean: its error at 95 %; as the runs end when it is small, it holds less often (test_ends)
 FEWEST, MOST = 3, 32  # runs, for an error and for a mean
-STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # times the standard error of 3, 4, 5 ... 10 and more runs
+STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t, 97.5 %: of 3, 4, 5 ... 10 and more runs
 SEEDS, NEXT_SEED = 1 << 28, 1_000_003  # what is drawn from a seed then fits into 64 bits
 ONCE = "chance: latencies were drawn once, with another seed the time differs"
 
