@@ -9,14 +9,15 @@ Points are those of the laboratory (`warplens measure`: one instruction or two i
 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
 adds before a chain whose instructions yield or not (data/h200). Their machine code, compiled anew for the laboratory's,
 is simulated for hundreds of thousands of cycles, as a loop of one chain was measured (what warps do from turn to turn
-can be chaotic), products for 64 and 128 turns. The laboratory's begin behind its barrier. How often their warps have
-issued before is known of two on a scheduler; of more it differs from SM to SM and launch to launch, so they begin two
-to eight times by chance (`warplens.study.begins`), until these say their mean to 0.3 % (two alike end it). Warps begin
-the loops of products when they were seen to, in one launch of many (product_begins.json.gz). The others, which were
-measured behind a barrier too, begin three times by chance within 64 cycles, and the best one counts: of three launches,
-or of twenty on one scheduler alone, the best was kept. No time is fitted; some rules of branches, and how often warps
-have issued before, were read from turns of some of these loops (tests/null/test_turns.py). `spread` counts those beyond
-2 % whose own repetitions differ by more than 2 %: they have no one time to be within 2 % of.
+can be chaotic), products for 64 and 128 turns. What was measured is a mean over all SMs, of three launches and more:
+how a loop begins differs from SM to SM and launch to launch, and many go on for ever in one of several ways. So they
+begin two to eight times by chance, until these say their mean to 0.3 % (two alike end it): the laboratory's behind its
+barrier, with other counts of issues (`warplens.study.begins`; of two warps on a scheduler they are known), the others
+within 64 cycles. Warps begin the loops of products when they were seen to, in one launch of many
+(product_begins.json.gz). No time is fitted; some rules of branches, and how often warps have issued before, were read
+from turns of some of these loops (tests/null/test_turns.py). Of those beyond 2 % `spread` counts those whose own
+repetitions, or SMs, differ by more than 2 %: they have no one time to be within 2 % of; and `outside` those whose
+simulated time is not between the fastest and the slowest SM.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ LIMITS = (2.0, 5.0, 10.0)  # percent
 # Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
 # long), those of register_ports.cu and switches.cu; the turns of products, of which the longer less the shorter counts.
 MEASURED, SPENT, TURNS = 480_000.0, 400_000.0, (64, 128)
-FEWEST, MOST, LAUNCHES = 2, 8, 3  # begins of the laboratory's loops; of those of which the best launch was kept
+FEWEST, MOST = 2, 8  # begins, where they are not known
 KNOWN = 0.3  # percent: the error of a mean over begins
 
 
@@ -74,11 +75,22 @@ class Point(Struct, frozen=True):
     warps: int
     threads: int
     measured: float
-    spread: float
+    fastest: float  # repetition, and where it was looked at SM
+    slowest: float
     limit: float  # cycles; none: by turns
     schedulers: int = SCHEDULERS  # that have warps
     before: int = 0  # instructions before the loop
     begins: tuple[float, ...] = ()  # when its warps were seen to come to them
+
+    @property
+    def spread(self) -> float:
+        """By how many percent its repetitions, or SMs, differ."""
+        return 100 * (self.slowest / self.fastest - 1)
+
+    def is_outside(self, percent: float) -> bool:
+        """Whether what is so much off is more than a limit off, and not between the fastest and the slowest."""
+        cycles = self.measured * (1 + percent / 100)
+        return abs(percent) > LIMITS[0] and not self.fastest <= cycles <= self.slowest
 
 
 def points(names: tuple[str, ...], warps: set[int]) -> Iterator[Point]:
@@ -104,13 +116,15 @@ def _laboratory(names: tuple[str, ...]) -> Iterator[Point]:
                 key = row["entry"], row["point"]["warps"], row["point"]["threads"]
                 kept = seen if file == JOURNALS[0] else others
                 kept[key].append(row["values"]["sms_n"] / row["values"]["rate_n"])
+    for name, warps, _, fastest, slowest in read("h200/loop_sms.json.gz")["rows"]:
+        others[name, warps, 32 * warps] += [fastest, slowest]
     made = list(kernels.values())
     programs = checked(made, compiled(made, "sm_90")[0])
     code = {name: _before_time_is_up(timed_loop(kernel, programs[kernel.name])) for name, kernel in kernels.items()}
     for (name, warps, threads), cycles in seen.items():
         all_runs = cycles + others[name, warps, threads]
-        spread = 100 * (max(all_runs) / min(all_runs) - 1)
-        yield Point(name, code[name], 1.0, warps, threads, statistics.median(cycles), spread, MEASURED)
+        measured, ends = statistics.median(cycles), (min(all_runs), max(all_runs))
+        yield Point(name, code[name], 1.0, warps, threads, measured, *ends, MEASURED)
 
 
 def _before_time_is_up(code: list[Instruction]) -> list[Instruction]:
@@ -120,8 +134,8 @@ def _before_time_is_up(code: list[Instruction]) -> list[Instruction]:
 
 def _other(name: str, row: dict[str, Any], bodies: float, warps: int, cycles: list[float], limit: float) -> Point:
     """Return a point by the cycles per body and SM of its runs, of which the first is compared with."""
-    spread = 100 * (max(cycles) / min(cycles) - 1)
-    return Point(name, stored_code(row["code"]), bodies, warps, 32 * warps, cycles[0], spread, limit)
+    ends = min(cycles), max(cycles)
+    return Point(name, stored_code(row["code"]), bodies, warps, 32 * warps, cycles[0], *ends, limit)
 
 
 def _products() -> Iterator[Point]:
@@ -141,51 +155,50 @@ def _products() -> Iterator[Point]:
 
 
 def _ports() -> Iterator[Point]:
-    """Yield loops on all schedulers, of which the best of three was kept and was looked at again, and on one alone."""
+    """Yield loops on all schedulers, and on one alone."""
     loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
-    first = json.loads(data_file("h200/register_ports.json").read_text())["samples"]
-    again, alone = (read(f"h200/register_ports_{name}.json.gz")["samples"] for name in ("again", "alone"))
-    for kind, found, others, schedulers in (("ports", first, again, SCHEDULERS), ("alone", alone, alone, 1)):
-        for s, other in zip(found, others, strict=True):
+    for kind, file, schedulers in (("ports", "again", SCHEDULERS), ("alone", "alone", 1)):
+        for s in read(f"h200/register_ports_{file}.json.gz")["samples"]:
             if s["other"] not in NOT_THESE:
                 row = loops[s["other"], s["adds"], s["chained"]]
                 name = f"{kind}.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
-                cycles = [c / schedulers for c in (s["cycles"], other["cycles"], other["most"])]
-                point = _other(name, row, row["unroll"], schedulers * s["active"].bit_count(), cycles, SPENT)
+                point = _of_all_sms(name, row, s, schedulers)
                 yield replace(point, schedulers=schedulers)
 
 
 def _switches() -> Iterator[Point]:
     loops = {(r["other"], r["adds"], r["chains"]): r for r in read("h200/switches_code.json.gz")["loops"]}
-    for s in json.loads(data_file("h200/switches.json").read_text())["samples"]:
-        if s["change"] in ("compiled", "yield_all"):
-            row = loops[s["other"], s["adds"], s["chains"]]
-            name = f"switches.{s['change']}.{s['other']}{s['adds']}.ilp{s['chains']}"
-            point = _other(name, row, row["unroll"], 4 * s["active"].bit_count(), [s["cycles"] / 4], SPENT)
-            if s["change"] == "yield_all":
-                code = [replace(x, control=replace(x.control, yields=True)) for x in point.code if x.control]
-                point = replace(point, code=code)
-            yield point
+    for s in read("h200/switches_again.json.gz")["samples"]:
+        row = loops[s["other"], s["adds"], s["chains"]]
+        point = _of_all_sms(f"switches.{s['change']}.{s['other']}{s['adds']}.ilp{s['chains']}", row, s, SCHEDULERS)
+        if s["change"] == "yield_all":
+            code = [replace(x, control=replace(x.control, yields=True)) for x in point.code if x.control]
+            point = replace(point, code=code)
+        yield point
+
+
+def _of_all_sms(name: str, row: dict[str, Any], s: dict[str, Any], schedulers: int) -> Point:
+    """Return a point by the mean of all SMs and launches, with the fastest and the slowest SM of any launch."""
+    cycles = [s[key] / schedulers for key in ("cycles", "fastest", "slowest")]
+    return _other(name, row, row["unroll"], schedulers * s["active"].bit_count(), cycles, SPENT)
 
 
 def simulated(point: Point) -> float:
     """Return by how many percent the simulated time of a point is off."""
-    if point.name.startswith(FAMILIES):
+    if point.limit:
         rates = [1 / _cycles(point, 0)]
-        while not _few(point) and len(rates) < MOST and _percent_unknown(rates) > KNOWN:
+        while not _known_begin(point) and len(rates) < MOST and _percent_unknown(rates) > KNOWN:
             rates.append(1 / _cycles(point, len(rates)))
         cycles = 1 / statistics.mean(rates)
-    elif point.limit:
-        cycles = min(_cycles(point, begin) for begin in range(LAUNCHES))
     else:
         short, long = (_cycles(point, 0, turns) for turns in TURNS)
         cycles = (long - short) / (TURNS[1] - TURNS[0]) / point.bodies / point.warps
     return 100 * (cycles / point.measured - 1)
 
 
-def _few(point: Point) -> bool:
-    """Whether it is known how often the warps of a point of the laboratory have issued before."""
-    return point.threads // 32 <= 2 * SCHEDULERS
+def _known_begin(point: Point) -> bool:
+    """Whether it is known how a point begins: one of the laboratory of up to two warps on a scheduler."""
+    return point.name.startswith(FAMILIES) and point.threads // 32 <= 2 * SCHEDULERS
 
 
 def _percent_unknown(rates: list[float]) -> float:
@@ -204,7 +217,7 @@ def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         laid = replace(laid, steps=steps, ways=[way, ends], blocks=[[0, 1, 1, 1] * warps])
     if point.name.startswith(FAMILIES):
-        issued = [issues_of_few(warps) if _few(point) else issues_by_chance(warps, chance) for _ in laid.blocks]
+        issued = [issues_of_few(warps) if _known_begin(point) else issues_by_chance(warps, chance) for _ in laid.blocks]
         laid = behind_barrier(laid, issued, FIRST_LATER)
     elif point.begins:
         laid = at_times(laid, list(point.begins))
@@ -214,12 +227,13 @@ def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
     return run(laid, made, options, resident=1, blocks=1).end_cycle
 
 
-def _line(name: str, errors: list[tuple[float, float]]) -> str:
-    off = [abs(e) for e, _ in errors]
+def _line(name: str, errors: list[tuple[Point, float]]) -> str:
+    off = [abs(e) for _, e in errors]
     beyond = "".join(f"{sum(e > limit for e in off):8}" for limit in LIMITS)
-    unsure = sum(abs(e) > LIMITS[0] and spread > LIMITS[0] for e, spread in errors)
-    worst = max((e for e, _ in errors), key=abs)
-    return f"{name:24}{len(off):7}{statistics.mean(off):8.2f}{beyond}{unsure:8}{worst:+9.1f}"
+    unsure = sum(abs(e) > LIMITS[0] and p.spread > LIMITS[0] for p, e in errors)
+    outside = sum(p.is_outside(e) for p, e in errors)
+    worst = max((e for _, e in errors), key=abs)
+    return f"{name:24}{len(off):7}{statistics.mean(off):8.2f}{beyond}{unsure:8}{outside:9}{worst:+9.1f}"
 
 
 def main() -> None:
@@ -243,16 +257,18 @@ def main() -> None:
                 "measured": p.measured,
                 "percent": round(e, 3),
                 "spread": round(p.spread, 3),
+                "outside": p.is_outside(e),
             }
             for p, e in zip(todo, errors, strict=True)
         ]
         given.json.write_text(json.dumps(rows, indent=0) + "\n")
-    grouped: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    grouped: dict[str, list[tuple[Point, float]]] = defaultdict(list)
     for point, error in zip(todo, errors, strict=True):
         for name in (point.name if given.loops else point.name.split(".")[0], "all"):
-            grouped[name].append((error, point.spread))
+            grouped[name].append((point, error))
     grouped["all"] = grouped.pop("all")
-    print(f"{'loops':24}{'points':>7}{'mean %':>8}{'> 2 %':>8}{'> 5 %':>8}{'> 10 %':>8}{'spread':>8}{'worst %':>9}")
+    beyond = "".join(f"{f'> {limit:g} %':>8}" for limit in LIMITS)
+    print(f"{'loops':24}{'points':>7}{'mean %':>8}{beyond}{'spread':>8}{'outside':>9}{'worst %':>9}")
     for name, group in grouped.items():
         print(_line(name, group))
     loops: dict[str, list[float]] = defaultdict(list)

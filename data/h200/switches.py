@@ -2,6 +2,7 @@
 
     python data/h200/switches.py build FOLDER     no GPU, the extra `cuda`: a cubin for each change; the loops' code
     python data/h200/switches.py run FOLDER OUT   on the GPU: OUT/switches.json
+    python data/h200/switches.py again FOLDER OUT   the same of all SMs, of two changes: OUT/switches_again.json.gz
 
 Sums come out wrong where waits are taken away; nobody uses them.
 """
@@ -20,7 +21,8 @@ HERE = Path(__file__).parent
 OTHERS, ADDS, CHAINS = ("MUFU", "LDS"), (4, 8, 16, 32), (1, 2, 4)
 KERNELS = [*((o, k, c) for o in OTHERS for k in ADDS for c in CHAINS), ("NONE", 8, 1), ("NONE", 16, 1)]
 ACTIVE = (0xFF, 0x3F, 0x1F, 0x0F, 0x07, 0x03, 0x01)
-REPETITIONS = 3
+SMS, REPETITIONS = 132, 3
+AGAIN, LAUNCHES = ("compiled", "yield_all"), 10  # by the mean rate of all SMs and launches
 RZ = 255
 
 # A change: the field of a 128-bit instruction (its first bit, its width), the value, and which instruction of each
@@ -127,41 +129,67 @@ def _write(rows: list[dict[str, Any]], made_by: str) -> None:
 
 def run(folder: Path, out: Path) -> None:
     """Run every loop with every change and number of warps; keep the best of some repetitions."""
-    from driver import Failure, Gpu
+    from driver import Gpu
 
-    gpu, host = Gpu(), np.zeros(32)
-    samples, failed = [], []
-    for change in CHANGES:
-        for other, adds, chains in KERNELS:
-            if not applies(change, other):
-                continue
-            keys = {"change": change, "other": other.lower(), "adds": adds, "chains": chains}
-            try:
-                kernel = gpu.function(folder / f"{change}.cubin", f"{other}_{adds}_{chains}", 0)
-                keep, rates = gpu.memory(4096), gpu.memory(132 * 32 * 8)
-                for active in ACTIVE:
-                    best = max(_rate(gpu, kernel, keep, rates, host, active) for _ in range(REPETITIONS))
-                    samples.append({**keys, "active": active, "cycles": round(1 / best, 3)})
-            except Failure as error:
-                print(keys, error)
-                failed.append({**keys, "error": str(error)})
-                gpu.reset()
+    gpu, failed = Gpu(), list[dict[str, object]]()
+    samples = [
+        {**keys, "cycles": round(1 / float(rates[:, 0].max()), 3)}
+        for keys, rates in _measured(gpu, folder, tuple(CHANGES), REPETITIONS, failed)
+    ]
     note = "cycles of one scheduler per body, best of three; `active` has a bit for each of a scheduler's eight warps"
     (out / "switches.json").write_text(
         json.dumps({**gpu.about(), "note": note, "failed": failed, "samples": samples}) + "\n"
     )
 
 
-def _rate(gpu: Any, kernel: Any, keep: Any, rates: Any, host: Any, active: int) -> float:
-    """Return the bodies per cycle of one scheduler of one SM."""
+def again(folder: Path, out: Path) -> None:
+    """Run the loops of some changes on all SMs; keep the mean, and the fastest and the slowest SM of any launch."""
+    from driver import Gpu
+
+    gpu, names = Gpu(), ("cycles", "fastest", "slowest")
+    samples = []
+    for keys, rates in _measured(gpu, folder, AGAIN, LAUNCHES, []):
+        cycles = [round(1 / float(x), 4) for x in (rates.mean(), rates.max(), rates.min())]
+        samples.append({**keys, **dict(zip(names, cycles, strict=True))})
+    made = {**gpu.about(), "command": "python data/h200/switches.py again FOLDER OUT", "samples": samples}
+    text = json.dumps(made, separators=(",", ":")).encode()
+    (out / "switches_again.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))
+
+
+def _measured(
+    gpu: Any, folder: Path, changes: tuple[str, ...], launches: int, failed: list[dict[str, object]]
+) -> Iterator[tuple[dict[str, object], Any]]:
+    """Yield each loop with a change and a number of warps, and the bodies per cycle of each launch and SM."""
+    from driver import Failure
+
+    host = np.zeros(SMS * 32)
+    for change in changes:
+        for other, adds, chains in KERNELS:
+            if not applies(change, other):
+                continue
+            keys = {"change": change, "other": other.lower(), "adds": adds, "chains": chains}
+            try:
+                kernel = gpu.function(folder / f"{change}.cubin", f"{other}_{adds}_{chains}", 0)
+                keep, rates = gpu.memory(4096), gpu.memory(SMS * 32 * 8)
+                for active in ACTIVE:
+                    seen = [_rates(gpu, kernel, keep, rates, host, active) for _ in range(launches)]
+                    yield {**keys, "active": active}, np.array(seen)
+            except Failure as error:
+                print(keys, error)
+                failed.append({**keys, "error": str(error)})
+                gpu.reset()
+
+
+def _rates(gpu: Any, kernel: Any, keep: Any, rates: Any, host: Any, active: int) -> Any:
+    """Return the bodies per cycle of one scheduler of each SM."""
     values = [keep, rates, ctypes.c_float(0), ctypes.c_uint(active)]
     arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-    gpu.call("cuLaunchKernel", kernel, 132, 1, 1, 1024, 1, 1, 0, None, arguments, None)
+    gpu.call("cuLaunchKernel", kernel, SMS, 1, 1, 1024, 1, 1, 0, None, arguments, None)
     gpu.wait()
     gpu.get(rates, host)
-    return float(host.sum()) / 4
+    return host.reshape(SMS, 32).sum(axis=1) / 4
 
 
 if __name__ == "__main__":
-    command: dict[str, Callable[..., None]] = {"build": build, "run": run}
+    command: dict[str, Callable[..., None]] = {"build": build, "run": run, "again": again}
     command[sys.argv[1]](*map(Path, sys.argv[2:]))

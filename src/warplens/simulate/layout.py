@@ -140,11 +140,12 @@ CODE_LINE = record("number deep", "there")
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
 # scheduler. `asleep`: it waits for what is not known yet. `asks`, `asks_at`: for which line behind its last branch, and
 # from when on (`jumps`); `drops_at`: when a line that it asked for before is dropped; `line`: when the one behind its
-# target is there, `crossed`: it waits for that; `far`: cycles, at its branch, until its target is near.
+# target is there, `crossed`: it waits for that; `far`: cycles, at its branch, until its target is near. What is looked
+# at to choose a warp (`turns.pick_least`) lies side by side.
 WARP = record(
-    "end segment turn run state second slots turns why pc place block barrier count home used yielded asks "
-    "asks_at crossed drops_at asleep",
-    "ready queued since stored ended counted seen full line far",
+    "end segment turn run state second slots turns barrier count asks asks_at crossed drops_at home why asleep block "
+    "pc place used yielded",
+    "ready since seen full queued stored ended counted line far",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
 # all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when

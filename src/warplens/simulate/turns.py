@@ -57,21 +57,41 @@ def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, ord
         turn += 1
 
 
+@called
+def alike(w: int, barred: int, now: float, queued: int, scheduler: Any, steps: Any, warps: Any) -> bool:
+    """Whether a warp is ready and has to wait as a barred one, and nothing else comes of looking at its pipe again.
+
+    It asks for the same pipe, has before, and, where that has a queue (`queued`), has yielded for it.
+    """
+    warp = warps[w]
+    same = warp.ready <= now and warp.seen >= warp.since and warp.yielded >= queued and w != scheduler.last
+    if same:
+        step, other = steps[warp.pc], steps[warps[barred].pc]
+        same = step.pipe == other.pipe and step.both == other.both
+    return same
+
+
 @folded
-def pick_least(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order: Any) -> int:
+def pick_least(
+    s: int, now: float, barred: int, queued: int, setup: Any, scheduler: Any, steps: Any, warps: Any, order: Any
+) -> int:
     """Return the row of the warp that goes, of the oldest block of a scheduler that has a ready one, or -1.
 
     Those go first that did not yield, then the one that has issued least of late, then the youngest. `soonest` is when
-    those that are not ready will be.
+    those that are not ready will be. `barred`: a warp whose pipe was just found to have no room, or -1; those that
+    would be found next, and are alike, wait as long.
     """
     found = place = -1
     most = 4 * setup.counting
     least = most - 1
     soonest = at.FOREVER
-    for row in range(scheduler.listed):
-        warp = warps[order[s, row]]
+    rows = scheduler.listed
+    for row in range(rows):
+        w = order[s, row]
+        warp = warps[w]
         if warp.place != place:
             if found >= 0:
+                rows = row
                 break
             place = warp.place
         used = warp.used
@@ -79,9 +99,20 @@ def pick_least(s: int, now: float, setup: Any, scheduler: Any, warps: Any, order
         if setup.first_lines and first == 0:
             used = 0  # two warps run while others fall behind (fetch.json.gz)
         when = warp.ready
+        if barred >= 0 and alike(w, barred, now, queued, scheduler, steps, warps):
+            when = warps[barred].ready
         used += most if when > now else first
         soonest = when if when < soonest else soonest
         found = row if used <= least else found
         least = used if used <= least else least
+    if barred >= 0:
+        for row in range(rows):
+            w = order[s, row]
+            warp = warps[w]
+            first = 2 * setup.counting if warp.yielded else 0
+            used = first + (0 if setup.first_lines and first == 0 else warp.used)
+            before = found < 0 or warp.place != place or used < least or (used == least and row > found)
+            if before and alike(w, barred, now, queued, scheduler, steps, warps):
+                warp.ready = warps[barred].ready
     scheduler.soonest = soonest
     return found
