@@ -1,7 +1,8 @@
 """How what the schedulers send to shared memory gets there: in a cycle the SM takes one register and one wavefront.
 
 Each scheduler sends what it issued in order, a register in two cycles, and takes only so many that it has not read. An
-address alone is let in by turn: one in a cycle, of the scheduler that was let in longest ago. Of other instructions
+address alone is let in by turn: one in a cycle, of the scheduler that was let in longest ago, and of each scheduler in
+two cycles: who has lost a cycle to another does not make up for it (data/h200/shared_beside.py). Of other instructions
 the last register goes with the first wavefront; all before it share one way, by turn too, and so does the only one of a
 shuffle. Of several wavefronts those go first whose instruction has begun, then what was sent first, then the
 scheduler's that was served longest ago. What waits for its wavefront does not hold what its scheduler sends next. One
@@ -23,6 +24,7 @@ from warplens.simulate.compiled import called, folded
 from warplens.simulate.ports import bring
 
 _NOTHING, _REGISTER, _LOAD = 0, 1, 2
+READ_AHEAD = 3  # addresses that a scheduler has read and that wait to be let in, at most
 
 
 @called
@@ -141,7 +143,8 @@ def takes(s: int, now: float, places: int, setup: Any, steps: Any, scheduler: An
     entry = requests[s, scheduler.reading & requests.shape[1] - 1]
     step = steps[entry.pc]
     if step.words == 0:
-        return bool(begins(scheduler, step, entry) <= now)
+        ahead = scheduler.reading - scheduler.sending
+        return bool(ahead < READ_AHEAD and begins(scheduler, step, entry) <= now)
     return bool(step.words > 1 and entry.left == 0 and 0.0 <= entry.due <= now)
 
 
@@ -210,7 +213,7 @@ def take_front(
 def read_next(now: float, steps: Any, scheduler: Any, entry: Any) -> None:
     """Let a scheduler read the next address that comes alone, if it can: in two cycles each, also while others wait."""
     step = steps[entry.pc]
-    if step.words == 0:
+    if step.words == 0 and scheduler.reading - scheduler.sending < READ_AHEAD:
         begin = begins(scheduler, step, entry)
         if begin <= now:
             entry.due = begin
@@ -226,7 +229,8 @@ def send_next(now: float, steps: Any, scheduler: Any, entry: Any) -> int:
     """
     step = steps[entry.pc]
     if step.words == 0:
-        return _LOAD if scheduler.sending < scheduler.reading else _NOTHING
+        asks = scheduler.sending < scheduler.reading and scheduler.entered + step.sends <= now
+        return _LOAD if asks else _NOTHING
     if entry.due < 0.0:
         begin = begins(scheduler, step, entry)
         if begin > now:

@@ -246,6 +246,7 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
     rows.next, rows.last, rows.apart, rows.counted, rows.filled = at.FOREVER, -1, -at.LATCHES, -1, setup.near_lines
+    rows.entered = -at.FOREVER
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start
     sm.noted = -at.FOREVER
