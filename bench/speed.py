@@ -160,6 +160,26 @@ def simulating() -> tuple[float, float, float]:
     return min(speeds), starts[0], starts[1]
 
 
+def crowded() -> list[tuple[str, float]]:
+    """Return millions of instructions simulated per second in loops of one alone, of 16 warps on each scheduler."""
+    import warplens as wl
+    from warplens.kernel import Launch, Workload
+    from warplens.kernel.workload import WarpListing
+    from warplens.simulate.run import Options
+
+    gpu, launch, made = load_machine("h200"), Launch(grid=132 * 16, block=256, blocks_per_sm=8), []
+    texts = ("MUFU R1, R1\n", "LDS R4, [R5]\n", "IMAD R1, R1, R2, R1\n")
+    for text in texts:
+        work = Workload(name="crowded", warps=[WarpListing(20 * text)], iterations=100, launch=launch)
+        rates = list[float]()
+        for _ in range(3):
+            start = time.process_time()
+            done = wl.simulate(work, gpu, options=Options(full=True)).simulated_instructions
+            rates.append(done / (time.process_time() - start) / 1e6)
+        made.append((text.split()[0], max(rates)))
+    return made
+
+
 def growing() -> list[tuple[str, float, float, float]]:
     """Return what a kernel's ten thousand and its million warps cost, both in ms, and the ratio of the whole command.
 
@@ -265,6 +285,8 @@ def main() -> int:
     ):
         missed += not met
         print(f"  {what:<20} {value:8.2f} {unit}   goal {limit}: {'met' if met else 'MISSED'}")
+    rates = ", ".join(f"{rate:.1f} of {name}" for name, rate in crowded())
+    print(f"  ... where all warps wait for one pipe: {rates}")
     for name, few, many, command in growing():
         missed += many > few
         mark = "met" if many <= few else "MISSED"

@@ -64,7 +64,7 @@ def alike(w: int, barred: int, now: float, queued: int, scheduler: Any, steps: A
     It asks for the same pipe, has before, and, where that has a queue (`queued`), has yielded for it.
     """
     warp = warps[w]
-    same = warp.ready <= now and warp.seen >= warp.since and warp.yielded >= queued and w != scheduler.last
+    same: bool = warp.ready <= now and warp.seen >= warp.since and warp.yielded >= queued and w != scheduler.last
     if same:
         step, other = steps[warp.pc], steps[warps[barred].pc]
         same = step.pipe == other.pipe and step.both == other.both
