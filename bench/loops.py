@@ -17,7 +17,7 @@ within 64 cycles. Warps begin the loops of products when they were seen to, in o
 (product_begins.json.gz). No time is fitted; some rules of branches, and how often warps have issued before, were read
 from turns of some of these loops (tests/null/test_turns.py). Of those beyond 2 % `spread` counts those whose own
 repetitions, or SMs, differ by more than 2 %: they have no one time to be within 2 % of; and `outside` those whose
-simulated time is not between the fastest and the slowest SM.
+simulated time is not between the fastest and the slowest of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // What an instruction costs among K adds, by the cycles of one scheduler per body: the register ports.
 //   nvcc -O3 -arch=sm_90 -o register_ports data/h200/register_ports.cu && ./register_ports > register_ports.json
-// With -DALL_SMS -DREPETITIONS=10: register_ports_again.json.gz; with =20 and -DSCHEDULERS=1: register_ports_alone.json.gz (gzip).
+// With -DALL_SMS -DREPETITIONS=10: register_ports_again.json.gz; with -DREPETITIONS=20 -DSCHEDULERS=1 instead of the last: register_ports_alone.json.gz (gzip; what the GPU and the command were was added).
 // Chained: the adds depend on one another, the other instruction on nothing or on them. Else 16 chains of adds, 4 of the other.
 #include <cstdio>
 #ifndef REPETITIONS

@@ -303,7 +303,7 @@ def test_a_barrier_that_not_all_warps_reach_is_named() -> None:
                    launch=Launch(grid=8, block=64, blocks_per_sm=1))  # fmt: skip
     with pytest.raises(
         WarplensError,
-        match=r"at `BAR.SYNC` \(instruction 1, line 2\): warp 0 of 2 wait there, warp 1 never come; 0 of 1",
+        match=r"at `BAR.SYNC` \(instruction 1, line 2\): warp 0 of 2 waits there, warp 1 never comes; 0 of 1",
     ):
         api.simulate(work, "gtx480")
 
@@ -311,7 +311,7 @@ def test_a_barrier_that_not_all_warps_reach_is_named() -> None:
 def test_a_barrier_at_the_end_that_not_all_warps_reach_is_named() -> None:
     work = listing("", warps=[WarpListing("FADD R1, R1, R2"), WarpListing("FADD R1, R1, R2\nBAR.SYNC")],
                    launch=Launch(grid=8, block=64, blocks_per_sm=1))  # fmt: skip
-    with pytest.raises(WarplensError, match=r"at `BAR.SYNC` .*: warp 1 of 2 wait there, warp 0 never come"):
+    with pytest.raises(WarplensError, match=r"at `BAR.SYNC` .*: warp 1 of 2 waits there, warp 0 never comes"):
         api.simulate(work, "h200")
 
 
@@ -326,7 +326,7 @@ def test_a_barrier_in_a_loop_that_one_warp_leaves_is_named_with_its_line() -> No
                         profile([[([(0, 5)], 3), ([(5, 7)], 1)], [([(0, 7)], 1)]], [[0, 1]]))  # fmt: skip
     steps = [replace(step, line=20 + i) for i, step in enumerate(code.steps)]
     strict = Options(strict_barriers=True)
-    with pytest.raises(WarplensError, match=r"`BAR` \(instruction 4, line 24\): warp 0 of 2 wait there, warp 1 never"):
+    with pytest.raises(WarplensError, match=r"`BAR` \(instruction 4, line 24\): warp 0 of 2 waits there, warp 1 never"):
         run(replace(code, steps=steps), units(load_machine("h200")), strict, resident=1, blocks=1)
 
 

@@ -334,11 +334,11 @@ def select(
         count_issues(s, now, setup, scheduler, warps, order, latches)
     w = scheduler.last
     again = setup.greedy > 0 and w >= 0 and warps[w].ready <= now
-    searching, passed, barred, queued = True, 0, -1, 0
+    searching, passed, barred, queue = True, 0, -1, 0
     while searching:
         if not again:
             if setup.counting:
-                row = pick_least(s, now, barred, queued, setup, scheduler, steps, warps, order)
+                row = pick_least(s, now, barred, queue, setup, scheduler, steps, warps, order)
             else:
                 turn = scheduler.turn if setup.in_turn and scheduler.turn < scheduler.listed else 0
                 row = pick(s, now, turn, passed, scheduler, warps, order)
@@ -353,7 +353,7 @@ def select(
             w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, requests, events
         )
         if searching and warps[w].ready > now and not setup.telling:
-            barred, queued = w, 1 if pipes[steps[warps[w].pc].pipe].places else 0
+            barred, queue = w, 1 if pipes[steps[warps[w].pc].pipe].places else 0
     if w < 0:
         scheduler.next = scheduler.soonest if scheduler.soonest > scheduler.free else scheduler.free
     else:
@@ -384,7 +384,7 @@ def simulate(
             )  # fmt: skip
             if looks < now:
                 now = looks
-        if now >= at.FOREVER:
+        if now >= at.AWAITED:
             sm.status = at.DEADLOCK
             break
         while sm.marks < marks.shape[0] and (sm.marks + 1) * setup.mark_every <= now:

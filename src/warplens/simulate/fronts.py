@@ -183,8 +183,9 @@ def take_front(
         start = now - step.enters
         taken[s, step.pipe, entry.row] = start
         scheduler.begun += 1
+        been_read = max(start + step.read, now + 1.0)  # no sooner than it is known
         looks = inform(
-            entry, at.SOURCES_READ, start + step.read, setup, sm, schedulers, steps, sources, results, warps, slots,
+            entry, at.SOURCES_READ, been_read, setup, sm, schedulers, steps, sources, results, warps, slots,
             stalls, events,
         )  # fmt: skip
         if setup.telling:
@@ -197,7 +198,7 @@ def take_front(
         if step.returns:
             back = max(back, sm.returned)
             sm.returned = back + step.returns * pipes[step.pipe].interval
-        done = float(floor(back + further + 0.5))
+        done = max(float(floor(back + further + 0.5)), now + 1.0)
         if setup.telling:
             tell(events, sm, done, at.SERVED, entry.warp, entry.pc, floor(done - entry.arrives))
         if setup.banks and step.writes:

@@ -289,9 +289,9 @@ def deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
     waiting = np.flatnonzero(block.state == at.WAITING)
     stuck = waiting if len(waiting) else np.flatnonzero(block.state == at.RUNNING)
     number = int((block.barrier if len(waiting) else block.pc)[stuck[0]])
-    done = f"{ended} of {blocks} blocks had ended"
-    circle = f"{_named(stuck // code.streams)} wait for a circle of dependences"
-    who = _apart(waiting, here) if len(waiting) else circle
+    done = f"{ended} of {blocks} blocks of an SM had ended"
+    what = "a circle of dependences" if block.ready[stuck[0]] != at.AWAITED else "a place before shared memory"
+    who = _apart(waiting, here) if len(waiting) else _who(stuck // code.streams, f"wait for {what}")
     return WarplensError(f"{code.name}: deadlock {_place(code, number)}: {who}; {done}")
 
 
@@ -317,9 +317,13 @@ def _place(code: Code, number: int) -> str:
 
 def _apart(waiting: Any, here: int) -> str:
     absent = np.setdiff1d(np.arange(here), waiting)
-    return f"{_named(waiting)} of {here} wait there, {_named(absent)} never come"
+    return f"{_who(waiting, 'wait there', of=f' of {here}')}, {_who(absent, 'never come')}"
 
 
-def _named(warps: Any) -> str:
+def _who(warps: Any, does: str, of: str = "") -> str:
+    """Return which warps do something, given as of several."""
     shown = sorted({int(w) for w in warps})
-    return f"warp{'s' * (len(shown) > 1)} {', '.join(map(str, shown[:8]))}{', ...' if len(shown) > 8 else ''}"
+    names = f"{', '.join(map(str, shown[:8]))}{', ...' if len(shown) > 8 else ''}{of}"
+    if len(shown) > 1:
+        return f"warps {names} {does}"
+    return f"warp {names} {does.replace('wait', 'waits').replace('come', 'comes')}"

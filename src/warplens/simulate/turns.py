@@ -58,28 +58,28 @@ def count_issues(s: int, now: float, setup: Any, scheduler: Any, warps: Any, ord
 
 
 @called
-def alike(w: int, barred: int, now: float, queued: int, scheduler: Any, steps: Any, warps: Any) -> bool:
+def waits_too(w: int, barred: int, now: float, queue: int, scheduler: Any, steps: Any, warps: Any) -> bool:
     """Whether a warp is ready and has to wait as a barred one, and nothing else comes of looking at its pipe again.
 
-    It asks for the same pipe, has before, and, where that has a queue (`queued`), has yielded for it.
+    It asks for the same pipe, has before, and, where that has a `queue`, has yielded for it.
     """
     warp = warps[w]
-    same: bool = warp.ready <= now and warp.seen >= warp.since and warp.yielded >= queued and w != scheduler.last
+    same: bool = warp.ready <= now and warp.seen >= warp.since and warp.yielded >= queue and w != scheduler.last
     if same:
         step, other = steps[warp.pc], steps[warps[barred].pc]
-        same = step.pipe == other.pipe and step.both == other.both
+        same = step.pipe == other.pipe and step.both == other.both and (step.sends > 0.0) == (other.sends > 0.0)
     return same
 
 
 @folded
 def pick_least(
-    s: int, now: float, barred: int, queued: int, setup: Any, scheduler: Any, steps: Any, warps: Any, order: Any
+    s: int, now: float, barred: int, queue: int, setup: Any, scheduler: Any, steps: Any, warps: Any, order: Any
 ) -> int:
     """Return the row of the warp that goes, of the oldest block of a scheduler that has a ready one, or -1.
 
     Those go first that did not yield, then the one that has issued least of late, then the youngest. `soonest` is when
     those that are not ready will be. `barred`: a warp whose pipe was just found to have no room, or -1; those that
-    would be found next, and are alike, wait as long.
+    would be found next and ask for the same wait as long.
     """
     found = place = -1
     most = 4 * setup.counting
@@ -99,7 +99,7 @@ def pick_least(
         if setup.first_lines and first == 0:
             used = 0  # two warps run while others fall behind (fetch.json.gz)
         when = warp.ready
-        if barred >= 0 and alike(w, barred, now, queued, scheduler, steps, warps):
+        if barred >= 0 and waits_too(w, barred, now, queue, scheduler, steps, warps):
             when = warps[barred].ready
         used += most if when > now else first
         soonest = when if when < soonest else soonest
@@ -112,7 +112,7 @@ def pick_least(
             first = 2 * setup.counting if warp.yielded else 0
             used = first + (0 if setup.first_lines and first == 0 else warp.used)
             before = found < 0 or warp.place != place or used < least or (used == least and row > found)
-            if before and alike(w, barred, now, queued, scheduler, steps, warps):
+            if before and waits_too(w, barred, now, queue, scheduler, steps, warps):
                 warp.ready = warps[barred].ready
     scheduler.soonest = soonest
     return found
