@@ -96,22 +96,33 @@ def bits(slot: Slot, clock: int) -> int:
     return made ^ (7 ^ board if has else 0) << CONTROL + 5 | waits << CONTROL + 11 + board
 
 
-def source() -> str:
-    """Return the kernel: in each turn warps of one scheduler meet, and the last one spins before."""
+def source(counted: bool = False) -> str:
+    """Return the kernel: in each turn warps of one scheduler meet, and the last one spins before.
+
+    It spins for some cycles, or `counted` times: then how often it has issued is the same in all launches.
+    """
     adds = "add.f32 %2, %2, %3;\\n" * ADDS
     body = f"barrier.sync 0, %4;\\nmov.u32 %0, %%clock;\\n{adds}mov.u32 %1, %%clock;\\nbarrier.sync 1, %4;\\n"
+    spin = f"""u32 from, now;
+      asm volatile("mov.u32 %0, %%clock;" : "=r"(from));
+      do asm volatile("mov.u32 %0, %%clock;" : "=r"(now)); while (now - from < {SPIN_CYCLES});"""
+    if counted:
+        spin = """u32 now;
+#pragma unroll 1
+      for (int i = 0; i < spins; i++) {
+        asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+        if (now == 12345u) out[99] = now;
+      }"""
     return f"""
 typedef unsigned u32;
 #define BODY(x, y) asm volatile("{body}" : "=r"(t0), "=r"(t1), "+f"(x) : "f"(y), "r"(warps * 32 + 32) : "memory")
-extern "C" __global__ void __launch_bounds__(1024) crowds(u32 *out, float *in, int warps, int seen) {{
+extern "C" __global__ void __launch_bounds__(1024) crowds(u32 *out, float *in, int warps, int seen, int spins) {{
   int group = threadIdx.x / 128;
   if (threadIdx.x / 32 % 4 || group > warps) return;
   if (group == warps) {{
 #pragma unroll 1
     for (int k = 0; k < {TURNS}; k++) {{
-      u32 from, now;
-      asm volatile("mov.u32 %0, %%clock;" : "=r"(from));
-      do asm volatile("mov.u32 %0, %%clock;" : "=r"(now)); while (now - from < {SPIN_CYCLES});
+      {spin}
       asm volatile("barrier.sync 0, %0;\\nbarrier.sync 1, %0;" :: "r"(warps * 32 + 32) : "memory");
     }}
     return;
@@ -133,14 +144,14 @@ extern "C" __global__ void __launch_bounds__(1024) crowds(u32 *out, float *in, i
 """
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, counted: bool = False) -> None:
     """Compile the kernel; keep it, and where the slots of both copies are: from a line's begin on."""
     from warplens.frontend import load_program, nvrtc
     from warplens.frontend.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "crowds.cubin"
-    nvrtc.compile_source(source(), "crowds.cu", "sm_90", [], file)
+    nvrtc.compile_source(source(counted), "crowds.cu", "sm_90", [], file)
     code, data = load_program(file, "crowds").instructions, file.read_bytes()
     text = parse_cubin(data, "crowds").sections[".text.crowds"].start
     at = [i for i, x in enumerate(code) if "CLOCKLO" in x.text]
@@ -165,8 +176,8 @@ def placed(cubin: bytes, about: dict[str, Any], slots: list[Slot], at: int) -> b
     return bytes(made)
 
 
-def run(folder: Path, out: Path) -> None:
-    """Run all codes, once for each warp and place that is looked at."""
+def run(folder: Path, out: Path, name: str, chosen: list[Code], spins: int = 0) -> None:
+    """Run codes, once for each warp and place that is looked at; `spins`: how often, if that is counted."""
     import numpy as np
     from driver import Gpu
 
@@ -180,7 +191,7 @@ def run(folder: Path, out: Path) -> None:
         module, kernel, found = ctypes.c_void_p(), ctypes.c_void_p(), []
         gpu.call("cuModuleLoadData", ctypes.byref(module), placed(cubin, about, slots, at))
         gpu.call("cuModuleGetFunction", ctypes.byref(kernel), module, b"crowds")
-        values = [stamps, data, ctypes.c_int(warps), ctypes.c_int(warp)]
+        values = [stamps, data, ctypes.c_int(warps), ctypes.c_int(warp), ctypes.c_int(spins)]
         arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         for _ in range(AGAIN):
             gpu.call("cuLaunchKernel", kernel, 1, 1, 1, 1024, 1, 1, 4096, None, arguments, None)
@@ -191,17 +202,17 @@ def run(folder: Path, out: Path) -> None:
         gpu.call("cuModuleUnload", module)
         return found
 
-    for name, warps, slots in codes():
-        row: list[Any] = [name, warps]
+    for what, warps, slots in chosen:
+        row: list[Any] = [what, warps]
         for warp in range(warps):
             looks = [seen(slots, warps, warp, at) for at in range(LENGTH)]
             begins = [begin for look in looks for begin, _ in look]
             common = max(set(begins), key=begins.count)
             row.append([common, [next((t for begin, t in look if begin == common), None) for look in looks]])
         rows.append(row)
-    made = {**gpu.about(), "command": "python data/h200/crowds.py run FOLDER OUT", "rows": rows}
-    (out / "crowds.json.gz").write_bytes(gzip.compress(json.dumps(made, separators=(",", ":")).encode(), 9, mtime=0))
+    made = {**gpu.about(), "command": f"python data/h200/{name}.py run FOLDER OUT", "rows": rows}
+    (out / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(made, separators=(",", ":")).encode(), 9, mtime=0))
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[2])) if sys.argv[1] == "build" else run(Path(sys.argv[2]), Path(sys.argv[3]))
+    build(Path(sys.argv[2])) if sys.argv[1] == "build" else run(Path(sys.argv[2]), Path(sys.argv[3]), "crowds", codes())

@@ -75,8 +75,8 @@ def has_room(
         missed = behind >= 1.0
         if not missed and pipe.places > 0 and warp.seen < warp.since - 1.0:
             crowded = taken[s, step.pipe, pipe.places]
-            if step.sends > 0.0:
-                crowded, until = scheduler.crowded, scheduler.eased
+            if step.sends > 0.0:  # from the cycle behind that in which the last place was taken
+                crowded, until = scheduler.crowded + 1.0, scheduler.eased + 1.0
             missed = crowded < warp.since and warp.since - 1.0 < until
         if missed and pipe.places > 0 and setup.counting and (scheduler.last == w or not warp.yielded):
             # what a queue has no place for, or had none when it became ready, lets others go first
@@ -158,7 +158,7 @@ def serve(
             ask(w, s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
             # those that take long are taken to find a free cycle
             if step.pipe != setup.late and not sends and floor(done) < floor(now) + at.PORT_CYCLES:
-                bring(w, s, done, scheduler, step, warp.slots, results, latches)
+                done = bring(w, s, done, scheduler, step, warp.slots, results, latches)
     if not sends:
         release(start, done, setup, step, warp, slots, results)
     return start
@@ -171,7 +171,8 @@ def wait_for(
 ) -> bool:  # fmt: skip
     """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
 
-    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch.
+    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch: what it waits
+    for is looked at some cycles before that is over, so that a result that comes just before counts too.
     """
     warp = warps[w]
     step = steps[warp.pc]
@@ -207,7 +208,7 @@ def wait_for(
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
-    warp.yielded = 1 if before.yields or when > awake else 0
+    warp.yielded = 1 if before.yields or (latest > now and latest > awake - at.LOOKED_AT) else 0
     warp.ready = when
     warp.since = when
     warp.seen = now
@@ -334,6 +335,8 @@ def select(
         count_issues(s, now, setup, scheduler, warps, order, latches)
     w = scheduler.last
     again = setup.greedy > 0 and w >= 0 and warps[w].ready <= now
+    if setup.counting and w >= 0 and warps[w].yielded:  # it waited
+        again = False
     searching, passed, barred, queue = True, 0, -1, 0
     while searching:
         if not again:

@@ -81,12 +81,13 @@ def resume(
         if slot.pending:
             return at.FOREVER
         value = slot.value + sources[k].delta
+        if value > warp.seen and value > awake - at.LOOKED_AT:
+            warp.yielded = 1
         if value > when:
             when, why = value, slot.reason
     warp.asleep = 0
     warp.since = when
     if when > awake:
-        warp.yielded = 1
         stalls[warp.pc, why] += when - awake
         if setup.telling:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
@@ -202,7 +203,7 @@ def take_front(
         if setup.telling:
             tell(events, sm, done, at.SERVED, entry.warp, entry.pc, floor(done - entry.arrives))
         if setup.banks and step.writes:
-            bring(entry.warp, s, done, scheduler, step, warps[entry.warp].slots, results, latches)
+            done = bring(entry.warp, s, done, scheduler, step, warps[entry.warp].slots, results, latches)
         there = inform(
             entry, at.VALUE, done, setup, sm, schedulers, steps, sources, results, warps, slots, stalls, events
         )  # fmt: skip

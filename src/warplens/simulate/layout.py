@@ -33,6 +33,8 @@ EVENT_COLUMNS = 5
 
 FOREVER = 1e300
 AWAITED = FOREVER / 2  # when a warp is ready that waits for a place before shared memory
+# Cycles before its stall count is over in which a warp that still waits for a result is seen to (tails.json.gz).
+LOOKED_AT = 3.0
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again

@@ -295,13 +295,18 @@ def waiting(w: int, step: Any, first_slot: int, results: Any) -> int:
 @called
 def bring(
     w: int, s: int, done: float, scheduler: Any, step: Any, first_slot: int, results: Any, latches: Any
-) -> None:  # fmt: skip
-    """Let results of memory come back to their banks, which are there at the cycle `done` if arithmetic lets them."""
+) -> float:  # fmt: skip
+    """Let results of memory come back to their banks in the cycle `done`; return when they are there at the soonest.
+
+    They wait for those that came before, and these for arithmetic.
+    """
     waits = waiting(w, step, first_slot, results)
+    there = floor(done)
     for bank in range(2):
         if step.writes >> bank & 1:
             scheduler.pending = 1
-            come_back(bank, s, floor(done) - at.RETURNS, waits, latches)
+            there = max(there, come_back(bank, s, floor(done) - at.RETURNS, waits, latches) + at.RETURNS)
+    return float(there)
 
 
 @called

@@ -16,15 +16,27 @@ from warplens.simulate.compiled import called
 
 
 @called
-def come_back(bank: int, s: int, turn: int, waits: int, latches: Any) -> None:
-    """Put a result of shared memory that comes back in a cycle behind the others of its bank."""
+def come_back(bank: int, s: int, turn: int, waits: int, latches: Any) -> int:
+    """Put a result of shared memory that comes back in a cycle behind the others of its bank.
+
+    Return when it is written if no arithmetic comes between.
+    """
     first, behind = latches[s, at.FIRST + bank], latches[s, at.BEHIND + bank]
     row = at.BACK + bank * at.PLACES
     if behind > first:
         turn = max(turn, (latches[s, row + (behind - 1 & at.PLACES - 1)] >> at.CAME_AT) + 1)
-    if behind - first < at.PLACES:
-        latches[s, row + (behind & at.PLACES - 1)] = turn << at.CAME_AT | waits
-        latches[s, at.BEHIND + bank] = behind + 1
+    if behind - first == at.PLACES:  # no arithmetic has written for long: the first one is in its register
+        came = latches[s, row + (first & at.PLACES - 1)] >> at.CAME_AT
+        latches[s, at.LEFT_AT + bank] = max(came, max(latches[s, at.WROTE + bank], latches[s, at.LEFT_AT + bank]) + 1)
+        latches[s, at.FIRST + bank] = first + 1
+    latches[s, row + (behind & at.PLACES - 1)] = turn << at.CAME_AT | waits
+    latches[s, at.BEHIND + bank] = behind + 1
+    when: int = latches[s, at.WROTE + bank]
+    place = latches[s, at.FIRST + bank]
+    while place <= behind:
+        when = max(when + 1, latches[s, row + (place & at.PLACES - 1)] >> at.CAME_AT)
+        place += 1
+    return when
 
 
 @called
@@ -99,17 +111,18 @@ def give_way(
             left = when
             free = when + 1
             first += 1
-    place = first
+    place, free = first, turn + 1
     while place < behind:
         entry = latches[s, row + (place & at.PLACES - 1)]
-        if entry >> at.CAME_AT > turn:
+        if entry >> at.CAME_AT >= free:
             break
         slot = (entry & (1 << at.SLOT_BITS) - 1) - 1
-        value = float(turn + 1 + place - first + at.RETURNS)
+        value = float(free + at.RETURNS)
         if slot >= 0 and value > slots[slot].value:
             warp = warps[entry >> at.SLOT_BITS & (1 << at.WARP_BITS) - 1]
             postpone(warp, slot, value, steps, sources, slots, stalls)
         place += 1
+        free += 1
     latches[s, at.FIRST + bank], latches[s, at.LEFT_AT + bank] = first, left
     latches[s, at.WROTE + bank] = turn
 
