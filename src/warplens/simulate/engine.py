@@ -171,8 +171,8 @@ def wait_for(
 ) -> bool:  # fmt: skip
     """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
 
-    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch: what it waits
-    for is looked at some cycles before that is over, so that a result that comes just before counts too.
+    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch. Whether it
+    waits for shared memory is looked at some cycles before that is over: a result that comes just then counts too.
     """
     warp = warps[w]
     step = steps[warp.pc]
@@ -189,6 +189,7 @@ def wait_for(
         stalls[warp.pc, why] += awake - first
     when = awake
     latest = now
+    seen = 0.0
     pending = 0
     for k in range(step.sources, step.sources_end):
         source = sources[k]
@@ -197,6 +198,8 @@ def wait_for(
         value = slot.value + source.delta
         if value > latest:
             latest = value
+        if value > now and value + slot.early > seen:
+            seen = value + slot.early
         if value > when:
             when = value
             why = slot.reason
@@ -208,7 +211,7 @@ def wait_for(
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
-    warp.yielded = 1 if before.yields or (latest > now and latest > awake - at.LOOKED_AT) else 0
+    warp.yielded = 1 if before.yields or seen > awake else 0
     warp.ready = when
     warp.since = when
     warp.seen = now

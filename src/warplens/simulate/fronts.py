@@ -58,7 +58,7 @@ def request(
     entry.total = entry.fronts
     for r in range(step.results, step.results_end):
         slot = slots[warp.slots + results[r].slot]
-        slot.pending, slot.reason = sm.numbered, step.reason
+        slot.pending, slot.reason, slot.early = sm.numbered, step.reason, at.LOOKED_AT
     if sm.fronts_at >= at.FOREVER:  # the ways were not looked at for a while
         sm.owed, sm.owed_from = max(0.0, sm.owed_until - arrives), arrives
     sm.fronts_at = min(sm.fronts_at, arrives)
@@ -81,7 +81,7 @@ def resume(
         if slot.pending:
             return at.FOREVER
         value = slot.value + sources[k].delta
-        if value > warp.seen and value > awake - at.LOOKED_AT:
+        if value > warp.seen and value + slot.early > awake:
             warp.yielded = 1
         if value > when:
             when, why = value, slot.reason

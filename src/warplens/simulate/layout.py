@@ -33,7 +33,7 @@ EVENT_COLUMNS = 5
 
 FOREVER = 1e300
 AWAITED = FOREVER / 2  # when a warp is ready that waits for a place before shared memory
-# Cycles before its stall count is over in which a warp that still waits for a result is seen to (tails.json.gz).
+# Cycles before its stall count is over in which a warp is seen to wait for shared memory (tails.json.gz).
 LOOKED_AT = 3.0
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
@@ -112,7 +112,8 @@ EITHER, ONE = 1, 2
 PIPE = record("shared places unit half", "interval held")
 SEGMENT = record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = record("first stop")
-SLOT = record("reason pending", "value")  # `pending`: what will say its time; 0: that is known
+# `pending`: what will say its time; 0: that is known. `early`: cycles before, in which who waits for it is seen to.
+SLOT = record("reason pending", "value early")
 
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.

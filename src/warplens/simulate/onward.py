@@ -88,3 +88,4 @@ def release(start: float, done: float, setup: Any, step: Any, warp: Any, slots: 
         if setup.streams > 1 or value > slot.value:
             slot.value = value
             slot.reason = reason
+            slot.early = 0.0
