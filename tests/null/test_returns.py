@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -13,6 +14,7 @@ from warplens.kernel.instruction import Control
 from warplens.simulate import layout as at
 from warplens.simulate.code import Way
 from warplens.simulate.from_program import from_program
+from warplens.simulate.results import come_back
 from warplens.simulate.run import Options, run
 from warplens.study.validation import read
 
@@ -67,3 +69,29 @@ def test_results_of_shared_memory_wait_as_measured(family: str) -> None:
     assert all(abs(by) <= 3 for _, every in off for by in every)
     clocks = sum((every for _, every in off), Counter[int]())
     assert clocks[0] >= (0.96 if family == "waits" else 0.998) * clocks.total()
+
+
+def _row() -> Any:
+    return np.zeros((1, at.LATCH_COLUMNS), np.int64)
+
+
+def _come_back(latches: Any, turn: int) -> int:
+    return int(getattr(come_back, "py_func", come_back)(0, 0, turn, 0, latches))
+
+
+def test_results_wait_for_those_that_came_before() -> None:
+    latches = _row()
+    latches[0, at.WROTE] = 19  # arithmetic writes up to then
+    assert [_come_back(latches, turn) for turn in (10, 12, 15, 40)] == [20, 21, 22, 40]
+
+
+def test_no_result_is_lost_where_more_come_than_are_remembered() -> None:
+    latches = _row()
+    assert [_come_back(latches, 10 + turn) for turn in range(3 * at.PLACES)] == [*range(10, 10 + 3 * at.PLACES)]
+    assert latches[0, at.BEHIND] - latches[0, at.FIRST] == at.PLACES
+    assert latches[0, at.LEFT_AT] == 10 + 2 * at.PLACES - 1
+
+
+def test_what_was_noted_before_and_comes_later_holds_nothing() -> None:
+    latches = _row()
+    assert [_come_back(latches, turn) for turn in (50, 30)] == [50, 30]

@@ -158,7 +158,7 @@ def serve(
             ask(w, s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
             # those that take long are taken to find a free cycle
             if step.pipe != setup.late and not sends and floor(done) < floor(now) + at.PORT_CYCLES:
-                done = bring(w, s, done, scheduler, step, warp.slots, results, latches)
+                bring(w, s, done, scheduler, step, warp.slots, results, latches)
     if not sends:
         release(start, done, setup, step, warp, slots, results)
     return start
@@ -330,16 +330,14 @@ def select(
 ) -> int:  # fmt: skip
     """Return the warp that issues, or -1; `next` is then when the scheduler looks again.
 
-    The last one again if the policy is greedy, else the one that has issued least, the first or the next in turn, if
-    its pipe has room.
+    The last one again if the policy is greedy and it did not have to wait, else the one that has issued least, the
+    first or the next in turn, if its pipe has room.
     """
     scheduler.soonest = at.FOREVER
     if setup.counting and now > scheduler.counted + setup.counted_after:
         count_issues(s, now, setup, scheduler, warps, order, latches)
     w = scheduler.last
-    again = setup.greedy > 0 and w >= 0 and warps[w].ready <= now
-    if setup.counting and w >= 0 and warps[w].yielded:  # it waited
-        again = False
+    again = setup.greedy > 0 and w >= 0 and warps[w].ready <= now and not (setup.counting and warps[w].yielded)
     searching, passed, barred, queue = True, 0, -1, 0
     while searching:
         if not again:

@@ -200,10 +200,10 @@ def take_front(
             back = max(back, sm.returned)
             sm.returned = back + step.returns * pipes[step.pipe].interval
         done = max(float(floor(back + further + 0.5)), now + 1.0)
-        if setup.telling:
-            tell(events, sm, done, at.SERVED, entry.warp, entry.pc, floor(done - entry.arrives))
         if setup.banks and step.writes:
             done = bring(entry.warp, s, done, scheduler, step, warps[entry.warp].slots, results, latches)
+        if setup.telling:
+            tell(events, sm, done, at.SERVED, entry.warp, entry.pc, floor(done - entry.arrives))
         there = inform(
             entry, at.VALUE, done, setup, sm, schedulers, steps, sources, results, warps, slots, stalls, events
         )  # fmt: skip

@@ -33,7 +33,7 @@ EVENT_COLUMNS = 5
 
 FOREVER = 1e300
 AWAITED = FOREVER / 2  # when a warp is ready that waits for a place before shared memory
-# Cycles before its stall count is over in which a warp is seen to wait for shared memory (tails.json.gz).
+# A warp is seen to wait for shared memory so many cycles before its stall count, or a branch, is over (tails.json.gz).
 LOOKED_AT = 3.0
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache

@@ -17,26 +17,24 @@ from warplens.simulate.compiled import called
 
 @called
 def come_back(bank: int, s: int, turn: int, waits: int, latches: Any) -> int:
-    """Put a result of shared memory that comes back in a cycle behind the others of its bank.
+    """Put a result of memory that comes back in a cycle behind the others of its bank.
 
-    Return when it is written if no arithmetic comes between.
+    Return when it is written if no arithmetic comes between: behind those before it, but for one that was noted before
+    it and comes later.
     """
     first, behind = latches[s, at.FIRST + bank], latches[s, at.BEHIND + bank]
-    row = at.BACK + bank * at.PLACES
+    row, came = at.BACK + bank * at.PLACES, turn
     if behind > first:
-        turn = max(turn, (latches[s, row + (behind - 1 & at.PLACES - 1)] >> at.CAME_AT) + 1)
-    if behind - first == at.PLACES:  # no arithmetic has written for long: the first one is in its register
-        came = latches[s, row + (first & at.PLACES - 1)] >> at.CAME_AT
-        latches[s, at.LEFT_AT + bank] = max(came, max(latches[s, at.WROTE + bank], latches[s, at.LEFT_AT + bank]) + 1)
-        latches[s, at.FIRST + bank] = first + 1
-    latches[s, row + (behind & at.PLACES - 1)] = turn << at.CAME_AT | waits
+        came = max(turn, (latches[s, row + (behind - 1 & at.PLACES - 1)] >> at.CAME_AT) + 1)
+    free = max(latches[s, at.WROTE + bank], latches[s, at.LEFT_AT + bank]) + 1
+    if behind - first == at.PLACES:  # the first one is in its register, or soon will be
+        free = max(free, latches[s, row + (first & at.PLACES - 1)] >> at.CAME_AT) + 1
+        latches[s, at.LEFT_AT + bank] = free - 1
+        first += 1
+        latches[s, at.FIRST + bank] = first
+    latches[s, row + (behind & at.PLACES - 1)] = came << at.CAME_AT | waits
     latches[s, at.BEHIND + bank] = behind + 1
-    when: int = latches[s, at.WROTE + bank]
-    place = latches[s, at.FIRST + bank]
-    while place <= behind:
-        when = max(when + 1, latches[s, row + (place & at.PLACES - 1)] >> at.CAME_AT)
-        place += 1
-    return when
+    return max(turn, free + behind - first) if came == turn else turn
 
 
 @called
@@ -47,12 +45,14 @@ def postpone(warp: Any, slot: int, value: float, steps: Any, sources: Any, slots
     for k in range(step.sources, step.sources_end):
         at_barrier = warp.state == at.WAITING
         later = value + sources[k].delta - (warp.since if at_barrier else warp.ready)
-        if warp.slots + sources[k].slot == slot and later > 0.0:
+        mine = warp.slots + sources[k].slot == slot
+        if mine and not at_barrier and later + slots[slot].early > 0.0:
+            warp.yielded = 1
+        if mine and later > 0.0:
             stalls[warp.pc, slots[slot].reason] += later
             warp.since = value + sources[k].delta
             if not at_barrier:
                 warp.ready = warp.since
-                warp.yielded = 1
 
 
 @called
@@ -95,7 +95,8 @@ def give_way(
     """
     first, behind = latches[s, at.FIRST + bank], latches[s, at.BEHIND + bank]
     row = at.BACK + bank * at.PLACES
-    free, left = latches[s, at.WROTE + bank] + 1, latches[s, at.LEFT_AT + bank]
+    left = latches[s, at.LEFT_AT + bank]
+    free = max(latches[s, at.WROTE + bank], left) + 1
     late = at.PATIENCE
     waiting = True
     while waiting and first < behind:
