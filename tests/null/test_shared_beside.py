@@ -20,6 +20,7 @@ from warplens.study.validation import read
 
 CYCLES, SCHEDULERS, WARPS = 60_000.0, 4, 32
 MANY, BESIDE, NONE = range(3)  # ways
+_TOO_SLOW = pytest.mark.xfail(strict=True, reason="1.8 % too slow since who waited does not go on")
 _NOT_KNOWN = pytest.mark.xfail(strict=True, reason="who is let in where two schedulers send in all cycles is not known")
 
 
@@ -55,7 +56,9 @@ def _measured() -> dict[tuple[int, int, int], tuple[float, float]]:
     return {(a, w, o): (many, beside) for a, w, o, many, beside in read("h200/shared_beside.json.gz")["rows"]}
 
 
-@pytest.mark.parametrize(("adds", "warps"), [(0, 3), (0, 4), (1, 3)])
+@pytest.mark.parametrize(
+    ("adds", "warps"), [(0, 3), (0, 4), (1, 3), (1, 4), pytest.param(2, 3, marks=_TOO_SLOW), (2, 4)]
+)
 def test_who_loses_a_cycle_to_another_does_not_make_up_for_it(adds: int, warps: int) -> None:
     assert _cycles(adds, warps, 1)[0] == pytest.approx(_measured()[adds, warps, 1][0], rel=0.01)
 
@@ -74,6 +77,8 @@ def test_loads_beside_others_take_as_long_as_measured() -> None:
     assert len(off) == 90 and float(np.mean(off)) < 0.006 and max(off) < 0.04
 
 
-@pytest.mark.parametrize(("adds", "warps", "others"), [(0, 4, 1), pytest.param(0, 8, 2, marks=_NOT_KNOWN)])
+@pytest.mark.parametrize(
+    ("adds", "warps", "others"), [(0, 4, 1), (1, 8, 1), (2, 4, 2), pytest.param(0, 8, 2, marks=_NOT_KNOWN)]
+)
 def test_a_warp_beside_waits_as_measured(adds: int, warps: int, others: int) -> None:
     assert _cycles(adds, warps, others)[1] == pytest.approx(_measured()[adds, warps, others][1], rel=0.01)
