@@ -1,19 +1,20 @@
 """The simulator against the microbenchmarks without global memory: how many points are within 2 %.
 
-    python bench/loops.py                        all points; three quarters of an hour on two cores
+    python bench/loops.py                        all points; a quarter of an hour on two cores
     python bench/loops.py instruction.lds pair   the loops whose names begin so
     python bench/loops.py --warps 4,8,16,32      with so many warps on an SM only
     python bench/loops.py --json FILE            every point
 
 Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
-1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), and
-adds before a chain whose instructions yield or not (data/h200). Their machine code, compiled anew for the laboratory's,
+1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), adds
+before a chain whose instructions yield or not, and half of the loops of register ports in other registers, which were
+measured when all rules stood and by which none was chosen (`others`; data/h200). Their machine code, compiled anew for the laboratory's,
 is simulated for hundreds of thousands of cycles, as a loop of one chain was measured (what warps do from turn to turn
 can be chaotic), products for 64 and 128 turns. What was measured is a mean over all SMs, of three launches and more:
 how a loop begins differs from SM to SM and launch to launch, and many go on for ever in one of several ways. So they
 begin two to eight times by chance, until these say their mean to 0.3 % (two alike end it): the laboratory's behind its
-barrier, with other counts of issues (`warplens.study.begins`; of two warps on a scheduler they are known), the others
-within 64 cycles. Warps begin the loops of products when they were seen to, in one launch of many
+barrier, with other counts of issues (`warplens.study.begins`; of two warps on a scheduler they are known), `others` as
+in some launches, the rest within 64 cycles. Warps begin the loops of products when they were seen to, in one launch of many
 (product_begins.json.gz). No time is fitted; some rules of branches, and how often warps have issued before, were read
 from turns of some of these loops (tests/null/test_turns.py). Of those beyond 2 % `spread` counts those whose own
 repetitions, or SMs, differ by more than 2 %: they have no one time to be within 2 % of; and `outside` those whose
@@ -80,7 +81,7 @@ class Point(Struct, frozen=True):
     limit: float  # cycles; none: by turns
     schedulers: int = SCHEDULERS  # that have warps
     before: int = 0  # instructions before the loop
-    begins: tuple[float, ...] = ()  # when its warps were seen to come to them
+    begins: tuple[tuple[float, ...], ...] = ()  # when its warps were seen to come to them, in some launches
 
     @property
     def spread(self) -> float:
@@ -95,7 +96,7 @@ class Point(Struct, frozen=True):
 
 def points(names: tuple[str, ...], warps: set[int]) -> Iterator[Point]:
     """Yield the measured points of the loops whose names begin so."""
-    for point in (*_laboratory(names), *_products(), *_ports(), *_switches()):
+    for point in (*_laboratory(names), *_products(), *_ports(), *_switches(), *_other_registers()):
         if point.name.startswith(names) and (not warps or point.warps in warps):
             yield point
 
@@ -151,7 +152,7 @@ def _products() -> Iterator[Point]:
         cycles = [c / s["warps"] for c in (s["cycles"], *other["cycles"])]
         point = _other(name, loops[key], 8.0, s["warps"], cycles, 0.0)
         code, begins = [*before[key], *point.code], times[*key, s["warps"]]
-        yield replace(point, code=code, before=len(before[key]), begins=begins)
+        yield replace(point, code=code, before=len(before[key]), begins=(begins,))
 
 
 def _ports() -> Iterator[Point]:
@@ -164,6 +165,25 @@ def _ports() -> Iterator[Point]:
                 name = f"{kind}.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
                 point = _of_all_sms(name, row, s, schedulers)
                 yield replace(point, schedulers=schedulers)
+
+
+def _other_registers() -> Iterator[Point]:
+    """Yield loops of the register ports that the compiler gave other registers, with their warps' begins."""
+    made = read("h200/other_registers.json.gz")
+    loops = {(r["other"], r["adds"], r["chained"]): r for r in made["loops"]}
+    for s in made["samples"]:
+        if s["other"] in NOT_THESE:
+            continue
+        row, schedulers = loops[s["other"], s["adds"], s["chained"]], 1 if s["family"] == "alone" else SCHEDULERS
+        name = f"others.{s['family']}.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
+        begins = tuple(_of_lanes(start, schedulers) for start in s["starts"])
+        yield replace(_of_all_sms(name, row, s, schedulers), schedulers=schedulers, begins=begins)
+
+
+def _of_lanes(begins: list[int], schedulers: int) -> tuple[float, ...]:
+    """Return when each warp of a block begins, those of other schedulers at once."""
+    every = SCHEDULERS // schedulers
+    return tuple(float(begins[w // every]) if w % every == 0 else 0.0 for w in range(len(begins) * every))
 
 
 def _switches() -> Iterator[Point]:
@@ -220,7 +240,7 @@ def _cycles(point: Point, begin: int, turns: int = ENDLESS) -> float:
         issued = [issues_of_few(warps) if _known_begin(point) else issues_by_chance(warps, chance) for _ in laid.blocks]
         laid = behind_barrier(laid, issued, FIRST_LATER)
     elif point.begins:
-        laid = at_times(laid, list(point.begins))
+        laid = at_times(laid, list(point.begins[begin % len(point.begins)]))
     options = Options(limit_cycles=point.limit or None, seed=1 + begin)
     if turns == ENDLESS:
         return steady(replace(laid, steady=True, bodies=point.bodies), made, options).cycles

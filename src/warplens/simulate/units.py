@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,10 @@ PIPES = (
     "memory system",
     "barrier unit",
     "uniform datapath",
+    "constant cache",
 )
-_SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers")
-_QUEUED = ("sfu units", "special registers", "shared memory", "shuffle")
+_SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers", "constant cache")
+_QUEUED = ("sfu units", "special registers", "shared memory", "shuffle", "constant cache")
 INFINITE = 1e30
 # The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
 # (second), did not. Where between them the end lies is not known; half of an eighth is assumed.
@@ -82,7 +84,7 @@ class Units(Struct, frozen=True):
     def unit(self, kind: str, *, program: bool = False) -> Unit:
         """Return how an instruction class uses the machine; in a program whole numbers have units of their own."""
         machine = self.machine
-        resource = KINDS[kind]
+        resource = "constant cache" if program and kind == "constant" else KINDS[kind]
         queued = resource in _QUEUED
         where = "shared memory" if resource == "shuffle" else resource
         if program and kind in ("int", "imul", "imul_wide"):
@@ -164,6 +166,8 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         pipes.half[PIPES.index("cuda cores")], pipes.half[PIPES.index("product")] = at.EITHER, at.ONE
     pipes.held[PIPES.index("sfu units")] = sm.sfu_place_cycles or 0.0
     pipes.interval[PIPES.index("special registers")] = 1.0
+    with suppress(MissingField):  # a fixed latency
+        pipes.interval[PIPES.index("constant cache")] = 1 / machine.peak_ipc("constant")
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
     return pipes
 
