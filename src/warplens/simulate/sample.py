@@ -1,11 +1,10 @@
 """A kernel's time from a part of it: some rounds of its blocks, some turns of its loops.
 
-Where chance decides nothing, blocks soon come and go as those before them did (`repeats`): of many rounds some are then
-simulated, to that and to the same tail. What is short is otherwise simulated whole, with several draws where chance
-decides how long that takes (`chance`). Rounds of blocks are alike, and so are turns of a loop. Of many rounds (`MANY`)
-a window in their midst is simulated (`rounds`), of long loops for two lengths. Of fewer rounds numbers with the same
-tail are simulated until the next ones take as long as those before, or three lengths of the loops, two of them for two
-numbers of rounds; whatever counts (cycles, bytes, stalls) goes on along the line through the first and the last. A longer run goes on where a shorter one
+What is short is simulated whole, with several draws where chance decides how long that takes (`chance`).
+Rounds of blocks are alike, and so are turns of a loop. Of many rounds (`MANY`) a window in their midst is simulated
+(`rounds`), of long loops for two lengths. Of fewer rounds numbers with the same tail are simulated until the next ones
+take as long as those before, or three lengths of the loops, two of them for two numbers of rounds; whatever counts
+(cycles, bytes, stalls) goes on along the line through the first and the last. A longer run goes on where a shorter one
 has given out its last block (`Course.up_to`). The error reported is a share of the time that was not simulated: by how
 much the line's two steps or the window's halves differ, and `LEAST` for what they do not show (warps that drift apart
 slowly, chance in both). What has neither rounds nor loops is cut off behind its first part; if other instructions come
@@ -23,17 +22,11 @@ from msgspec.structs import replace
 
 from warplens.simulate.chance import ONCE, by_chance, mean_over_draws
 from warplens.simulate.code import Code, StepArrays, first_part, lay_steps, sampled
-from warplens.simulate.repeats import turn
 from warplens.simulate.rounds import LONGEST, MANY, Window, apart, window
 from warplens.simulate.run import Course, Options, Run, run
 from warplens.simulate.steady import BUDGET, Measured, busiest
 from warplens.simulate.units import Units
 
-FEW = 6  # rounds: fewer than these are simulated whole, or by lengths of their loops
-REPEATS = (5, 6, 8, 12, 16)  # rounds after which blocks may be found to repeat themselves
-LOOKING = BUDGET // 8  # instructions spent on that
-# Of the time that was not simulated, where blocks repeat themselves: at most 0.6 % in 784 random kernels.
-UNSURE = 0.01
 ROUND = BUDGET // 12  # instructions of a round of blocks with the shortest loops
 LENGTHS = ((1, 1), (2, 2), (6, 3))  # times this, and how often a few turns that a loop keeps at least
 ROUNDS = 3  # up to so many rounds of blocks are all simulated
@@ -71,10 +64,9 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     """Return the cycles that all these blocks take on one SM."""
     bench = _Bench(units, options, min(resident, blocks), blocks, lay_steps(code.steps))
     each = code.grid_mean or code.block_instructions
-    made = _by_repeats(bench, code)
-    if made is None and (options.full or each * blocks <= BUDGET):
+    if options.full or each * blocks <= BUDGET:
         return _with_draws(bench, code)
-    made = made or _by_windows(bench, code, each)
+    made = _by_windows(bench, code, each)
     if made is None:
         lengths = [code] if each * bench.resident <= BUDGET / 3 else _lengths(code, bench.resident)
         cut = lengths[0].block_instructions < code.block_instructions
@@ -83,34 +75,6 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     if served <= made.cycles:
         return made
     return replace(made, cycles=served, run=replace(made.run, end_cycle=served))
-
-
-def _by_repeats(bench: _Bench, code: Code) -> Measured | None:
-    """Simulate rounds until blocks repeat themselves, then whole turns less; None where they do not, or by chance."""
-    resident, blocks, options = bench.resident, bench.blocks, bench.options
-    alike = len({tuple(block) for block in code.blocks}) == 1
-    if options.full or options.events or code.streams > 1 or not alike or blocks < FEW * resident:
-        return None
-    if by_chance(bench.laid, bench.units):
-        return None
-    course = bench.course(code)
-    for rounds in REPEATS:
-        begun = rounds * resident
-        if begun >= WORTH * blocks or begun * code.block_instructions > LOOKING:
-            return None
-        size = turn(course.reach(begun), resident)
-        if size:
-            break
-    else:
-        return None
-    more = size * math.ceil(resident / size)
-    first, last = course.held(begun), course.held(begun + more)
-    count = begun + more + (blocks - begun) % size
-    ended, times = course.up_to(count), (blocks - count) / more
-    made = _beyond(ended, first, last, times)
-    note = f"blocks repeat themselves: {count} of {blocks} were simulated"
-    error = UNSURE * (made.end_cycle - ended.end_cycle)
-    return Measured(made.end_cycle, error, course.simulated, made.dram_bytes / made.end_cycle, made, [note])
 
 
 def _by_windows(bench: _Bench, code: Code, each: float) -> Measured | None:
@@ -243,21 +207,12 @@ def _on_line(first: Run, last: Run, instructions: float) -> Run:
 
 def _line(first: Run, last: Run, times: float) -> Run:
     """Return the first run and so many times what the last one has more; what was noted on the way is the last's."""
-    made = _beyond(first, first, last, times)
     return replace(
-        last, end_cycle=max(last.end_cycle, made.end_cycle), dram_bytes=made.dram_bytes, issued=made.issued,
-        counts=made.counts, stalls=made.stalls, sampled=made.sampled,
-    )  # fmt: skip
-
-
-def _beyond(run: Run, first: Run, last: Run, times: float) -> Run:
-    """Return a run and so many times what another one has more than the one before it."""
-    return replace(
-        run,
-        end_cycle=run.end_cycle + times * (last.end_cycle - first.end_cycle),
-        dram_bytes=run.dram_bytes + times * (last.dram_bytes - first.dram_bytes),
-        issued=round(run.issued + times * (last.issued - first.issued)),
-        counts=(run.counts + times * (last.counts - first.counts)).round().clip(0).astype(last.counts.dtype),
-        stalls=(run.stalls + times * (last.stalls - first.stalls)).clip(0),
-        sampled=(run.sampled + times * (last.sampled - first.sampled)).clip(0),
+        last,
+        end_cycle=max(last.end_cycle, first.end_cycle + times * (last.end_cycle - first.end_cycle)),
+        dram_bytes=first.dram_bytes + times * (last.dram_bytes - first.dram_bytes),
+        issued=round(first.issued + times * (last.issued - first.issued)),
+        counts=(first.counts + times * (last.counts - first.counts)).round().clip(0).astype(last.counts.dtype),
+        stalls=(first.stalls + times * (last.stalls - first.stalls)).clip(0),
+        sampled=(first.sampled + times * (last.sampled - first.sampled)).clip(0),
     )
