@@ -5,20 +5,20 @@
     python bench/loops.py --warps 4,8,16,32      with so many warps on an SM only
     python bench/loops.py --json FILE            every point
 
-Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains, with
-1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone), adds
-before a chain whose instructions yield or not, and half of the loops of register ports in other registers, which were
-measured when all rules stood and by which none was chosen (`others`; data/h200). Their machine code, compiled anew for the laboratory's,
-is simulated for hundreds of thousands of cycles, as a loop of one chain was measured (what warps do from turn to turn
-can be chaotic), products for 64 and 128 turns. What was measured is a mean over all SMs, of three launches and more:
-how a loop begins differs from SM to SM and launch to launch, and many go on for ever in one of several ways. So they
-begin two to eight times by chance, until these say their mean to 0.3 % (two alike end it): the laboratory's behind its
-barrier, with other counts of issues (`warplens.study.begins`; of two warps on a scheduler they are known), `others` as
-in some launches, the rest within 64 cycles. Warps begin the loops of products when they were seen to, in one launch of many
-(product_begins.json.gz). No time is fitted; some rules of branches, and how often warps have issued before, were read
-from turns of some of these loops (tests/null/test_turns.py). Of those beyond 2 % `spread` counts those whose own
-repetitions, or SMs, differ by more than 2 %: they have no one time to be within 2 % of; and `outside` those whose
-simulated time is not between the fastest and the slowest of them.
+Points are those of the laboratory (`warplens measure`: one instruction or two in turn, in one, two or four chains,
+with 1 to 64 warps of an SM), products among other instructions, register ports (on all schedulers, and on one alone),
+adds before a chain whose instructions yield or not, and half of the loops of register ports in other registers, which
+were measured when all rules stood and by which none was chosen (`others`; data/h200). Their machine code, compiled
+anew for the laboratory's, is simulated for hundreds of thousands of cycles, as a loop of one chain was measured (what
+warps do from turn to turn can be chaotic), products for 64 and 128 turns. What was measured is a mean over all SMs,
+of three launches and more: how a loop begins differs from SM to SM and launch to launch, and many go on for ever in
+one of several ways. So they begin two to eight times by chance, until these say their mean to 0.3 % (two alike end
+it): the laboratory's behind its barrier, with other counts of issues (`warplens.study.begins`; of two warps on a
+scheduler they are known), `others` as in some launches, the rest within 64 cycles. Warps begin the loops of products
+when they were seen to, in one launch of many (product_begins.json.gz). No time is fitted; some rules of branches, and
+how often warps have issued before, were read from turns of some of these loops (tests/null/test_turns.py). Of those
+beyond 2 % `spread` counts those whose own repetitions, or SMs, differ by more than 2 %: they have no one time to be
+within 2 % of; and `outside` those whose simulated time is not between the fastest and the slowest of them.
 """
 
 from __future__ import annotations

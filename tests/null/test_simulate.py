@@ -211,6 +211,76 @@ def test_events_tell_the_same_as_the_counts() -> None:
     assert sum(made.cpi_stack.values()) == pytest.approx(sum(x.cycles for x in made.lines) / (4 * 4 * 5))
 
 
+# Counts, changes, what cannot be simulated.
+
+
+@pytest.mark.parametrize(
+    ("counts", "times"),
+    [
+        ({"fp32": 1000.0}, 1.0),
+        ({"fp32": 1000.0}, 3.0),
+        ({"fp32": 100.0, "int": 10.1}, 1.0),
+        ({"fp32": 100.0, "int": 10.001}, 1.0),
+        ({"fp32": 100.5, "int": 10.0}, 1.0),
+        ({"fp32": 100.0, "int": 10.0, "branch": 0.05}, 1.0),
+        ({"fp32": 2.5}, 2.0),
+        ({"fp32": 100.0, "int": 10.1}, 30.0),
+    ],
+)
+def test_counts_are_executed_as_often_as_they_say(counts: dict[str, float], times: float) -> None:
+    """Turns of a loop that stand for several bodies, of which the last one is cut where it is not whole."""
+    work = Workload(name="counts", instructions=counts, iterations=times, launch=Launch(grid=132, block=32))  # type: ignore[arg-type]
+    made, bound = api.simulate(work, "h200"), api.predict(work, "h200", "volkov")
+    assert sum(line.executed for line in made.lines) == pytest.approx(times * sum(counts.values()), abs=1.1)
+    assert made.cycles == pytest.approx(float(bound.cycles or 0), rel=0.025)
+
+
+def test_accesses_of_a_class_are_each_themselves() -> None:
+    """5 loads of four passes and 2 of one: 5 x 30 + 2 x 24 cycles behind one another, as by `volkov`."""
+    rows = [Access(count=5.0, space="shared", conflict_degree=4.0), Access(count=2.0, space="shared")]
+    made = api.simulate(Workload(name="two", accesses=rows), "gtx980", warps_per_sm=1)
+    assert made.cycles == pytest.approx(5 * 30 + 2 * 24, rel=1e-4)
+
+
+def test_the_papers_mode_unrolls_loops_and_takes_one_listing() -> None:
+    adds = listing("FADD R1, R1, R2\n", launch=Launch(grid=1, block=32), iterations=10)
+    assert api.simulate(adds, "c2050", mode="lemeire").cycles == 10 * 18  # Table II: fadd takes 18
+    two = replace(adds, warps=2 * adds.warps)
+    for work, message in ((two, "one graph"), (replace(adds, iterations=1e6), "loops are unrolled")):
+        with pytest.raises(WarplensError, match=message):
+            api.simulate(work, "c2050", mode="lemeire")
+
+
+@pytest.mark.parametrize("grid", [0, [2**31, 2**31, 2**31]])
+def test_a_grid_of_nothing_or_beyond_measure_is_refused(grid: int | list[int]) -> None:
+    work = Workload(name="grid", instructions={"fp32": 1.0}, launch=Launch(grid=grid, block=32))
+    with pytest.raises(WarplensError, match="blocks"):
+        api.simulate(work, "h200")
+
+
+def test_cycles_beyond_measure_are_refused() -> None:
+    with pytest.raises(WarplensError, match="cycles"):
+        api.simulate(listing("MUFU R1, R1\n" * 4), "h200", changes={"sfu.latency": 1e18})
+
+
+def test_what_is_set_is_named_and_what_changes_nothing_too() -> None:
+    work = listing("FADD R1, R1, R2\n" * 10)
+    changes = {"machine.sms": 66.0, "shared.latency": 60.0, "fp32.latency": 8.0}
+    made = api.simulate(work, "h200", changes=changes)
+    assert made.changes == changes
+    assert [note for note in made.notes if "--set" in note] == ["--set shared.latency changes nothing here"]
+    counted = Workload(name="counts", instructions={"fp32": 10.0}, launch=Launch(grid=132, block=32))
+    more = api.simulate(counted, "h200", changes={"fp32.count": 20.0})
+    assert more.cycles - api.simulate(counted, "h200").cycles == 10 * 4
+    with pytest.raises(WarplensError, match="its code"):
+        api.simulate(work, "h200", changes={"fp32.count": 20.0})
+
+
+def test_fewer_warps_than_a_block_has_are_named() -> None:
+    made = api.simulate(listing("FADD R1, R1, R2\n", launch=Launch(grid=132, block=256)), "h200", warps_per_sm=3)
+    assert made.warps_per_sm == 8 and any("a block has 8 warps" in note for note in made.notes)
+
+
 # Programs with control codes.
 
 
@@ -355,7 +425,13 @@ def test_warps_that_ended_do_not_hold_up_a_program() -> None:
         (("saxpy", "--mode", "lemeire", "--gpu", "gtx980"), "lemeire"),
         (("saxpy", "--mode", "lemeire"), "none of the paper's operations"),
         (("hong-kim-mb1", "--set", "shared.conflict_degree=4"), "no access of class shared"),
-        ((), "name a workload, or give --launch"),
+        ((), "name a workload or give --launch"),
+        (("saxpy", "--launch", "x.toml"), "not both"),
+        (("saxpy", "--set", "fp32.rate=4", "--set", "fp32.rate=5"), "given twice"),
+        (("saxpy", "--top", "-1"), "--top: zero or more"),
+        (("saxpy", "--variant", "x"), "it needs --launch"),
+        (("saxpy", "--trace", ""), "the name of a file is wanted"),
+        (("saxpy", "--policy", ""), "unknown policy ''"),
         (("kothapalli-program",), "several kernels"),
         (("saxpy", "--gpu", "h200,gtx980"), "one GPU"),
     ],
@@ -374,7 +450,10 @@ def test_the_command_answers_and_writes_a_trace(tmp_path: Path, capsys: pytest.C
     assert "warps mostly wait for: long_sb" in out
     assert "the first 8,000; --events N keeps more" in out
     trace = json.loads(file.read_text())["traceEvents"]
-    assert {row["ph"] for row in trace} >= {"M", "X", "b", "e"}
+    assert {row["ph"] for row in trace} >= {"M", "X", "b", "e", "C"}
+    over_time = [row for row in trace if row["ph"] == "C"]
+    assert {row["name"] for row in over_time} == {"blocks on the SM", "instructions per cycle"}
+    trace = [row for row in trace if row["ph"] != "C"]
     assert any(row["name"].startswith("FFMA") for row in trace)
     for warp in {row["tid"] for row in trace}:  # a row's slices lie behind one another, and what is sent is served
         slices = sorted((x["ts"], x["ts"] + x["dur"]) for x in trace if x["tid"] == warp and x["ph"] == "X")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -182,14 +183,30 @@ def _text_of(*files: str) -> list[str]:
     return read_text(found).splitlines() if found else []
 
 
+def _check_simulate(args: argparse.Namespace) -> None:
+    """Refuse options that contradict one another, or the files that are read."""
+    if args.variant and not args.launch:
+        raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
+    if args.top < 0:
+        raise WarplensError(f"--top: zero or more instructions, not {args.top}")
+    if args.trace is None:
+        return
+    if not args.trace:
+        raise WarplensError("--trace: the name of a file is wanted")
+    if args.events < 1:
+        raise WarplensError("a trace has one event at least (--events)")
+    for read in filter(None, (args.workload, args.launch)):
+        if Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace):
+            raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")
+
+
 def _simulate(args: argparse.Namespace) -> None:
     machines = _machines(args)
     if len(machines) > 1:
         raise WarplensError("simulate takes one GPU")
     if (args.workload is None) == (args.launch is None):
-        raise WarplensError("name a workload, or give --launch L.toml")
-    if args.trace and args.events < 1:
-        raise WarplensError("a trace has one event at least (--events)")
+        raise WarplensError("name a workload or give --launch L.toml" + ", not both" * (args.workload is not None))
+    _check_simulate(args)
     if args.launch:
         with _watching("analysing") as say:
             work: Workload | Graph = api.analyze(
@@ -203,9 +220,12 @@ def _simulate(args: argparse.Namespace) -> None:
         )
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0, sampled=True,
-        **({"policy": args.policy} if args.policy else {}),
+        **({"policy": args.policy} if args.policy is not None else {}),
     )  # fmt: skip
-    changes = dict(parse(text) for text in args.changes)
+    pairs = [parse(text) for text in args.changes]
+    if twice := [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]:
+        raise WarplensError(f"--set {twice[0]} is given twice")
+    changes = dict(pairs)
     made = api.simulate(work, machines[0], warps_per_sm=args.warps, mode=args.mode, changes=changes, options=options)
     code = work.code if isinstance(work, Workload) else []
     if args.trace:

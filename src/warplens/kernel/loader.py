@@ -15,7 +15,7 @@ from warplens.files import convert, read_text, read_toml
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.mix import from_mix
-from warplens.kernel.profile import COLUMNS
+from warplens.kernel.profile import COLUMNS, Profile
 from warplens.kernel.width import access_bytes, access_of
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS
@@ -23,6 +23,8 @@ from warplens.machine import KINDS
 FOLDER = Path(__file__).parent / "files" / "workloads"
 _LATER = ("replays", "passed")  # columns of a profile that older files do not have
 _SCOREBOARDS = (None, *range(6))
+_CONTROL = {"stall": 15, "wait_mask": 63, "reuse": 15}  # the largest number in each field
+_MOST = 1 << 53  # of what is counted: more of it is no whole number any more
 
 
 def list_workloads() -> list[str]:
@@ -94,8 +96,12 @@ def _check_counts(workload: Workload, file: str) -> None:
         for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
             if board not in _SCOREBOARDS:
                 raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")
+        for name, most in _CONTROL.items() if x.control else ():
+            if not 0 <= (value := getattr(x.control, name)) <= most:
+                raise FileError(f"{file}: code.{i}.control.{name}: from 0 to {most}, not {value}")
     if workload.profile is None:
         return
+    _check_ways(workload.profile, len(workload.code), file)
     counts = workload.profile.counts
     for name in (name for name in COLUMNS if name not in counts and name not in _LATER):
         raise FileError(f"{file}: profile.counts.{name}: missing")
@@ -105,6 +111,25 @@ def _check_counts(workload: Workload, file: str) -> None:
             raise FileError(f"{file}: profile.counts.{name}: {many}")
         if min(column, default=0.0) < 0:
             raise FileError(f"{file}: profile.counts.{name}: must be zero or more, not {min(column):g}")
+
+
+def _check_ways(profile: Profile, instructions: int, file: str) -> None:
+    """Refuse a profile whose blocks go where there is nothing."""
+    for name in ("grid_blocks", "warps_per_block"):
+        if not 1 <= (value := getattr(profile, name)) <= _MOST:
+            raise FileError(f"{file}: profile.{name}: from 1 to 2^53, not {value}")
+    for i, path in enumerate(profile.paths):
+        for segment in path.segments:
+            if not 0 <= segment.times <= _MOST or any(not 0 <= a <= b <= instructions for a, b in segment.runs):
+                where = f"runs lie within {instructions} instructions, and are walked 0 to 2^53 times"
+                raise FileError(f"{file}: profile.paths.{i}: {where}: not {segment.runs[:4]}, {segment.times} times")
+    for i, block in enumerate(profile.blocks):
+        if any(not 0 <= way < len(profile.paths) for way in block):
+            raise FileError(f"{file}: profile.blocks.{i}: its warps take paths 0 to {len(profile.paths) - 1}")
+    lengths, executed = [path.instructions for path in profile.paths], sum(profile.counts.get("executed", []))
+    if (walked := sum(lengths[way] for block in profile.blocks for way in block)) > 2 * executed:
+        what = f"kept blocks execute {walked:.3g} instructions, by profile.counts.executed the grid has {executed:.3g}"
+        raise FileError(f"{file}: profile.paths: {what}")
 
 
 def _complete(workload: Workload, file: str) -> Workload:

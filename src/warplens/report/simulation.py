@@ -4,9 +4,9 @@ saxpy on NVIDIA H200: 64 warps per SM, simulated
 
   98.2 us   +- 0.3 %                 warps mostly wait for: long_sb
 
-  what a warp's time is made of
-    long_sb   81.2 %  ██████████████████████
-    not_selected       6.4 %  ██
+  what a warp's time is made of, and in cycles per instruction
+    long_sb       81.2%     84.2  ██████████████████████
+    not_selected   6.4%     6.64  ██
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine
 from warplens.report.terminal import table
 from warplens.simulate import Simulation
-from warplens.simulate.views import Trace, listen
+from warplens.simulate.views import IssueRate, Occupancy, Trace, listen
 from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
+_WINDOW = 64  # cycles of a rate in a trace
 
 
 def answer(s: Simulation, machine: Machine, top: int = 12) -> list[RenderableType]:
     """Render a simulation: the answer first, then the reasons, then the instructions that wait most."""
     what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
+    changed = (
+        f" with {', '.join(f'{printable(key)}={value:g}' for key, value in s.changes.items())}" if s.changes else ""
+    )
     parts: list[RenderableType] = [
-        Text(f"{printable(s.workload)} on {machine.name}: {s.warps_per_sm} warps per SM, {how}", "bold"),
+        Text(f"{printable(s.workload)} on {machine.name}{changed}: {s.warps_per_sm} warps per SM, {how}", "bold"),
         "",
     ]
     line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
@@ -43,7 +47,7 @@ def answer(s: Simulation, machine: Machine, top: int = 12) -> list[RenderableTyp
     waits = {r: share for r, share in s.stalls.items() if r != "selected"}
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
-    parts += [line, "", Text("  what a warp's time is made of"), *_bars(s)]
+    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction"), *_bars(s)]
     facts = [f"{number(s.ipc, 3)} IPC per SM"]
     if s.dram_bytes_per_second:
         facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
@@ -57,8 +61,11 @@ def _bars(s: Simulation) -> list[RenderableType]:
     shown = sorted(((share, r) for r, share in s.stalls.items() if share >= _SHOWN), reverse=True)
     wide = max((len(r) for _, r in shown), default=0)
     longest = shown[0][0] if shown else 1.0
-    bar = [(round(_BAR * share / longest), share, r) for share, r in shown]
-    return [Text.assemble(f"    {r:<{wide}}  {share:6.1%}  ", ("█" * n, "cyan")) for n, share, r in bar]
+    bar, stack = [(round(_BAR * share / longest), share, r) for share, r in shown], s.cpi_stack
+    return [
+        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ", ("█" * n, "cyan"))
+        for n, share, r in bar
+    ]
 
 
 def lines(s: Simulation, top: int) -> RenderableType:
@@ -105,5 +112,10 @@ def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
 
 
 def trace(s: Simulation) -> str:
-    """Return the events as a trace in Chrome's format."""
-    return json.dumps(listen(s, [Trace([x.text for x in s.lines])])[0])
+    """Return the events as a trace in Chrome's format, with blocks on the SM and instructions per cycle over time."""
+    made, blocks, rates = listen(s, [Trace([x.text for x in s.lines]), Occupancy(1), IssueRate(_WINDOW)])
+    for name, values in (("blocks on the SM", blocks), ("instructions per cycle", rates)):
+        made["traceEvents"] += [
+            {"name": name, "ph": "C", "pid": 1, "ts": cycle, "args": {name: value}} for cycle, value in values
+        ]
+    return json.dumps(made)

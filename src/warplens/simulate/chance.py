@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.simulate import layout as at
-from warplens.simulate.code import StepArrays
+from warplens.simulate.code import Code, StepArrays
 from warplens.simulate.run import Options, Run
 from warplens.simulate.units import Units
 
@@ -38,12 +38,12 @@ class Mean(Struct, frozen=True):
     notes: list[str]
 
 
-def by_chance(laid: StepArrays, units: Units) -> bool:
-    """Whether draws say how long an access takes: one that hits now and then, or that goes to DRAM."""
+def by_chance(laid: StepArrays, units: Units, code: Code) -> bool:
+    """Whether draws say how long an access takes that is made: one that hits now and then, or that goes to DRAM."""
     steps = laid.steps
     l2_sure = (steps.l2_hit >= 1) | (steps.l2_hit <= 0) & (units.spread.shape[1] == 1)
     sure = (steps.l1_hit >= 1) | (steps.l1_hit <= 0) & l2_sure
-    return bool((np.isin(steps.kind, (at.LOAD, at.STORE)) & ~sure).any())
+    return bool((np.isin(steps.kind, (at.LOAD, at.STORE)) & ~sure & (code.executed() > 0)).any())
 
 
 def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: float, most: int = MOST) -> Mean:

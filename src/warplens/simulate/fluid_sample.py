@@ -55,7 +55,7 @@ class _Bench(Struct, frozen=True):
         if count > blocks - size // 2:
             count = blocks
         one = partial(run_fluid, code, self.units, resident=size, blocks=count, laid=self.laid)
-        if count >= blocks and by_chance(self.laid, self.units):
+        if count >= blocks and by_chance(self.laid, self.units, code):
             mean = mean_over_draws(one, Options(), BUDGET, MOST)
             return _Rounds(mean.cycles, mean.run.issued, mean.run)
         made = one(Options())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -44,18 +45,28 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
         for code in codes:
             spans.append((len(steps), len(steps) + len(code)))
             steps += _listed(code, units, workload)
-        bodies, times = 1.0, max(1, round(float(workload.iterations)))
+        bodies, turns = 1.0, float(max(1, round(float(workload.iterations))))
     else:
         steps, bodies = _counted(workload, units)
-        spans, times = [(0, len(steps))], max(1, round(float(workload.iterations) / bodies))
+        spans, turns = [(0, len(steps))], float(workload.iterations) / bodies
     if launch is None:
         count = int(warps_per_sm or machine.sm.warps_max)
         blocks = [[w % len(spans) for w in range(count)]]
         ways = [Way([([span], ENDLESS)]) for span in spans]
         return Code(name=workload.name, steps=steps, ways=ways, blocks=blocks, bodies=bodies, steady=True)
     count = int(launch.warps_per_block)
-    ways = [Way([([span], times)]) for span in spans]
+    ways = [_way(*span, turns) for span in spans]
     return Code(name=workload.name, steps=steps, ways=ways, blocks=[[w % len(spans) for w in range(count)]])
+
+
+def _way(first: int, stop: int, turns: float) -> Way:
+    """Return the way through so many turns of a loop: of the last one its first part, where they are not whole."""
+    whole = int(turns + 1e-9)
+    part = round((turns - whole) * (stop - first))
+    segments = [([(first, stop)], whole), ([(first, first + part)], 1)]
+    return Way(
+        [(runs, times) for runs, times in segments if times and runs[0][0] < runs[0][1]] or [([(first, stop)], 1)]
+    )
 
 
 # Listings: every register is a slot, and a consumer's latency is the pair's.
@@ -114,7 +125,7 @@ def _pairs(first: Instruction, second: Instruction, machine: Machine) -> bool:
 def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
     """Return the steps of one turn of the loop, and how many bodies they are."""
     counts = {k: float(c) / float(workload.iterations) for k, c in workload.executed().items() if float(c) > 0}
-    if not counts:
+    if not counts or sum(counts.values()) * max(1.0, float(workload.iterations)) < 0.5:
         raise WarplensError(f"{workload.name}: no instructions to simulate")
     share = counts.get("branch", 1.0)
     bodies = min(_MOST_TURNS, max(1, round(1 / share) if share < 1 else 1))
@@ -127,6 +138,8 @@ def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
     if len(chain) == 1 and bodies == 1:
         bodies = 2  # so that a turn has a node before its last
     left = Counter({k: round(c * bodies) for k, c in counts.items()})
+    if not left.total():
+        raise WarplensError(f"{workload.name}: less than one instruction in {bodies} bodies: counts are too small")
     control = {
         k: left.pop(k) for k in ("branch", "uniform", "int") if "branch" in left and k in left and k not in chain
     }
@@ -203,6 +216,7 @@ class _Builder:
         self.accesses = {
             a.instruction_class: [x for x in rows if x.instruction_class == a.instruction_class] for a in rows
         }
+        self.made = {kind: [0] * len(same) for kind, same in self.accesses.items()}
 
     def width(self, kind: str) -> int:
         """Instructions of a node: side by side as far as the workload's parallelism goes."""
@@ -210,9 +224,9 @@ class _Builder:
 
     def node(self, kind: str, wide: int) -> None:
         """Add a node that waits for the one before it."""
-        base = self._step(kind)
         self.nodes.append((len(self.steps), len(self.steps) + wide, kind))
-        self.steps += [_with(base, **_banks(base, (0, 1)))] * wide
+        for base in [self._step(kind) for _ in range(wide)]:
+            self.steps.append(_with(base, **_banks(base, (0, 1))))
 
     def join(self) -> None:
         """Let each node wait for the one before; in a steady state or a loop the first one for the last."""
@@ -248,7 +262,14 @@ class _Builder:
                 self.steps.append(_with(base, waits=waits, values=values, branch=branch))
 
     def _step(self, kind: str) -> Step:
-        return step(kind, kind, self.units, self.accesses.get(kind, ()))
+        """Return a step of a class: where its accesses differ, of the one of which least has been made."""
+        rows = self.accesses.get(kind, [])
+        if not rows:
+            return step(kind, kind, self.units)
+        made = self.made[kind]
+        least = min(range(len(rows)), key=lambda i: ((made[i] + 1) / float(rows[i].count), i))
+        made[least] += 1
+        return step(kind, kind, self.units, rows[least : least + 1])
 
 
 def _banks(x: Step, bank: tuple[int, int]) -> dict[str, Operands]:
@@ -269,16 +290,23 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
         if KINDS[kind] != "issue" and kind not in _NO_RESULT:
             raise
         latency, spread = machine.sm.issue_interval_cycles, 0.0
-    passes, moved = unit.passes, 0.0
+    passes, moved, through = unit.passes, 0.0, _transactions
     if unit.kind in (at.LOAD, at.STORE):
-        passes = _mean(accesses, lambda a: max(1.0, float(a.transactions)), 1.0)
+        passes = _mean(accesses, through, 1.0)
         moved = _mean(accesses, lambda a: float(a.transactions * a.transaction_bytes * (1 - a.hit_fraction)), 128.0)
     elif accesses:
-        passes = _mean(accesses, lambda a: float(wavefronts(a, machine)), 1.0)
-    # What the passes through its pipe do not say already (Volkov §6.2, §6.7).
-    by_passes = float(units.pipes.interval[unit.pipe]) * (passes - 1) if accesses and unit.pipe >= 0 else 0.0
-    longer = max(spread, _mean(accesses, lambda a: float(extra_latency(a, machine)), 0.0))
-    latency += max(0.0, longer - by_passes) - spread
+        through = partial(_wavefronts, machine)
+        passes = _mean(accesses, through, 1.0)
+    # What the passes of each access through its pipe do not say already (Volkov §6.2, §6.7).
+    interval = float(units.pipes[unit.pipe].interval) if unit.pipe >= 0 else 0.0
+    latency += (
+        _mean(
+            accesses,
+            lambda a: max(0.0, max(spread, float(extra_latency(a, machine))) - interval * (through(a) - 1)),
+            max(0.0, spread),
+        )
+        - spread
+    )
     timing = machine.timing(kind)
     between = timing.ilp_latency_cycles or machine.sm.ilp_latency_cycles or machine.sm.issue_interval_cycles
     return Step(
@@ -286,6 +314,14 @@ def step(kind: str, label: str, units: Units, accesses: Sequence[Access] = ()) -
         latency=latency, read=unit.read, passes=passes, l2_bytes=moved, dram_bytes=moved,
         l2_cycles=moved / units.l2_rate, dram_cycles=moved / units.dram_rate,
     )  # fmt: skip
+
+
+def _transactions(a: Access) -> float:
+    return max(1.0, float(a.transactions))
+
+
+def _wavefronts(machine: Machine, a: Access) -> float:
+    return float(wavefronts(a, machine))
 
 
 def alike(kind: str, width: int, accesses: Sequence[Access] = ()) -> Sequence[Access]:

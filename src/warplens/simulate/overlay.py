@@ -2,7 +2,8 @@
 
 shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class. In machine code the
                            stall counts follow; load.latency moves the curve of its latency under load
-shared.conflict_degree=4   of every access of that class in the workload
+shared.conflict_degree=4   of every access of that class in the workload; likewise the other fields of an access
+fp32.count=8               instructions of a class in a body, of a workload that gives counts
 machine.sms=144            a field of the machine; also machine.SECTION.FIELD, as in its file
 machine.dram=4e12          bytes per second: everything that DRAM is measured by, in proportion; likewise machine.l2
 lemeire.fmadd.issue=2      the paper's latencies: issue or completion
@@ -82,6 +83,8 @@ def overlay(
             if workload is not None and workload.code:
                 workload = workload.with_values(code=restalled(workload.code, machine, changed))
             machine = changed
+        elif head in KINDS and rest == ["count"] and KINDS[head] not in ("memory system", "shared memory"):
+            workload = _recounted(workload, key, head, value)
         elif head in KINDS and len(rest) == 1 and rest[0] in Access.__struct_fields__:
             workload = _changed(workload, head, rest[0], value)
         elif head == "launch" and len(rest) == 1 and rest[0] in _LAUNCH:
@@ -195,6 +198,15 @@ def _changed(workload: Workload | None, kind: str, field: str, value: float) -> 
         return made
     chosen = [i for i, x in enumerate(made.code) if x.kind == kind and made.profile.counts["requests"][i]]
     return made.with_values(profile=_counted(made.profile, chosen, "conflict", value))
+
+
+def _recounted(workload: Workload | None, key: str, kind: str, value: float) -> Workload:
+    """Set how many instructions of a class a warp executes in a body, of a workload that gives counts."""
+    if workload is None or workload.code or workload.warps:
+        raise WarplensError(f"{key}: its instructions are those of its code; this is for workloads that give counts")
+    if value < 0:
+        raise WarplensError(f"{key}: zero or more is wanted, not {value:g}")
+    return workload.with_values(instructions={**workload.instructions, kind: value})
 
 
 def _with(access: Access, field: str, value: float, key: str) -> Access:

@@ -34,6 +34,8 @@ _MODULES = (
     onward_module, fronts_module, engine_module, fluid_module,
 )  # fmt: skip
 MARKS = 24  # how often a run up to a limit notes what it has issued
+MOST_EVENTS_EACH = 16  # of an instruction: far more than there can be
+LONGEST = 2.0**50  # cycles of a run: with more of them times are not known to a fraction of one
 NEVER = 1 << 60  # blocks after which a run is held
 
 
@@ -93,7 +95,8 @@ class Course:
         self.curves = units.curves, units.loads, units.spread
         state = empty_sm(laid, units, setup[0], sm[0])
         stalls, kept = np.zeros((steps, len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
-        events = np.zeros((options.events, at.EVENT_COLUMNS), np.int64)
+        most = MOST_EVENTS_EACH * (code.block_instructions + 2 * code.warps_per_block) * min(blocks, NEVER)
+        events = np.zeros((int(min(options.events, most)), at.EVENT_COLUMNS), np.int64)
         self.seen = NOTHING
         self.state = (setup, lines, *state, stalls, kept, np.zeros(marks, np.int64), events, sm)
 
@@ -153,6 +156,10 @@ class Course:
         """Return what has come out, at the end or now."""
         setup, _, warps, _, _, _, pipe_free, *_, kept, marks, events, sm = self.state
         done, end = sm[0], float(setup.time_limit[0])
+        if done.status == at.TIME_UP and end >= LONGEST:
+            raise WarplensError(
+                f"{self.code.name}: more than {LONGEST:.0e} cycles: a latency or a count is beyond measure"
+            )
         if done.status == at.DEADLOCK:
             raise deadlock(self.code, warps, int(done.ended), int(setup.blocks[0]))
         kept = kept[: int(setup.blocks[0])]
@@ -182,7 +189,7 @@ def run(code: Code, units: Units, options: Options, *, resident: int, blocks: in
     laid = laid or lay_steps(code.steps)
     course = Course(code, units, options, resident=resident, blocks=blocks, laid=laid, marks=marks)
     setup = course.state[0]
-    setup.time_limit, setup.window, setup.stagger, setup.mark_every = limit, window, stagger, mark_every
+    setup.time_limit, setup.window, setup.stagger, setup.mark_every = min(limit, LONGEST), window, stagger, mark_every
     course.go()
     return course.done()
 

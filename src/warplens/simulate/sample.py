@@ -64,7 +64,8 @@ def kernel(code: Code, units: Units, options: Options, *, resident: int, blocks:
     """Return the cycles that all these blocks take on one SM."""
     bench = _Bench(units, options, min(resident, blocks), blocks, lay_steps(code.steps))
     each = code.grid_mean or code.block_instructions
-    if options.full or each * blocks <= BUDGET:
+    kept = code.block_instructions * bench.resident  # of the blocks that are known, which may be the longest
+    if options.full or (each * blocks <= BUDGET and kept <= 4 * BUDGET):
         return _with_draws(bench, code)
     made = _by_windows(bench, code, each)
     if made is None:
@@ -125,7 +126,7 @@ def _shortened(cut: Code, code: Code) -> str:
 
 def _with_draws(bench: _Bench, code: Code) -> Measured:
     """Simulate all blocks, and where chance decides again with other draws, until the mean is known."""
-    if not by_chance(bench.laid, bench.units):
+    if not by_chance(bench.laid, bench.units, code):
         return _whole(bench, bench.course(code))
     mean, events = mean_over_draws(partial(bench.whole, code), bench.options, BUDGET), bench.options.events
     made, issued = mean.run, mean.issued
@@ -136,7 +137,7 @@ def _with_draws(bench: _Bench, code: Code) -> Measured:
 
 
 def _whole(bench: _Bench, course: Course) -> Measured:
-    made, notes = course.up_to(bench.blocks), [ONCE] if by_chance(bench.laid, bench.units) else []
+    made, notes = course.up_to(bench.blocks), [ONCE] if by_chance(bench.laid, bench.units, course.code) else []
     return Measured(made.end_cycle, 0.0, course.simulated, made.dram_bytes / made.end_cycle, made, notes)
 
 
@@ -196,7 +197,7 @@ def _reached(code: Code) -> set[str]:
 
 def _measured(made: Run, runs: Sequence[Run], differ: float, simulated: int, notes: list[str]) -> Measured:
     """Return the answer; of the time behind the longest run so large a share, and `LEAST`, may be wrong."""
-    error = (made.end_cycle - max(r.end_cycle for r in runs)) * min(1.0, LEAST + differ)
+    error = max(0.0, made.end_cycle - max(r.end_cycle for r in runs)) * min(1.0, LEAST + differ)
     return Measured(made.end_cycle, error, simulated, made.dram_bytes / made.end_cycle, made, notes)
 
 

@@ -32,6 +32,8 @@ from warplens.simulate.units import Units, default_policy, units
 
 Mode = Literal["warplens", "lemeire"]
 MOST_EVENTS = 100_000_000
+MOST_NODES = 100_000  # of a graph of the paper's mode
+MOST_BLOCKS = 1 << 40  # of an SM
 
 
 class Line(Struct, frozen=True):
@@ -52,7 +54,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
     `error_cycles` bounds what extrapolation or chance (a kernel) or the length of the run (a steady state) may cost.
     `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
-    `sampler`). `blocks` are start and end of each block simulated.
+    `sampler`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
     """
 
     workload: str
@@ -73,6 +75,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
     blocks: list[tuple[float, float]] = []
     events: Any = None
     notes: list[str] = []
+    changes: dict[str, float] = {}
 
     @property
     def cpi_stack(self) -> dict[str, float]:
@@ -98,8 +101,8 @@ def simulate(
 
     `laid` is the code of a counted workload for this machine, where it is known (`from_program`).
     """
-    workload, before = work if isinstance(work, Workload) else None, machine
-    machine, workload = overlay(machine, workload, changes or {})
+    given, before = work if isinstance(work, Workload) else None, machine
+    machine, workload = overlay(machine, given, changes or {})
     if isinstance(work, Program) and changes:
         work = msgspec.structs.replace(work, instructions=restalled(work.instructions, before, machine))
     most = machine.sm.warps_max
@@ -107,7 +110,19 @@ def simulate(
         raise WarplensError(
             f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
         )
-    options = _in_mode(mode, options or Options())
+    options, laid = _in_mode(mode, options or Options()), None if changes else laid
+    made = _simulated(work, workload, machine, profile, warps_per_sm, blocks_per_sm, mode, options, laid)
+    notes = made.notes
+    if workload is not None and mode == "warplens" and changes:
+        idle = [key for key in changes if _is_idle(key, changes, given, before)]
+        notes = [*(f"--set {key} changes nothing here" for key in idle), *notes]
+    return msgspec.structs.replace(made, notes=notes, changes=dict(changes or {}))
+
+
+def _simulated(
+    work: Workload | Program | Graph, workload: Workload | None, machine: Machine, profile: Profile | None,
+    warps_per_sm: float | None, blocks_per_sm: int | None, mode: Mode, options: Options, laid: Code | None,
+) -> Simulation:  # fmt: skip
     if isinstance(work, Graph):
         return _graph(checked(work), machine, warps_per_sm, mode, options)
     if mode == "lemeire":
@@ -115,7 +130,7 @@ def simulate(
             raise WarplensError("the paper's mode takes a workload with a listing")
         return _paper(workload, machine, warps_per_sm, options)
     if workload is not None:
-        return _workload(workload, machine, warps_per_sm, options, None if changes else laid)
+        return _workload(workload, machine, warps_per_sm, options, laid)
     assert isinstance(work, Program)
     if profile is None:
         raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
@@ -145,19 +160,16 @@ def _workload(
 ) -> Simulation:
     launch = workload.launch
     _refuse_arrays(workload)
+    code, made = _laid(workload, machine, warps, laid)
     if launch is None:
-        made = units(machine)
-        code = from_workload(workload, made, warps)
         return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
-    if workload.code and workload.profile is not None:
-        made = units(machine, busy_sms(machine, float(launch.blocks)))
-        code = laid or from_program(workload.code, made, workload.profile, name=workload.name)
-    else:
-        made = units(machine)  # as in the closed forms: every SM as busy as this one
-        code = from_workload(workload, made)
+    if not _is_counted(workload):
         options = msgspec.structs.replace(options, strict_barriers=True)
     if warps is not None:
         fits = max(1, int(warps // code.warps_per_block))
+        if warps < code.warps_per_block:
+            note = f"a block has {code.warps_per_block} warps: so many run"
+            made = msgspec.structs.replace(made, notes=[note, *made.notes])
     else:
         fits = launch.blocks_per_sm or _fitting(
             machine,
@@ -166,6 +178,33 @@ def _workload(
             launch.shared_bytes_per_block,
         )
     return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
+
+
+def _laid(workload: Workload, machine: Machine, warps: float | None, laid: Code | None = None) -> tuple[Code, Units]:
+    """Return a workload's code, if it is not known, and the machine that it runs on."""
+    launch = workload.launch
+    if launch is not None and _is_counted(workload) and workload.profile is not None:
+        made = units(machine, busy_sms(machine, float(launch.blocks)))
+        return laid or from_program(workload.code, made, workload.profile, name=workload.name), made
+    made = units(machine)  # as in the closed forms: every SM as busy as this one
+    return from_workload(workload, made, warps if launch is None else None), made
+
+
+def _is_counted(workload: Workload) -> bool:
+    return bool(workload.code) and workload.profile is not None
+
+
+def _is_idle(key: str, changes: Mapping[str, float], given: Workload | None, machine: Machine) -> bool:
+    """Whether what is simulated is the same without one of the changes."""
+    seen = []
+    for chosen in (changes, {k: v for k, v in changes.items() if k != key}):
+        changed, workload = overlay(machine, given, chosen)
+        assert workload is not None
+        code, made = _laid(workload, changed, None)
+        arrays = (made.pipes, made.setup, made.curves, made.loads, made.spread)
+        chip, launch = (changed.chip, changed.sm, changed.shared_memory), workload.launch
+        seen.append((code, made.l2_rate, made.dram_rate, chip, launch, *(array.tobytes() for array in arrays)))
+    return bool(seen[0] == seen[1])
 
 
 def _refuse_arrays(workload: Workload) -> None:
@@ -187,7 +226,17 @@ def _paper(workload: Workload, machine: Machine, warps: float | None, options: O
     if not workload.warps:
         raise WarplensError(f"{workload.name}: the paper's mode takes a workload with a listing")
     launch = workload.launch
-    code = parse_listing(workload.warps[0].listing, workload.name)
+    if len(workload.warps) > 1:
+        raise WarplensError(
+            f"{workload.name}: in the paper's mode all warps run one graph: no {len(workload.warps)} listings"
+        )
+    body, turns = parse_listing(workload.warps[0].listing, workload.name), max(1, round(float(workload.iterations)))
+    if len(body) * turns > MOST_NODES:
+        raise WarplensError(
+            f"{workload.name}: in the paper's mode loops are unrolled: {turns:,} turns of {len(body):,} instructions "
+            f"are more than {MOST_NODES:,}"
+        )
+    code = body * turns
     per_group = 1 if launch is None else int(launch.warps_per_block)
     made = from_listing(code, machine, per_group, workload.name)
     groups = 1 if launch is None else int(launch.blocks)
@@ -208,6 +257,10 @@ def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, opti
 
 def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
     on_sm, held = math.ceil(grid / made.machine.chip.sm_count), made.machine.sm.warps_max
+    if not 0 < on_sm <= MOST_BLOCKS:
+        raise WarplensError(
+            f"{code.name}: a grid of {grid:.3g} blocks; 1 to {MOST_BLOCKS:.0e} for each SM are simulated"
+        )
     resident = min(fits, on_sm)
     if mode == "warplens" and resident * code.warps_per_block > held:
         raise WarplensError(
