@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +22,7 @@ from warplens.simulate.from_workload import ENDLESS
 from warplens.simulate.run import Options
 from warplens.simulate.steady import steady
 from warplens.simulate.units import units
+from warplens.study.begins import at_times
 
 pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data" / "h200"
@@ -50,22 +52,26 @@ def _loops() -> dict[tuple[str, int], list[Instruction]]:
     return found
 
 
-def _samples() -> list[dict[str, object]]:
+def _samples() -> list[dict[str, Any]]:
     return list(json.loads((DATA / "constants.json").read_text())["samples"])
 
 
-def _percent(sample: dict[str, object], rate: bool = True) -> float:
+def _percent(sample: dict[str, Any], rate: bool = True) -> float:
     machine = load_machine("h200")
     if not rate:
         machine = machine.with_values(instructions__constant__peak_ops_per_cycle_per_scheduler=None)
-    made, code, warps = units(machine), _loops()[sample["with"], sample["chains"]], sample["warps"]  # type: ignore[index]
-    laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])  # type: ignore[operator]
+    made, code, warps = units(machine), _loops()[sample["with"], sample["chains"]], sample["warps"]
+    laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
+    laid = at_times(laid, [2.0 * w for w in range(warps)])  # behind a barrier
     laid = msgspec.structs.replace(laid, steady=True, bodies=LINKS)
-    return 100 * (steady(laid, made, Options(limit_cycles=50_000)).cycles / sample["cycles"] - 1)  # type: ignore[operator]
+    return 100 * (steady(laid, made, Options(limit_cycles=100_000)).cycles / sample["cycles"] - 1)
 
 
 def test_an_sm_takes_a_load_from_constant_memory_in_two_cycles() -> None:
-    """All 77 points within 5 %: of a lone warp with eight chains 5 % too fast, and of LDS in turn up to 4 %."""
+    """All 77 points within 5 %: a lone warp's with eight chains are 5 % too fast, those with LDS in turn up to 4 %.
+
+    Where all warps of a block begin in one cycle, 12 of them with LDS in turn stay in step: 11 % too slow.
+    """
     percents = [_percent(sample) for sample in _samples()]
     assert len(percents) == 77
     assert max(map(abs, percents)) < 5.5 and mean(map(abs, percents)) < 1.2
