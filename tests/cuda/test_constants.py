@@ -64,7 +64,7 @@ def _percent(sample: dict[str, Any], rate: bool = True) -> float:
     laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
     laid = at_times(laid, [2.0 * w for w in range(warps)])  # behind a barrier
     laid = msgspec.structs.replace(laid, steady=True, bodies=LINKS)
-    return 100 * (steady(laid, made, Options(limit_cycles=100_000)).cycles / sample["cycles"] - 1)
+    return 100 * (steady(laid, made, Options(limit_cycles=100_000)).cycles / float(sample["cycles"]) - 1)
 
 
 def test_an_sm_takes_a_load_from_constant_memory_in_two_cycles() -> None:
