@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from warplens import api
+from warplens.cli import main
 from warplens.frontend import load_programs
 from warplens.kernel.flow import flow_graph
 from warplens.kernel.program import Program
@@ -125,3 +127,13 @@ def test_stall_reasons_agree_with_nsight_within_ten_points(name: str) -> None:
     largest = sorted(shares, key=lambda reason: -shares[reason])[:3]
     assert all(abs(shares[reason] - made.get(reason, 0.0)) <= 0.10 for reason in largest), (shares, made)
     assert max(shares, key=lambda r: shares[r]) == max(made, key=lambda r: made[r])
+
+
+def test_a_listing_has_what_warps_wait_for_beside_each_instruction(capsys: pytest.CaptureFixture[str]) -> None:
+    saxpy = ROOT / "examples" / "saxpy.cu"
+    assert main(["show", str(saxpy), "--launch", str(saxpy.with_suffix(".toml")), "--simulate"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if re.match(r"[0-9a-f]{5} ", line)]
+    assert len(rows) == 23
+    first_use = next(row for row in rows if "FFMA" in row)
+    assert re.search(r" 9\d\.\d%  +\d+ long_sb +FFMA", first_use)
+    assert sum(float(row.split("%")[0].split()[-1]) for row in rows if "%" in row) == pytest.approx(100, abs=1.5)

@@ -166,14 +166,15 @@ def _show_(args: argparse.Namespace) -> None:
             profile = api.profile(program, call, machine, progress=say)
     facts = api.analyse(program, machine)
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
-    parts = listing.program(program, facts, machine, profile)
-    if args.simulate:
-        if profile is None:
-            raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
-        made = api.simulate(program, machine, profile=profile)
-        data |= simulation.data(made, program.instructions)
-        parts += ["", *simulation.answer(made, machine, len(program.instructions))]
-        parts += simulation.source_lines(made, program.instructions, _text_of(program.source_file, program.origin))
+    if not args.simulate:
+        return _show(args, data, listing.program(program, facts, machine, profile))
+    if profile is None:
+        raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
+    made = api.simulate(program, machine, profile=profile)
+    data |= simulation.data(made, program.instructions)
+    parts = listing.program(program, facts, machine, profile, simulation.beside(made))
+    parts += ["", *simulation.answer(made, machine, 0)]
+    parts += simulation.source_lines(made, program.instructions, _text_of(program.source_file, program.origin))
     return _show(args, data, parts)
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Number, Workload
 from warplens.kernel.profile import Profile
-from warplens.machine import Machine
+from warplens.machine import KINDS, Machine
 from warplens.models.hand_out import handed_out
 from warplens.models.levels import Levels, Load, latency_bound
 from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
@@ -75,7 +75,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         on_sm, stalls = slower * flowed.cycles, flowed.run.shares
     terms |= {f"stall: {reason}": Term(100 * share, "%") for reason, share in stalls.items() if share >= 0.01}
     cycles = max(slowest, on_sm * spread.longer)
-    parts = {"launch": start, **_stack(stalls, profile, levels, on_sm), "tail": on_sm * (spread.longer - 1)}
+    parts = {"launch": start, **_stack(stalls, workload, profile, levels, on_sm), "tail": on_sm * (spread.longer - 1)}
     part = _PARTS.get(max({**chip, **busy}.items(), key=lambda item: item[1])[0], "issue")
     parts[part] = parts.get(part, 0.0) + cycles - on_sm * spread.longer
     if slower > 1:
@@ -140,11 +140,16 @@ _STALLS = {"selected": "issue", "not_selected": "issue", "math": "issue", "dispa
            "barrier": "barriers", "no_inst": "issue", "drain": "l1"}  # fmt: skip
 
 
-def _stack(stalls: Mapping[str, float], profile: Profile, levels: Levels, cycles: float) -> dict[str, float]:
+def _stack(
+    stalls: Mapping[str, float], workload: Workload, profile: Profile, levels: Levels, cycles: float
+) -> dict[str, float]:
     """Return what the simulated time is made of: a warp's cycles by what it waits for; memory by its levels."""
     made: dict[str, float] = {}
+    shared = any(KINDS[x.kind] in ("shared memory", "shuffle") for x in workload.code)
     for reason, share in stalls.items():
         for part, of_it in [(_STALLS[reason], 1.0)] if reason in _STALLS else levels.shares(profile):
+            if part == "shared memory" and not shared:  # SFUs, special registers, constants
+                part = "dependency"
             made[part] = made.get(part, 0.0) + share * of_it * cycles
     return made
 

@@ -6,7 +6,8 @@
 cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards for the
 result and for the sources read. live: general registers in use. Above: the way through the kernel; under each
 loop: its steady state, its critical path (where the cycles go) and the recurrence that no schedule can beat.
-With a profile there is a column `runs` more: how often a warp of the call runs the instruction, on average.
+With a profile there is a column `runs` more: how often a warp of the call runs the instruction, on average. With a
+simulation `time`: the instruction's share of all warps' time, and what they wait for there most, in cycles each time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
+from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -29,8 +31,10 @@ from warplens.units import number, printable
 WIDTH = 120
 
 
-def program(p: Program, a: Analysis, machine: Machine, profile: Profile | None = None) -> list[RenderableType]:
-    """Render a program with its analysis."""
+def program(
+    p: Program, a: Analysis, machine: Machine, profile: Profile | None = None, stalls: Sequence[str] = ()
+) -> list[RenderableType]:
+    """Render a program with its analysis; `stalls`: a column more, for each instruction."""
     parts: list[RenderableType] = [
         Text(
             f"{printable(p.demangled)}   {p.arch or 'no architecture named'}, {len(p.instructions)} instructions",
@@ -48,8 +52,9 @@ def program(p: Program, a: Analysis, machine: Machine, profile: Profile | None =
     if profile is not None:
         parts += [Text(f"  {line}") for line in counted(profile)]
     column = "" if profile is None else "   runs"
+    column += f"  {'time   what warps wait for':<26}" if stalls else ""
     parts += ["", Text(f"offset  loop  cyc st wait   w r class     live  line{column}  instruction", "bold")]
-    parts.append("\n".join(_listing(p, a, profile)))
+    parts.append("\n".join(_listing(p, a, profile, stalls)))
     return parts
 
 
@@ -115,8 +120,10 @@ def _resources(p: Program) -> str:
     return ", ".join(parts)
 
 
-def _listing(p: Program, a: Analysis, profile: Profile | None) -> list[str]:
+def _listing(p: Program, a: Analysis, profile: Profile | None, stalls: Sequence[str]) -> list[str]:
     runs = [""] * len(p.instructions) if profile is None else _runs(profile)
+    if stalls:
+        runs = [f"{count}  {stall}" for count, stall in zip(runs, stalls, strict=True)]
     depth = _depths(p, a)
     starts = {b.first for b in a.flow.blocks}
     ends: dict[int, list[int]] = {}

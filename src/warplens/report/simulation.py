@@ -54,7 +54,18 @@ def answer(s: Simulation, machine: Machine, top: int = 12) -> list[RenderableTyp
     facts.append(f"{s.simulated_instructions:,} instructions simulated, {s.policy}")
     parts += ["", Text("  " + ", ".join(facts))]
     parts += [Text(f"  note: {note}", "yellow") for note in s.notes]
-    return [*parts, "", lines(s, top)]
+    return [*parts, "", lines(s, top)] if top else parts
+
+
+def beside(s: Simulation) -> list[str]:
+    """Return for each instruction its share of the warps' time, and what they wait for most, in cycles each time."""
+    total, made = sum(x.cycles for x in s.lines) or 1.0, list[str]()
+    for x in s.lines:
+        reason, cycles = max(x.stalls.items(), key=lambda item: item[1], default=("", 0.0))
+        each = cycles / max(1, x.executed)
+        waits = " " * 19 if reason in ("", "selected") else f"{number(each, 3):>6} {reason:<12}"
+        made.append(f"{x.cycles / total:6.1%} {waits}" if x.executed else " " * 26)
+    return made
 
 
 def _bars(s: Simulation) -> list[RenderableType]:
