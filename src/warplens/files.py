@@ -123,7 +123,8 @@ def _explained(what: str, keys: list[str], tree: Any, kind: type) -> str:
 
 
 _WORDS = {
-    "`float | array`": "a number or a list", "`str | null`": "text", " that's a multiple of 1.0": " that is whole",
+    "`float | array`": "a number or a list", "`str | null`": "text", "`float | null`": "a number",
+    "`int | null`": "a whole number", "`bool`": "true or false", " that's a multiple of 1.0": " that is whole",
     "`float`": "a number", "`int`": "a whole number", "`str`": "text", "`object`": "a table", "`array`": "a list",
     "Expected ": "must be ", ", got ": ", not ", "| null": "",
 }  # fmt: skip

@@ -14,11 +14,15 @@ from warplens.report import html
 from warplens.report.terminal import table
 from warplens.study import ModelError, Plot
 from warplens.study.item import Series, line
+from warplens.study.simulated import NAME
 from warplens.study.validation import Judged, Sweep, needed
 
 _HEAD = ["model", "points", "mean error", "median", "worst", "at, with warps", "needed", "unphysical"]
 _NUMBERS = {1, 2, 3, 4, 6, 7}
 _NOTE = "needed: warps of a scheduler by which the occupancy for 90 % of the highest rate is off, at the worst alpha"
+_OWN_MEMORY = (
+    f"{NAME}: with the memory that this run's own loads found (data/h200/fit.py); the others with the machine file's"
+)
 # One of each kind: 21 lines would hide one another.
 _SHOWN = ("simulate", "volkov-contention", "volkov", "lemeire", "sim2012", "hong-kim", "kothapalli-max", "roofline")
 _HIGHEST = 100.0  # percent: what is further off lies beyond the picture
@@ -28,7 +32,8 @@ _ALPHA = "adds per other instruction (alpha)"
 def answer(found: Sequence[ModelError], machine: Machine) -> list[RenderableType]:
     """Render the accuracy table, best model first."""
     rows: list[list[RenderableType]] = [[*_cells(e)[:-1], Text(_cells(e)[-1], "red")] for e in found]
-    return [Text(_lead(found[0], machine), "bold"), "", table(_HEAD, rows, _NUMBERS), _NOTE]
+    notes = [_NOTE, *([_OWN_MEMORY] if any(e.model == NAME for e in found) else [])]
+    return [Text(_lead(found[0], machine), "bold"), "", table(_HEAD, rows, _NUMBERS), *notes]
 
 
 def page(judged: Sequence[Judged], found: Sequence[ModelError], machine: Machine) -> str:

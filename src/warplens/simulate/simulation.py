@@ -34,6 +34,7 @@ Mode = Literal["warplens", "lemeire"]
 MOST_EVENTS = 100_000_000
 MOST_NODES = 100_000  # of a graph of the paper's mode
 MOST_BLOCKS = 1 << 40  # of an SM
+SEEN = 0.2  # of the time: a part that is named, where nothing of the kernel's own explains it
 
 
 class Line(Struct, frozen=True):
@@ -270,6 +271,10 @@ def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mod
     if options.strict_barriers:
         check_last_barriers(code)
     measured = kernel(code, made, options, resident=resident, blocks=on_sm)
+    replaced = 0.0 if code.controlled or mode != "warplens" else float(made.setup.replace[0])
+    if replaced * on_sm / resident > SEEN * measured.cycles:
+        note = f"before each block {replaced:g} cycles pass until its place is taken (sm.block_replacement_cycles)"
+        measured = msgspec.structs.replace(measured, notes=[*measured.notes, note])
     return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
 
 
