@@ -95,7 +95,7 @@ def decoded() -> list[tuple[str, float, bool]]:
     if not found:
         return []
     many = [(f"{name}, the slowest with a hundred and more", n / s, True) for name, n, s in found if n >= 100]
-    few = [(f"{name}, {n} in {1e3 * s:.1f} ms", n / s, True) for name, n, s in sorted(found, key=lambda row: row[1])]
+    few = [(f"{name}, {n} in {1e3 * s:.1f} ms", n / s, False) for name, n, s in sorted(found, key=lambda row: row[1])]
     together = sum(n for _, n, _ in found) / sum(s for _, _, s in found)
     return [(f"all {len(found)} cubins, each from nothing", together, True), *many[:1], few[0]]
 
