@@ -4,7 +4,7 @@
 #include <cstdio>
 typedef unsigned u32;
 typedef unsigned long long u64;
-enum With { ALONE, LDS, SFU };
+enum With { ALONE, LDS, SFU, SPECIAL };
 __constant__ u32 table[512];
 
 template <int W, int C> __global__ void body(u32 *data, double *rates, int warps, int start) {
@@ -25,6 +25,7 @@ template <int W, int C> __global__ void body(u32 *data, double *rates, int warps
       for (int i = 0; i < C; i++) {
         x[i] = table[x[i]];
         if (W == LDS) asm volatile("ld.shared.u32 %0, [%0];" : "+r"(y));
+        if (W == SPECIAL) { u32 z; asm volatile("mov.u32 %0, %%warpid;" : "=r"(z)); y += z; }
         if (W == SFU) asm volatile("rsqrt.approx.ftz.f32 %0, %0;" : "+f"(f));
       }
     done += 64; spent = clock64() - begin;
@@ -58,5 +59,6 @@ int main() {
   printf("{\"gpu\": \"%s\", \"samples\": [", p.name);
   run<ALONE, 1>("alone"); run<ALONE, 2>("alone"); run<ALONE, 4>("alone"); run<ALONE, 8>("alone");
   run<LDS, 1>("lds"); run<LDS, 4>("lds"); run<SFU, 4>("sfu");
+  run<SPECIAL, 4>("special");
   printf("\n]}\n");
 }

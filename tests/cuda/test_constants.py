@@ -26,7 +26,7 @@ from warplens.study.begins import at_times
 
 pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data" / "h200"
-WITH = ("alone", "lds", "sfu")
+WITH = ("alone", "lds", "sfu", "special")
 LINKS = 64.0  # loads of a turn
 
 
@@ -68,14 +68,14 @@ def _percent(sample: dict[str, Any], rate: bool = True) -> float:
 
 
 def test_an_sm_takes_a_load_from_constant_memory_in_two_cycles() -> None:
-    """All 77 points within 5 %: a lone warp's with eight chains are 5 % too fast, those with LDS in turn up to 4 %.
+    """All 88 points within 5 %: a lone warp's with eight chains are 5 % too fast, those with LDS in turn up to 4 %.
 
     Where all warps of a block begin in one cycle, 12 of them with LDS in turn stay in step: 11 % too slow.
     """
     percents = [_percent(sample) for sample in _samples()]
-    assert len(percents) == 77
-    assert max(map(abs, percents)) < 5.5 and mean(map(abs, percents)) < 1.2
-    assert sum(abs(p) <= 2 for p in percents) >= 60
+    assert len(percents) == 88
+    assert max(map(abs, percents)) < 5.5 and mean(map(abs, percents)) < 1.0
+    assert sum(abs(p) <= 2 for p in percents) >= 75
 
 
 def test_without_its_rate_it_is_twice_as_fast() -> None:
