@@ -2,7 +2,7 @@
 
 What a kernel's `patch` says, in one or more parts with `;` between them. Encodings are those of sm_70 to sm_120.
 
-    drop BSYNC.5     every BSYNC becomes a NOP of five cycles: only where no lane has left the others
+    drop BSYNC.5     every BSYNC (or BSSY) becomes a NOP of five cycles: only where no lane has left the others
     registers same4  an FFMA's second and third sources lie in the bank of its first one, if there are two or four;
               same2  in that bank if there are two, in another if there are four
               mixed  the second in another bank, the third in that of the first
@@ -20,7 +20,10 @@ from warplens.errors import WarplensError
 from warplens.frontend.cubin import Cubin, parse_cubin
 from warplens.measure.source import Kernel
 
-_OPCODES = {"BSYNC": 0x141, "FFMA": 0x023, "LDG": 0x181, "WIDE": 0x025, "MUFU": 0x108, "LDS": 0x184, "SHFL": 0x189}
+_OPCODES = {
+    "BSYNC": 0x141, "BSSY": 0x145, "FFMA": 0x023, "LDG": 0x181, "WIDE": 0x025, "MUFU": 0x108, "LDS": 0x184,
+    "SHFL": 0x189,
+}  # fmt: skip
 _FORM = {"LDG": 6}  # bits 73 to 75 of those that are meant: of 16 bytes
 _STALL, _WRITE, _READ, _WAITS, _SCOPE = 105, 110, 113, 116, 77
 _SCOREBOARDS = 6

@@ -33,7 +33,7 @@ from warplens.simulate.reads import Operands, Reader, number_of, written
 from warplens.simulate.units import PIPES, Unit, Units
 
 _Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
-_BARRIER_SLOT = 8  # behind the scoreboards
+_MET_SLOT, _BARRIER_SLOT = 7, 8  # behind the scoreboards
 # Another class whose units serve an instruction, by what it takes alone and beside others (data/h200/on_units.json, of
 # BREV `operations.brev`), or none (NOP).
 _SERVED_AS = {
@@ -73,7 +73,7 @@ def from_program(
     served = {kind: units.unit(kind, program=True) for kind in {"int", *(x.kind for x in instructions)}}
     traffic = traffic_of(instructions, served, units, profile)
     steps = _steps(instructions, units, served, profile, traffic)
-    steps = _fed(steps, instructions, units.machine)
+    steps = _met(_fed(steps, instructions, units.machine), instructions, units)
     copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
     steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
     notes, mean = [], None
@@ -82,7 +82,7 @@ def from_program(
             raise WarplensError(f"{name}: the profile has no ways of warps to simulate: they were too long to keep")
         ways = [Way([(list(s.runs), s.times) for s in path.segments]) for path in profile.paths]
         blocks = profile.blocks
-        notes = list(profile.notes)
+        notes = [*profile.notes, *_unknown(instructions, units.machine)]
         mean = None if profile.heaviest else profile.total("executed") / profile.grid_blocks or None
     elif not ways:
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
@@ -91,6 +91,16 @@ def from_program(
         name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes,
         place=instructions[0].offset % at.LINE_BYTES * at.LINE_INSTRUCTIONS // at.LINE_BYTES if instructions else 0,
     )  # fmt: skip
+
+
+def _unknown(code: Sequence[Instruction], machine: Machine) -> list[str]:
+    """Return notes on what this code has and the machine file does not know."""
+    constant = machine.instructions.get("constant")
+    if constant is not None and constant.peak_ops_per_cycle_per_scheduler is not None:
+        return []
+    if not any(x.kind == "constant" for x in code):
+        return []
+    return ["instructions.constant is not known: loads from constant memory (LDC) take as long as arithmetic, no rate"]
 
 
 def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> list[Step]:
@@ -112,6 +122,26 @@ def _fed(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> li
                     steps[i] = msgspec.structs.replace(steps[i], late=needed - away)
                 break
             j -= 1
+    return steps
+
+
+def _met(steps: list[Step], code: Sequence[Instruction], units: Units) -> list[Step]:
+    """Return the steps with what brings a warp's threads together: one in some cycles of an SM, in turn.
+
+    The instruction behind BSYNC comes as much later as that waits for others'.
+    """
+    pipe = PIPES.index("convergence unit")
+    if not units.pipes.interval[pipe]:
+        return steps
+    for i, x in enumerate(code[:-1]):
+        if x.opcode == "BSYNC":
+            step, behind = steps[i], steps[i + 1]
+            taken = max(step.stall, step.branch)
+            steps[i] = msgspec.structs.replace(
+                step, pipe=pipe, kind=at.QUEUED, passes=1.0, takes=0.0, latency=taken, reason=at.RESOLVING,
+                values=(*step.values, _MET_SLOT),
+            )  # fmt: skip
+            steps[i + 1] = msgspec.structs.replace(behind, waits=(*behind.waits, (_MET_SLOT, 0.0)))
     return steps
 
 

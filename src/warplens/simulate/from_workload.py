@@ -29,6 +29,7 @@ from warplens.simulate.units import Units
 
 ENDLESS = 1 << 40
 _MOST_STEPS = 20_000
+_TURN = 2_000  # instructions of a turn of which counts that are not whole are a part
 _MOST_TURNS = 128  # bodies of a loop's turn that are spelled out
 _PLAIN = {"shared_2way": "shared", "load_random": "load"}  # classes whose accesses take longer than these
 _NO_RESULT = ("store", "branch", "barrier", "exit")
@@ -45,28 +46,22 @@ def from_workload(workload: Workload, units: Units, warps_per_sm: float | None =
         for code in codes:
             spans.append((len(steps), len(steps) + len(code)))
             steps += _listed(code, units, workload)
-        bodies, turns = 1.0, float(max(1, round(float(workload.iterations))))
+        times = max(1, round(float(workload.iterations)))
+    elif launch is not None:
+        return _spelled_out(workload, units, int(launch.warps_per_block))
     else:
         steps, bodies = _counted(workload, units)
-        spans, turns = [(0, len(steps))], float(workload.iterations) / bodies
+        count = int(warps_per_sm or machine.sm.warps_max)
+        way = Way([([(0, len(steps))], ENDLESS)])
+        return Code(name=workload.name, steps=steps, ways=[way], blocks=[[0] * count], bodies=bodies, steady=True)
     if launch is None:
         count = int(warps_per_sm or machine.sm.warps_max)
         blocks = [[w % len(spans) for w in range(count)]]
         ways = [Way([([span], ENDLESS)]) for span in spans]
-        return Code(name=workload.name, steps=steps, ways=ways, blocks=blocks, bodies=bodies, steady=True)
+        return Code(name=workload.name, steps=steps, ways=ways, blocks=blocks, steady=True)
     count = int(launch.warps_per_block)
-    ways = [_way(*span, turns) for span in spans]
+    ways = [Way([([span], times)]) for span in spans]
     return Code(name=workload.name, steps=steps, ways=ways, blocks=[[w % len(spans) for w in range(count)]])
-
-
-def _way(first: int, stop: int, turns: float) -> Way:
-    """Return the way through so many turns of a loop: of the last one its first part, where they are not whole."""
-    whole = int(turns + 1e-9)
-    part = round((turns - whole) * (stop - first))
-    segments = [([(first, stop)], whole), ([(first, first + part)], 1)]
-    return Way(
-        [(runs, times) for runs, times in segments if times and runs[0][0] < runs[0][1]] or [([(first, stop)], 1)]
-    )
 
 
 # Listings: every register is a slot, and a consumer's latency is the pair's.
@@ -123,46 +118,61 @@ def _pairs(first: Instruction, second: Instruction, machine: Machine) -> bool:
 
 
 def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
-    """Return the steps of one turn of the loop, and how many bodies they are."""
-    counts = {k: float(c) / float(workload.iterations) for k, c in workload.executed().items() if float(c) > 0}
-    if not counts or sum(counts.values()) * max(1.0, float(workload.iterations)) < 0.5:
-        raise WarplensError(f"{workload.name}: no instructions to simulate")
+    """Return the steps of one turn of an endless loop, and how many bodies they are."""
+    counts = _of_a_body(workload)
     share = counts.get("branch", 1.0)
     bodies = min(_MOST_TURNS, max(1, round(1 / share) if share < 1 else 1))
-    if sum(counts.values()) * bodies > _MOST_STEPS:
-        raise WarplensError(f"{workload.name}: a body of {sum(counts.values()):.3g} instructions is too long")
-    chain = _chain(workload, counts)
+    _check_length(workload, counts, bodies)
     if bodies == 1 and any(c % 1 for c in counts.values()):
         bodies = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 32)
-    builder = _Builder(workload, units)
-    if len(chain) == 1 and bodies == 1:
+    if len(_chain(workload, counts)) == 1 and bodies == 1:
         bodies = 2  # so that a turn has a node before its last
     left = Counter({k: round(c * bodies) for k, c in counts.items()})
     if not left.total():
         raise WarplensError(f"{workload.name}: less than one instruction in {bodies} bodies: counts are too small")
-    control = {
-        k: left.pop(k) for k in ("branch", "uniform", "int") if "branch" in left and k in left and k not in chain
-    }
-    total = sum(left.values())
-    while sum(left.values()) > 0:
-        before = sum(left.values())
-        for kind in chain:
-            wide = min(left[kind], builder.width(kind))
-            if wide:
-                builder.node(kind, wide)
-                left[kind] -= wide
-        # Instructions that are not on the chain, in step with it.
-        done = 1 - sum(left[k] for k in chain) / max(1, sum(round(counts[k] * bodies) for k in set(chain)))
-        for kind in [k for k in left if k not in chain]:
-            whole = round(counts[kind] * bodies)
-            while left[kind] > 0 and (whole - left[kind]) < done * whole:
-                builder.loose(kind)
-                left[kind] -= 1
-        if sum(left.values()) == before:
-            raise WarplensError(f"{workload.name}: the chain of links does not use its instructions")
-    builder.join()
-    builder.turn(control)
-    return builder.steps, float(bodies) if total else 1.0
+    control = {"branch": left.pop("branch")} if "branch" in left else {}
+    builder, others = _Builder(workload, units), left.total()
+    builder.spell(_chain(workload, counts), left, control)
+    return builder.steps, float(bodies) if others else 1.0
+
+
+def _spelled_out(workload: Workload, units: Units, warps: int) -> Code:
+    """Return the code of a block whose warps execute so much of each class as counted: turns of a loop, and the rest.
+
+    Where counts are not whole a turn is of many bodies; what whole turns leave comes behind them.
+    """
+    counts, iterations = _of_a_body(workload), float(workload.iterations)
+    _check_length(workload, counts, 1.0)
+    each = sum(counts.values())
+    bodies = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 0)
+    if not bodies or bodies * each > _TURN:
+        bodies = 1 if bodies == 1 else max(1, int(min(iterations, _TURN / each)))
+    times, totals = int(iterations / bodies + 1e-9), {k: round(c * iterations) for k, c in counts.items()}
+    if not sum(totals.values()):
+        raise WarplensError(f"{workload.name}: no instructions to simulate")
+    turn = {k: total // times for k, total in totals.items()} if times else {}
+    rest = {k: total - times * turn.get(k, 0) for k, total in totals.items()}
+    builder, segments = _Builder(workload, units), list[tuple[list[tuple[int, int]], int]]()
+    for many, often in ((turn, times), (rest, 1)):
+        left, first = Counter({k: n for k, n in many.items() if n}), len(builder.steps)
+        if left:
+            chain = _chain(workload, {k: float(n) for k, n in left.items()})
+            control = {"branch": left.pop("branch")} if "branch" in left else {}
+            builder.spell(chain, left, control)
+            segments.append(([(first, len(builder.steps))], often))
+    return Code(name=workload.name, steps=builder.steps, ways=[Way(segments)], blocks=[[0] * warps])
+
+
+def _of_a_body(workload: Workload) -> dict[str, float]:
+    counts = {k: float(c) / float(workload.iterations) for k, c in workload.executed().items() if float(c) > 0}
+    if not counts:
+        raise WarplensError(f"{workload.name}: no instructions to simulate")
+    return counts
+
+
+def _check_length(workload: Workload, counts: dict[str, float], bodies: float) -> None:
+    if sum(counts.values()) * bodies > _MOST_STEPS:
+        raise WarplensError(f"{workload.name}: a body of {sum(counts.values()):.3g} instructions is too long")
 
 
 def _whole(x: float) -> bool:
@@ -217,6 +227,35 @@ class _Builder:
             a.instruction_class: [x for x in rows if x.instruction_class == a.instruction_class] for a in rows
         }
         self.made = {kind: [0] * len(same) for kind, same in self.accesses.items()}
+
+    def spell(self, chain: list[str], left: Counter[str], control: dict[str, int]) -> None:
+        """Add so many instructions of each class: nodes along the chain, others in step with it, branches between.
+
+        Branches end parts of equal length.
+        """
+        self.nodes, whole = [], dict(left)
+        kinds, branches, many = set(chain) & set(whole), control.get("branch", 0), 0
+        on_chain = sum(whole[k] for k in kinds)
+        while left.total() > 0:
+            before = left.total()
+            for kind in chain:
+                wide = min(left[kind], self.width(kind))
+                if wide:
+                    self.node(kind, wide)
+                    left[kind] -= wide
+            # Instructions that are not on the chain, in step with it.
+            done = 1 - sum(left[k] for k in kinds) / max(1, on_chain)
+            for kind in [k for k in left if k not in kinds]:
+                while left[kind] > 0 and (whole[kind] - left[kind]) < done * whole[kind]:
+                    self.loose(kind)
+                    left[kind] -= 1
+            while many < branches - 1 and many + 1 <= done * branches:
+                self.turn({"branch": 1})
+                many += 1
+            if left.total() == before:
+                raise WarplensError(f"{self.workload.name}: the chain of links does not use its instructions")
+        self.join()
+        self.turn({**control, "branch": branches - many} if branches else control)
 
     def width(self, kind: str) -> int:
         """Instructions of a node: side by side as far as the workload's parallelism goes."""

@@ -199,9 +199,12 @@ def _is_idle(key: str, changes: Mapping[str, float], given: Workload | None, mac
     """Whether what is simulated is the same without one of the changes."""
     seen = []
     for chosen in (changes, {k: v for k, v in changes.items() if k != key}):
-        changed, workload = overlay(machine, given, chosen)
-        assert workload is not None
-        code, made = _laid(workload, changed, None)
+        try:
+            changed, workload = overlay(machine, given, chosen)
+            assert workload is not None
+            code, made = _laid(workload, changed, None)
+        except WarplensError:  # without it nothing can be simulated
+            return False
         arrays = (made.pipes, made.setup, made.curves, made.loads, made.spread)
         chip, launch = (changed.chip, changed.sm, changed.shared_memory), workload.launch
         seen.append((code, made.l2_rate, made.dram_rate, chip, launch, *(array.tobytes() for array in arrays)))

@@ -40,8 +40,9 @@ PIPES = (
     "barrier unit",
     "uniform datapath",
     "constant cache",
+    "convergence unit",
 )
-_SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers", "constant cache")
+_SM_WIDE = ("shared memory", "memory system", "barrier unit", "special registers", "constant cache", "convergence unit")
 _QUEUED = ("sfu units", "special registers", "shared memory", "shuffle", "constant cache")
 INFINITE = 1e30
 # The last length that was measured to fit, and a bit: the next one, a quarter longer (first level) or an eighth
@@ -142,6 +143,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     places = {
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
+        "convergence unit": -1,
         "warp-group products": -1,  # eight in a row issue at once (data/h200/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
@@ -168,6 +170,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
     pipes.interval[PIPES.index("special registers")] = 1.0
     with suppress(MissingField):  # a fixed latency
         pipes.interval[PIPES.index("constant cache")] = 1 / machine.peak_ipc("constant")
+    pipes.interval[PIPES.index("convergence unit")] = sm.reconverge_interval_cycles or 0.0
     pipes.interval[PIPES.index("barrier unit")] = sm.barrier_per_warp_cycles or 0.0
     return pipes
 
