@@ -2,8 +2,7 @@
 
 Counts say how often, links say what follows what. The chain runs through the links (a load, the adds that follow, the
 address, the next load); with parallelism each node is so many instructions side by side. What is counted and not on
-the chain is spread between. A branch ends a turn of the loop: the whole numbers before it are its control, a chain of
-their own, and the branch is taken.
+the chain is spread between. A branch ends a turn of the loop, and is taken.
 """
 
 from __future__ import annotations
@@ -130,10 +129,10 @@ def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
     left = Counter({k: round(c * bodies) for k, c in counts.items()})
     if not left.total():
         raise WarplensError(f"{workload.name}: less than one instruction in {bodies} bodies: counts are too small")
-    control = {"branch": left.pop("branch")} if "branch" in left else {}
-    builder, others = _Builder(workload, units), left.total()
-    builder.spell(_chain(workload, counts), left, control)
-    return builder.steps, float(bodies) if others else 1.0
+    branches = left.pop("branch", 0)
+    builder = _Builder(workload, units)
+    builder.spell(_chain(workload, counts), left, branches)
+    return builder.steps, float(bodies)
 
 
 def _spelled_out(workload: Workload, units: Units, warps: int) -> Code:
@@ -157,8 +156,8 @@ def _spelled_out(workload: Workload, units: Units, warps: int) -> Code:
         left, first = Counter({k: n for k, n in many.items() if n}), len(builder.steps)
         if left:
             chain = _chain(workload, {k: float(n) for k, n in left.items()})
-            control = {"branch": left.pop("branch")} if "branch" in left else {}
-            builder.spell(chain, left, control)
+            branches = left.pop("branch", 0)
+            builder.spell(chain, left, branches)
             segments.append(([(first, len(builder.steps))], often))
     return Code(name=workload.name, steps=builder.steps, ways=[Way(segments)], blocks=[[0] * warps])
 
@@ -213,9 +212,8 @@ def _chain(workload: Workload, counts: dict[str, float]) -> list[str]:
 class _Builder:
     """Steps one behind the other: nodes of the chain, instructions beside it, the end of a turn.
 
-    Slots 0 and 1 take turns as the value of the chain, slot 3 is what one turn leaves to the next, slot 2 the loop's
-    control. The chain stays in one register bank, as a compiler that reuses registers leaves it; what is beside it
-    goes to the other.
+    Slots 0 and 1 take turns as the value of the chain, slot 2 is what one turn leaves to the next. The chain stays in
+    one register bank, as a compiler that reuses registers leaves it; what is beside it goes to the other.
     """
 
     def __init__(self, workload: Workload, units: Units) -> None:
@@ -228,13 +226,13 @@ class _Builder:
         }
         self.made = {kind: [0] * len(same) for kind, same in self.accesses.items()}
 
-    def spell(self, chain: list[str], left: Counter[str], control: dict[str, int]) -> None:
+    def spell(self, chain: list[str], left: Counter[str], branches: int) -> None:
         """Add so many instructions of each class: nodes along the chain, others in step with it, branches between.
 
         Branches end parts of equal length.
         """
         self.nodes, whole = [], dict(left)
-        kinds, branches, many = set(chain) & set(whole), control.get("branch", 0), 0
+        kinds, many = set(chain) & set(whole), 0
         on_chain = sum(whole[k] for k in kinds)
         while left.total() > 0:
             before = left.total()
@@ -250,12 +248,13 @@ class _Builder:
                     self.loose(kind)
                     left[kind] -= 1
             while many < branches - 1 and many + 1 <= done * branches:
-                self.turn({"branch": 1})
+                self.turn()
                 many += 1
             if left.total() == before:
                 raise WarplensError(f"{self.workload.name}: the chain of links does not use its instructions")
         self.join()
-        self.turn({**control, "branch": branches - many} if branches else control)
+        for _ in range(branches - many):
+            self.turn()
 
     def width(self, kind: str) -> int:
         """Instructions of a node: side by side as far as the workload's parallelism goes."""
@@ -270,7 +269,7 @@ class _Builder:
     def join(self) -> None:
         """Let each node wait for the one before; in a steady state or a loop the first one for the last."""
         chain = [node for node in self.nodes if node[2] not in _NO_RESULT]
-        slot = {node: 3 if node is chain[-1] else k % 2 for k, node in enumerate(chain)}
+        slot = {node: 2 if node is chain[-1] else k % 2 for k, node in enumerate(chain)}
         before: tuple[int, int, str] | None = chain[-1] if chain else None
         for node in self.nodes:
             first, stop, kind = node
@@ -289,16 +288,9 @@ class _Builder:
         base = self._step(kind)
         self.steps.append(_with(base, **_banks(base, (1, 0))))
 
-    def turn(self, control: dict[str, int]) -> None:
-        """End a turn: control of the loop as a chain of whole numbers, and the branch back."""
-        machine = self.units.machine
-        for kind in ("uniform", "int", "branch"):
-            for _ in range(control.get(kind, 0)):
-                base = self._step(kind)
-                waits = ((2, 0.0),) if kind != "uniform" else ()
-                values = (2,) if kind == "int" else ()
-                branch = machine.sm.branch_taken_cycles or 0.0 if kind == "branch" else 0.0
-                self.steps.append(_with(base, waits=waits, values=values, branch=branch))
+    def turn(self) -> None:
+        """End a turn: the branch back."""
+        self.steps.append(_with(self._step("branch"), branch=self.units.machine.sm.branch_taken_cycles or 0.0))
 
     def _step(self, kind: str) -> Step:
         """Return a step of a class: where its accesses differ, of the one of which least has been made."""
