@@ -31,7 +31,7 @@ from warplens.simulate.sample import kernel
 from warplens.simulate.stall_counts import restalled
 from warplens.simulate.steady import BUDGET, steady
 from warplens.simulate.units import POLICIES, units
-from warplens.simulate.views import IssueRate, Occupancy, Stalls, listen
+from warplens.simulate.views import IssueRate, Occupancy, Stalls, events, listen
 
 LAUNCH = Launch(grid=64, block=128, blocks_per_sm=4)
 
@@ -209,6 +209,37 @@ def test_events_tell_the_same_as_the_counts() -> None:
     assert sum(stalls.values()) == pytest.approx(sum(kept.values()), rel=0.01)
     assert sum(made.stalls.values()) == pytest.approx(1)
     assert sum(made.cpi_stack.values()) == pytest.approx(sum(x.cycles for x in made.lines) / (4 * 4 * 5))
+
+
+# Who goes first, and how many at once.
+
+
+@pytest.mark.parametrize(
+    ("policy", "first", "changes"),
+    [
+        ("oldest", [0, 1, 2, 3], 3),  # a warp may issue again at once: none gives its turn to another
+        ("youngest", [3, 2, 1, 0], 3),
+        ("greedy-oldest", [0, 1, 2, 3], 3),
+        ("round-robin", [0, 1, 2, 3], 39),
+    ],
+)
+def test_orders_of_warps_are_what_they_are_called(policy: str, first: list[int], changes: int) -> None:
+    """Four warps of a scheduler, each with ten adds that nothing waits for."""
+    adds = "".join(f"FADD R{k}, R30, R31\n" for k in range(10, 20))
+    work = listing(adds, launch=Launch(grid=132, block=512, blocks_per_sm=1))
+    made = api.simulate(work, "h200", options=Options(policy=policy, events=10_000, full=True))
+    issued = [e.warp // 4 for e in events(made) if e.kind == "issued" and e.detail == 0]
+    assert len(issued) == 40 and list(dict.fromkeys(issued)) == first
+    assert sum(a != b for a, b in pairwise(issued)) == changes
+
+
+def test_two_instructions_issue_at_once_where_the_machine_says_so() -> None:
+    adds = "".join(f"FADD R{k}, R30, R31\n" for k in range(10, 30))
+    launch = Launch(grid=8, block=1024, blocks_per_sm=1)
+    work, gpu = listing(adds, iterations=40, launch=launch), load_machine("gtx680")
+    two, one = (api.simulate(work, gpu.with_values(sm__issue_width=width)).ipc for width in (2, 1))
+    assert gpu.sm.issue_width == 2
+    assert 3 < one <= 4 < 5 < two <= 6  # 4 schedulers, one or two each; 192 cores / 32
 
 
 # Counts, changes, what cannot be simulated.

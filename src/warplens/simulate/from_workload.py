@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from msgspec.structs import replace
@@ -119,13 +120,10 @@ def _pairs(first: Instruction, second: Instruction, machine: Machine) -> bool:
 def _counted(workload: Workload, units: Units) -> tuple[list[Step], float]:
     """Return the steps of one turn of an endless loop, and how many bodies they are."""
     counts = _of_a_body(workload)
-    share = counts.get("branch", 1.0)
-    bodies = min(_MOST_TURNS, max(1, round(1 / share) if share < 1 else 1))
-    _check_length(workload, counts, bodies)
-    if bodies == 1 and any(c % 1 for c in counts.values()):
-        bodies = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 32)
+    bodies = _bodies(counts, inf)
     if len(_chain(workload, counts)) == 1 and bodies == 1:
         bodies = 2  # so that a turn has a node before its last
+    _check_length(workload, counts, bodies)
     left = Counter({k: round(c * bodies) for k, c in counts.items()})
     if not left.total():
         raise WarplensError(f"{workload.name}: less than one instruction in {bodies} bodies: counts are too small")
@@ -142,10 +140,7 @@ def _spelled_out(workload: Workload, units: Units, warps: int) -> Code:
     """
     counts, iterations = _of_a_body(workload), float(workload.iterations)
     _check_length(workload, counts, 1.0)
-    each = sum(counts.values())
-    bodies = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 0)
-    if not bodies or bodies * each > _TURN:
-        bodies = 1 if bodies == 1 else max(1, int(min(iterations, _TURN / each)))
+    bodies = _bodies(counts, iterations)
     times, totals = int(iterations / bodies + 1e-9), {k: round(c * iterations) for k, c in counts.items()}
     if not sum(totals.values()):
         raise WarplensError(f"{workload.name}: no instructions to simulate")
@@ -167,6 +162,15 @@ def _of_a_body(workload: Workload) -> dict[str, float]:
     if not counts:
         raise WarplensError(f"{workload.name}: no instructions to simulate")
     return counts
+
+
+def _bodies(counts: dict[str, float], most: float) -> int:
+    """Return of how many bodies a turn is: as few as have whole counts, or as many as make a long turn."""
+    each = sum(counts.values())
+    exact = next((m for m in range(1, _MOST_TURNS + 1) if all(_whole(c * m) for c in counts.values())), 0)
+    if exact == 1 or 0 < exact * each <= _TURN:
+        return exact
+    return max(1, int(min(most, _TURN / each)))
 
 
 def _check_length(workload: Workload, counts: dict[str, float], bodies: float) -> None:

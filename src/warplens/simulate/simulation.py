@@ -164,7 +164,7 @@ def _workload(
     code, made = _laid(workload, machine, warps, laid)
     if launch is None:
         return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
-    if not _is_counted(workload):
+    if not (workload.code and workload.profile is not None):
         options = msgspec.structs.replace(options, strict_barriers=True)
     if warps is not None:
         fits = max(1, int(warps // code.warps_per_block))
@@ -183,16 +183,12 @@ def _workload(
 
 def _laid(workload: Workload, machine: Machine, warps: float | None, laid: Code | None = None) -> tuple[Code, Units]:
     """Return a workload's code, if it is not known, and the machine that it runs on."""
-    launch = workload.launch
-    if launch is not None and _is_counted(workload) and workload.profile is not None:
+    launch, profile = workload.launch, workload.profile
+    if launch is not None and workload.code and profile is not None:
         made = units(machine, busy_sms(machine, float(launch.blocks)))
-        return laid or from_program(workload.code, made, workload.profile, name=workload.name), made
+        return laid or from_program(workload.code, made, profile, name=workload.name), made
     made = units(machine)  # as in the closed forms: every SM as busy as this one
     return from_workload(workload, made, warps if launch is None else None), made
-
-
-def _is_counted(workload: Workload) -> bool:
-    return bool(workload.code) and workload.profile is not None
 
 
 def _is_idle(key: str, changes: Mapping[str, float], given: Workload | None, machine: Machine) -> bool:
