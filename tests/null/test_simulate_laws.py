@@ -111,8 +111,10 @@ def test_old_gpus_meet_volkov_far_from_the_knee_and_contention_near_it(gpu: str,
             loaded = float(predict(work, machine, "volkov-contention", warps_per_sm=float(warps)).cycles or 0)
             made = api.simulate(work, machine, warps_per_sm=warps).cycles
             limits = sorted(float(x) for x in bound.limits.values())
+            assert made >= 0.998 * float(bound.cycles or 0)
             if limits[-1] > 3 * limits[-2]:  # far from the knee; a load's latency grows with load all the same
                 assert made == pytest.approx(loaded, rel=0.03)
+                assert made <= 1.03 * float(bound.cycles or 0)
                 far += 1
             nearer.append((abs(made / loaded - 1), abs(float(bound.cycles or 0) / loaded - 1)))
     assert far
