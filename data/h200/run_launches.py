@@ -4,6 +4,7 @@
     python data/h200/run_launches.py --time                times at full size: times.json
     ncu ... python data/h200/run_launches.py --all-once    each launch at full size once, for a profiler
     ncu ... python data/h200/run_launches.py --ncu vabs histogram.one-bin
+    ncu --profile-from-start off ... python data/h200/run_launches.py --durations    read by durations.py
     python data/h200/run_launches.py --time --dry-run      what would run; needs no GPU
 
 Results go to the folder --out, which is $OUT where that is set; keep_results.py puts them among those of data/h200.
@@ -209,6 +210,20 @@ class Session:
         same = all(first[key].tobytes() == second[key].tobytes() for key in first)
         return {} if same else {"error": "two runs differ"}
 
+    def durations(self, name: str, launch: Launch) -> dict[str, Any]:
+        """Run for a profiler that is told which launches to time: with a warm L2, then with a cleared one."""
+        repetitions = self.given.repetitions
+        for flushed in [False] * repetitions + [True] * -(-repetitions // 2):
+            self._before(launch, launch)
+            if flushed:
+                self.flush()
+            self.gpu.wait()
+            self.gpu.call("cuProfilerStart")
+            launch.run()
+            self.gpu.wait()
+            self.gpu.call("cuProfilerStop")
+        return {"warm": repetitions, "cold": -(-repetitions // 2)}
+
     def once(self, name: str, launch: Launch) -> dict[str, Any]:
         """Run once."""
         launch.run()
@@ -243,7 +258,8 @@ class Session:
     def _before(self, launch: Launch, second: Launch) -> None:
         if launch.in_place:
             launch.restore()
-            second.restore()
+            if second is not launch:
+                second.restore()
         else:
             launch.run()
 
@@ -311,6 +327,7 @@ def main() -> None:
     what.add_argument("--small", action="store_true")
     what.add_argument("--time", action="store_true")
     what.add_argument("--all-once", action="store_true")
+    what.add_argument("--durations", action="store_true")
     what.add_argument("--ncu", nargs="+", metavar="NAME")
     parser.add_argument("--only", nargs="+", metavar="PATTERN")
     parser.add_argument("--repetitions", type=int, default=20)
@@ -324,12 +341,13 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     session = Session(given)
     entries = chosen(session.entries, given)
-    work = session.small if given.small else session.time if given.time else session.once
+    kinds = (given.small, session.small), (given.time, session.time), (given.durations, session.durations)
+    work = next((work for asked, work in kinds if asked), session.once)
     about = session.gpu.about()
     found = session.each(entries, work)
     failed = [name for name, result in found.items() if "error" in result]
     file = "small.json" if given.small else "times.json" if given.time else "order.json"
-    head = {**about, "repetitions": given.repetitions if given.time else 1}
+    head = {**about, "repetitions": given.repetitions if given.time or given.durations else 1}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in found.items())
     if given.small:
         np.savez_compressed(given.out / "outputs.npz", **session.outputs)
