@@ -22,10 +22,10 @@ class MissingField(WarplensError):
         self.field = field
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the closest known word, or an empty string."""
+def nearest(word: str, known: Iterable[str], close: float = 0.5) -> str:
+    """Return `; did you mean 'x'?` for the closest known word, if it is as `close` (1 is equal), or an empty string."""
     import difflib  # rarely needed, and slow to import
 
     by_lower = {k.lower(): k for k in known if k != word}  # which may be known elsewhere
-    close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.5)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+    found = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=close)
+    return f"; did you mean {by_lower[found[0]]!r}?" if found else ""

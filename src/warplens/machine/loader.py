@@ -20,12 +20,14 @@ import msgspec
 from warplens.cache import made_once
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_text, read_toml
+from warplens.machine.base import based
 from warplens.machine.machine import Machine, Source
 from warplens.units import unit_of
 
 FOLDER = Path(__file__).parent / "files"
 _QUANTITY = {"value", "unit", "source", "ref", "date"}
 _FREE = {"format"}  # numbers about the file, not about the GPU
+_CLOSE = 0.8  # names of GPUs are short: h100 is no slip for v100
 
 
 def list_machines() -> list[Machine]:
@@ -44,8 +46,8 @@ def load_machine(name: str | Path) -> Machine:
         known |= dict.fromkeys([machine.id, *machine.aliases], machine)
     if text.lower() in known:
         return known[text.lower()]
-    hint = nearest(text, known) or "; `warplens machine list` shows them"
-    raise WarplensError(f"unknown GPU {text!r}{hint}")
+    ids = ", ".join(machine.id for machine in list_machines())
+    raise WarplensError(f"unknown GPU {text!r}{nearest(text, known, _CLOSE)}; known are {ids}, or the path of a file")
 
 
 def _file(name: str | Path) -> Path | None:
@@ -71,7 +73,11 @@ def capability(name: str) -> str | None:
 def _shipped(path: Path) -> Machine:
     """Load a file that ships with warplens, once: the files do not change, nor do machines. TOML takes 0.08 s."""
     code = b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
-    return made_once(f"{path.stem}.machine", FOLDER.parent, path.read_bytes() + code, Machine, lambda: load_file(path))
+    text = path.read_bytes()
+    if base := re.search(rb'^base = "([\w.-]+)"$', text, re.MULTILINE):  # its numbers are in this machine too
+        known = FOLDER / f"{base[1].decode()}.toml"
+        code += known.read_bytes() if known.is_file() else b""
+    return made_once(f"{path.stem}.machine", FOLDER.parent, text + code, Machine, lambda: load_file(path))
 
 
 def load_file(path: Path) -> Machine:
@@ -83,6 +89,7 @@ def parse(tree: dict[str, Any], file: str) -> Machine:
     """Turn the tree of a machine file into a Machine with its sources; `file` is for messages."""
     if "sources" in tree:
         raise FileError(f"{file}: sources: unknown key (sources stand beside their numbers)")
+    tree = _with_base(tree, file)
     sources: dict[str, Source] = {}
     plain = _plain(tree, (), sources, file)
     units = [(key, source.unit, _unit(key)) for key, source in sources.items() if source.unit != _unit(key)]
@@ -104,6 +111,17 @@ def parse(tree: dict[str, Any], file: str) -> Machine:
     if len(scattered.footprint_bytes or ()) != len(scattered.sector_bytes_per_second or ()):
         raise FileError(f"{file}: random_access: two lists of equal length")
     return msgspec.structs.replace(machine, sources=sources)
+
+
+def _with_base(tree: dict[str, Any], file: str) -> dict[str, Any]:
+    """Return the tree of a file with the numbers of the base that it names."""
+    name = tree.get("base")
+    if not isinstance(name, str):
+        return tree
+    path = FOLDER / f"{name}.toml"
+    if not (re.fullmatch(r"[\w.-]+", name) and path.is_file()) or "base" in read_toml(path):
+        raise FileError(f"{file}: base: must be the id of a machine that was measured, such as 'h200', not {name!r}")
+    return based(tree, _shipped(path))
 
 
 def _plain(node: Any, path: tuple[str, ...], sources: dict[str, Source], file: str) -> Any:
