@@ -18,9 +18,10 @@ from warplens.machine import Machine, list_machines, load_machine, loader, occup
 from warplens.machine.loader import FOLDER, load_file, parse
 
 IDS = ["8800gt", "8800gtx", "a100", "a40", "b200", "c2050", "fx5600", "gtx1060", "gtx280", "gtx480", "gtx680", "gtx980",
-       "h200", "hong-kim-example", "huang-synthetic", "rtx3090", "rtx4090", "rtx5090", "t4",
+       "h100", "h100-pcie", "h200", "hong-kim-example", "huang-synthetic", "rtx3090", "rtx4090", "rtx5090", "t4",
        "volkov-table-3.3"]  # fmt: skip
-RECENT = ["t4", "a100", "a40", "rtx3090", "rtx4090", "b200", "rtx5090"]  # of the architectures that compilers know
+# Of the architectures that compilers know.
+RECENT = ["t4", "a100", "a40", "rtx3090", "rtx4090", "h100", "h100-pcie", "b200", "rtx5090"]
 
 
 def test_all_machines_are_there() -> None:
@@ -67,7 +68,9 @@ def test_vendor_facts_agree_with_one_another(name: str) -> None:
     assert m.chip.processing_elements == m.chip.sm_count * cores
     assert flops == pytest.approx(m.chip.processing_elements * 2 * m.chip.clock_hz, rel=0.01)  # the data sheet's
     assert m.peak_ipc("fp32") == cores / 32 and m.issue_ipc() == 4
-    assert m.peak_ipc("fp64") == (m.sm.fp64_units or 0) / 32 and m.peak_ipc("sfu") == (m.sm.sfu_units or 0) / 32
+    assert m.peak_ipc("fp64") == (m.sm.fp64_units or 0) / 32
+    measured = "instructions.sfu.peak_ops_per_cycle_per_scheduler" in m.taken  # 3.99 on an H200
+    assert m.peak_ipc("sfu") == pytest.approx((m.sm.sfu_units or 0) / 32, rel=0.003 if measured else 0)
     assert m.sm.warps_max == 4 * (m.sm.warps_per_scheduler_max or 0)
     largest = (m.sm.shared_per_block_max_bytes or 0) + (m.sm.shared_reserved_bytes or 0)
     assert largest == m.sm.shared_bytes  # one block may take all of it
@@ -75,8 +78,8 @@ def test_vendor_facts_agree_with_one_another(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECENT)
-def test_models_name_what_a_machine_without_measurements_lacks(name: str) -> None:
-    """No model crashes on a machine with few latencies: it answers, or it says which key it needs."""
+def test_models_speak_about_a_machine_without_measurements(name: str) -> None:
+    """A model that speaks about an H200 does so here, with the numbers taken from it; others say what they need."""
     machine = load_machine(name)
     for workload in ("saxpy", "volkov-add-load", "volkov-add-sfu", "volkov-add-shared", "kothapalli-matmul"):
         c = compare(workload, machine)
@@ -84,13 +87,8 @@ def test_models_name_what_a_machine_without_measurements_lacks(name: str) -> Non
         assert c.possible or workload != "saxpy"
         for model, why in c.silent.items():
             assert " needs " in why or " has no " in why or why.startswith(model), (model, why)
-    load = compare("saxpy", machine)
-    if machine.instructions.get("load") is None:
-        assert list(load.possible) == ["roofline"]
-        assert "needs instructions.load.latency_cycles" in load.silent["volkov"]
-    else:
-        assert "volkov" in load.possible
-    assert "needs instructions.sfu.latency_cycles" in compare("volkov-add-sfu", machine).silent["volkov"]
+        there = compare(workload, "h200")
+        assert set(there.predictions) - set(c.predictions) <= {"zhang-owens"}  # its tables are of one SM
 
 
 @pytest.mark.parametrize("machine", list_machines(), ids=lambda m: m.id)
@@ -137,9 +135,9 @@ def test_fixed_latencies_are_the_compilers_stall_counts(name: str, tmp_path: Pat
             for x, y in pairwise(code)
             if x.control and x.opcode == y.opcode == opcode and set(x.writes) & set(y.reads)
         }
-        own = machine.instructions[kind].latency_cycles
-        assert stalls == ({own} if own is not None else stalls) and stalls, (kind, stalls)
-        assert own is not None or len(stalls) > 1  # left out where the compiler uses several
+        own = machine.latency_cycles(kind)
+        several = f"instructions.{kind}.latency_cycles" in machine.taken  # left out where the compiler uses several
+        assert min(stalls) <= own <= max(stalls) if several else stalls == {own}, (kind, stalls)
 
 
 def _file(name: str = "gtx680") -> str:

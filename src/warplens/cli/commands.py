@@ -248,7 +248,11 @@ def _models(args: argparse.Namespace) -> None:
 
 def _machine_list(args: argparse.Namespace) -> None:
     machines = api.list_machines()
-    summary = [{"id": m.id, "name": m.name, "architecture": m.architecture, "aliases": m.aliases} for m in machines]
+    summary = [
+        {"id": m.id, "name": m.name, "architecture": m.architecture, "aliases": m.aliases, "evidence": m.evidence,
+         "base": m.base}
+        for m in machines
+    ]  # fmt: skip
     _show(args, summary, terminal.machines(machines))
 
 

@@ -81,6 +81,9 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     if slower > 1:
         held = (machine.chip.tensor_clock_hz or 0) / 1e9
         notes.append(f"matrix instructions: the SMs' clock falls to {held:.2f} GHz")
+    if taken := len(machine.taken):
+        base, name = machine.base, machine.id
+        notes.append(f"{taken} numbers of {name} are derived from the {base}'s (warplens machine show {name})")
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from warplens.advise import Advice, Advised, Benefits
 from warplens.machine import Machine
-from warplens.report.terminal import sure
+from warplens.report.terminal import sure, timed
 from warplens.units import number, printable, seconds
 
 _WIDTH = 74
@@ -54,10 +54,11 @@ def _no(i: int, a: Advice) -> Text:
 def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
     """Render all advice."""
     base = advised.base
-    head = f"{printable(base.workload)} on {machine.name}: {seconds(float(base.seconds or 0))}, limited by {base.bound}"
+    time = timed(float(base.seconds or 0), machine)
+    head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.bound}"
     parts: list[RenderableType] = [Text(head, "bold"), "", Text("  what would help")]
     for i, a in enumerate(advised.helpful, start=1):
-        parts += [_line(i, a), *_details(a)]
+        parts += [_line(i, a), *_details(a, machine)]
         parts += [Text(f"              or {f.speedup:.2f}x  {printable(f.title)}", "dim") for f in advised.forms(a)]
     if not advised.helpful:
         parts.append(Text("    nothing that we know of"))
@@ -74,8 +75,8 @@ def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
     return parts
 
 
-def _details(a: Advice) -> list[Text]:
-    time = f"{seconds(a.seconds)}" + (f" ({sure(a.interval_seconds)})" if a.interval_seconds else "")
+def _details(a: Advice, machine: Machine) -> list[Text]:
+    time = timed(a.seconds, machine) + (f" ({sure(a.interval_seconds, machine)})" if a.interval_seconds else "")
     form = "simulated" if a.simulated else "closed form"
     more = f"; also {', '.join(str(p) for p in a.where[1:])}" if len(a.where) > 1 else ""
     return [

@@ -11,8 +11,8 @@ from rich.text import Text
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report.terminal import bars, sure
-from warplens.units import number, printable, seconds
+from warplens.report.terminal import bars, sure, timed
+from warplens.units import number, printable
 
 
 def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
@@ -24,9 +24,9 @@ def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[Renderab
         Text(f"{head}{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", "bold"),
         "",
     ]
-    time = Text(f"  {seconds(float(p.seconds or 0))}", "bold green")
+    time = Text(f"  {timed(float(p.seconds or 0), machine)}", "bold green")
     if p.interval_seconds is not None:
-        time.append(f", {sure(p.interval_seconds)}", "bold default")
+        time.append(f", {sure(p.interval_seconds, machine)}", "bold default")
     time.append(f"   by {p.model}", "not bold default")
     time.append(f"      limited by: {p.bound}", "bold default")
     parts.append(time)

@@ -69,9 +69,9 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
         parts.append(Text(f"  {p.model} gives no time: it {'; it '.join(p.notes) or 'only counts warps'}"))
     else:
         what = "" if p.per in ("kernel", "program") else f" per {p.per}"
-        answer = Text(f"  {seconds(float(p.seconds))}{what}", "bold green")
+        answer = Text(f"  {timed(float(p.seconds), machine)}{what}", "bold green")
         if p.interval_seconds is not None:
-            answer.append(f", {sure(p.interval_seconds)}", "bold default")
+            answer.append(f", {sure(p.interval_seconds, machine)}", "bold default")
         answer.append(f"   ({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}", "not bold default")
         answer.append(f"      limited by: {p.bound}", "bold default")
         parts.append(answer)
@@ -94,9 +94,15 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     return parts
 
 
-def sure(interval: tuple[float, float]) -> str:
+def timed(x: float, machine: Machine) -> str:
+    """Write a predicted time: with two digits where no launch was timed on the GPU."""
+    return seconds(x) if machine.base is None else f"about {seconds(float(f'{x:.2g}'))}"
+
+
+def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
     """Say what we are 90 % sure of; the unit stands once where both ends have the same."""
-    low, high = (seconds(x, 3) for x in interval)
+    digits = 3 if machine is None or machine.base is None else 2
+    low, high = (seconds(float(f"{x:.{digits}g}"), 3) for x in interval)
     (at, unit), (_, other) = low.split(), high.split()
     return f"90 % sure of {at if unit == other else low} to {high}"
 
@@ -165,14 +171,20 @@ def curve(c: Curve, machine: Machine) -> list[RenderableType]:
 
 
 def machines(ms: Iterable[Machine]) -> list[RenderableType]:
-    """Render the list of machines."""
+    """Render the list of machines, with what the numbers of each rest on."""
     rows = []
     for m in ms:
         bandwidth = m.memory.pin_bytes_per_second or m.memory.sustained_bytes_per_second
-        rows.append([m.id, m.name, m.architecture, m.compute_capability or "", number(m.chip.sm_count),
+        rows.append([m.id, m.name, m.architecture, m.compute_capability or "", m.evidence, number(m.chip.sm_count),
                      quantity(m.chip.clock_hz, "Hz"), "" if bandwidth is None else quantity(bandwidth, "B/s"),
                      ", ".join(m.aliases)])  # fmt: skip
-    return [table(["id", "name", "architecture", "cc", "SMs", "clock", "memory", "also"], rows, {4, 5, 6})]
+    head = ["id", "name", "architecture", "cc", "rests on", "SMs", "clock", "memory", "also"]
+    says = (
+        "measured: by `warplens machine measure`, as were the launches that its intervals rest on",
+        "data sheet: with others' measurements; the rest is derived from a measured GPU (docs/formats/machine.md)",
+        "paper: as a paper has it, to reproduce that paper",
+    )
+    return [table(head, rows, {5, 6, 7}), "", *(Text(line, "dim") for line in says)]
 
 
 def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:

@@ -13,7 +13,7 @@ from warplens.advise.diff import Change, Difference
 from warplens.advise.whatif import WhatIf
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report.terminal import sure, table
+from warplens.report.terminal import sure, table, timed
 from warplens.units import number, printable, quantity, seconds
 
 _LEAST = 0.005  # of the time: a limit or part below that is left out
@@ -104,10 +104,11 @@ def gpus(
     rows = []
     for machine, p, advised in found:
         time = float(p.seconds or 0.0)
+        sure_of = "" if p.interval_seconds is None else sure(p.interval_seconds, machine)
         first = advised.helpful[0] if advised is not None and advised.helpful else None
         rows.append(
             [
-                machine.name, seconds(time), "" if p.interval_seconds is None else sure(p.interval_seconds),
+                machine.name, timed(time, machine), sure_of,
                 f"{time / best:.2f}x", str(p.bound), number(float(p.warps_per_sm)), p.model,
                 "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}",
             ]

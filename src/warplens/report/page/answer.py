@@ -5,7 +5,7 @@ from __future__ import annotations
 from warplens.report.analysis import counted
 from warplens.report.page import origins
 from warplens.report.page.content import Content
-from warplens.report.page.markup import Markup, joined, seconds, sure, tag, value
+from warplens.report.page.markup import Markup, joined, seconds, sure, tag, timed, value
 from warplens.units import number, quantity
 
 
@@ -13,7 +13,7 @@ def answer(content: Content) -> Markup:
     """Return the answer."""
     p = content.prediction
     facts = [
-        tag("p", value(seconds(float(p.seconds or 0)), _time(content)), class_="time"),
+        tag("p", value(timed(float(p.seconds or 0), content.machine), _time(content)), class_="time"),
         tag("p", _sure(content), class_="sure"),
         tag("p", "limited by ", tag("strong", p.bound), class_="bound"),
     ]
@@ -37,7 +37,7 @@ def _sure(content: Content) -> Markup | str:
     if p.interval_seconds is None:
         return f"no interval: {p.interval_about}" if p.interval_about else "no interval"
     why = f"90 % interval, conformal, by the errors of {p.interval_about} (docs/validation.md)"
-    return value(sure(p.interval_seconds), why)
+    return value(sure(p.interval_seconds, content.machine), why)
 
 
 def _where(content: Content) -> list[object]:

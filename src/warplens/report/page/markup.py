@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from warplens.machine import Machine
+from warplens.report import terminal
 from warplens.units import printable, quantity
 from warplens.units import seconds as _seconds
 
@@ -59,10 +61,14 @@ def seconds(x: float, digits: int = 4) -> str:
     return _seconds(x, digits).replace(" us", " µs")
 
 
-def sure(interval: tuple[float, float]) -> str:
-    """Say what we are 90 % sure of; the unit stands once where both ends have the same."""
-    low, high = (seconds(x, 3) for x in interval)
-    return f"90 % sure of {low.split()[0] if low.split()[1] == high.split()[1] else low} to {high}"
+def timed(x: float, machine: Machine) -> str:
+    """Write a predicted time as a page can."""
+    return terminal.timed(x, machine).replace(" us", " µs")
+
+
+def sure(interval: tuple[float, float], machine: Machine) -> str:
+    """Say what we are 90 % sure of, as a page can."""
+    return terminal.sure(interval, machine).replace(" us", " µs")
 
 
 def cycles(x: float) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from warplens.advise import Advice, Place
+from warplens.machine import Machine
 from warplens.report.page.content import Content
-from warplens.report.page.markup import Markup, joined, more, seconds, sure, tag, value
+from warplens.report.page.markup import Markup, joined, more, sure, tag, timed, value
 
 _PLACES = 6
 
@@ -21,7 +22,7 @@ def remedies(content: Content) -> Markup:
     else:
         parts.append(tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead"))
     if advised.combinations:
-        rows = [tag("li", _speedup(a), a.title, ": ", _then(a)) for a in advised.combinations]
+        rows = [tag("li", _speedup(a), a.title, ": ", _then(a, content.machine)) for a in advised.combinations]
         parts += [tag("h3", "Together (gains do not add)"), tag("ul", *rows, class_="together")]
     useless = [a for a in advised if not a.helps]
     if useless:
@@ -58,7 +59,7 @@ def _remedy(i: int, a: Advice, content: Content) -> Markup:
     forms = tag("p", "or ", joined((_form(f) for f in others), "; "), class_="dim") if others else ""
     folded = more("assumes", tag("p", a.assumption), _changes(a)) if a.assumption or a.changes else ""
     head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
-    return tag("li", head, bar, tag("p", _then(a), class_="then"), forms, folded, id_=f"remedy-{i}")
+    return tag("li", head, bar, tag("p", _then(a, content.machine), class_="then"), forms, folded, id_=f"remedy-{i}")
 
 
 def _form(a: Advice) -> Markup:
@@ -72,9 +73,10 @@ def _speedup(a: Advice, class_: str = "v speedup") -> Markup:
     return value(f"{a.speedup:.2f}×", why, class_)
 
 
-def _then(a: Advice) -> Markup:
-    why = f"90 % interval: {sure(a.interval_seconds)}" if a.interval_seconds else "no interval for this kind of kernel"
-    return joined((value(seconds(a.seconds), why), f", then limited by {a.bound_after}"))
+def _then(a: Advice, machine: Machine) -> Markup:
+    known = a.interval_seconds
+    why = f"90 % interval: {sure(known, machine)}" if known else "no interval for this kind of kernel"
+    return joined((value(timed(a.seconds, machine), why), f", then limited by {a.bound_after}"))
 
 
 def _place(p: Place) -> Markup:
