@@ -21,7 +21,7 @@ from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import read_text, write_whole
 from warplens.kernel import Graph, Workload, is_graph
-from warplens.machine import Machine
+from warplens.machine import Machine, evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.report import html, listing, occupancy, profiled, simulation, terminal
@@ -249,7 +249,7 @@ def _models(args: argparse.Namespace) -> None:
 def _machine_list(args: argparse.Namespace) -> None:
     machines = api.list_machines()
     summary = [
-        {"id": m.id, "name": m.name, "architecture": m.architecture, "aliases": m.aliases, "evidence": m.evidence,
+        {"id": m.id, "name": m.name, "architecture": m.architecture, "aliases": m.aliases, "evidence": evidence(m),
          "base": m.base}
         for m in machines
     ]  # fmt: skip

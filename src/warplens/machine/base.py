@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -110,7 +110,7 @@ _OF_THE_SM = Rule("the same SM")
 
 def based(tree: dict[str, Any], base: Machine) -> dict[str, Any]:
     """Return the tree of a machine file with what it lacks taken from its base, each number with its rule."""
-    filled = _copy(tree)
+    filled: dict[str, Any] = _copy(tree)
     plain: dict[str, Any] = msgspec.to_builtins(base)
     same = tree.get("compute_capability") == base.compute_capability
 
@@ -134,6 +134,18 @@ def based(tree: dict[str, Any], base: Machine) -> dict[str, Any]:
         if isinstance(found, dict) and operation.kind is not None:
             found.setdefault("kind", operation.kind)
     return filled
+
+
+def taken(machine: Machine) -> list[str]:
+    """Return the keys of the numbers that are the base's, by a rule."""
+    return [k for k, s in machine.sources.items() if s.source == "derived" and s.ref.startswith(f"{machine.base}, ")]
+
+
+def evidence(machine: Machine) -> Literal["measured", "data sheet", "paper"]:
+    """Return what a machine's numbers rest on: our measurements, a data sheet and the base's, or a paper."""
+    if machine.base is not None:
+        return "data sheet"
+    return "measured" if any(s.source == "measured" for s in machine.sources.values()) else "paper"
 
 
 def _rule(key: str, *, same: bool, measured: bool) -> Rule | None:

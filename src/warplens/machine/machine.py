@@ -331,18 +331,6 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dic
             convert({**plain, "sources": {}}, Machine, f"{self.id}, what if")  # ranges hold for a what-if too
         return machine
 
-    @property
-    def evidence(self) -> Literal["measured", "data sheet", "paper"]:
-        """What the numbers rest on: our measurements, a data sheet and the base's measurements, or a paper's."""
-        if self.base is not None:
-            return "data sheet"
-        return "measured" if any(s.source == "measured" for s in self.sources.values()) else "paper"
-
-    @property
-    def taken(self) -> list[str]:
-        """The keys of the numbers that are the base's, by a rule."""
-        return [k for k, s in self.sources.items() if s.source == "derived" and s.ref.startswith(f"{self.base}, ")]
-
     def timing(self, kind: str) -> InstructionTiming:
         """Return the timing of an instruction class; a field it lacks is that of the class it is taken like."""
         if kind not in self._timings:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Number, Workload
 from warplens.kernel.profile import Profile
-from warplens.machine import KINDS, Machine
+from warplens.machine import KINDS, Machine, taken
 from warplens.models.hand_out import handed_out
 from warplens.models.levels import Levels, Load, latency_bound
 from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
@@ -81,9 +81,9 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     if slower > 1:
         held = (machine.chip.tensor_clock_hz or 0) / 1e9
         notes.append(f"matrix instructions: the SMs' clock falls to {held:.2f} GHz")
-    if taken := len(machine.taken):
-        base, name = machine.base, machine.id
-        notes.append(f"{taken} numbers of {name} are derived from the {base}'s (warplens machine show {name})")
+    if machine.base is not None:
+        said = f"{len(taken(machine))} numbers of {machine.id} are derived from the {machine.base}'s"
+        notes.append(f"{said} (warplens machine show {machine.id})")
     return answer(
         NAME if simulated else f"{NAME}-fast",
         workload,

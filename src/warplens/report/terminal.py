@@ -22,7 +22,7 @@ from rich.text import Text
 
 from warplens.api import Comparison
 from warplens.kernel import Workload
-from warplens.machine import Machine
+from warplens.machine import Machine, evidence
 from warplens.models import Curve, Prediction
 from warplens.study import Item, Row
 from warplens.units import number, printable, quantity, seconds
@@ -175,7 +175,7 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     rows = []
     for m in ms:
         bandwidth = m.memory.pin_bytes_per_second or m.memory.sustained_bytes_per_second
-        rows.append([m.id, m.name, m.architecture, m.compute_capability or "", m.evidence, number(m.chip.sm_count),
+        rows.append([m.id, m.name, m.architecture, m.compute_capability or "", evidence(m), number(m.chip.sm_count),
                      quantity(m.chip.clock_hz, "Hz"), "" if bandwidth is None else quantity(bandwidth, "B/s"),
                      ", ".join(m.aliases)])  # fmt: skip
     head = ["id", "name", "architecture", "cc", "rests on", "SMs", "clock", "memory", "also"]
@@ -184,7 +184,9 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
         "data sheet: with others' measurements; the rest is derived from a measured GPU (docs/formats/machine.md)",
         "paper: as a paper has it, to reproduce that paper",
     )
-    return [table(head, rows, {5, 6, 7}), "", *(Text(line, "dim") for line in says)]
+    made = table(head, rows, {5, 6, 7})
+    made.columns[0].no_wrap = True  # it is what one types
+    return [made, "", *(Text(line, "dim") for line in says)]
 
 
 def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:
