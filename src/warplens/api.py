@@ -23,6 +23,7 @@ from warplens.kernel.launch import KernelCall, load_launch
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
 from warplens.kernel.reported import profile_of
+from warplens.kernel.unmodelled import texts
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.measure import ncu
 from warplens.models import Curve, Prediction, needed_warps
@@ -82,6 +83,7 @@ class Comparison(Struct, frozen=True):
     machine: str
     predictions: dict[str, Prediction]
     silent: dict[str, str]
+    notes: list[str] = []  # what no model knows of
 
     @property
     def possible(self) -> dict[str, float]:
@@ -93,7 +95,7 @@ class Comparison(Struct, frozen=True):
     def headline(self) -> Prediction | None:
         """The answer to show first: the most complete model's that speaks and is physically possible."""
         names = [name for name in (*_FIRST, *self.possible) if name in self.possible]
-        return self.predictions[names[0]] if names else None
+        return _noted(self.predictions[names[0]], self.notes) if names else None
 
 
 def list_models() -> dict[str, str]:
@@ -286,8 +288,9 @@ def predict(
         except WarplensError:
             continue
         if found.seconds is not None and not found.flags:
-            return _with_interval(found, w, m)
-    return _with_interval(models.predict(w, m, model or DEFAULT_MODEL, warps_per_sm=warps_per_sm), w, m)
+            return _noted(_with_interval(found, w, m), texts(w.unmodelled))
+    found = models.predict(w, m, model or DEFAULT_MODEL, warps_per_sm=warps_per_sm)
+    return _noted(_with_interval(found, w, m), texts(w.unmodelled))
 
 
 def advise(
@@ -312,7 +315,7 @@ def advise(
 
     w, m = _workload(workload), _machine(gpu)
     made = advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
-    return replace(made, base=_with_interval(made.base, w, m))
+    return replace(made, base=_noted(_with_interval(made.base, w, m), texts(w.unmodelled)))
 
 
 def what_if(
@@ -372,6 +375,7 @@ def compare(
         m.id,
         {name: _with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)},
         {name: p for name, p in answers.items() if isinstance(p, str)},
+        texts(w.unmodelled),
     )
 
 
@@ -442,9 +446,16 @@ def simulate(
     if isinstance(workload, (str, Path)) and kernel.is_graph(workload):
         workload = kernel.load_graph(workload)
     work = workload if isinstance(workload, (Program, Graph)) else _workload(workload)
-    return _simulate(
+    made = _simulate(
         work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, mode=mode, changes=changes, options=options
     )
+    said = texts(work.unmodelled) if isinstance(work, Workload) else []
+    return replace(made, notes=[*made.notes, *said]) if said else made
+
+
+def _noted(p: Prediction, notes: Sequence[str]) -> Prediction:
+    """Add notes that are not there."""
+    return replace(p, notes=[*dict.fromkeys([*p.notes, *notes])]) if notes else p
 
 
 def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Prediction:

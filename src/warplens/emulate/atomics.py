@@ -24,6 +24,7 @@ from warplens.emulate.handlers import ACCOUNT, call, handler
 from warplens.emulate.integer_parts import lane_bit, predicate, set_predicate
 from warplens.emulate.layout import (
     ADDRESS,
+    BEYOND,
     FINE,
     INTO,
     MISALIGNED,
@@ -285,6 +286,8 @@ def _load_constant(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
         if not lane_bit(mask, l):
             continue
         at = np.int64(np.uint32(np.int64(A[l]) + ins[ops.X]))
+        if at + size > ins[ops.C_ADD]:
+            m.flags[BEYOND] = pc + 1
         word = bank[(at >> 2) % bank.shape[0]]
         if size < 4:
             word = np.uint32(word >> np.uint32(8 * (at & 3))) & (np.uint32(0xFF) if size == 1 else np.uint32(0xFFFF))

@@ -86,7 +86,8 @@ def _constant(line: Line) -> None:
     base = line.d.zero if register is None else line.register(register)
     size = int(small[1:]) // 8 if small else 4 * wide
     mode = ops.SIGNED if small and small[0] == "S" else 0
-    line.set(GROUP=ops.INTEGER, OP=ops.LOAD_CONSTANT, A=base, X=offset, Y=bank, Z=size, MODE=mode)
+    end = len(line.d.program.constants.get(bank, b"")) if bank else 1 << 16  # bank 0 is the driver's
+    line.set(GROUP=ops.INTEGER, OP=ops.LOAD_CONSTANT, A=base, X=offset, Y=bank, Z=size, MODE=mode, C_ADD=end)
 
 
 @rule("IADD3", "UIADD3", "VIADD", "IADD", "UVIADD")

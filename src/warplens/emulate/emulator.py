@@ -43,6 +43,8 @@ _STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler kno
 class EmulationError(WarplensError):
     """A kernel that went wrong: what, at which instruction and line, by which thread."""
 
+    status = instruction = 0  # as the engine says it (`layout`), and the number of the instruction
+
 
 _CODES: dict[Any, tuple[Program, Code, engine.Names]] = {}  # of the programs that ran last: launches share them
 _MOST_CODES = 8
@@ -92,6 +94,8 @@ class Emulator:
         self.patterns = np.zeros((layout.PATTERN_ROWS, layout.PATTERN_COLUMNS), np.int64)
         self._idle = np.zeros((len(program.instructions) + 1, 2), np.int64)
         self.executed = self.unknown_executed = self.assumed_accesses = 0
+        self.beyond: set[int] = set()  # instructions that read behind the end of a constant bank
+        self.shared_begins: int | None = 0  # what shared memory holds before it is written; None: it is unknown
         self._flags = np.zeros(layout.FLAGS, np.int64)  # kept between runs: whether values are unknown, the heap
         self._marks = np.zeros((self.pages.words.shape[0], pages.PAGE_WORDS // 32), np.uint32)
         self.work: list[tuple[int, int]] = []  # per warp: block, instructions
@@ -247,6 +251,10 @@ class Emulator:
         `delays`: instructions by which each block starts late.
         """
         state, shared, local = self._resident.begin(blocks, sms or [0] * len(blocks), self._flags, self._marks)
+        if self.shared_begins:
+            shared[:] = self.shared_begins
+        elif self.shared_begins is None:
+            state.marks_shared[:], state.flags[layout.SOME_UNKNOWN] = 0xFFFFFFFF, 1
         if delays is not None:
             per_block = len(state.warps) // len(blocks)
             state.warps[:, layout.DELAY] = np.repeat(np.asarray(delays) // engine.TURN, per_block)
@@ -266,11 +274,16 @@ class Emulator:
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
         self.assumed_accesses += int(state.flags[layout.ASSUMED_ACCESSES])
+        if state.flags[layout.BEYOND]:
+            self.beyond.add(int(state.flags[layout.BEYOND]) - 1)
         self._flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]] = state.flags[[layout.SOME_UNKNOWN, layout.HEAP_USED]]
         slots, work = (state.warps[:, column].tolist() for column in (layout.SLOT, layout.WORK))
         self.work += [(blocks[slot], each) for slot, each in zip(slots, work, strict=True)]
         if status != engine.DONE:
-            raise EmulationError(self._explained(status, memory, state))
+            error = EmulationError(self._explained(status, memory, state))
+            error.status = int(memory.scratch[layout.ERROR])
+            error.instruction = int(memory.scratch[layout.ERROR + 4])
+            raise error
 
     def _functions(self, unknown: bool) -> engine.Functions:
         """Return where the compiled functions are that a run needs, looked up once for each kind of run."""

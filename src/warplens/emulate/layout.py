@@ -33,9 +33,9 @@ ALIVE, ARRIVED, EXPECTED, REDUCED, SAID_NO, ASKED_ANY = 0, 4, 20, 36, 52, 68
 BLOCK_COLUMNS = 84
 # Counters: whether some value is unknown, instructions, unknown ones, stores of unknown values; where to go on after
 # memory has grown: warp, group, what is left of its turn; bytes of the heap in use; accesses that were assumed; all
-# accesses but those to shared memory.
+# accesses but those to shared memory; the number of an instruction that read beyond a constant bank, and one.
 (SOME_UNKNOWN, EXECUTED_ALL, EXECUTED_UNKNOWN, STORED_UNKNOWN, NEXT_WARP, NEXT_GROUP, NEXT_TURN, HEAP_USED,
- ASSUMED_ACCESSES, ACCESSES, FLAGS) = range(11)  # fmt: skip
+ ASSUMED_ACCESSES, ACCESSES, BEYOND, FLAGS) = range(12)  # fmt: skip
 # The state of a group.
 READY, AT_SYNC, AT_WARPSYNC, AT_BARRIER, AT_PHASE = 1, 2, 3, 4, 5
 # How an instruction went.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from warplens.emulate import layout, ops
+from warplens.emulate.assumed import assumed
 from warplens.emulate.blocks import MATTERS, Blocks, Progress, Together
 from warplens.emulate.coalescing import transactions_per_access
 from warplens.emulate.crowding import fewer, lost_share
@@ -24,7 +25,6 @@ from warplens.emulate.effort import BRISK, FULL, QUICK, Effort
 from warplens.emulate.engine import prepare
 from warplens.emulate.footprint import SECTOR_BYTES, Grid, Weighted
 from warplens.emulate.lookups import code_bytes
-from warplens.emulate.queues import counter
 from warplens.emulate.sample import (
     Counts,
     Sample,
@@ -189,7 +189,7 @@ class _Profiler(Blocks):
             traffic=traffic,
             l2=self.call.l2,
             l1_bytes=resident.l1_bytes,
-            notes=[] if exact else self._notes(),
+            assumed=assumed(self.runner, first, self.lone, executed),
         )
 
     @cached_property
@@ -208,17 +208,6 @@ class _Profiler(Blocks):
         placed = found if self._knows_corners() else self._ways_through.undecided(corners=False)
         ways = ways_not_seen(self.code, executed, placed)
         return ways, error_of(ways, () if self._sampled() else found, self.code, executed, share)
-
-    def _notes(self) -> list[str]:
-        """Say what makes a part of the grid a bad sample of it."""
-        found = counter(self.program)
-        if found is None:
-            return []
-        line = f"line {found.line}" if found.line else found.text
-        return [
-            f"blocks take their work from a counter ({line}): each of the few that were emulated did all of it, and "
-            "counts and time are far too high; --exact counts the whole grid"
-        ]
 
     def _through_caches(self, seen: Seen) -> list[Traffic]:
         """Give the counts of the grid the hits of the blocks of an SM; return the traffic of each array."""

@@ -36,7 +36,8 @@ def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
 
     Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to.
     """
-    pure = np.isin(code.table[:, ops.GROUP], PURE).tolist()
+    constant = (code.table[:, ops.GROUP] == ops.INTEGER) & (code.table[:, ops.OP] == ops.LOAD_CONSTANT)
+    pure = (np.isin(code.table[:, ops.GROUP], PURE) & ~constant).tolist()  # constants: whether they are inside the bank
     rows: list[Row] = code.table.tolist()
     flow = _Flow(rows)
     loaded: set[int] = set()  # spaces of memory whose contents matter

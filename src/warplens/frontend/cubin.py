@@ -91,18 +91,19 @@ class Cubin(Struct, frozen=True):
         for code, value in _attributes(self.content(".nv.info")):
             if len(value) >= 8 and struct.unpack_from("<I", value)[0] == symbol:
                 common[code] = struct.unpack_from("<I", value, 4)[0]
-        required = own.get(_REQUIRED_THREADS, b"")
+        required, cluster = own.get(_REQUIRED_THREADS, b""), own.get(_CLUSTER, b"")
         return Resources(
             registers=common.get(_REGISTERS, 0),
             static_shared_bytes=max(0, shared.size - self._reserved_bytes()) if shared else 0,
             barriers=_short(own.get(_BARRIERS)),
-            frame_bytes=common.get(_MIN_STACK, 0),
+            frame_bytes=frame if (frame := common.get(_MIN_STACK, 0)) < _NO_BOUND else 0,
             threads_max=_product(own.get(_MAX_THREADS, b"")),
             threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
             parameter_offset=_parameter_offset(own.get(_PARAMETER_BANK, b"")),
             parameters=_parameters(self.content(f".nv.info.{kernel}")),
             spills=_spills(own.get(_ANNOTATIONS, b"")),
+            cluster=struct.unpack_from("<3I", cluster) if len(cluster) >= 12 else None,
         )
 
     def annotated(self, kernel: str) -> bool:
@@ -152,7 +153,8 @@ class Cubin(Struct, frozen=True):
 _ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
 _MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x12, 0x19
 _COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
-_REGISTERS, _BARRIERS = 0x2F, 0x4C
+_REGISTERS, _BARRIERS, _CLUSTER = 0x2F, 0x4C, 0x3D
+_NO_BOUND = 1 << 31  # a stack from here on stands for that of a function that calls itself
 
 
 def plain(name: str) -> str:

@@ -44,7 +44,7 @@ def dtype_of(element: str) -> npt.DTypeLike:
 
 def parse_fill(argument: Argument, where: str = "arg") -> tuple[str, list[Any]]:
     """Return a fill's name and its numbers, checked; a file's name is given as the text that it is."""
-    match = re.fullmatch(r"\s*([a-z_]+)\s*(?:\(\s*(.*?)\s*\))?\s*", argument.fill)
+    match = re.fullmatch(r"\s*([a-z_]+)\s*(?:\(\s*(.*?)\s*\))?\s*", argument.fill or "zeros")
     name, given = match.groups() if match else (argument.fill, None)
     if name not in _PARAMETERS:
         raise FileError(f"{where}.fill: unknown fill {argument.fill!r}{nearest(name, _PARAMETERS)}")

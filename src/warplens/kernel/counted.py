@@ -14,6 +14,7 @@ from warplens.kernel.launch import KernelCall
 from warplens.kernel.parallelism import mean_parallelism
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
+from warplens.kernel.unmodelled import unmodelled
 from warplens.kernel.walk import steps, walk
 from warplens.kernel.workload import Access, Launch, Link, Workload
 from warplens.machine import KINDS, Machine
@@ -61,6 +62,7 @@ def workload_of(program: Program, call: KernelCall, profile: Profile, machine: M
         links=_links(program, profile, machine),
         code=program.instructions,
         profile=profile,
+        unmodelled=unmodelled(program, profile),
     )
 
 

@@ -53,14 +53,15 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 class Argument(_Part, frozen=True):
     """A kernel argument: a scalar with its `value`, a pointer (`f32*`) to `count` elements, or raw `bytes` in hex.
 
-    `align` is what a structure given as `bytes` is aligned to, in bytes.
+    `align` is what a structure given as `bytes` is aligned to, in bytes. Without a `fill` an array holds zeros, and an
+    answer that depends on them says so.
     """
 
     type: str
     name: str = ""
     value: float | int | str | None = None
     count: Annotated[int, Meta(ge=0, le=1 << 44)] | None = None
-    fill: str = "zeros"
+    fill: str = ""
     align: Literal[1, 2, 4, 8, 16, 32, 64, 128] | None = None
 
     @property

@@ -7,7 +7,7 @@ the way of one warp through the program: straight runs of instructions, and how 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -134,6 +134,31 @@ class Crowding(_Part, frozen=True, kw_only=True):
         return abs(profile.total("l2_sectors") - self.l2_sectors) <= 1e-6 * self.l2_sectors
 
 
+class Assumed(_Part, frozen=True):
+    """Values on which the way of a kernel depends and that nobody gave: of which instructions, of what array."""
+
+    kind: Literal["contents", "shared", "constant"]
+    instructions: list[int]
+    name: str = ""
+
+
+class Unmodelled(_Part, frozen=True):
+    """A thing that is not modelled, where it stands, what is said of it.
+
+    `factor`: the interval is widened so many times on each side. None: there is no interval.
+    """
+
+    thing: str
+    says: str
+    where: str = ""
+    factor: float | None = None
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.where}: {self.thing}: {self.says}" if self.where else f"{self.thing}: {self.says}"
+
+
 class Profile(_Part, frozen=True, kw_only=True):
     """What a kernel call did.
 
@@ -166,6 +191,7 @@ class Profile(_Part, frozen=True, kw_only=True):
     l2: str = "warm"
     l1_bytes: float = 0
     notes: list[str] = []
+    assumed: list[Assumed] = []
     crowding: Crowding | None = None  # None: not looked at
 
     def total(self, column: str) -> float:

@@ -10,7 +10,8 @@ from warplens.kernel.instruction import Instruction
 class Resources(Struct, frozen=True):
     """What a kernel occupies, as the compiler recorded it; `spills` has the offsets of spilling instructions.
 
-    `parameters` has the place (from `parameter_offset` on) and the size of each, in bytes.
+    `parameters` has the place (from `parameter_offset` on) and the size of each, in bytes; `cluster` the blocks of a
+    cluster in x, y and z, where the code says so (`__cluster_dims__`).
     """
 
     registers: int = 0
@@ -23,6 +24,7 @@ class Resources(Struct, frozen=True):
     parameter_offset: int = 0x210
     parameters: tuple[tuple[int, int], ...] = ()
     spills: tuple[int, ...] = ()
+    cluster: tuple[int, int, int] | None = None
 
 
 class Segment(Struct, frozen=True):

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, field
 from warplens.errors import FileError, WarplensError
 from warplens.files import write_whole
 from warplens.kernel.instruction import Instruction
-from warplens.kernel.profile import Profile
+from warplens.kernel.profile import Profile, Unmodelled
 from warplens.machine import KINDS
 from warplens.machine.machine import InstructionClass
 
@@ -146,7 +146,7 @@ class Essential(_Part, frozen=True):
 
 
 class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What a model is asked about. `code` and `profile` are there where it was counted from machine code."""
+    """What a model is asked about. `code`, `profile` and `unmodelled` are there where it was counted from code."""
 
     format: Literal[1] = 1
     name: Annotated[str, Meta(min_length=1, max_length=400)]
@@ -169,6 +169,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     kernels: list[Workload] = field(default_factory=list, name="kernel")
     code: list[Instruction] = []
     profile: Profile | None = None
+    unmodelled: list[Unmodelled] = []
 
     @property
     def steady(self) -> bool:

@@ -56,7 +56,8 @@ def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
     base = advised.base
     time = timed(float(base.seconds or 0), machine)
     head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.bound}"
-    parts: list[RenderableType] = [Text(head, "bold"), "", Text("  what would help")]
+    parts: list[RenderableType] = [Text(head, "bold"), *(Text(f"  note: {note}", "yellow") for note in base.notes), ""]
+    parts.append(Text("  what would help"))
     for i, a in enumerate(advised.helpful, start=1):
         parts += [_line(i, a), *_details(a, machine)]
         parts += [Text(f"              or {f.speedup:.2f}x  {printable(f.title)}", "dim") for f in advised.forms(a)]

@@ -135,6 +135,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     if some is not None and some.per not in ("kernel", "program"):
         parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
     parts += [Text(f"{name} is silent: {why}", "dim") for name, why in c.silent.items()]
+    parts += [Text(f"note: {note}", "yellow") for note in c.notes]
     return parts
 
 

@@ -16,6 +16,7 @@ from warplens.errors import WarplensError
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
+from warplens.kernel.unmodelled import sleep_seconds
 from warplens.kernel.width import access_bytes, wide_cycles
 from warplens.machine import KINDS, Machine
 from warplens.simulate import layout as at
@@ -74,6 +75,7 @@ def from_program(
     traffic = traffic_of(instructions, served, units, profile)
     steps = _steps(instructions, units, served, profile, traffic)
     steps = _met(_fed(steps, instructions, units.machine), instructions, units)
+    steps = _asleep(steps, instructions, units.machine)
     copies = any(x.opcode == "LDGDEPBAR" for x in instructions)
     steps = [_beside(step, asynchronous(x, copies)) for step, x in zip(steps, instructions, strict=True)]
     notes, mean = [], None
@@ -142,6 +144,14 @@ def _met(steps: list[Step], code: Sequence[Instruction], units: Units) -> list[S
                 values=(*step.values, _MET_SLOT),
             )  # fmt: skip
             steps[i + 1] = msgspec.structs.replace(behind, waits=(*behind.waits, (_MET_SLOT, 0.0)))
+    return steps
+
+
+def _asleep(steps: list[Step], code: Sequence[Instruction], machine: Machine) -> list[Step]:
+    """Return the steps with the time for which a warp sleeps, where the instruction says it (`__nanosleep`)."""
+    for i, x in enumerate(code):
+        if asleep := sleep_seconds(x):
+            steps[i] = msgspec.structs.replace(steps[i], branch=asleep * machine.chip.clock_hz)
     return steps
 
 

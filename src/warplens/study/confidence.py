@@ -8,7 +8,8 @@ outside either end in at most 5 % of cases. Where similar launches are too few f
 too. Launches of the kernel that is asked about never count: it is judged as if it had not been measured.
 
 The interval is widened by what else is not known: the sampling error of the emulated counts, and the shares of
-instructions and addresses that the emulator did not know.
+instructions and addresses that the emulator did not know. What of a kernel is not modelled widens it by a factor each,
+or there is none (kernel/unmodelled.py).
 
 On a GPU whose file takes numbers from the measured one, no launch was timed. Its interval is the measured one's, with
 the error of such a number added to both sides: nine in ten of those that others published are within a third of what
@@ -97,9 +98,21 @@ def interval(p: Prediction, workload: Workload, machine: Machine) -> Interval | 
     numbers = 0.0 if own else _TAKEN
     found = around(seconds, str(p.bound), workload.name, known.models[p.model], error, unknown, numbers=numbers)
     if own or isinstance(found, str):
-        return found
+        return _widened(found, workload)
     why = f"on the {known.gpu.upper()}, a third wider to either side: no launch was timed on this GPU"
-    return replace(found, about=f"{found.about}, {why}")
+    return _widened(replace(found, about=f"{found.about}, {why}"), workload)
+
+
+def _widened(found: Interval | str, workload: Workload) -> Interval | str:
+    """Return an interval widened by what of the kernel is not modelled, or why there is none."""
+    open_ones = [f"{u.thing} ({u.where})" if u.where else u.thing for u in workload.unmodelled if u.factor is None]
+    if open_ones:
+        return f"no interval: not modelled: {', '.join(open_ones)}"
+    factor = math.prod(u.factor or 1.0 for u in workload.unmodelled)
+    if factor == 1.0 or isinstance(found, str):
+        return found
+    about = f"{found.about}, widened {factor:.3g} times by what is not modelled"
+    return Interval(found.low / factor, found.high * factor, about)
 
 
 def around(

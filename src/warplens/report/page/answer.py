@@ -35,7 +35,7 @@ def _time(content: Content) -> str:
 def _sure(content: Content) -> Markup | str:
     p = content.prediction
     if p.interval_seconds is None:
-        return f"no interval: {p.interval_about}" if p.interval_about else "no interval"
+        return p.interval_about or "no interval"
     why = f"90 % interval, conformal, by the errors of {p.interval_about} (docs/validation.md)"
     return value(sure(p.interval_seconds, content.machine), why)
 

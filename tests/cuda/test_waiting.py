@@ -1,12 +1,12 @@
-"""Blocks that take their work from a counter are told from those that only count (`emulate/queues.py`)."""
+"""Blocks that take their work from a counter are told from those that only count (`kernel/waiting.py`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from warplens import api
-from warplens.emulate.queues import counter
 from warplens.frontend import Options, list_kernels, load_program
+from warplens.kernel.waiting import counter
 
 SOURCE = """
 extern "C" __global__ void alone(int n, int *next, float *x) {
@@ -52,6 +52,6 @@ def test_a_counter_that_hands_out_work(tmp_path: Path) -> None:
         found = {name: counter(load_program(file, name, Options(arch=arch))) for name in list_kernels(file)}
         assert {name.partition("(")[0] for name, x in found.items() if x is not None} == {"alone", "together"}
     (tmp_path / "queue.toml").write_text(LAUNCH)
-    made = api.analyze(None, tmp_path / "queue.toml", "h200").profile
-    assert made is not None
-    assert "take their work from a counter (line 9)" in made.notes[0]
+    made = api.analyze(None, tmp_path / "queue.toml", "h200").unmodelled
+    assert made[0].where == "line 9" and "blocks take their work from a counter" in made[0].says
+    assert made[0].factor is None
