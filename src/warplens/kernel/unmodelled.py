@@ -69,8 +69,7 @@ _SYSTEM = {"vprintf": "printf", "__assertfail": "assert"}  # as the programmer c
 
 def unmodelled(program: Program, profile: Profile) -> list[Unmodelled]:
     """Return what is not modelled of a call, by its program and its profile, without an interval first."""
-    executed = profile.counts["executed"]
-    ran = [x for x, n in zip(program.instructions, executed, strict=True) if n]
+    ran = [x for x, threads in zip(program.instructions, profile.counts["threads"], strict=True) if threads]
     found = [
         *_by_rules(ran, profile),
         *_sleeps(ran),
