@@ -4,15 +4,18 @@
     python bench/unseen.py lu_pivot    the launches whose names begin so
     python bench/unseen.py --fast      as `analyze --fast` predicts
     python bench/unseen.py --unblind   names launches of the test set too
+    python bench/unseen.py --short     kernels below 10 us: 20 that launch terms were fitted to, 20 others that count
 
-The kernels are under data/h200/unseen, each with its launch file; times.json has what an H200 took for them. Each is
-compiled, emulated and predicted as `warplens analyze` does. As in `warplens validate --kernels` a third of the kernels,
-by a hash of their names, is a test set: only its numbers are shown.
+The kernels are under data/h200/unseen, each with its launch file; durations.json.gz has what an H200 took for them, as
+ncu reports it. Each is compiled, emulated and predicted as `warplens analyze` does. As in `warplens validate --kernels`
+a third of the kernels, by a hash of their names, is a test set: only its numbers are shown. The short kernels are under
+data/h200/short/learn and data/h200/short/blind, whose launches count as the test set.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import statistics
 import sys
@@ -26,7 +29,8 @@ import warplens as wl
 from warplens.errors import WarplensError
 from warplens.study.kernels import is_test
 
-FOLDER = Path(__file__).parents[1] / "data" / "h200" / "unseen"
+DATA = Path(__file__).parents[1] / "data" / "h200"
+CLEARS_L2 = "reduction_k6"  # timed beside the others of a folder; a launch of examples/
 FAR = 12.0  # percent: those farther off are named
 
 
@@ -42,12 +46,12 @@ class Seen(NamedTuple):
     inside: bool | None  # its interval
 
 
-def predicted(name: str, measured: float, *, fast: bool) -> Seen | str:
+def predicted(folder: Path, name: str, measured: float, *, fast: bool) -> Seen | str:
     """Predict a launch as `analyze` does; or return why not."""
     stem, _, variant = name.partition(".")
     machine = wl.load_machine("h200")
     try:
-        workload = wl.analyze(None, FOLDER / f"{stem}.toml", machine, variant=variant, brisk=fast)
+        workload = wl.analyze(None, folder / f"{stem}.toml", machine, variant=variant, brisk=fast)
         p = wl.compare(workload, machine, simulated=not fast).headline
     except WarplensError as error:
         return f"{name}: {error}"
@@ -59,6 +63,12 @@ def predicted(name: str, measured: float, *, fast: bool) -> Seen | str:
         low, high = p.interval_seconds
         inside = 1e6 * low <= measured <= 1e6 * high
     return Seen(name, time, measured, 100 * (time / measured - 1), p.model, p.bound or "", inside)
+
+
+def launches(folder: Path, names: tuple[str, ...]) -> list[tuple[Path, str, float]]:
+    """Return the measured launches of a folder whose names begin so, each with its microseconds."""
+    times = json.loads(gzip.decompress((folder / "durations.json.gz").read_bytes()))["launches"]
+    return [(folder, n, t["warm_us"]) for n, t in times.items() if n.startswith(names) and n != CLEARS_L2]
 
 
 def summary(what: str, seen: Sequence[Seen]) -> str:
@@ -78,16 +88,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("--unblind", action="store_true")
     given = parser.parse_args()
-    times = json.loads((FOLDER / "times.json").read_text())["launches"]
-    chosen = {n: t["warm_us"] for n, t in times.items() if n.startswith(tuple(given.names or ("",)))}
+    folders = [DATA / "short" / "learn", DATA / "short" / "blind"] if given.short else [DATA / "unseen"]
+    chosen = [launch for folder in folders for launch in launches(folder, tuple(given.names or ("",)))]
     with ProcessPoolExecutor(2) as pool:
-        made = list(pool.map(partial(predicted, fast=given.fast), chosen, chosen.values()))
+        made = list(pool.map(partial(predicted, fast=given.fast), *zip(*chosen, strict=True)))
     for line in (s for s in made if isinstance(s, str)):
         print(line, file=sys.stderr)
     seen = [s for s in made if isinstance(s, Seen)]
-    blind = [s for s in seen if is_test(s.name.partition(".")[0])]
+    apart = {name for folder, name, _ in chosen if given.short and folder.name == "blind"}
+    blind = [s for s in seen if (s.name in apart if given.short else is_test(s.name.partition(".")[0]))]
     for what, part in (("all", seen), ("train", [s for s in seen if s not in blind]), ("test", blind)):
         if part:
             print(summary(what, part))

@@ -101,10 +101,10 @@ class RandomAccess(Section, frozen=True):
 class LaunchCost(Section, frozen=True):
     """What a launch costs beyond its blocks' own time, and how fast blocks come and go.
 
-    An empty kernel takes `empty_kernel_seconds` by itself, as a profiler sees it. Two events around a kernel add
+    An empty kernel of one warp takes `empty_kernel_seconds`, as a profiler reports it. Two events around a kernel add
     `events_seconds`: an empty one then seems to take `empty_between_events_seconds`. In a row of kernels one follows
-    the other after `interval_seconds`. Code, constants and translations are not in the caches when a kernel begins:
-    that takes `cold_start_seconds`. A grid with more blocks than fit takes a wave more even for one of them:
+    the other after `interval_seconds`. Constants and translations are not in the caches when a kernel begins:
+    where it accesses global memory that takes `cold_start_one_seconds` with one SM, `cold_start_seconds` with many. A grid with more blocks than fit takes a wave more even for one of them:
     `tail_block_cycles` beyond that block's own time; a whole further wave takes `wave_cycles` beyond its blocks' time.
     The ends of blocks are noted one by one, `block_interval_cycles` apart over all SMs: before that no other comes in
     their place, and the launch goes on.
@@ -114,6 +114,7 @@ class LaunchCost(Section, frozen=True):
     empty_between_events_seconds: Seconds | None = None
     events_seconds: Seconds | None = None
     interval_seconds: Seconds | None = None
+    cold_start_one_seconds: Seconds | None = None
     cold_start_seconds: Seconds | None = None
     round_trip_seconds: Seconds | None = None
     block_interval_cycles: Cycles | None = None

@@ -58,7 +58,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     }
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     notes, run, stalls = list[str](), None, dict[str, float]()
-    start = start_cycles(machine, min(blocks, sms)) + cold_code_cycles(machine, profile)
+    start = start_cycles(machine, profile) + cold_code_cycles(machine, profile)
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
@@ -169,11 +169,22 @@ def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
     return machine.chip.clock_hz / slow
 
 
-def start_cycles(machine: Machine, first_blocks: float) -> float:
-    """Return what a launch takes beside its blocks, and until the ends of one block of each SM have been noted."""
-    launch = machine.launch
-    seconds = (launch.empty_kernel_seconds or 0.0) + (launch.events_seconds or 0.0) + (launch.cold_start_seconds or 0.0)
-    return seconds * machine.chip.clock_hz + first_blocks * (launch.block_interval_cycles or 0.0)
+_COLD_ALTOGETHER = 16  # SMs: from here on first accesses take no longer (data/h200/short/study)
+
+
+def start_cycles(machine: Machine, profile: Profile) -> float:
+    """Return the cycles that a launch takes beside its blocks' own, as a profiler reports its duration.
+
+    An empty kernel's time; the launch of the first block of each SM, one after the other; and, where the kernel
+    accesses global memory, what its first constants, translations and the flush behind its last store take.
+    """
+    launch, sms = machine.launch, min(profile.grid_blocks, machine.chip.sm_count)
+    seconds = launch.empty_kernel_seconds or 0.0
+    if profile.total("l2_sectors"):
+        alone, altogether = launch.cold_start_one_seconds or 0.0, launch.cold_start_seconds or 0.0
+        share = min(1.0, (sms - 1) / (_COLD_ALTOGETHER - 1))
+        seconds += alone + share * max(0.0, altogether - alone)
+    return seconds * machine.chip.clock_hz + sms * (launch.block_interval_cycles or 0.0)
 
 
 def cold_code_cycles(machine: Machine, profile: Profile) -> float:

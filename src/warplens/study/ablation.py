@@ -61,8 +61,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
         "sm__block_replacement_per_warp_cycles": None,
         "sm__block_exchange_cycles": None,
     },
-    "launch cost": {"launch__empty_kernel_seconds": None, "launch__events_seconds": None},
-    "cold start": {"launch__cold_start_seconds": None},
+    "launch cost": {"launch__empty_kernel_seconds": None},
+    "cold start": {"launch__cold_start_one_seconds": None, "launch__cold_start_seconds": None},
     "ends of blocks noted one by one": {"launch__block_interval_cycles": None},
 }
 

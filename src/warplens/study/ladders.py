@@ -147,7 +147,7 @@ def ladder_launches(gpu: str = "h200") -> dict[str, Launch]:
     folder = measured_folder(gpu).replace("kernels", "ladders")
     found = {launch.name: launch for launch in launches(gpu)}
     try:
-        times = read(f"{folder}/times.json.gz")["launches"]
+        times = read(f"{folder}/durations.json.gz")["launches"]
         raw = lzma.decompress(data_file(f"{folder}/workloads.json.xz").read_bytes())
     except (WarplensError, OSError):
         return found

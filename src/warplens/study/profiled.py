@@ -1,7 +1,6 @@
 """One launch as a profiler saw it beside what we say of it: from the profiler's counts, and from the emulator's.
 
-A profiler's time is that of the kernel alone, with a cold L2: the emulated workload must be of a cold L2 too, and the
-events around a kernel, which our times have in them, do not count.
+A profiler flushes L2 between its passes: the emulated workload must be of a cold L2 too.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ def profiled(workload: Workload, record: Record, machine: Machine, model: str = 
     """Predict a launch from both counts."""
     if "time_ns" not in record.counters:
         raise WarplensError("the profiler gave no gpu__time_duration")
-    alone = machine.with_values(launch__events_seconds=None)
     columns = {name: getattr(record, name) for name in INSTRUCTION}
     measured = with_measured(workload, columns, record.counters)
     return Profiled(
@@ -54,8 +52,8 @@ def profiled(workload: Workload, record: Record, machine: Machine, model: str = 
         machine=machine.id,
         measured_seconds=1e-9 * record.counters["time_ns"],
         predictions={
-            "profiler": predict(measured, alone, model),
-            "emulator": predict(workload, alone, model),
+            "profiler": predict(measured, machine, model),
+            "emulator": predict(workload, machine, model),
         },
         counts=_counts(workload, record),
         notes=_notes(workload, record, machine),
