@@ -209,11 +209,11 @@ class _Advisor:
             title=proposal.title,
             speedup=speedup,
             seconds=float(self.base.seconds or 0.0) / speedup,
-            bound_after=str(after.bound),
+            bound_after=after.limited_by,
             assumption=proposal.assumption,
             where=proposal.where,
             helps=helps,
-            reason="" if helps else proposal.no_help or f"{after.bound} would still limit",
+            reason="" if helps else proposal.no_help or f"{after.limited_by} would still limit",
             changes=proposal.changes,
             simulated=simulated,
         )
@@ -221,7 +221,7 @@ class _Advisor:
     def _refusal(self, refusal: Refusal) -> Advice:
         return Advice(
             name=refusal.name, title=refusal.name.replace("-", " "), speedup=1.0,
-            seconds=float(self.base.seconds or 0.0), bound_after=str(self.base.bound), helps=False,
+            seconds=float(self.base.seconds or 0.0), bound_after=self.base.limited_by, helps=False,
             reason=refusal.reason,
         )  # fmt: skip
 
@@ -258,7 +258,7 @@ class _Advisor:
         self.predictions[name] = prediction, workload
         return Advice(
             name=name, title=", ".join(changes).replace("-", " "), speedup=speedup,
-            seconds=float(self.base.seconds or 0.0) / speedup, bound_after=str(prediction.bound),
+            seconds=float(self.base.seconds or 0.0) / speedup, bound_after=prediction.limited_by,
             assumption="all of their assumptions", changes=changes,
         )  # fmt: skip
 

@@ -26,15 +26,14 @@ from warplens.kernel.profile import Profile
 from warplens.machine import KINDS, Machine
 from warplens.models.hand_out import handed_out
 from warplens.models.levels import Levels, Load, latency_bound
-from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
+from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, laid_out, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
 from warplens.simulate.code import Code
 from warplens.simulate.fluid_sample import kernel_fluid
-from warplens.simulate.from_program import from_program
-from warplens.simulate.simulation import busy_sms, simulate
+from warplens.simulate.simulation import simulate
 from warplens.simulate.steady import BUDGET
-from warplens.simulate.units import Units, units
+from warplens.simulate.units import Units
 
 NAME = "warplens"
 
@@ -56,6 +55,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         "dram latency": Term(levels.dram, "cycles", "under load"),
         "l2 latency": Term(levels.l2, "cycles", "under load"),
     }
+    # The latency of all rounds is an estimate: the simulation, in which warps do wait, says what it comes to at most.
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     notes, run, stalls = list[str](), None, dict[str, float]()
     start = start_cycles(machine, min(blocks, sms)) + cold_code_cycles(machine, profile)
@@ -88,7 +88,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         replace(residency, warps_per_sm=resident * residency.warps_per_block),  # whole blocks, whatever was asked for
         cycles=cycles + start,
         bounds={name: value >= 0.999 * max(slowest, latency) for name, value in limits.items()},
-        limits=limits,
+        limits={**limits, "latency": min(latency, cycles)},
         parts={name: value for name, value in parts.items() if value},
         terms={**terms, "launch": Term(start, "cycles")},
         notes=notes,
@@ -121,8 +121,7 @@ def _limits(workload: Workload, profile: Profile, machine: Machine, resident: in
     chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
     if queues := atomic_cycles(code, profile, machine):
         chip["atomics"] = queues
-    made = units(machine, busy_sms(machine, blocks))
-    laid = from_program(code, made, profile, name=workload.name)
+    made, laid = laid_out(workload, machine)
     busy = {name: c / sms * spread.uneven for name, c in unit_cycles(laid.steps, profile, made).items()}
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}

@@ -54,7 +54,7 @@ def _no(i: int, a: Advice) -> Text:
 def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
     """Render all advice."""
     base = advised.base
-    head = f"{printable(base.workload)} on {machine.name}: {seconds(float(base.seconds or 0))}, limited by {base.bound}"
+    head = f"{printable(base.workload)} on {machine.name}: {seconds(float(base.seconds or 0))}, limited by {base.limited_by}"
     parts: list[RenderableType] = [Text(head, "bold"), "", Text("  what would help")]
     for i, a in enumerate(advised.helpful, start=1):
         parts += [_line(i, a), *_details(a)]

@@ -164,7 +164,7 @@ def models(content: Content) -> Markup:
             name, table(["term", "value", "unit", "equation"], terms, (1,), caption=f"terms of {name}"), printed=False
         )
         needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
-        rows.append([folded, time, str(p.bound), needed, "; ".join([*p.flags, *p.notes])])
+        rows.append([folded, time, p.limited_by, needed, "; ".join([*p.flags, *p.notes])])
     head = ["model", "time", "limited by", ("warps needed", "occupancy from which latency is hidden"), "remarks"]
     silent = [tag("li", tag("b", name), ": ", why) for name, why in c.silent.items()]
     quiet = [more(f"Silent models ({len(silent)})", tag("ul", *silent))] if silent else []
