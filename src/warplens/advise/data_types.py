@@ -17,17 +17,37 @@ _MOVED = frozenset(("STG", "STS", "ST", "STL", "LDG", "LDS", "LD", "LDL", "LDSM"
 
 
 def data_type(case: Case, site: Site) -> DataType:
-    """Return the type of what an access moves; that of a copy by the launch file's arrays, if all that may be are floats."""
+    """Return the type of what an access moves.
+
+    What is only copied has the type of what comes out of shared memory, where that is one; else that of the launch
+    file's arrays, where floats of one width are among them and none of 16 bits or 8; without a launch file, floats.
+    """
     x = site.instruction
-    found = _loaded(case.code, site.index) if x.kind == "load" else _stored(case.code, site.index)
+    found = _computed(case.code, site.index)
     if found:
         return found
+    shared = {_loaded(case.code, i) for i, y in enumerate(case.code) if y.opcode in ("LDS", "LDSM")} - {""}
+    if len(shared) == 1 and any(y.opcode in ("STS", "STSM", "LDGSTS") for y in case.code):
+        return shared.pop()
     known = {case.workload.array_types[t.name] for t in case.profile.traffic if t.name in case.workload.array_types}
-    if not known:  # not counted from a launch file: a copy of words
-        return "f32"
-    if known <= {"f64", "i32", "u32", "i64", "u64"} and "f64" in known:
-        return "f64"
-    return "f32" if "f32" in known and known <= {"f32", "f64", "i32", "u32", "i64", "u64"} else "integer"
+    if not known:
+        return "f64" if "64" in x.modifiers and _computes(case.code, "fp64") else "f32"
+    floats = known & {"f32", "f64"}
+    if not floats or not known <= {*floats, "i32", "u32", "i64", "u64"}:
+        return "integer"
+    return "f64" if floats == {"f64"} else "f32"
+
+
+def _computes(code: Sequence[Instruction], kind: str) -> bool:
+    return any(x.kind == kind for x in code)
+
+
+def _computed(code: Sequence[Instruction], at: int) -> DataType:
+    """Return the type by what is computed from loaded values, what made stored ones, or an atomic's own."""
+    x = code[at]
+    if x.opcode.startswith(("ATOM", "RED")):
+        return "f32" if "F32" in x.text else "f64" if "F64" in x.text else "f16" if "F16" in x.text else "integer"
+    return _loaded(code, at) if x.kind == "load" else _stored(code, at)
 
 
 def _loaded(code: Sequence[Instruction], at: int) -> DataType:
@@ -87,6 +107,8 @@ def _taken(x: Instruction) -> DataType:
 
 def _made(x: Instruction) -> DataType:
     """Return the type of an instruction's result."""
+    if not any(r[:1] == "R" for r in x.reads):  # a constant, by whichever unit is free
+        return ""
     if x.opcode in _HALF or x.opcode == "F2FP" or (x.opcode == "F2F" and x.modifiers[:1] in (("F16",), ("BF16",))):
         return "f16"
     if x.opcode in _MATRIX:
