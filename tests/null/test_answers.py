@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
 import warplens as wl
 from warplens.models import Prediction
+from warplens.report import simulation
 from warplens.report.analysis import rest
 from warplens.report.headline import headline
 from warplens.study.kernels import launches
@@ -62,3 +64,30 @@ def test_the_first_screen_has_one_answer() -> None:
     said = screen(predicted("saxpy"), workload("saxpy"))
     assert said.count("by warplens-fast") == 1
     assert "models within the hardware's limits" not in said and "launch" in said
+
+
+@cache
+def simulated() -> wl.Simulation:
+    return wl.simulate(workload("reduction_k6"), GPU)
+
+
+def said_of(s: wl.Simulation) -> str:
+    made = Console(width=140)
+    with made.capture() as out:
+        for part in simulation.answer(s, GPU, 5, workload("reduction_k6").code):
+            made.print(part)
+    return out.get()
+
+
+def test_the_costliest_instructions_come_first_with_their_source_lines() -> None:
+    s, code = simulated(), workload("reduction_k6").code
+    costly = sorted(range(len(s.lines)), key=lambda i: -s.lines[i].cycles)[:5]
+    rows = [line.split() for line in said_of(s).partition("cycles each")[2].splitlines()[2:7]]
+    assert [int(row[2]) for row in rows] == costly
+    assert [int(row[1]) for row in rows] == [code[i].line for i in costly]
+
+
+def test_reasons_to_wait_are_explained_and_the_error_is_named() -> None:
+    said = said_of(replace(simulated(), error_cycles=0.1 * simulated().cycles))
+    assert "long_sb" in said and "waits for data from global or local memory (long scoreboard)" in said
+    assert "sampling error +- 10.0%" in said

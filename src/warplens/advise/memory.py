@@ -18,7 +18,7 @@ from warplens.kernel.workload import Workload
 from warplens.units import quantity
 
 _DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
-_WORTH = 1.25  # sectors over the least from which an access is not coalesced
+WORTH = 1.25  # sectors over the least from which an access is not coalesced
 _OWN_SECTOR = 0.95  # sectors per thread from which lanes do not share them
 _WIDEST = 16  # bytes per thread
 _RUNS = 64  # straight runs of a turn, from which it is no turn of one loop that could be joined with the next
@@ -61,7 +61,7 @@ def coalesce(case: Case) -> Answer:
 def _scattered_title(s: Site) -> str:
     """Say what an access touches too much of: sectors that it asks little of, or lines that its sectors lie in."""
     sectors, lines, least = (f"{x / s.requests:.3g}" for x in (s.sectors, s.lines, s.least_sectors))
-    if s.sectors > _WORTH * s.least_sectors:
+    if s.sectors > WORTH * s.least_sectors:
         return f"coalesce this access: {sectors} sectors in {lines} lines per request, {least} sectors would do"
     fewest = max(1.0, s.useful_bytes / LINE_BYTES / s.requests)
     return f"align this access: its {sectors} sectors lie in {lines} lines per request, {fewest:.3g} would do"
@@ -70,7 +70,7 @@ def _scattered_title(s: Site) -> str:
 def _is_scattered(s: Site) -> bool:
     """Whether an access touches more sectors than its bytes fill, or full ones in more lines than it needs."""
     lines = max(s.requests, s.useful_bytes / LINE_BYTES)
-    return s.sectors > _WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
+    return s.sectors > WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
 
 
 def _dense(sites: Sequence[Site]) -> dict[int, dict[str, float]]:
@@ -133,7 +133,7 @@ def vector_accesses(case: Case) -> Answer:
 
 def _is_narrow(s: Site) -> bool:
     plain = s.instruction.opcode in ("LDG", "STG", "LD", "ST")
-    return plain and s.bytes_per_thread <= _WIDEST / 2 and s.sectors <= _WORTH * s.least_sectors
+    return plain and s.bytes_per_thread <= _WIDEST / 2 and s.sectors <= WORTH * s.least_sectors
 
 
 def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
