@@ -249,7 +249,8 @@ def test_the_source_has_the_larger_pane_and_all_of_it_is_seen(
         "['source', 'sass'].map(k => document.querySelector(`.listing.${k}`).closest('.pane').clientWidth)"
     )
     assert source / (source + sass) == pytest.approx(0.6, abs=0.02)
-    assert shown.value("(p => p.scrollWidth - p.clientWidth)(document.querySelector('.listing.source').closest('.pane'))") <= 1
+    pane = "document.querySelector('.listing.source').closest('.pane')"
+    assert shown.value(f"(p => p.scrollWidth - p.clientWidth)({pane})") <= 1
     edges = shown.value(
         "[...document.querySelectorAll('.listing.source .badge')].map(b => "
         "b.closest('.pane').getBoundingClientRect().right - b.getBoundingClientRect().right)"

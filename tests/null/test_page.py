@@ -142,7 +142,7 @@ def test_the_sentence_on_occupancy_says_what_the_curve_does() -> None:
 
 
 def test_a_card_says_of_full_sectors_in_too_many_lines_what_the_remedy_says() -> None:
-    """4 sectors of 32 bytes, all asked for: 128 bytes fill one line; in two lines they are what `coalesce` would mend."""
+    """4 sectors of 32 bytes, all asked for, fill one line of 128; in two lines they are what `coalesce` would mend."""
     full = {"space": "global", "requests_per_warp": 1.0, "threads": 32.0, "bytes_per_thread": 4.0, "wavefronts": 2.0,
             "l1_hits": 0.0, "l2_hits": 1.0}  # fmt: skip
     _, said, good = _global(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]

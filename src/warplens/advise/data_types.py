@@ -1,4 +1,4 @@
-"""Types of the data that accesses to global memory move: by what the code computes from them, and by the launch file."""
+"""Types of the data in global memory, by what the code computes from them, and by the launch file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from warplens.kernel.instruction import Instruction
 
 DataType = Literal["f32", "f64", "f16", "integer", ""]  # "": only copied
 
-_HALF = frozenset(("HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2", "VHMNMX", "HADD2_32I", "HMUL2_32I", "HFMA2_32I"))
+_HALF = frozenset(("HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2", "VHMNMX", "HADD2_32I", "HMUL2_32I",
+                   "HFMA2_32I"))  # fmt: skip
 _MATRIX = frozenset(("HMMA", "HGMMA"))
 _COPIES = frozenset(("MOV", "SEL", "SHFL", "FSEL"))
 _MOVED = frozenset(("STG", "STS", "ST", "STL", "LDG", "LDS", "LD", "LDL", "LDSM", "STSM", "MOVM"))

@@ -132,7 +132,7 @@ def _with_fewer(case: Case, warps_now: int, counted: Fewer) -> Proposal:
         name="lower-occupancy",
         title=f"lower occupancy: {warps_now} to {warps} warps per SM, for {after:.0%} L1 hits instead of {before:.0%}",
         workload=workload,
-        assumption=f"{grid:,} blocks that each do the work of several one after the other; unused shared memory would take from L1",
+        assumption=f"{grid:,} blocks that each do the work of several; unused shared memory would take from L1",
         where=case.places(spared),
         changes={"blocks_per_sm": blocks},
         no_help=f"L1 would find {after:.0%} instead of {before:.0%} with {warps} warps per SM, which buys nothing",

@@ -13,7 +13,6 @@ from warplens.machine import Machine
 from warplens.models.residency import Residency
 from warplens.simulate.simulation import Simulation
 
-
 # What limits a kernel whose latency is not hidden, by the part of its time that is the largest.
 _LATENCY_OF = {"dram": "dram latency", "l2": "l2 latency", "l1": "l1 latency", "barriers": "barriers",
                "shared memory": "shared memory latency", "dependency": "instruction latency", "launch": "launch",
@@ -89,7 +88,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     @property
     def alone(self) -> dict[str, float]:
-        """Cycles that each limit alone would take, the longest first, under the names of `limited_by`; and the launch."""
+        """Cycles that each limit alone would take and the launch, longest first, by the names of `limited_by`."""
         limits = {name: float(cycles) for name, cycles in self.limits.items()}
         if self.bound == "latency" and self.limited_by.endswith("latency"):
             limits[self.limited_by] = limits.pop("latency")

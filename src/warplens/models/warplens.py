@@ -116,7 +116,7 @@ def _limits(workload: Workload, profile: Profile, machine: Machine, resident: in
     for known, on, of, found in _LAST:
         if known is workload and on is machine and of == resident:
             return found
-    sms, blocks, code = machine.chip.sm_count, profile.grid_blocks, workload.code
+    sms, code = machine.chip.sm_count, workload.code
     spread = schedule(profile, int(sms), resident)
     chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
     if queues := atomic_cycles(code, profile, machine):

@@ -2,7 +2,7 @@
 
 what would help
   1.  2.80x  remove the bank conflicts: up to 8 passes where one would do          matmul_tiled.cu:23
-  2.  1.02x  half the bytes: 16-bit instead of 32-bit data in memory               matmul_tiled.cu:13
+  2.  1.02x  half the bytes: 16-bit instead of 32-bit floats in memory             matmul_tiled.cu:13
 1 and 2 together: 2.92x, then limited by issue
 next limit after 1: shared memory and l1
 """
@@ -73,7 +73,8 @@ def _no(i: int, a: Advice) -> Text:
 def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> list[RenderableType]:
     """Render the advice: of what would not help, what comes nearest, or `everything` with Sim's benefit chart."""
     base = advised.base
-    head = f"{printable(base.workload)} on {machine.name}: {seconds(float(base.seconds or 0))}, limited by {base.limited_by}"
+    time = seconds(float(base.seconds or 0))
+    head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.limited_by}"
     parts: list[RenderableType] = [Text(head, "bold"), "", Text("  what would help")]
     for i, a in enumerate(advised.helpful, start=1):
         parts += [_line(i, a), *_details(a)]
@@ -82,10 +83,7 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
         parts.append(Text("    nothing that we know of"))
     if advised.combinations:
         parts += ["", Text("  together")]
-        parts += [
-            Text(f"    {a.speedup:.2f}x  {a.title}: {seconds(a.seconds)}, then limited by {a.bound_after} [{results(a)}]")
-            for a in advised.combinations
-        ]
+        parts += [_together(a) for a in advised.combinations]
     useless = [a for a in advised if not a.helps] if everything else nearest(advised)
     parts += ["", Text("  what would not, and why")]
     parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in useless]
@@ -94,6 +92,11 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
     if advised.benefits is not None and everything:
         parts += ["", *benefit_chart({base.workload: advised.benefits})]
     return parts
+
+
+def _together(a: Advice) -> Text:
+    then = f"{seconds(a.seconds)}, then limited by {a.bound_after} [{results(a)}]"
+    return Text(f"    {a.speedup:.2f}x  {a.title}: {then}")
 
 
 def _details(a: Advice) -> list[Text]:

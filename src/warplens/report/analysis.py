@@ -11,7 +11,8 @@ saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 
   what would help
     1.  1.48x  fuse with the producer of x: 256 MiB less to read                  saxpy.cu:4
-    2.  1.00x  raise occupancy: no, all 64 warps that an SM holds are there
+              [same results] compute in this kernel what the other one stores for it
+    2.  1.00x  raise occupancy: no, occupancy is 100 % already (64 warps per SM)
     3.  1.00x  vector loads: no, already 16 bytes per thread
   next limit after 1: dram bandwidth
 

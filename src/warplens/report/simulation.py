@@ -28,12 +28,11 @@ from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
+_SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
 
 
-def answer(
-    s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = ()
-) -> list[RenderableType]:
+def answer(s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = ()) -> list[RenderableType]:
     """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
     what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
@@ -46,18 +45,20 @@ def answer(
     ]
     line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
-    line.append(f"   ({quantity(s.cycles, 'cycles')}{f', sampling error +- {error:.1%}' if error >= 5e-4 else ''})", "not bold default")
+    far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
+    line.append(f"   ({quantity(s.cycles, 'cycles')}{far})", "not bold default")
     waits = {r: share for r, share in s.stalls.items() if r != "selected"}
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
-    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction"), *_bars(s), "", *_legend(s)]
+    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction")]
+    parts += [*_bars(s), "", *_legend(s)]
     facts = [f"{number(s.ipc, 3)} IPC per SM"]
     if s.dram_bytes_per_second:
         facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
     facts.append(f"{s.simulated_instructions:,} instructions simulated, {s.policy}")
     parts += ["", Text("  " + ", ".join(facts))]
     parts += [Text(f"  note: {note}", "yellow") for note in s.notes]
-    if error >= 5e-4:
+    if error >= _SEEN:
         parts.append(Text("  sampling error: of the simulation itself, by what it left out and by chance; "
                           "`analyze` says how far off times are", "dim"))  # fmt: skip
     return [*parts, "", lines(s, top, code)] if top else parts

@@ -18,7 +18,8 @@ def answer(content: Content) -> Markup:
         tag("p", "limited by ", tag("strong", p.limited_by), class_="bound"),
     ]
     facts += [tag("p", flag, class_="flag") for flag in p.flags]
-    facts += [tag("p", f"by {p.model}, not by our own model: {p.why_not_ours}", class_="flag")] if p.why_not_ours else []
+    if p.why_not_ours:
+        facts.append(tag("p", f"by {p.model}, not by our own model: {p.why_not_ours}", class_="flag"))
     bars = tag("div", tag("h2", "Alone, each limit would take"), limits(content), class_="limits")
     head = tag("p", joined(_where(content), " · "), class_="where")
     title = tag("h1", p.workload)

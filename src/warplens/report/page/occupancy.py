@@ -101,7 +101,9 @@ def _said(c: OccupancyCurve) -> list[object]:
     have = f"the kernel has {number(c.now.warps_per_sm)}"
     if c.reached_warps is None:
         share = c.now.predicted / _top(c)
-        said: list[object] = [f"No occupancy brings the kernel within 5 % of the throughput bound; now it has {share:.0%}."]
+        said: list[object] = [
+            f"The kernel stays below 95 % of the throughput bound at any occupancy; now it has {share:.0%}."
+        ]
     else:
         reached = value(f"{number(c.reached_warps, 3)} warps per SM", why)
         said = ["The kernel comes within 5 % of the throughput bound from ", reached, f" on; {have}."]
