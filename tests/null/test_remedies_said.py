@@ -115,7 +115,7 @@ def test_of_what_would_not_help_the_nearest_are_shown_and_all_if_asked() -> None
 def test_where_all_bytes_are_used_what_costs_is_the_lines() -> None:
     """4 full sectors of an access of 128 bytes, in two lines: no byte too many, but two lines are looked up."""
     site = replace(case("saxpy").global_sites[0], requests=1.0, useful_bytes=128.0, sectors=4.0, lines=2.0)
-    assert _scattered_title(site) == "align this access: its 4 sectors lie in 2 lines per request, 1 would do"
+    assert _scattered_title(site) == "fewer lines per access: its 4 sectors lie in 2 lines per request, 1 would do"
     site = replace(site, sectors=32.0, lines=32.0)
     assert _scattered_title(site) == "coalesce this access: 32 sectors in 32 lines per request, 4 sectors would do"
     (proposal,) = coalesce(case("transpose_naive"))

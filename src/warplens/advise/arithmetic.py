@@ -226,7 +226,7 @@ def tensor_cores(case: Case) -> Answer:
     return [
         Proposal(
             name=name,
-            title=f"tensor cores, operands in FP16 or BF16, sums in FP32: {share:.0%} of the instructions",
+            title=f"tensor cores (FP16 or BF16 operands, FP32 sums): {share:.0%} of instructions",
             workload=scaled_traffic(made, 0.5, 1.0),
             assumption="16-bit operands are precise enough (TF32 keeps the range of FP32 at half their rate); "
             "fragments are kept for 4 x 4 products",

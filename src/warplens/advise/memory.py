@@ -21,6 +21,7 @@ _DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
 WORTH = 1.25  # sectors over the least from which an access is not coalesced
 _OWN_SECTOR = 0.95  # sectors per thread from which lanes do not share them
 _WIDEST = 16  # bytes per thread
+_IN_LINES = "blocks 32 threads wide; rows that begin at multiples of 128 bytes (cudaMallocPitch)"
 _RUNS = 64  # straight runs of a turn, from which it is no turn of one loop that could be joined with the next
 _LIVE = 16  # registers of a joined turn that are alive at a time
 
@@ -49,7 +50,7 @@ def coalesce(case: Case) -> Answer:
             name=name,
             title=title,
             workload=made,
-            how="rows that begin at multiples of 128 bytes (cudaMallocPitch)" if title.startswith("align") else "",
+            how=_IN_LINES if sites[0].sectors <= WORTH * sites[0].least_sectors else "",
             assumption="neighbouring threads access neighbouring elements: another layout, or a tile in shared memory",
             where=case.places(s.index for s in sites),
             changes={"sectors": {str(i): v["sectors"] for i, v in new.items()}},
@@ -64,7 +65,7 @@ def _scattered_title(s: Site) -> str:
     if s.sectors > WORTH * s.least_sectors:
         return f"coalesce this access: {sectors} sectors in {lines} lines per request, {least} sectors would do"
     fewest = max(1.0, s.useful_bytes / LINE_BYTES / s.requests)
-    return f"align this access: its {sectors} sectors lie in {lines} lines per request, {fewest:.3g} would do"
+    return f"fewer lines per access: its {sectors} sectors lie in {lines} lines per request, {fewest:.3g} would do"
 
 
 def _is_scattered(s: Site) -> bool:
