@@ -126,7 +126,8 @@ _DRIVERS = {
 def _why(before: Prediction, after: Prediction, limits: tuple[Change, ...], counts: tuple[Change, ...]) -> str:
     """Say in a sentence what made the difference: the limit of the slower one, and the count that drives it."""
     if before.seconds == after.seconds:
-        return f"no difference in time; {after.limited_by} limits both" if after.bound == before.bound else "the same time"
+        same = after.limited_by == before.limited_by
+        return f"no difference in time; {after.limited_by} limits both" if same else "the same time"
     faster = float(after.seconds or 0.0) <= float(before.seconds or 0.0)
     slow, fast = (before, after) if faster else (after, before)
     limit = next((c for c in limits if c.what == str(slow.bound)), None)
