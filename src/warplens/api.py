@@ -57,7 +57,8 @@ __all__ = [
 
 DEFAULT_GPU = "h200"
 DEFAULT_MODEL = "volkov"  # of curves, and where no model is asked for and none that speaks is physically possible
-_FIRST = ("warplens", "warplens-fast", "volkov-contention", "volkov")  # the most complete model first
+_OURS = ("warplens", "warplens-fast")
+_PUBLISHED = ("volkov-contention", "volkov")  # the most complete model first
 
 
 # What a prediction does not need is imported when it is asked for: it takes as long as all of our models.
@@ -93,9 +94,17 @@ class Comparison(Struct, frozen=True):
 
     @property
     def headline(self) -> Prediction | None:
-        """The answer to show first: the most complete model's that speaks and is physically possible."""
-        names = [name for name in (*_FIRST, *self.possible) if name in self.possible]
-        return _noted(self.predictions[names[0]], self.notes) if names else None
+        """The answer to show first: our own model's where it speaks, even if a limit denies it; its flags say so then.
+
+        Else that of the most complete published model whose answer is physically possible, with why ours is silent.
+        """
+        ours = next((p for name in _OURS if (p := self.predictions.get(name)) and p.seconds is not None), None)
+        if ours is not None:
+            return _noted(ours, self.notes)
+        name = next((name for name in (*_PUBLISHED, *self.possible) if name in self.possible), None)
+        if name is None:
+            return None
+        return _noted(replace(self.predictions[name], why_not_ours=self.silent.get(_OURS[0], "")), self.notes)
 
 
 def list_models() -> dict[str, str]:
@@ -279,15 +288,18 @@ def predict(
 ) -> Prediction:
     """Predict a workload's time on a GPU with one model; arrays of numbers broadcast.
 
-    `model` None: the most complete one that speaks and is physically possible, our own for a counted kernel.
+    `model` None: our own, for a counted kernel; else the most complete published one whose answer is physically
+    possible. That says why ours is silent (`why_not_ours`).
     """
-    w, m = _workload(workload), _machine(gpu)
-    for name in (*_FIRST, *models.MODELS) if model is None else ():
+    w, m, why = _workload(workload), _machine(gpu), ""
+    for name in (*_OURS, *_PUBLISHED, *models.MODELS) if model is None else ():
         try:
             found = models.predict(w, m, name, warps_per_sm=warps_per_sm)
-        except WarplensError:
+        except WarplensError as error:
+            why = why or str(error)
             continue
-        if found.seconds is not None and not found.flags:
+        if found.seconds is not None and (name in _OURS or not found.flags):
+            found = found if name in _OURS else replace(found, why_not_ours=why)
             return _noted(_with_interval(found, w, m), texts(w.unmodelled))
     found = models.predict(w, m, model or DEFAULT_MODEL, warps_per_sm=warps_per_sm)
     return _noted(_with_interval(found, w, m), texts(w.unmodelled))

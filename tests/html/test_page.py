@@ -65,7 +65,8 @@ def test_it_is_small_quick_and_asks_for_nothing(honest: tuple[Path, dict[str, An
     text = path.read_text()
     assert len(text.encode()) < 2_000_000
     assert spent < 1.0
-    assert f"{seconds(data['benefits']['t_exec'] / GPU.chip.clock_hz)}</span>; our answer is" in text  # as in its chart
+    assert f"{seconds(data['benefits']['t_exec'] / GPU.chip.clock_hz)}</span>" in text  # as in its chart
+    assert "our answer is" not in text and text.count('class="time"') == 1
     assert "http://" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "") and "https://" not in text
     assert all(f'id="{name}"' in text for name in SECTIONS)
 
@@ -238,3 +239,39 @@ def test_names_and_source_lines_are_inert(shown: Browser, tmp_path: Path) -> Non
     assert seen in shown.value("document.querySelector('#I0 code').textContent")
     shown.hover("#I0 code")
     assert shown.value("window.pwned") is None
+
+
+def test_the_source_has_the_larger_pane_and_all_of_it_is_seen(
+    shown: Browser, honest: tuple[Path, dict[str, Any], float]
+) -> None:
+    shown.open(honest[0], 1400)
+    source, sass = shown.value(
+        "['source', 'sass'].map(k => document.querySelector(`.listing.${k}`).closest('.pane').clientWidth)"
+    )
+    assert source / (source + sass) == pytest.approx(0.6, abs=0.02)
+    pane = "document.querySelector('.listing.source').closest('.pane')"
+    assert shown.value(f"(p => p.scrollWidth - p.clientWidth)({pane})") <= 1
+    edges = shown.value(
+        "[...document.querySelectorAll('.listing.source .badge')].map(b => "
+        "b.closest('.pane').getBoundingClientRect().right - b.getBoundingClientRect().right)"
+    )
+    assert edges and min(edges) >= 0  # remedies of a line are inside the pane
+
+
+def test_a_remedy_says_how_and_whether_results_change(
+    shown: Browser, honest: tuple[Path, dict[str, Any], float]
+) -> None:
+    path, data, _ = honest
+    shown.open(path)
+    marks = shown.value("[...document.querySelectorAll('.remedies > li > .how')].map(p => p.textContent)")
+    helpful = [a for a in data["advice"] if a["helps"] and not a["form_of"]]
+    said = ["changes results" if a["changes_results"] else "same results" for a in helpful]
+    assert marks == [mark + a["how"] for mark, a in zip(said, helpful, strict=True)]
+    assert shown.value("document.querySelectorAll('#remedies > .useless > li').length") == 4
+
+
+def test_the_papers_models_are_one_folded_section(shown: Browser, honest: tuple[Path, dict[str, Any], float]) -> None:
+    shown.open(honest[0])
+    assert shown.value("document.querySelectorAll('#models > details:not([open])').length") == 3
+    outside = shown.value("[...document.querySelectorAll('section:not(#models)')].map(s => s.textContent).join()")
+    assert "Sim et al. 2012" not in outside and "hong-kim" not in outside

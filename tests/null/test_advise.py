@@ -35,7 +35,7 @@ from warplens.errors import WarplensError
 from warplens.kernel import Workload
 from warplens.kernel.profile import Crowding, Fewer, Profile
 from warplens.report.advice import benefit_chart
-from warplens.report.analysis import rest
+from warplens.report.headline import headline
 from warplens.report.page.curve import occupancy_curve
 from warplens.report.terminal import console
 from warplens.report.whatif import gpus
@@ -43,6 +43,7 @@ from warplens.study.kernels import Launch, launches
 from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
 
 GPU = wl.load_machine("h200")
+CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")
 
 
 @cache
@@ -83,23 +84,23 @@ def test_it_is_said_why_another_model_answers_than_our_own() -> None:
     workload, known = counted("matmul_tiled16")
     too_long = workload.with_values(profile=replace(known, paths=[], blocks=[]))
     for work, said in ((workload, False), (too_long, True)):
-        found = wl.compare(work, GPU)
-        assert found.headline is not None
-        text = "\n".join(map(str, rest(found.headline, found, work)))
-        assert ("not by our own model" in text and "too long to keep" in text) is said
-        assert "not by our own model" not in "\n".join(map(str, rest(wl.predict(work, GPU, "roofline"), found, work)))
+        for found in (wl.compare(work, GPU).headline, wl.predict(work, GPU)):
+            assert found is not None
+            text = "\n".join(map(str, headline(found, CALL, GPU)))
+            assert ("not by our own model" in text and "too long to keep" in text) is said
+        assert "not by our own model" not in "\n".join(map(str, headline(wl.predict(work, GPU, "roofline"), CALL, GPU)))
 
 
-def test_it_is_said_where_our_own_answer_is_called_impossible() -> None:
+def test_our_own_answer_stays_where_a_limit_denies_it_and_says_which_and_by_how_much() -> None:
     workload, _ = counted("matmul_tiled16")
     found = wl.compare(workload, GPU)
     ours = {
-        n: replace(p, flags=["unphysical: twice"]) for n, p in found.predictions.items() if n.startswith("warplens")
-    }
-    found = replace(found, predictions={**found.predictions, **ours})
-    assert found.headline is not None and not found.headline.model.startswith("warplens")
-    said = "\n".join(map(str, rest(found.headline, found, workload)))
-    assert "not by our own model: unphysical: twice" in said
+        n: replace(p, flags=["unphysical: 1.2 times the peak of issue"])
+        for n, p in found.predictions.items() if n.startswith("warplens")
+    }  # fmt: skip
+    flagged = replace(found, predictions={**found.predictions, **ours}).headline
+    assert flagged is not None and flagged.model == "warplens" and flagged.seconds == ours["warplens"].seconds
+    assert "1.2 times the peak of issue" in "\n".join(map(str, headline(flagged, CALL, GPU)))
 
 
 def test_what_is_dropped_is_gone_from_ways_and_counts_and_the_rest_stays() -> None:
@@ -236,7 +237,7 @@ def test_the_best_together_are_better_than_the_best_alone(name: str) -> None:
 def test_what_buys_nothing_beside_the_best_is_not_put_together_with_it() -> None:
     made = advised("mb.mb7-uncoalesced")
     assert len(made.helpful) > 1 and not made.combinations
-    assert f"nothing else buys more beside {made.advice[0].name}" in made.notes
+    assert f"with {made.advice[0].name.replace('-', ' ')} done, no other remedy helps further" in made.notes
 
 
 def test_registers_that_were_chosen_among_too_few_are_not_kept_without_spills() -> None:
@@ -377,7 +378,7 @@ def test_warps_for_which_there_are_no_blocks_are_not_said_to_be_there() -> None:
         (answer,) = raise_occupancy(Case(workload, GPU, wl.predict(workload, GPU, "warplens-fast")))
         said[name] = answer.reason if isinstance(answer, Refusal) else ""
     assert said["cutoff_binned"] == "the grid has no more blocks for an SM"
-    assert said["saxpy"] == "all 64 warps that an SM holds are there"
+    assert said["saxpy"] == "occupancy is 100 % already (64 warps per SM)"
 
 
 def test_half_the_bytes_are_as_many_sectors_where_each_lane_has_its_own() -> None:

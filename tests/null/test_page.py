@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import warplens as wl
 from warplens.kernel import Workload
+from warplens.report.page.accesses import _global
 from warplens.report.page.axes import Scale, decades, ticks
+from warplens.report.page.code import code, read_source
 from warplens.report.page.content import Content, gather
+from warplens.report.page.curve import Point, _met
+from warplens.report.page.instructions import Touches
 from warplens.report.page.markup import Markup, tag, text
+from warplens.report.page.occupancy import _said
+from warplens.report.page.roofs import _draw
 from warplens.study.kernels import launches
 
 GPU = wl.load_machine("h200")
@@ -115,3 +123,46 @@ def test_notebooks_show_names_as_text(evil: str) -> None:
     assert "occupancy = 16" in changed._repr_html_() and f"{changed.speedup:.2f}x" in changed._repr_html_()  # type: ignore[attr-defined]
     many = wl.predict(wl.mix(8.0), GPU, "volkov", warps_per_sm=[4.0, 8.0])  # type: ignore[arg-type]
     assert "2 configurations" in many._repr_html_()  # type: ignore[attr-defined]
+
+
+def test_the_sentence_on_occupancy_says_what_the_curve_does() -> None:
+    """The curve comes within 5 % of the throughput bound at 48 warps, long after the bounds have met at 15."""
+    c = content("matmul_tiled8.conflicts").curve
+    assert c is not None
+    points = [Point(n, n / 15.0, 1.0, p, 1.0) for n, p in ((16.0, 0.55), (32.0, 0.85), (48.0, 0.95), (64.0, 1.0))]
+    met = _met(points, lambda x: x.by_latency / x.by_throughput - 1)
+    reached = _met(points, lambda x: x.predicted / x.by_throughput - 0.95)
+    assert met == pytest.approx(15.0) and reached == pytest.approx(48.0)
+    drawn = replace(c, points=points, now=points[-1], needed_warps=met, reached_warps=reached)
+    said = str(tag("p", *_said(drawn)))
+    assert "within 5 % of the throughput bound from" in said and ">48 warps per SM<" in said
+    assert "bounds meet at" in said and ">15 warps<" in said and "Latency is hidden" not in said
+    never = str(tag("p", *_said(replace(drawn, now=points[1], reached_warps=None))))
+    assert "now it has 85%" in never
+
+
+def test_a_card_says_of_full_sectors_in_too_many_lines_what_the_remedy_says() -> None:
+    """4 sectors of 32 bytes, all asked for, fill one line of 128; in two lines they are what `coalesce` would mend."""
+    full = {"space": "global", "requests_per_warp": 1.0, "threads": 32.0, "bytes_per_thread": 4.0, "wavefronts": 2.0,
+            "l1_hits": 0.0, "l2_hits": 1.0}  # fmt: skip
+    _, said, good = _global(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
+    assert said == "4 sectors, 100% of their bytes asked for, in 2 lines where 1 would do" and not good
+    _, said, good = _global(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
+    assert said == "4 sectors, 100% of their bytes asked for" and good
+    assert not _global(Touches(**full, sectors=8.0, lines=2.0))[2]  # type: ignore[arg-type]  # half of their bytes
+
+
+def test_a_triton_source_is_shown(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.py"
+    source.write_text("import triton\n\nx = tl.load(p)\n")
+    c = content("matmul_tiled8.conflicts")
+    assert read_source(replace(c.workload, source=str(source))) == ["import triton", "", "x = tl.load(p)"]
+    assert "kernel.py" in code(replace(c, workload=replace(c.workload, source=str(source))))
+
+
+def test_levels_of_the_roofline_are_named_at_their_points() -> None:
+    c = content("matmul_tiled8.conflicts")
+    assert c.roofline is not None
+    _, drawn = _draw(c, c.roofline, 720.0)
+    for level in c.roofline.levels:
+        assert f">{level.name}</text>" in drawn

@@ -35,7 +35,8 @@ class Advice(Struct, frozen=True, kw_only=True):
 
     `seconds` is the predicted time with the remedy, `interval_seconds` what we are 90 % sure of, `bound_after` the
     limit that holds then. `form_of` names the better remedy that makes the same change: several elements per thread,
-    several turns of a loop at once, another block size, less overhead.
+    several turns of a loop at once, another block size, less overhead. `how` says what to write; `changes_results`
+    whether the kernel then computes other numbers, be it in the last bits.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Advice(Struct, frozen=True, kw_only=True):
     changes: dict[str, Any] = {}
     simulated: bool = False
     form_of: str = ""
+    how: str = ""
+    changes_results: bool = False
 
 
 class Benefits(Struct, frozen=True, kw_only=True):

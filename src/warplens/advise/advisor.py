@@ -32,6 +32,7 @@ from warplens.advise import (
 from warplens.advise.advice import Advice, Advised
 from warplens.advise.benefits import benefits
 from warplens.advise.case import Case, Proposal, Refusal, Remedy
+from warplens.advise.how import HOW, changes_results
 from warplens.errors import WarplensError
 from warplens.kernel.workload import Workload
 from warplens.machine import Machine
@@ -72,6 +73,7 @@ REMEDIES: dict[str, Remedy] = {
 HELPS = 1.02  # a speedup from which a remedy is said to help
 _ADDS = 1.005  # what a remedy buys at least beside others, to be named with them
 _SIMULATED = 2  # remedies that are simulated
+_AT_THE_END = ("lower-precision",)  # every kernel that memory limits would have it first, and it changes data
 _LAST = ("split",)  # two kernels: nothing else is predicted behind it
 _NOT_TRIED = "not tried, as the code is long"
 Interval = Callable[[Prediction, Workload, Machine], tuple[float, float] | None]
@@ -97,7 +99,7 @@ def advise(
     found = advisor.ranked()
     helping = [a for a in found if a.helps and not a.form_of]
     together = advisor.together([a for a in helping[:3] if a.name not in _LAST])
-    together = [a for a in together if a.speedup > helping[0].speedup]
+    together = [a for a in together if a.speedup > max(one.speedup for one in helping)]
     sure = advisor.sure(interval)
     return Advised(
         base=advisor.base,
@@ -185,7 +187,8 @@ class _Advisor:
         advice = [self._advice(*pair, simulated=k < self.most) for k, pair in enumerate(made)]
         advice.sort(key=lambda a: -a.speedup)
         advice = _in_forms(advice, {proposal.name: proposal.joins for proposal, _ in made})
-        return [a for a in advice if a.helps] + [a for a in advice if not a.helps] + refusals
+        helping = sorted((a for a in advice if a.helps), key=lambda a: a.name in _AT_THE_END)
+        return helping + [a for a in advice if not a.helps] + refusals
 
     def _tried(self, name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
         """Ask a remedy, as long as there may be more code."""
@@ -209,19 +212,21 @@ class _Advisor:
             title=proposal.title,
             speedup=speedup,
             seconds=float(self.base.seconds or 0.0) / speedup,
-            bound_after=str(after.bound),
+            bound_after=after.limited_by,
             assumption=proposal.assumption,
             where=proposal.where,
             helps=helps,
-            reason="" if helps else proposal.no_help or f"{after.bound} would still limit",
+            reason="" if helps else proposal.no_help or f"{after.limited_by} would still limit",
             changes=proposal.changes,
             simulated=simulated,
+            how=proposal.how or HOW[proposal.name],
+            changes_results=changes_results(self.case, proposal),
         )
 
     def _refusal(self, refusal: Refusal) -> Advice:
         return Advice(
             name=refusal.name, title=refusal.name.replace("-", " "), speedup=1.0,
-            seconds=float(self.base.seconds or 0.0), bound_after=str(self.base.bound), helps=False,
+            seconds=float(self.base.seconds or 0.0), bound_after=self.base.limited_by, helps=False,
             reason=refusal.reason,
         )  # fmt: skip
 
@@ -233,6 +238,7 @@ class _Advisor:
         """
         case, changes, made = self.case, dict[str, Any](), list[Advice]()
         alone = before = float(self.fast.cycles or 0.0)
+        other = False  # results
         for a in best:
             found = self._tried(a.name, REMEDIES[a.name], case)
             if isinstance(found, Refusal):
@@ -246,20 +252,24 @@ class _Advisor:
             case, before = Case(proposal.workload, self.machine, self.base), cycles
             alone = alone if changes else cycles
             changes[a.name] = proposal.changes
+            other |= a.changes_results
             if len(changes) > 1:
                 speedup = best[0].speedup * alone / cycles
-                made.append(self._combined(dict(changes), speedup, prediction, case.workload))
+                made.append(self._combined(dict(changes), speedup, prediction, case.workload, other))
         if not made and len(best) > 1:
-            self.notes.append(f"nothing else buys more beside {best[0].name}")
+            self.notes.append(f"with {best[0].name.replace('-', ' ')} done, no other remedy helps further")
         return sorted(made, key=lambda a: -a.speedup)
 
-    def _combined(self, changes: dict[str, Any], speedup: float, prediction: Prediction, workload: Workload) -> Advice:
+    def _combined(
+        self, changes: dict[str, Any], speedup: float, prediction: Prediction, workload: Workload, other: bool
+    ) -> Advice:
         name = "+".join(changes)
         self.predictions[name] = prediction, workload
         return Advice(
             name=name, title=", ".join(changes).replace("-", " "), speedup=speedup,
-            seconds=float(self.base.seconds or 0.0) / speedup, bound_after=str(prediction.bound),
+            seconds=float(self.base.seconds or 0.0) / speedup, bound_after=prediction.limited_by,
             assumption="all of their assumptions", changes=changes,
+            changes_results=other,
         )  # fmt: skip
 
     def sure(self, interval: Interval | None) -> Callable[[Advice], Advice]:

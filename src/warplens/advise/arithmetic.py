@@ -171,7 +171,7 @@ def avoid_division(case: Case) -> Answer:
             name=name,
             title=f"no integer division: {share:.0%} of the instructions divide or take remainders",
             workload=dropped(case.workload, found),
-            assumption="the divisor is a power of two, or the quotient follows from the turn before",
+            assumption="the divisor is a power of two, or the quotient follows from the iteration before",
             where=case.places(found),
             changes={"dropped": sorted(found)},
             no_help="arithmetic does not limit",
@@ -226,9 +226,10 @@ def tensor_cores(case: Case) -> Answer:
     return [
         Proposal(
             name=name,
-            title=f"tensor cores for {share:.0%} of the instructions, with operands in half precision",
+            title=f"tensor cores (FP16 or BF16 operands, FP32 sums): {share:.0%} of instructions",
             workload=scaled_traffic(made, 0.5, 1.0),
-            assumption="operands in half precision are good enough; fragments are kept for 4 x 4 products",
+            assumption="16-bit operands are precise enough (TF32 keeps the range of FP32 at half their rate); "
+            "fragments are kept for 4 x 4 products",
             where=case.places(fused),
             changes={"instruction": "HMMA.16816.F32"},
             no_help="multiply-adds do not limit",

@@ -34,6 +34,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
     no_help: str = ""  # what to say if it buys nothing
     # What its change is of: "threads" or turns (instructions of loops) that are joined, a "block", what is "overhead".
     joins: frozenset[str | int] = frozenset()
+    how: str = ""  # what to write, where that is not the remedy's usual form (advise/how.py)
+    reorders_sums: bool = False
 
 
 class Refusal(Struct, frozen=True):

@@ -126,13 +126,14 @@ _DRIVERS = {
 def _why(before: Prediction, after: Prediction, limits: tuple[Change, ...], counts: tuple[Change, ...]) -> str:
     """Say in a sentence what made the difference: the limit of the slower one, and the count that drives it."""
     if before.seconds == after.seconds:
-        return f"no difference in time; {after.bound} limits both" if after.bound == before.bound else "the same time"
+        same = after.limited_by == before.limited_by
+        return f"no difference in time; {after.limited_by} limits both" if same else "the same time"
     faster = float(after.seconds or 0.0) <= float(before.seconds or 0.0)
     slow, fast = (before, after) if faster else (after, before)
     limit = next((c for c in limits if c.what == str(slow.bound)), None)
-    head = f"{slow.bound} limits the slower one"
+    head = f"{slow.limited_by} limits the slower one"
     if limit is None or not limit.before or not limit.after:
-        return f"{head}, {fast.bound} the faster one"
+        return f"{head}, {fast.limited_by} the faster one"
     ratio = limit.before / limit.after if faster else limit.after / limit.before
     text = f"{head} and takes {ratio:.3g} times as long there"
     driver = next((c for c in counts if c.what == _DRIVERS.get(limit.what)), None)
@@ -141,4 +142,4 @@ def _why(before: Prediction, after: Prediction, limits: tuple[Change, ...], coun
         if more > 1.05:
             noun = "bytes " if driver.unit == "B" else "instructions " if driver.what.startswith("of class") else ""
             text += f", with {more:.3g} times the {noun}{driver.what}"
-    return f"{text}; the faster one is limited by {fast.bound}"
+    return f"{text}; the faster one is limited by {fast.limited_by}"

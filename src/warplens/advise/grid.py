@@ -27,7 +27,7 @@ def fill_the_gpu(case: Case) -> Answer:
     turns = max((s.times for path in case.profile.paths for s in path.segments), default=1)
     factor = min(factor, turns)
     if factor < 2:
-        return refused(name, "it has no loop whose turns other blocks could take")
+        return refused(name, "it has no loop whose iterations other blocks could take")
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
         return [([(as_written(s), max(1, round(s.times / factor))) for s in path.segments], 1.0)]
@@ -38,7 +38,7 @@ def fill_the_gpu(case: Case) -> Answer:
             name=name,
             title=f"spread the work over {factor * blocks:,} blocks instead of {blocks:,}",
             workload=made,
-            assumption="turns of its loops do not depend on one another, so that other blocks can take them",
+            assumption="iterations of its loops do not depend on one another, so that other blocks can take them",
             changes={"grid": factor * blocks, "turns": 1 / factor},
             no_help="the blocks that are there do all that memory allows",
         )

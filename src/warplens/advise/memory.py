@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from warplens.advise.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
+from warplens.advise.data_types import data_type
 from warplens.advise.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advise.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
 from warplens.advise.rows import warp_per_row
@@ -17,9 +18,10 @@ from warplens.kernel.workload import Workload
 from warplens.units import quantity
 
 _DATA = ("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors")
-_WORTH = 1.25  # sectors over the least from which an access is not coalesced
+WORTH = 1.25  # sectors over the least from which an access is not coalesced
 _OWN_SECTOR = 0.95  # sectors per thread from which lanes do not share them
 _WIDEST = 16  # bytes per thread
+_IN_LINES = "blocks 32 threads wide; rows that begin at multiples of 128 bytes (cudaMallocPitch)"
 _RUNS = 64  # straight runs of a turn, from which it is no turn of one loop that could be joined with the next
 _LIVE = 16  # registers of a joined turn that are alive at a time
 
@@ -42,27 +44,34 @@ def coalesce(case: Case) -> Answer:
     sites.sort(key=lambda s: s.least_sectors - s.sectors)
     new = _dense(sites)
     made = _as_asked(with_counts(case.workload, new), case)
-    worst = sites[0]
-    now, least = (f"{x / worst.requests:.3g}" for x in (worst.sectors, worst.least_sectors))
-    lines = f"{worst.lines / worst.requests:.3g}"
-    title = f"coalesce this access: {now} sectors in {lines} lines per request, {least} sectors would do"
+    title = _scattered_title(sites[0])
     return [
         Proposal(
             name=name,
             title=title,
             workload=made,
+            how=_IN_LINES if sites[0].sectors <= WORTH * sites[0].least_sectors else "",
             assumption="neighbouring threads access neighbouring elements: another layout, or a tile in shared memory",
             where=case.places(s.index for s in sites),
             changes={"sectors": {str(i): v["sectors"] for i, v in new.items()}},
-            no_help="the sectors that are too many are hidden by other limits",
+            no_help="other limits hide what its scattered accesses cost",
         )
     ]
+
+
+def _scattered_title(s: Site) -> str:
+    """Say what an access touches too much of: sectors that it asks little of, or lines that its sectors lie in."""
+    sectors, lines, least = (f"{x / s.requests:.3g}" for x in (s.sectors, s.lines, s.least_sectors))
+    if s.sectors > WORTH * s.least_sectors:
+        return f"coalesce this access: {sectors} sectors in {lines} lines per request, {least} sectors would do"
+    fewest = max(1.0, s.useful_bytes / LINE_BYTES / s.requests)
+    return f"fewer lines per access: its {sectors} sectors lie in {lines} lines per request, {fewest:.3g} would do"
 
 
 def _is_scattered(s: Site) -> bool:
     """Whether an access touches more sectors than its bytes fill, or full ones in more lines than it needs."""
     lines = max(s.requests, s.useful_bytes / LINE_BYTES)
-    return s.sectors > _WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
+    return s.sectors > WORTH * s.least_sectors or (s.sectors > 0.9 * s.least_sectors and s.lines > 1.5 * lines)
 
 
 def _dense(sites: Sequence[Site]) -> dict[int, dict[str, float]]:
@@ -120,12 +129,12 @@ def vector_accesses(case: Case) -> Answer:
         wide = any(s.bytes_per_thread >= _WIDEST for s in case.global_sites)
         return refused(name, "already 16 bytes per thread" if wide else "no coalesced access is narrower than 16 bytes")
     found = _neighbours(case, narrow) or _joined(case, narrow)
-    return found or refused(name, "too few turns or blocks to join")
+    return found or refused(name, "too few iterations or blocks to join")
 
 
 def _is_narrow(s: Site) -> bool:
     plain = s.instruction.opcode in ("LDG", "STG", "LD", "ST")
-    return plain and s.bytes_per_thread <= _WIDEST / 2 and s.sectors <= _WORTH * s.least_sectors
+    return plain and s.bytes_per_thread <= _WIDEST / 2 and s.sectors <= WORTH * s.least_sectors
 
 
 def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
@@ -142,7 +151,7 @@ def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
 
     loops = [s for s in case.loops() if has_access(s)]
     if loops:
-        made, how = joined_turns(case.workload, factor, repeats, has_access), f"{factor} turns of the loop as one"
+        made, how = joined_turns(case.workload, factor, repeats, has_access), f"{factor} iterations of the loop as one"
         inside = case.inside(loops)
     elif case.profile.grid_blocks >= 2 * factor:
         made, how = joined_threads(case.workload, factor, repeats), f"{factor} elements per thread"
@@ -212,21 +221,30 @@ def _neighbours(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
 
 
 def lower_precision(case: Case) -> Answer:
-    """Half the bytes of all data in global memory."""
+    """Half the bytes of the floating-point data of 32 or 64 bits in global memory."""
     name = "lower-precision"
     sites = [s for s in case.global_sites if s.bytes_per_thread >= 4 and s.instruction.kind in ("load", "store")]
     if not sites:
         return refused(name, "it moves no data of four bytes or more")
-    new = {s.index: _halved(s) for s in sites}
+    types = {s.index: data_type(case, s) for s in sites}
+    floats = [s for s in sites if types[s.index] in ("f32", "f64")]
+    if not floats:
+        halves = "f16" in types.values()
+        return refused(name, "its data are 16 bits wide already" if halves else "it moves no 32-bit or 64-bit floats")
+    new = {s.index: _halved(s) for s in floats}
     left = [_asked_share(case, new, kind) for kind in ("load", "store")]
     touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in case.profile.traffic)
+    spared = 0.5 * sum(s.useful_bytes for s in floats) / max(1.0, sum(s.useful_bytes for s in case.global_sites))
+    doubles = sum(s.useful_bytes for s in floats if types[s.index] == "f64")
+    widths = (32, 64) if doubles > 0.5 * sum(s.useful_bytes for s in floats) else (16, 32)
+    made = _kept(scaled_traffic(with_counts(case.workload, new), *left), case, (1 - spared) * touched, touched)
     return [
         Proposal(
             name=name,
-            title="half the bytes: 16-bit instead of 32-bit data in memory",
-            workload=_kept(scaled_traffic(with_counts(case.workload, new), *left), case, 0.5 * touched, touched),
-            assumption="all data may be stored at half the width; converting them costs nothing",
-            where=case.places(s.index for s in sites),
+            title=f"half the bytes: {widths[0]}-bit instead of {widths[1]}-bit floats in memory",
+            workload=made,
+            assumption="all of these data may be stored at half the width; converting them costs nothing",
+            where=case.places(s.index for s in floats),
             changes={"bytes": 0.5},
             no_help="the bytes moved do not limit",
         )

@@ -28,7 +28,7 @@ def raise_occupancy(case: Case) -> Answer:
     on_sm = -(-case.profile.grid_blocks // int(case.machine.chip.sm_count))
     most = min(on_sm, int(case.machine.sm.warps_max // now.warps_per_block))
     if now.warps_per_sm >= case.machine.sm.warps_max and on_sm >= now.blocks_per_sm:
-        return refused(name, f"all {now.warps_per_sm} warps that an SM holds are there")
+        return refused(name, f"occupancy is 100 % already ({now.warps_per_sm} warps per SM)")
     if on_sm <= now.blocks_per_sm:
         return refused(name, "the grid has no more blocks for an SM")
     made, alive, too_few = list[Proposal](), None, 0
@@ -132,7 +132,7 @@ def _with_fewer(case: Case, warps_now: int, counted: Fewer) -> Proposal:
         name="lower-occupancy",
         title=f"lower occupancy: {warps_now} to {warps} warps per SM, for {after:.0%} L1 hits instead of {before:.0%}",
         workload=workload,
-        assumption=f"{grid:,} blocks that each do the work of several in turn; unused shared memory would take from L1",
+        assumption=f"{grid:,} blocks that each do the work of several; unused shared memory would take from L1",
         where=case.places(spared),
         changes={"blocks_per_sm": blocks},
         no_help=f"L1 would find {after:.0%} instead of {before:.0%} with {warps} warps per SM, which buys nothing",

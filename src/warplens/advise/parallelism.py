@@ -49,7 +49,7 @@ def more_loads_in_flight(case: Case) -> Answer:
     if not any(s.instruction.kind == "load" for s in case.global_sites):
         return refused("more-loads-in-flight", "it loads nothing from global memory")
     loops = [s for s in case.loops() if _global_loads(case, s)]
-    made = _turns(case, "more-loads-in-flight", loops, "loads of as many turns under way at once")
+    made = _turns(case, "more-loads-in-flight", loops, "their loads in flight together")
     made = [*made, *_prefetched(case, loops)]
     together = _together(case, loops)
     if not together:
@@ -57,9 +57,9 @@ def more_loads_in_flight(case: Case) -> Answer:
     freed = with_instructions(case.workload, together)
     within = Proposal(
         name="more-loads-in-flight",
-        title="all loads of a turn under way at once: none waits for the one before",
+        title="all loads of an iteration in flight together: none waits for the one before",
         workload=freed,
-        assumption="no address depends on what another load of the turn brings",
+        assumption="no address depends on what another load of the iteration brings",
         where=case.places(together),
         changes={"together": True},
         no_help="warps hide the latency already",
@@ -68,7 +68,7 @@ def more_loads_in_flight(case: Case) -> Answer:
         Case(freed, case.machine, case.prediction),
         "more-loads-in-flight",
         loops,
-        "all loads of these turns under way at once",
+        "all their loads in flight together",
     )
     return [*made, within, *twice]
 
@@ -100,9 +100,9 @@ def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
     return [
         Proposal(
             name="more-loads-in-flight",
-            title="prefetch: load what the next turn needs before the present one is done",
+            title="prefetch: load what the next iteration needs before the present one is done",
             workload=with_launch(rewritten(case.workload, rewrite), registers_per_thread=min(255, registers)),
-            assumption=f"addresses of the next turn are known a turn ahead; {registers} registers per thread",
+            assumption=f"the addresses of the next iteration are known by then; {registers} registers per thread",
             where=case.places(loads),
             changes={"prefetch": True, "registers_per_thread": registers},
             no_help="warps hide the latency already",
@@ -155,9 +155,9 @@ def _turns(case: Case, name: str, loops: Sequence[Segment], what: str) -> Answer
         made.append(
             Proposal(
                 name=name,
-                title=f"{factor} turns of the loop at once: {what}",
+                title=f"{factor} iterations of the loop at once: {what}",
                 workload=joined,
-                assumption=f"turns do not depend on one another (sums may be split); {registers} registers per thread",
+                assumption=f"iterations are independent (sums may be split); {registers} registers per thread",
                 where=case.places(repeated),
                 changes={"turns": factor, "registers_per_thread": registers},
                 joins=frozenset(case.inside(loops)),
@@ -231,6 +231,7 @@ def _loads_before(case: Case, barrier: int) -> Answer:
                 title=f"{factor} elements per thread: what a block does with barriers is done once for {factor}",
                 workload=joined,
                 assumption="a thread can combine its elements before the block does",
+                reorders_sums=True,
                 where=case.places(loads),
                 changes={"elements": factor, "grid": case.profile.grid_blocks // factor},
                 joins=frozenset(("threads",)),
@@ -298,9 +299,9 @@ def unroll(case: Case) -> Answer:
     return [
         Proposal(
             name=name,
-            title=f"unroll: {share:.0%} of the instructions only turn loops",
+            title=f"unroll: {share:.0%} of the instructions only count iterations and branch",
             workload=rewritten(case.workload, rewrite),
-            assumption="counters and conditions go: loops of 8 turns or fewer vanish, others turn an eighth as often",
+            assumption="counters and conditions go: loops of up to 8 iterations vanish, others count every eighth",
             where=case.places(over),
             changes={"unroll": _UNROLLED},
             joins=frozenset((*case.inside((*loops, *static)), "overhead")),

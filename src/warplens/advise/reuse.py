@@ -279,9 +279,9 @@ def asynchronous_copies(case: Case) -> Answer:
     return [
         Proposal(
             name=name,
-            title=f"copy tiles asynchronously, two turns ahead: {len(pairs)} loads no longer waited for",
+            title=f"copy tiles asynchronously, two iterations ahead: {len(pairs)} loads no longer waited for",
             workload=with_launch(made, shared_bytes_per_block=min(3 * depth, 227 << 10)),
-            assumption="three tiles fit into shared memory; a copy takes no longer than two turns",
+            assumption="three tiles fit into shared memory; a copy takes no longer than two iterations",
             where=case.places(loads),
             changes={"stages": 3, "shared_bytes_per_block": 3 * depth},
             no_help="warps wait little for these loads",

@@ -58,7 +58,9 @@ def warp_per_row(case: Case, scattered: Sequence[Site]) -> Proposal | None:
         assumption="rows stay as they are; a warp walks along one and adds up by shuffles",
         where=case.places(s.index for s in scattered),
         changes={"rows": "warp"},
-        no_help="what every warp does once per row costs as much as the sectors that are too many",
+        how="a warp per row: lanes 32 elements apart, then __shfl_down_sync to add up",
+        reorders_sums=True,
+        no_help="its rows are short: starting a row in a warp costs as much as its scattered accesses do",
     )
 
 

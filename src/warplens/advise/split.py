@@ -31,7 +31,7 @@ def split(case: Case) -> Answer:
     name, now = "split", fits(case)
     there, on_sm = now.warps_per_sm, -(-case.profile.grid_blocks // int(case.machine.chip.sm_count))
     if there >= case.machine.sm.warps_max and on_sm >= now.blocks_per_sm:
-        return refused(name, f"all {there} warps that an SM holds are there: no part of it lacks any")
+        return refused(name, f"occupancy is 100 % already ({there} warps per SM)")
     if on_sm <= now.blocks_per_sm:
         return refused(name, "the grid has no more blocks for an SM")
     if now.limiter != "registers":

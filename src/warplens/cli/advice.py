@@ -45,7 +45,7 @@ def advise(args: argparse.Namespace, machine: Machine, options: api.Options) -> 
     workload = counted(args, machine, options)
     with watching("trying remedies"):
         made = api.advise(workload, machine)
-    show(args, advice.data(made), advice.answer(made, machine))
+    show(args, advice.data(made), advice.answer(made, machine, everything=args.all))
 
 
 def whatif(args: argparse.Namespace, machine: Machine, options: api.Options) -> None:

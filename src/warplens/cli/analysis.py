@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         shown = content.gather(answer, comparison, workload, m, advised) if args.json or args.html else None
         data.append(analysis.data(answer, comparison, workload, m, advised, shown))
         several.append((m, answer, advised))
-        silent |= {m.name: why} if (why := _why_not_ours(comparison)) else {}
-        parts += [*top, *analysis.rest(answer, comparison, workload, advised)]
+        silent |= {m.name: why} if (why := comparison.silent.get("warplens", "")) else {}
+        parts += [*top, *analysis.rest(answer, workload, advised)]
     if len(machines) > 1:
         parts = whatif.gpus(workload.name, several, silent)
     if args.save:
@@ -88,7 +88,7 @@ def _ours(args: argparse.Namespace, workload: Workload, machine: Machine) -> Pre
         answer = api.predict(workload, machine, "warplens-fast" if args.fast else "warplens")
     except WarplensError:
         return None
-    return None if answer.flags or answer.seconds is None else answer
+    return None if answer.seconds is None else answer
 
 
 def _answered(
@@ -138,9 +138,3 @@ def _advised(workload: Workload, machine: Machine, comparison: api.Comparison) -
     """Return the advice where our own model speaks."""
     base = comparison.predictions.get("warplens")
     return None if base is None else api.advise(workload, machine, base=base, most_code=_MOST_CODE)
-
-
-def _why_not_ours(found: api.Comparison) -> str:
-    """Return why our own model does not give the answer: what it lacks, or what is impossible about what it says."""
-    ours = found.predictions.get("warplens")
-    return found.silent.get("warplens", "") if ours is None else "; ".join(f"warplens: {flag}" for flag in ours.flags)

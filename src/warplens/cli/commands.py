@@ -231,8 +231,9 @@ def _simulate(args: argparse.Namespace) -> None:
     code = work.code if isinstance(work, Workload) else []
     if args.trace:
         write_whole(Path(args.trace), simulation.trace(made))
-    parts = simulation.answer(made, machines[0], args.top)
-    _show(args, simulation.data(made, code), [*parts, *simulation.source_lines(made, code)])
+    parts = simulation.answer(made, machines[0], args.top, code)
+    text = _text_of(work.source) if isinstance(work, Workload) else []
+    _show(args, simulation.data(made, code), [*parts, *simulation.source_lines(made, code, text)])
     if args.trace and not args.json:
         print(f"trace: {args.trace}")
 

@@ -186,7 +186,8 @@ def _analyze_command(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _advise_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
-    _kernel_command(commands, "advise", "what to change in a kernel, and what each remedy would buy")
+    command = _kernel_command(commands, "advise", "what to change in a kernel, and what each remedy would buy")
+    command.add_argument("--all", action="store_true", help="all remedies that would not help, and Sim's benefit chart")
     text = "replace numbers of a kernel or of the GPU, and see the prediction before and after"
     command = _kernel_command(commands, "whatif", text)
     command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=VALUE",

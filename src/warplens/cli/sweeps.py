@@ -140,16 +140,17 @@ def _check(args: argparse.Namespace) -> int:
     else:
         raise WarplensError("name a workload, or give --launch L.toml")
     ask = partial(gate, workload, machine, max_seconds=limit, against=against, tolerance=tolerance)
+    why = ""
     try:
         found = ask(args.model or "warplens")
-    except MissingField:  # a workload without what our model needs
+    except MissingField as error:  # a workload without what our model needs
         other = None if args.model else api.compare(workload, machine).headline
         if other is None:
             raise
-        found = ask(other.model)
+        found, why = ask(other.model), f" (not by our own model: {error})"
     verdict = "ok" if found.passed else "too slow"
     lines = [
-        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)} by {found.model}, "
+        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)} by {found.model}{why}, "
         f"limited by {found.bound}"
     ]
     show(args, {"passed": found.passed, **_fields(found)}, [*lines, *(f"  {reason}" for reason in found.reasons)])

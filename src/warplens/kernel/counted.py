@@ -60,6 +60,7 @@ def workload_of(program: Program, call: KernelCall, profile: Profile, machine: M
         ilp=max(1.0, ilp),
         mlp=max(1.0, mlp),
         links=_links(program, profile, machine),
+        array_types={a.name: a.element for a in call.arguments if a.is_pointer and a.name},
         code=program.instructions,
         profile=profile,
         unmodelled=unmodelled(program, profile),

@@ -146,7 +146,10 @@ class Essential(_Part, frozen=True):
 
 
 class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What a model is asked about. `code`, `profile` and `unmodelled` are there where it was counted from code."""
+    """What a model is asked about. `code`, `profile` and `unmodelled` are there where it was counted from machine code.
+
+    `array_types` are the types of elements by the name of their array, where a launch file says them.
+    """
 
     format: Literal[1] = 1
     name: Annotated[str, Meta(min_length=1, max_length=400)]
@@ -167,6 +170,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     given: Given | None = None
     mix: Mix | None = None
     kernels: list[Workload] = field(default_factory=list, name="kernel")
+    array_types: dict[str, str] = {}
     code: list[Instruction] = []
     profile: Profile | None = None
     unmodelled: list[Unmodelled] = []

@@ -103,9 +103,10 @@ class LaunchCost(Section, frozen=True):
 
     An empty kernel of one warp takes `empty_kernel_seconds`, as a profiler reports it. Two events around a kernel add
     `events_seconds`: an empty one then seems to take `empty_between_events_seconds`. In a row of kernels one follows
-    the other after `interval_seconds`. Constants and translations are not in the caches when a kernel begins:
-    where it accesses global memory that takes `cold_start_one_seconds` with one SM, `cold_start_seconds` with many. A grid with more blocks than fit takes a wave more even for one of them:
-    `tail_block_cycles` beyond that block's own time; a whole further wave takes `wave_cycles` beyond its blocks' time.
+    the other after `interval_seconds`. Constants and translations are not in the caches when a kernel
+    begins: where it accesses global memory that takes `cold_start_one_seconds` with one SM, `cold_start_seconds` with
+    16 or more. A grid with more blocks than fit takes a wave more even for one of them: `tail_block_cycles` beyond that
+    block's own time; a whole further wave takes `wave_cycles` beyond its blocks' time.
     The ends of blocks are noted one by one, `block_interval_cycles` apart over all SMs: before that no other comes in
     their place, and the launch goes on.
     """

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warplens.errors import MissingField
+from warplens.kernel import Workload
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
-from warplens.simulate.code import Step
+from warplens.simulate.code import Code, Step
+from warplens.simulate.from_program import from_program
+from warplens.simulate.simulation import busy_sms
 from warplens.simulate.traffic import SECTOR_BYTES as SECTOR_BYTES
 from warplens.simulate.traffic import atomic_cycles as atomic_cycles
 from warplens.simulate.traffic import dram_seconds, l1_miss_cycles, l2_seconds
-from warplens.simulate.units import PIPES, Units
+from warplens.simulate.units import PIPES, Units, units
 
 _NAMES = {
     "cuda cores": "fp32", "integer": "integer", "product": "integer products", "sfu units": "sfu", "fp64 units": "fp64",
@@ -24,11 +28,28 @@ _NAMES = {
 }  # fmt: skip
 
 
-def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[str, float]:
+_LAST: list[tuple[Workload, Machine, Units, Code]] = []  # all models ask for what the first has laid out
+
+
+def laid_out(workload: Workload, machine: Machine) -> tuple[Units, Code]:
+    """Return the units of a machine and a counted kernel's code on them, as the simulator reads both."""
+    profile = workload.profile
+    if profile is None:
+        raise MissingField("warplens", f"workload {workload.name}", "profile (count it with `warplens analyze`)")
+    for known, on, made, laid in _LAST:
+        if known is workload and on is machine:
+            return made, laid
+    made = units(machine, busy_sms(machine, profile.grid_blocks))
+    laid = from_program(workload.code, made, profile, name=workload.name)
+    _LAST[:] = [(workload, machine, made, laid)]
+    return made, laid
+
+
+def unit_cycles(steps: Sequence[Step], profile: Profile, on: Units) -> dict[str, float]:
     """Return the cycles for which the whole grid keeps each unit of an SM busy, as if one SM did all."""
-    schedulers = units.machine.sm.schedulers
+    schedulers = on.machine.sm.schedulers
     busy = {"issue": 0.0}
-    widths = [(float(pipe.interval), 1.0 if pipe.shared else schedulers) for pipe in units.pipes]
+    widths = [(float(pipe.interval), 1.0 if pipe.shared else schedulers) for pipe in on.pipes]
     for step, count in zip(steps, profile.counts["executed"], strict=True):
         busy["issue"] += count * step.holds / schedulers
         if step.pipe >= 0 and count and PIPES[step.pipe] in _NAMES:
@@ -37,7 +58,7 @@ def unit_cycles(steps: Sequence[Step], profile: Profile, units: Units) -> dict[s
     beside = sum(count * step.beside for step, count in zip(steps, profile.counts["executed"], strict=True))
     if beside:
         busy["shared memory and l1"] = busy.get("shared memory and l1", 0.0) + beside
-    misses = l1_miss_cycles(profile, units.machine, range(len(steps)))
+    misses = l1_miss_cycles(profile, on.machine, range(len(steps)))
     return busy | ({"l1 misses": misses} if misses else {})
 
 

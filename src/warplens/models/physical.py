@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from warplens.errors import MissingField
+from warplens.errors import MissingField, WarplensError
 from warplens.kernel import Workload
 from warplens.machine import Machine
-from warplens.models.bounds import Use, totals, worksheet
+from warplens.models.bounds import totals, worksheet
+from warplens.models.limits import laid_out, unit_cycles
 from warplens.models.prediction import Prediction
 
 _SLACK = 1.001  # rounding in the papers' own parameters
-# In machine code (Volta and later) whole numbers have units of their own, their products others (simulate/units.py).
-_OF_CODE = {"int": "integer", "imul": "integer products", "imul_wide": "integer products"}
 
 
 def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Prediction:
@@ -44,10 +43,11 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
     if workload.given is not None:
         return {}
     try:
-        sheet = worksheet(workload, _with_pins(machine), prediction.model)
+        uses = totals(worksheet(workload, _with_pins(machine), prediction.model))
     except MissingField:
         return {}
-    uses = totals(_by_unit(sheet, workload, machine) if workload.code else sheet)
+    if workload.code and workload.profile is not None:
+        uses = {**_of_code(workload, machine), "dram bandwidth": uses.get("dram bandwidth", 0.0)}
     uses = {name: per_warp * _evenness(workload, machine, name) for name, per_warp in uses.items()}
     rate = np.asarray(prediction.throughput_warps_per_cycle)
     if rate.ndim and not any(np.ndim(per_warp) for per_warp in uses.values()):
@@ -56,35 +56,28 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
     return {name: rate * per_warp for name, per_warp in uses.items()}
 
 
-def _by_unit(sheet: list[Use], workload: Workload, machine: Machine) -> list[Use]:
-    """Name the units that serve classes of machine code, where the worksheet has them on the CUDA cores or the SFUs."""
-    made = list[Use]()
-    for use in sheet:
-        if use.resource == "cuda cores":
-            made.append(structs.replace(use, resource=_OF_CODE.get(use.user, use.resource)))
-        elif use.resource == "sfu units" and use.user == "convert":
-            fixed = _fixed_share(workload)
-            made.append(structs.replace(use, count=use.count * (1 - fixed)))
-            made.append(Use("integer", use.user, 1 / machine.peak_ipc("int"), use.count * fixed))
-        else:
-            made.append(use)
-    return made
+def _of_code(workload: Workload, machine: Machine) -> dict[str, Any]:
+    """Return the cycles for which a mean warp keeps each unit of an SM busy: the units are the simulator's.
 
-
-def _fixed_share(workload: Workload) -> float:
-    """Return the share of conversions that have a fixed latency: they are not the SFUs' (simulate/from_program.py)."""
-    executed = [1.0] * len(workload.code) if workload.profile is None else workload.profile.counts["executed"]
-    all_of_them = [(x.control, n) for x, n in zip(workload.code, executed, strict=True) if x.kind == "convert"]
-    fixed = sum(n for control, n in all_of_them if control is not None and control.write_scoreboard is None)
-    return fixed / max(1e-9, sum(n for _, n in all_of_them))
+    Classes do not tell the unit: VIADD runs where products do, FMNMX where whole numbers do (data/h200/on_units.json).
+    """
+    profile = workload.profile
+    assert profile is not None
+    warps = profile.grid_blocks * profile.warps_per_block
+    try:
+        made, laid = laid_out(workload, machine)
+    except WarplensError:  # no control codes, or no paths of warps
+        return {}
+    return {name: cycles / warps for name, cycles in unit_cycles(laid.steps, profile, made).items()}
 
 
 def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:
     """Return how many warps an SM has in the mean for one of the busiest SM, whose rate is told.
 
     All SMs share the DRAM: where there are fewer blocks than SMs, those that have one have more than their part of it.
+    Blocks of machine code differ, and the busiest SM does not get the longest: there the mean of all SMs counts.
     """
-    if workload.launch is None or resource != "dram bandwidth":
+    if workload.launch is None or not (resource == "dram bandwidth" or workload.code):
         return 1.0
     blocks, sms = workload.launch.blocks, machine.chip.sm_count
     return blocks / sms / np.ceil(blocks / sms)

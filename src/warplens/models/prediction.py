@@ -13,6 +13,11 @@ from warplens.machine import Machine
 from warplens.models.residency import Residency
 from warplens.simulate.simulation import Simulation
 
+# What limits a kernel whose latency is not hidden, by the part of its time that is the largest.
+_LATENCY_OF = {"dram": "dram latency", "l2": "l2 latency", "l1": "l1 latency", "barriers": "barriers",
+               "shared memory": "shared memory latency", "dependency": "instruction latency", "launch": "launch",
+               "tail": "the last blocks"}  # fmt: skip
+
 
 class Term(Struct, frozen=True):
     """One intermediate value under the paper's own symbol."""
@@ -40,6 +45,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `interval_seconds` is
     what we are 90 % sure of (study/confidence.py), `interval_about` what that rests on, or why there is none. `flags`
     say in words what is physically impossible about the answer. `simulation` is there where the model simulated.
+    `why_not_ours` says why our own model is silent, where another answers in its stead.
     """
 
     model: str
@@ -62,6 +68,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     interval_seconds: tuple[float, float] | None = None
     interval_about: str = ""
     simulation: Simulation | None = None
+    why_not_ours: str = ""
 
     @property
     def bound(self) -> Any:
@@ -69,6 +76,25 @@ class Prediction(Struct, frozen=True, kw_only=True):
         if np.ndim(self.bound_index) == 0:
             return self.bounds[int(self.bound_index)]
         return np.asarray(self.bounds)[self.bound_index]
+
+    @property
+    def limited_by(self) -> str:
+        """The name of what limits the kernel, in words: of latency, whose it is, by the largest part of the time."""
+        bound = str(self.bound)
+        waits = {name: float(cycles) for name, cycles in self.parts.items() if name in _LATENCY_OF}
+        if bound != "latency" or not waits:
+            return bound
+        return _LATENCY_OF[max(waits, key=lambda name: waits[name])]
+
+    @property
+    def alone(self) -> dict[str, float]:
+        """Cycles that each limit alone would take and the launch, longest first, by the names of `limited_by`."""
+        limits = {name: float(cycles) for name, cycles in self.limits.items()}
+        if self.bound == "latency" and self.limited_by.endswith("latency"):
+            limits[self.limited_by] = limits.pop("latency")
+        if launch := self.parts.get("launch"):
+            limits["launch"] = float(launch)
+        return dict(sorted(limits.items(), key=lambda item: -item[1]))
 
     @property
     def ipc(self) -> Number | None:

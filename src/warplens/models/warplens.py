@@ -26,15 +26,14 @@ from warplens.kernel.profile import Profile
 from warplens.machine import KINDS, Machine, taken
 from warplens.models.hand_out import handed_out
 from warplens.models.levels import Levels, Load, latency_bound
-from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, unit_cycles
+from warplens.models.limits import atomic_cycles, dram_cycles, l2_cycles, laid_out, unit_cycles
 from warplens.models.prediction import Prediction, Term, answer
 from warplens.models.residency import Residency
 from warplens.simulate.code import Code
 from warplens.simulate.fluid_sample import kernel_fluid
-from warplens.simulate.from_program import from_program
-from warplens.simulate.simulation import busy_sms, simulate
+from warplens.simulate.simulation import simulate
 from warplens.simulate.steady import BUDGET
-from warplens.simulate.units import Units, units
+from warplens.simulate.units import Units
 
 NAME = "warplens"
 
@@ -56,9 +55,11 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         "dram latency": Term(levels.dram, "cycles", "under load"),
         "l2 latency": Term(levels.l2, "cycles", "under load"),
     }
+    # The latency of all rounds is an estimate: the simulation, in which warps do wait, says what it comes to at most.
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     notes, run, stalls = list[str](), None, dict[str, float]()
-    start = start_cycles(machine, profile) + cold_code_cycles(machine, profile)
+    start = start_cycles(machine, min(blocks, sms), accesses_memory=profile.total("l2_sectors") > 0)
+    start += cold_code_cycles(machine, profile)
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
@@ -91,7 +92,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
         replace(residency, warps_per_sm=resident * residency.warps_per_block),  # whole blocks, whatever was asked for
         cycles=cycles + start,
         bounds={name: value >= 0.999 * max(slowest, latency) for name, value in limits.items()},
-        limits=limits,
+        limits={**limits, "latency": min(latency, cycles)},
         parts={name: value for name, value in parts.items() if value},
         terms={**terms, "launch": Term(start, "cycles")},
         notes=notes,
@@ -119,13 +120,12 @@ def _limits(workload: Workload, profile: Profile, machine: Machine, resident: in
     for known, on, of, found in _LAST:
         if known is workload and on is machine and of == resident:
             return found
-    sms, blocks, code = machine.chip.sm_count, profile.grid_blocks, workload.code
+    sms, code = machine.chip.sm_count, workload.code
     spread = schedule(profile, int(sms), resident)
     chip = {"dram bandwidth": dram_cycles(code, profile, machine), "l2 bandwidth": l2_cycles(code, profile, machine)}
     if queues := atomic_cycles(code, profile, machine):
         chip["atomics"] = queues
-    made = units(machine, busy_sms(machine, blocks))
-    laid = from_program(code, made, profile, name=workload.name)
+    made, laid = laid_out(workload, machine)
     busy = {name: c / sms * spread.uneven for name, c in unit_cycles(laid.steps, profile, made).items()}
     slower = clock_ratio(busy, machine)
     busy = {name: slower * c for name, c in busy.items()}
@@ -172,15 +172,15 @@ def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
 _COLD_ALTOGETHER = 16  # SMs: from here on first accesses take no longer (data/h200/short/study)
 
 
-def start_cycles(machine: Machine, profile: Profile) -> float:
+def start_cycles(machine: Machine, sms: float, *, accesses_memory: bool) -> float:
     """Return the cycles that a launch takes beside its blocks' own, as a profiler reports its duration.
 
-    An empty kernel's time; the launch of the first block of each SM, one after the other; and, where the kernel
-    accesses global memory, what its first constants, translations and the flush behind its last store take.
+    An empty kernel's time; the launch of the first block of each of so many SMs, one after the other; and, where the
+    kernel accesses global memory, what its first constants, translations and the flush behind its last store take.
     """
-    launch, sms = machine.launch, min(profile.grid_blocks, machine.chip.sm_count)
+    launch = machine.launch
     seconds = launch.empty_kernel_seconds or 0.0
-    if profile.total("l2_sectors"):
+    if accesses_memory:
         alone, altogether = launch.cold_start_one_seconds or 0.0, launch.cold_start_seconds or 0.0
         share = min(1.0, (sms - 1) / (_COLD_ALTOGETHER - 1))
         seconds += alone + share * max(0.0, altogether - alone)

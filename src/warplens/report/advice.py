@@ -2,7 +2,7 @@
 
 what would help
   1.  2.80x  remove the bank conflicts: up to 8 passes where one would do          matmul_tiled.cu:23
-  2.  1.02x  half the bytes: 16-bit instead of 32-bit data in memory               matmul_tiled.cu:13
+  2.  1.02x  half the bytes: 16-bit instead of 32-bit floats in memory             matmul_tiled.cu:13
 1 and 2 together: 2.92x, then limited by issue
 next limit after 1: shared memory and l1
 """
@@ -17,11 +17,12 @@ from rich.text import Text
 from warplens.advise import Advice, Advised, Benefits
 from warplens.machine import Machine
 from warplens.report.terminal import sure, timed
-from warplens.units import number, printable, seconds
+from warplens.units import number, printable
 
 _WIDTH = 74
 _BAR = 40
 FIRST = 3  # remedies on the first screen
+NEAREST = 4  # of those that do not help
 # The reasons that people ask about first, where nothing or little helps.
 _ASKED = ("raise-occupancy", "vector-loads", "coalesce", "more-loads-in-flight", "remove-conflicts")
 
@@ -31,7 +32,7 @@ def first_screen(advised: Advised) -> list[RenderableType]:
     helpful = advised.helpful[:FIRST]
     asked = [a for name in _ASKED if (a := advised.named(name)) is not None and not a.helps]
     parts: list[RenderableType] = [Text("  what would help")]
-    parts += [_line(i, a) for i, a in enumerate(helpful, start=1)]
+    parts += [line for i, a in enumerate(helpful, start=1) for line in (_line(i, a), _how(a))]
     parts += [_no(i, a) for i, a in enumerate(asked[: FIRST - len(helpful)], start=len(helpful) + 1)]
     if helpful:
         parts.append(Text(f"  next limit after 1: {helpful[0].bound_after}", "dim"))
@@ -47,15 +48,33 @@ def _line(i: int, a: Advice) -> Text:
     return line
 
 
+def results(a: Advice) -> str:
+    """Say whether a remedy changes what the kernel computes."""
+    return "changes results" if a.changes_results else "same results"
+
+
+def _how(a: Advice) -> Text:
+    return Text.assemble((f"              [{results(a)}]", "yellow" if a.changes_results else "dim"),
+                         (f" {printable(a.how)}", "dim"))  # fmt: skip
+
+
+def nearest(advised: Advised, most: int = NEAREST) -> list[Advice]:
+    """Return what would not help but comes nearest to it: what was predicted, then what people ask about first."""
+    useless = [a for a in advised if not a.helps]
+    tried = [a for a in useless if a.changes]
+    asked = [a for name in _ASKED for a in useless if a.name == name and not a.changes]
+    return [*tried, *asked, *(a for a in useless if a not in tried and a not in asked)][:most]
+
+
 def _no(i: int, a: Advice) -> Text:
     return Text(f"    {i}.  1.00x  {a.name.replace('-', ' ')}: no, {printable(a.reason)}")
 
 
-def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
-    """Render all advice."""
+def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> list[RenderableType]:
+    """Render the advice: of what would not help, what comes nearest, or `everything` with Sim's benefit chart."""
     base = advised.base
     time = timed(float(base.seconds or 0), machine)
-    head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.bound}"
+    head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.limited_by}"
     parts: list[RenderableType] = [Text(head, "bold"), *(Text(f"  note: {note}", "yellow") for note in base.notes), ""]
     parts.append(Text("  what would help"))
     for i, a in enumerate(advised.helpful, start=1):
@@ -65,24 +84,30 @@ def answer(advised: Advised, machine: Machine) -> list[RenderableType]:
         parts.append(Text("    nothing that we know of"))
     if advised.combinations:
         parts += ["", Text("  together")]
-        parts += [
-            Text(f"    {a.speedup:.2f}x  {a.title}: {seconds(a.seconds)}, then limited by {a.bound_after}")
-            for a in advised.combinations
-        ]
+        parts += [_together(a, machine) for a in advised.combinations]
+    useless = [a for a in advised if not a.helps] if everything else nearest(advised)
     parts += ["", Text("  what would not, and why")]
-    parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in advised if not a.helps]
-    if advised.benefits is not None:
+    parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in useless]
+    if left := sum(not a.helps for a in advised) - len(useless):
+        parts.append(Text(f"    and {left} more: --all shows them", "dim"))
+    if advised.benefits is not None and everything:
         parts += ["", *benefit_chart({base.workload: advised.benefits})]
     return parts
+
+
+def _together(a: Advice, machine: Machine) -> Text:
+    then = f"{timed(a.seconds, machine)}, then limited by {a.bound_after} [{results(a)}]"
+    return Text(f"    {a.speedup:.2f}x  {a.title}: {then}")
 
 
 def _details(a: Advice, machine: Machine) -> list[Text]:
     time = timed(a.seconds, machine) + (f" ({sure(a.interval_seconds, machine)})" if a.interval_seconds else "")
     form = "simulated" if a.simulated else "closed form"
-    more = f"; also {', '.join(str(p) for p in a.where[1:])}" if len(a.where) > 1 else ""
+    more = f"; also {', '.join(str(p) for p in a.where[1:3])}" if len(a.where) > 1 else ""
     return [
         Text(f"              {time}, then limited by {a.bound_after}; {form}{printable(more)}", "dim"),
         Text(f"              assumes: {printable(a.assumption)}", "dim"),
+        _how(a),
     ]
 
 

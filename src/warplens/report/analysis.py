@@ -11,7 +11,8 @@ saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 
   what would help
     1.  1.48x  fuse with the producer of x: 256 MiB less to read                  saxpy.cu:4
-    2.  1.00x  raise occupancy: no, all 64 warps that an SM holds are there
+              [same results] compute in this kernel what the other one stores for it
+    2.  1.00x  raise occupancy: no, occupancy is 100 % already (64 warps per SM)
     3.  1.00x  vector loads: no, already 16 bytes per thread
   next limit after 1: dram bandwidth
 
@@ -38,13 +39,10 @@ from warplens.models import Prediction
 from warplens.report import advice
 from warplens.report.page import content
 from warplens.report.page.content import Content
-from warplens.report.terminal import span
-from warplens.units import number, printable, quantity
-
-_OURS = ("warplens", "warplens-fast")
+from warplens.units import number, quantity
 
 
-def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
+def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
     """Render the rest of the first screen: what would help, what the time is made of, what was counted."""
     parts = [] if advised is None else advice.first_screen(advised)
     if p.parts:
@@ -53,19 +51,7 @@ def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | No
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
-    if why := _why_not_ours(p, c):
-        parts.append(Text(f"  note: not by our own model: {printable(why)}", "yellow"))
-    return [*parts, *span(c)[1:]]
-
-
-def _why_not_ours(p: Prediction, c: Comparison) -> str:
-    """Return why our own model is silent or was passed over, where it would have been asked first."""
-    asked_for = c.headline is None or c.headline.model != p.model
-    if asked_for or p.model.startswith("warplens"):
-        return ""
-    said = [c.predictions[name].flags for name in _OURS if name in c.predictions]
-    silent = [c.silent[name] for name in _OURS if name in c.silent]
-    return "; ".join(said[0]) if said else silent[0] if silent else ""
+    return parts
 
 
 def made_of(p: Prediction) -> str:
@@ -124,7 +110,7 @@ def data(
     return {
         "prediction": p,
         "occupancy": occupancy(workload, machine),
-        "limits": p.limits,
+        "limits": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
         "advice": [] if advised is None else advised.advice,
         "combinations": [] if advised is None else advised.combinations,
         "models": {name: q.seconds for name, q in c.predictions.items()},

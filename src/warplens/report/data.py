@@ -35,8 +35,8 @@ def _plain(thing: Any) -> Any:
 
 def _prediction(p: Prediction) -> dict[str, Any]:
     """A prediction as the design names its parts, the rates included, the internals left out."""
-    names = ("model", "machine", "workload", "per", "warps_per_sm", "cycles", "seconds", "bound",
+    names = ("model", "machine", "workload", "per", "warps_per_sm", "cycles", "seconds", "bound", "limited_by",
              "needed_warps_per_sm", "throughput_warps_per_cycle", "ipc", "fp32_ops_per_cycle",
              "dram_bytes_per_second", "limits", "parts", "terms", "notes", "flags",
-             "interval_seconds", "interval_about")  # fmt: skip
+             "interval_seconds", "interval_about", "why_not_ours")  # fmt: skip
     return {name: _plain(getattr(p, name)) for name in names}

@@ -11,7 +11,7 @@ from rich.text import Text
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report.terminal import bars, sure, timed
+from warplens.report.terminal import bars, not_ours, sure, timed
 from warplens.units import number, printable
 
 
@@ -28,8 +28,8 @@ def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[Renderab
     if p.interval_seconds is not None:
         time.append(f", {sure(p.interval_seconds, machine)}", "bold default")
     time.append(f"   by {p.model}", "not bold default")
-    time.append(f"      limited by: {p.bound}", "bold default")
-    parts.append(time)
+    time.append(f"      limited by: {p.limited_by}", "bold default")
+    parts += [time, *not_ours(p)]
     if p.interval_about:
         rests = "by the errors of " if p.interval_seconds is not None else ""
         parts.append(Text(f"  {rests}{p.interval_about}", "dim"))

@@ -166,16 +166,14 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
         needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
-        rows.append([name, time, str(p.bound), needed, "; ".join([*p.flags, *p.notes])])
+        rows.append([name, time, p.limited_by, needed, "; ".join([*p.flags, *p.notes])])
     lead, best, timed = "", c.headline, c.possible
     if best is not None:
-        low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
+        said = "".join(f"<p>{_escaped(text)}</p>" for text in (best.why_not_ours, *best.flags) if text)
         lead = (
-            f'<p class="answer">{_escaped(seconds(timed[best.model]))}</p>{_sure(best)}'
-            f"<p>by {best.model}, limited by {_escaped(str(best.bound))}, "
-            f"{_escaped(number(float(best.warps_per_sm)))} warps per SM. The {len(timed)} models within the "
-            f"hardware's limits say {_escaped(seconds(timed[low]))} ({low}) to "
-            f"{_escaped(seconds(timed[high]))} ({high}).</p>"
+            f'<p class="answer">{_escaped(seconds(float(best.seconds or 0)))}</p>{_sure(best)}'
+            f"<p>by {best.model}, limited by {_escaped(best.limited_by)}, "
+            f"{_escaped(number(float(best.warps_per_sm)))} warps per SM.{_span(timed)}</p>{said}"
         )
     body = table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3})
     body += "".join(f"<p class='dim'>{_escaped(n)} is silent: {_escaped(why)}</p>" for n, why in c.silent.items())
@@ -186,6 +184,17 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
         terms = [[n, number(float(t.value), 6), t.unit, t.equation] for n, t in p.terms.items()]
         sections.append(Section(f"Terms of {name}", table(["term", "value", "unit", "equation"], terms, {1})))
     return page(f"{c.workload} on {machine.name}", lead, sections)
+
+
+def _span(timed: dict[str, float]) -> str:
+    """Say how far apart the physically possible models are."""
+    if not timed:
+        return ""
+    low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
+    return (
+        f" The {len(timed)} models within the hardware's limits say {_escaped(seconds(timed[low]))} ({low}) to "
+        f"{_escaped(seconds(timed[high]))} ({high})."
+    )
 
 
 def _sure(p: Prediction) -> str:

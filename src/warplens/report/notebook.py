@@ -32,7 +32,7 @@ def prediction(p: Prediction) -> str:
     ranked = sorted(((float(c), name) for name, c in p.limits.items()), reverse=True)
     rows = [(f"{name} alone", seconds(c * scale, 3) if scale else number(c)) for c, name in ranked[:_FEW]]
     rows += [("", flag) for flag in p.flags]
-    return _card(f"{p.workload} on {p.machine}", f"{time}, limited by {p.bound}, by {p.model}", rows)
+    return _card(f"{p.workload} on {p.machine}", f"{time}, limited by {p.limited_by}, by {p.model}", rows)
 
 
 def workload(w: Workload) -> str:
@@ -62,7 +62,7 @@ def advised(found: Advised) -> str:
     """Show the remedies that help, best first."""
     rows = [(f"{a.speedup:.2f}x", f"{a.title} ({a.where[0]})" if a.where else a.title) for a in found.helpful[:_FEW]]
     base = found.base
-    head = f"{seconds(float(base.seconds or 0))} now, limited by {base.bound}"
+    head = f"{seconds(float(base.seconds or 0))} now, limited by {base.limited_by}"
     return _card(f"What would help {base.workload}", head, rows or [("", "nothing that we know of")])
 
 
@@ -84,7 +84,7 @@ def difference(found: Difference) -> str:
 
 def _before_after(before: Prediction, after: Prediction) -> list[tuple[str, str]]:
     return [
-        (when, f"{seconds(float(p.seconds or 0))}, limited by {p.bound}, on {p.machine}")
+        (when, f"{seconds(float(p.seconds or 0))}, limited by {p.limited_by}, on {p.machine}")
         for when, p in (("before", before), ("after", after))
     ]
 
@@ -93,7 +93,7 @@ def comparison(c: Comparison) -> str:
     """Show what every model says, the shortest time first; those that say nothing are counted."""
     spoken = {name: p for name, p in c.predictions.items() if p.seconds is not None and not np.ndim(p.seconds)}
     ranked = sorted(spoken.items(), key=lambda item: float(item[1].seconds or 0.0))
-    rows = [(name, f"{seconds(float(p.seconds or 0))}, limited by {p.bound}{_flags(p)}") for name, p in ranked]
+    rows = [(name, f"{seconds(float(p.seconds or 0))}, limited by {p.limited_by}{_flags(p)}") for name, p in ranked]
     silent = f"{len(c.silent)} cannot speak about it" if c.silent else ""
     head = f"{len(c.predictions)} models" + (f"; {silent}" if silent else "")
     return _card(f"{c.workload} on {c.machine}", head, rows)

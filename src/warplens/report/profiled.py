@@ -26,7 +26,7 @@ def answer(found: Profiled, machine: Machine) -> list[RenderableType]:
     parts.append(Text(f"  {'measured':<28} {seconds(found.measured_seconds):>10}", "bold green"))
     for source, p in found.predictions.items():
         label, time = f"from the {source}'s counts", seconds(float(p.seconds or 0.0))
-        parts.append(Text(f"  {label:<28} {time:>10}  {found.percent(source):+6.1f} %   limited by: {p.bound}"))
+        parts.append(Text(f"  {label:<28} {time:>10}  {found.percent(source):+6.1f} %   limited by: {p.limited_by}"))
     shown = {"B": lambda x: quantity(x, "B"), "percent": lambda x: f"{x:.1f} %", "": lambda x: number(x, 6)}
     rows = [[c.what, shown[c.unit](c.measured), shown[c.unit](c.emulated)] for c in found.counts]
     parts += ["", table(["", "profiler", "emulator"], rows, {1, 2})]

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from warplens.kernel.instruction import Instruction
 from warplens.machine import Machine
+from warplens.report.page.colours import REASONS
 from warplens.report.terminal import table
 from warplens.simulate import Simulation
 from warplens.simulate.views import IssueRate, Occupancy, Trace, listen
@@ -27,11 +28,12 @@ from warplens.units import number, printable, quantity, seconds
 
 _BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
+_SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
 
 
-def answer(s: Simulation, machine: Machine, top: int = 12) -> list[RenderableType]:
-    """Render a simulation: the answer first, then the reasons, then the instructions that wait most."""
+def answer(s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = ()) -> list[RenderableType]:
+    """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
     what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
     changed = (
@@ -43,18 +45,23 @@ def answer(s: Simulation, machine: Machine, top: int = 12) -> list[RenderableTyp
     ]
     line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
-    line.append(f"   ({quantity(s.cycles, 'cycles')}{f', +- {error:.1%}' if error else ''})", "not bold default")
+    far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
+    line.append(f"   ({quantity(s.cycles, 'cycles')}{far})", "not bold default")
     waits = {r: share for r, share in s.stalls.items() if r != "selected"}
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
-    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction"), *_bars(s)]
+    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction")]
+    parts += [*_bars(s), "", *_legend(s)]
     facts = [f"{number(s.ipc, 3)} IPC per SM"]
     if s.dram_bytes_per_second:
         facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
     facts.append(f"{s.simulated_instructions:,} instructions simulated, {s.policy}")
     parts += ["", Text("  " + ", ".join(facts))]
     parts += [Text(f"  note: {note}", "yellow") for note in s.notes]
-    return [*parts, "", lines(s, top)] if top else parts
+    if error >= _SEEN:
+        parts.append(Text("  sampling error: of the simulation itself, by what it left out and by chance; "
+                          "`analyze` says how far off times are", "dim"))  # fmt: skip
+    return [*parts, "", lines(s, top, code)] if top else parts
 
 
 def beside(s: Simulation) -> list[str]:
@@ -79,17 +86,26 @@ def _bars(s: Simulation) -> list[RenderableType]:
     ]
 
 
-def lines(s: Simulation, top: int) -> RenderableType:
-    """Render the instructions that cost most warp-cycles, in their order, each with its largest reasons."""
+def _legend(s: Simulation) -> list[RenderableType]:
+    """Say what the reasons mean that have a bar."""
+    shown = sorted((r for r, share in s.stalls.items() if share >= _SHOWN and r in REASONS), key=lambda r: -s.stalls[r])
+    wide = max(map(len, shown), default=0)
+    return [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in shown]
+
+
+def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> RenderableType:
+    """Render the instructions that cost most warp-cycles, the costliest first, each with its largest reasons."""
     total = sum(x.cycles for x in s.lines) or 1.0
-    chosen = sorted(sorted(range(len(s.lines)), key=lambda i: -s.lines[i].cycles)[:top])
+    chosen = sorted(range(len(s.lines)), key=lambda i: -s.lines[i].cycles)[:top]
     rows = []
     for i in chosen:
         x = s.lines[i]
         reasons = sorted(x.stalls.items(), key=lambda item: -item[1])[:2]
         each = ", ".join(f"{r} {c / max(1, x.executed):.3g}" for r, c in reasons)
-        rows.append([str(i), x.text[:48], f"{x.executed:,}", f"{x.cycles / total:.1%}", each])
-    return table(["", "instruction", "executed", "time", "cycles each"], rows, {0, 2, 3})
+        at = code[i].line if i < len(code) else None
+        line = "" if at is None else str(at)
+        rows.append([f"{x.cycles / total:.1%}", line, str(i), x.text[:48], f"{x.executed:,}", each])
+    return table(["time", "line", "", "instruction", "executed", "cycles each"], rows, {0, 1, 2, 4})
 
 
 def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, float]]:
@@ -107,7 +123,8 @@ def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, f
 def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str] = ()) -> list[RenderableType]:
     """Render the same, with the lines of the source where they are at hand; nothing if no instruction has a line."""
     rows = []
-    for line, reasons in by_line(s, code).items():
+    ranked = sorted(by_line(s, code).items(), key=lambda item: -sum(item[1].values()))
+    for line, reasons in ranked:
         if (share := sum(reasons.values())) >= _SHOWN:
             most = sorted(reasons.items(), key=lambda item: -item[1])[:3]
             shown = text[line - 1].strip()[:56] if line <= len(text) else ""

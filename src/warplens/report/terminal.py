@@ -73,8 +73,8 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
         if p.interval_seconds is not None:
             answer.append(f", {sure(p.interval_seconds, machine)}", "bold default")
         answer.append(f"   ({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}", "not bold default")
-        answer.append(f"      limited by: {p.bound}", "bold default")
-        parts.append(answer)
+        answer.append(f"      limited by: {p.limited_by}", "bold default")
+        parts += [answer, *not_ours(p)]
     parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     if p.limits and p.cycles is not None:
         parts += ["", Text("  alone, each limit would take"), *bars(p)]
@@ -107,14 +107,18 @@ def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
     return f"90 % sure of {at if unit == other else low} to {high}"
 
 
+def not_ours(p: Prediction) -> list[RenderableType]:
+    """Say why our own model does not answer, where another does in its stead."""
+    return [Text(f"  not by our own model: {printable(p.why_not_ours)}", "yellow")] if p.why_not_ours else []
+
+
 def bars(p: Prediction) -> list[RenderableType]:
     """Draw what each limit alone would take, the longest first."""
     clock = float(p.cycles or 1) / float(p.seconds or 1)
-    limits = sorted(((float(cycles) / clock, name) for name, cycles in p.limits.items()), reverse=True)
-    longest = max((value for value, _ in limits), default=0.0)
-    wide = max(len(name) for _, name in limits)
+    limits = {name: cycles / clock for name, cycles in p.alone.items()}
+    longest, wide = max(limits.values(), default=0.0), max(map(len, limits), default=0)
     lines: list[RenderableType] = []
-    for value, name in limits:
+    for name, value in limits.items():
         length = round(_BAR * value / longest) if longest > 0 else 0
         lines.append(Text.assemble(f"    {name:<{wide}}  {seconds(value):>10}  ", ("█" * length, "cyan")))
     return lines
@@ -130,7 +134,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
         time = "-" if p.seconds is None else seconds(float(p.seconds))
         needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
         remark = Text("; ".join(p.flags), "red") if p.flags else Text("; ".join(p.notes), "dim")
-        rows.append([Text(name, "red" if p.flags else ""), time, str(p.bound), needed, remark])
+        rows.append([Text(name, "red" if p.flags else ""), time, p.limited_by, needed, remark])
     parts.append(table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3}))
     if some is not None and some.per not in ("kernel", "program"):
         parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
@@ -144,12 +148,15 @@ def span(c: Comparison) -> list[RenderableType]:
     best, timed = c.headline, c.possible
     if best is None:
         return []
-    low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
-    text = Text(f"  {seconds(timed[best.model])}", "bold green")
+    text = Text(f"  {seconds(float(best.seconds or 0))}", "bold green")
     text.append(f"   by {best.model}", "not bold default")
-    text.append(f"      limited by: {best.bound}", "bold default")
-    span = f"  the {len(timed)} models within the hardware's limits say {seconds(timed[low])} ({low}) "
-    return [text, Text(span + f"to {seconds(timed[high])} ({high})")]
+    text.append(f"      limited by: {best.limited_by}", "bold default")
+    parts: list[RenderableType] = [text, *not_ours(best), *(Text(f"  {flag}", "bold red") for flag in best.flags)]
+    if timed:
+        low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
+        said = f"  the {len(timed)} models within the hardware's limits say {seconds(timed[low])} ({low}) "
+        parts.append(Text(said + f"to {seconds(timed[high])} ({high})"))
+    return parts
 
 
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:

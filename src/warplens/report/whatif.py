@@ -30,7 +30,7 @@ def what_if(found: WhatIf) -> list[RenderableType]:
     rows = [
         ["time", seconds(float(before.seconds or 0)), seconds(float(after.seconds or 0)), f"{found.speedup:.2f}x"],
         ["machine", before.machine, after.machine, ""],
-        ["limited by", str(before.bound), str(after.bound), ""],
+        ["limited by", before.limited_by, after.limited_by, ""],
         ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
     ]
     rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
@@ -109,7 +109,7 @@ def gpus(
         rows.append(
             [
                 machine.name, timed(time, machine), sure_of,
-                f"{time / best:.2f}x", str(p.bound), number(float(p.warps_per_sm)), p.model,
+                f"{time / best:.2f}x", p.limited_by, number(float(p.warps_per_sm)), p.model,
                 "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}",
             ]
         )  # fmt: skip

@@ -53,7 +53,7 @@ def gate(
         percent = 100 * (time / max_seconds - 1)
         reasons.append(
             f"{written(time)} by {now.model} is {percent:.1f} % over the limit of {written(max_seconds)}; "
-            f"limited by {now.bound}"
+            f"limited by {now.limited_by}"
         )
     before = None if against is None else predict(against, machine, model)
     if before is not None and time > _time(before) * (1 + tolerance):
@@ -63,7 +63,7 @@ def gate(
             f"({100 * tolerance:g} % allowed): {_why(before, now)}"
         )
     return Gate(
-        workload.name, machine.id, now.model, time, str(now.bound), max_seconds,
+        workload.name, machine.id, now.model, time, now.limited_by, max_seconds,
         None if before is None else _time(before), tolerance, reasons,
     )  # fmt: skip
 
@@ -83,7 +83,8 @@ def _why(before: Prediction, now: Prediction) -> str:
     }
     most = sorted(grew.items(), key=lambda item: -float(now.limits[item[0]]))[:3]
     said = ", ".join(f"{name} {100 * (ratio - 1):+.1f} %" for name, ratio in most)
-    bound = f"limited by {now.bound}" + ("" if now.bound == before.bound else f", before by {before.bound}")
+    bound, then = f"limited by {now.limited_by}", before.limited_by
+    bound += "" if now.limited_by == then else f", before by {then}"
     return f"{bound}; {said}" if said else bound
 
 

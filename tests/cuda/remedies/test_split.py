@@ -65,7 +65,7 @@ def test_the_advice_to_split_says_where_and_what_each_part_needs(folder: Path) -
     ("name", "reason"),
     [
         ("first_phase", "it has no two loops to cut between"),
-        ("second_phase", "all 64 warps that an SM holds are there"),
+        ("second_phase", "occupancy is 100 % already (64 warps per SM)"),
     ],
 )
 def test_why_a_kernel_is_not_split(name: str, reason: str, folder: Path) -> None:

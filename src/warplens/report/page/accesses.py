@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from warplens.advise.memory import WORTH as _WORTH
 from warplens.report.page.axes import told
 from warplens.report.page.content import Content
 from warplens.report.page.instructions import Row, Touches
@@ -18,6 +19,7 @@ from warplens.units import number
 _MOST = 12  # patterns drawn
 _CELL, _GAP, _PER_ROW = 9, 4, 8  # pixels of a sector, between lines; lines in a row
 _PASSES = 32
+_SPREAD = 1.5  # lines over the fewest from which full sectors lie too far apart (advise/memory.py)
 
 
 def accesses(content: Content) -> Markup:
@@ -82,7 +84,15 @@ def _global(t: Touches) -> tuple[Markup, str, bool]:
     width, height = min(lines, _PER_ROW) * (4 * _CELL + _GAP), math.ceil(lines / _PER_ROW) * (_CELL + _GAP + 3)
     shared = " (threads share sectors)" if t.useful_share > 1.01 else ""
     verdict = f"{number(t.sectors, 3)} sectors, {min(1.0, t.useful_share):.0%} of their bytes asked for{shared}"
-    return _drawn(width, height, why, cells), verdict, t.useful_share >= 0.49
+    fewest = max(1.0, t.sectors * useful / 4)
+    spread = t.lines > _SPREAD * fewest and not too_many_sectors(t)
+    verdict += f", in {number(t.lines, 3)} lines where {number(fewest, 3)} would do" if spread else ""
+    return _drawn(width, height, why, cells), verdict, not (spread or too_many_sectors(t))
+
+
+def too_many_sectors(t: Touches) -> bool:
+    """Whether a request touches more sectors than its bytes fill, as the remedy that would coalesce it sees it."""
+    return t.sectors > _WORTH * max(1.0, t.useful_share * t.sectors)
 
 
 def _shared(t: Touches) -> tuple[Markup, str, bool]:

@@ -15,9 +15,11 @@ def answer(content: Content) -> Markup:
     facts = [
         tag("p", value(timed(float(p.seconds or 0), content.machine), _time(content)), class_="time"),
         tag("p", _sure(content), class_="sure"),
-        tag("p", "limited by ", tag("strong", p.bound), class_="bound"),
+        tag("p", "limited by ", tag("strong", p.limited_by), class_="bound"),
     ]
     facts += [tag("p", flag, class_="flag") for flag in p.flags]
+    if p.why_not_ours:
+        facts.append(tag("p", f"by {p.model}, not by our own model: {p.why_not_ours}", class_="flag"))
     bars = tag("div", tag("h2", "Alone, each limit would take"), limits(content), class_="limits")
     head = tag("p", joined(_where(content), " · "), class_="where")
     title = tag("h1", p.workload)
@@ -60,14 +62,12 @@ def limits(content: Content) -> Markup:
     """Return what each limit alone would take as bars, the longest first; a whole bar is the predicted time."""
     p = content.prediction
     hz = float(p.cycles or 1.0) / float(p.seconds or 1.0)
-    ranked = sorted(((float(c), name) for name, c in p.limits.items()), reverse=True)
-    longest = max([float(p.cycles or 1.0), *(c for c, _ in ranked)])
+    longest = max([float(p.cycles or 1.0), *p.alone.values()])
     rows = []
-    for cycles, name in ranked:
+    for name, cycles in p.alone.items():
         label = value(seconds(cycles / hz, 3), origins.limit(name, p, content.machine))
-        bar = tag(
-            "span", class_="bar" + (" first" if name == p.bound else ""), style=f"width:{100 * cycles / longest:.2f}%"
-        )
+        first = " first" if name == p.limited_by else ""
+        bar = tag("span", class_=f"bar{first}", style=f"width:{100 * cycles / longest:.2f}%")
         rows.append(tag("li", tag("span", name, class_="name"), tag("span", bar, class_="track"), label))
     return tag("ul", *rows, class_="bars")
 

@@ -65,9 +65,9 @@ def code(content: Content) -> Markup:
 
 
 def read_source(workload: Workload) -> list[str]:
-    """Return the lines of the CUDA source that a workload was counted from, none where there is no such file."""
+    """Return the lines of the source that a workload was counted from, CUDA or Triton; none where it is not there."""
     path = Path(workload.source)
-    if path.suffix not in (".cu", ".cuh") or not path.is_file():
+    if path.suffix not in (".cu", ".cuh", ".py") or not path.is_file():
         return []
     return path.read_text(errors="replace").splitlines()
 

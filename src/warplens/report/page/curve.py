@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ _POINTS = 5  # occupancies of the curve
 _WALKED = 60_000  # instructions that all its predictions may go through: about 0.3 s
 _PREPARED = 8  # what it takes to prepare an instruction, in units of going through it
 _WAYS = 4  # ways that our closed form goes through
+_REACHED = 0.95  # of the throughput bound
 
 
 class Point(Struct, frozen=True):
@@ -30,7 +32,10 @@ class Point(Struct, frozen=True):
 
 
 class OccupancyCurve(Struct, frozen=True, kw_only=True):
-    """The curve of one model; `now` is the answer itself, `band` how far off it may be, as factors of throughput."""
+    """The curve of one model; `now` is the answer itself, `band` how far off it may be, as factors of throughput.
+
+    `needed_warps` is where the bounds meet, `reached_warps` where the curve comes within 5 % of the throughput bound.
+    """
 
     model: str
     warps_max: float
@@ -38,6 +43,7 @@ class OccupancyCurve(Struct, frozen=True, kw_only=True):
     now: Point
     points: list[Point]
     needed_warps: float | None
+    reached_warps: float | None
     band: tuple[float, float] | None
 
 
@@ -66,7 +72,8 @@ def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: M
         fitting_warps=here,
         now=now,
         points=points,
-        needed_warps=_needed(points),
+        needed_warps=_met(points, lambda x: x.by_latency / x.by_throughput - 1 if x.by_throughput else 0.0),
+        reached_warps=_met(points, lambda x: x.predicted / x.by_throughput - _REACHED if x.by_throughput else 0.0),
         band=band,
     )
 
@@ -99,13 +106,13 @@ def _throughput(p: Prediction) -> float:
     return float(p.throughput_warps_per_cycle or 0.0)
 
 
-def _needed(points: list[Point]) -> float | None:
-    """Return where the latency bound meets the throughput bound, between the occupancies that were predicted."""
+def _met(points: list[Point], over: Callable[[Point], float]) -> float | None:
+    """Return the occupancy from which something is above zero, between those that were predicted."""
     before = (0.0, -1.0)
     for x in points:
-        over = x.by_latency / x.by_throughput - 1 if x.by_throughput else 0.0
-        if over >= 0:
+        now = over(x)
+        if now >= 0:
             n, under = before
-            return n + (x.warps_per_sm - n) * -under / (over - under)
-        before = (x.warps_per_sm, over)
+            return n + (x.warps_per_sm - n) * -under / (now - under)
+        before = (x.warps_per_sm, now)
     return None

@@ -19,7 +19,7 @@ from warplens.report.page.markup import Markup, joined, tag
 from warplens.report.page.occupancy import occupancy
 from warplens.report.page.remedies import remedies
 from warplens.report.page.roofs import roofs
-from warplens.report.page.stacks import benefits, models, time_stack, worksheet
+from warplens.report.page.stacks import published, time_stack
 from warplens.report.page.warps import warps
 from warplens.version import __version__
 
@@ -33,10 +33,8 @@ SECTIONS: dict[str, tuple[str, str, Callable[[Content], Markup]]] = {
     "accesses": ("Accesses", "Access patterns", accesses),
     "timeline": ("Timeline", "What warps do, cycle by cycle", warps),
     "roofline": ("Roofline", "Roofline", roofs),
-    "benefits": ("Benefits", "Potential benefits (Sim et al. 2012)", benefits),
-    "worksheet": ("Worksheet", "Throughput worksheet (Volkov 2016, Table 3.4)", worksheet),
-    "models": ("Models", "All models", models),
     "assumptions": ("Assumptions", "What was assumed, and what is not known", assumptions),
+    "models": ("Published models", "Published models", published),
 }
 
 

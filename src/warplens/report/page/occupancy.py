@@ -78,7 +78,7 @@ def _clipped(points: list[tuple[float, float]], top: float) -> list[tuple[float,
 
 def _needed(a: Axes, warps: float) -> list[Markup]:
     right = a.x(warps) > 0.7 * a.width
-    name = a.label((warps, 0.0), f"needed: {number(warps, 3)}", (-6 if right else 6, -8), class_="l-needed",
+    name = a.label((warps, 0.0), f"bounds meet: {number(warps, 3)}", (-6 if right else 6, -8), class_="l-needed",
                    text_anchor="end" if right else "start")  # fmt: skip
     return [tag("path", class_="needed", d=f"M{a.x(warps):g} {a.y.first:g}V{a.y.last:g}"), name]
 
@@ -97,22 +97,29 @@ def _share(x: float) -> str:
 
 def _said(c: OccupancyCurve) -> list[object]:
     """Say in words what the picture shows."""
-    why = "where the latency bound meets the throughput bound (Volkov 2016 §3.10), between the occupancies predicted"
-    if c.needed_warps is None:
-        said = ["Latency is not hidden at any occupancy that an SM holds."]
+    why = f"where the curve of {c.model} first comes within 5 % of the throughput bound, between the dots"
+    have = f"the kernel has {number(c.now.warps_per_sm)}"
+    if c.reached_warps is None:
+        share = c.now.predicted / _top(c)
+        said: list[object] = [
+            f"The kernel stays below 95 % of the throughput bound at any occupancy; now it has {share:.0%}."
+        ]
     else:
-        said = ["Latency is hidden from ", value(f"{number(c.needed_warps, 3)} warps per SM", why), " on"]
-        more_than = c.needed_warps <= c.now.warps_per_sm
-        said.append("; the kernel has more." if more_than else f"; the kernel has {number(c.now.warps_per_sm)}.")
+        reached = value(f"{number(c.reached_warps, 3)} warps per SM", why)
+        said = ["The kernel comes within 5 % of the throughput bound from ", reached, f" on; {have}."]
+    if c.needed_warps is not None:
+        meet = value(f"{number(c.needed_warps, 3)} warps", "Volkov 2016 §3.10: the least that could hide the latency")
+        said += [" The two bounds meet at ", meet, ": fewer cannot hide the latency; near there, both cost time."]
     band = " The band is the 90 % interval of the answer, carried along the curve." if c.band else ""
     dots = f" Dots are predicted by {c.model}" + ("; the ring is the answer itself." if c.now.predicted else ".")
     return [*said, dots, band]
 
 
 def _alternative(c: OccupancyCurve) -> str:
-    needed = "never" if c.needed_warps is None else f"from {number(c.needed_warps, 3)} warps per SM on"
+    reached = "never" if c.reached_warps is None else f"from {number(c.reached_warps, 3)} warps per SM on"
     return (
-        f"Throughput against warps per SM. Latency is hidden {needed}. Now: {number(c.now.warps_per_sm)} warps per SM."
+        f"Throughput against warps per SM. Within 5 % of the throughput bound: {reached}. "
+        f"Now: {number(c.now.warps_per_sm)} warps per SM."
     )
 
 

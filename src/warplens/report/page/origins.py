@@ -14,7 +14,9 @@ from warplens.units import quantity, unit_of
 _OWN = "docs/models/warplens.md"
 # What each limit alone takes, and the keys of the machine file it rests on.
 _LIMITS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "latency": ("rounds of resident blocks x what a warp takes alone, latencies under the kernel's own load",
+    "launch": ("an empty kernel, a cold start, handing out the first blocks", ("launch.empty_kernel_seconds",)),
+    "latency": ("rounds of resident blocks x what a warp takes alone, latencies under the kernel's own load; at most "
+                "the kernel's own time",
                 ("contention.a_cycles", "cache.l2_latency_cycles", "sm.block_replacement_cycles")),
     "dram bandwidth": ("bytes that the grid moves from and to DRAM / the rate of their mix of reads and writes",
                        ("memory.sustained_bytes_per_second",)),
@@ -31,10 +33,11 @@ _LIMITS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def limit(name: str, p: Prediction, machine: Machine) -> str:
     """Say what one limit's time is made of."""
-    cycles = quantity(float(p.limits[name]), "cycles")
+    cycles = quantity(p.alone[name], "cycles")
     if not p.model.startswith("warplens"):
         return f"{cycles} at {quantity(machine.chip.clock_hz, 'Hz')}; limits of {p.model} (docs/models)"
-    what, keys = _LIMITS.get(name, (f"instructions for {name} x cycles each, on the busiest SM", ()))
+    known = name if name in p.limits or name == "launch" else "latency"
+    what, keys = _LIMITS.get(known, (f"instructions for {name} x cycles each, on the busiest SM", ()))
     return ". ".join([f"{cycles}: {what} ({_OWN})", *filter(None, (number_of(machine, key) for key in keys))])
 
 

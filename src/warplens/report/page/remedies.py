@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warplens.advise import Advice, Place
 from warplens.machine import Machine
+from warplens.report.advice import NEAREST, nearest, results
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, sure, tag, timed, value
 
@@ -22,12 +23,17 @@ def remedies(content: Content) -> Markup:
     else:
         parts.append(tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead"))
     if advised.combinations:
-        rows = [tag("li", _speedup(a), a.title, ": ", _then(a, content.machine)) for a in advised.combinations]
+        rows = [
+            tag("li", _speedup(a), a.title, ": ", _then(a, content.machine), f"; {results(a)}")
+            for a in advised.combinations
+        ]
         parts += [tag("h3", "Together (gains do not add)"), tag("ul", *rows, class_="together")]
-    useless = [a for a in advised if not a.helps]
-    if useless:
-        rows = [tag("li", tag("b", a.name.replace("-", " ")), ": ", a.reason) for a in useless]
-        parts.append(more(f"What would not help, and why ({len(useless)})", tag("ul", *rows, class_="useless")))
+    useless = nearest(advised, len(advised))
+    rows = [tag("li", tag("b", a.name.replace("-", " ")), ": ", a.reason) for a in useless]
+    if rows:
+        parts += [tag("h3", "What would not help, and why"), tag("ul", *rows[:NEAREST], class_="useless")]
+    if left := rows[NEAREST:]:
+        parts.append(more(f"{len(left)} more that would not help", tag("ul", *left, class_="useless")))
     parts += [tag("p", note, class_="dim") for note in advised.notes]
     return joined(parts)
 
@@ -59,7 +65,14 @@ def _remedy(i: int, a: Advice, content: Content) -> Markup:
     forms = tag("p", "or ", joined((_form(f) for f in others), "; "), class_="dim") if others else ""
     folded = more("assumes", tag("p", a.assumption), _changes(a)) if a.assumption or a.changes else ""
     head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
-    return tag("li", head, bar, tag("p", _then(a, content.machine), class_="then"), forms, folded, id_=f"remedy-{i}")
+    how = tag("p", _mark(a), a.how, class_="how")
+    then = tag("p", _then(a, content.machine), class_="then")
+    return tag("li", head, bar, then, how, forms, folded, id_=f"remedy-{i}")
+
+
+def _mark(a: Advice) -> Markup:
+    """Say whether the kernel's results change."""
+    return tag("span", results(a), class_="mark other" if a.changes_results else "mark")
 
 
 def _form(a: Advice) -> Markup:

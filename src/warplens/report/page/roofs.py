@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from warplens.report.page import origins
-from warplens.report.page.axes import axes, decades, picture
+from warplens.report.page.axes import Axes, axes, decades, picture
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, table, tag, value
 from warplens.report.page.roofline import Level, Roofline
 from warplens.units import number, quantity
 
+_NEAR = 1.1  # slopes as close as this cover each other: the later one is dashed
+_WIDE = 90  # pixels of a level's name
 _COLOURS = {"DRAM": "c-blue", "L2": "c-cyan", "L1": "c-teal", "shared memory": "c-orange"}
 
 
@@ -64,13 +67,27 @@ def _draw(content: Content, r: Roofline, width: float) -> tuple[float, Markup]:
         label = f"{roof.name} {_rate(roof.per_second, r)}"
         parts.append(a.label((x[1], roof.per_second), label, (-4, -6), text_anchor="end", class_="l-roof"))
     starts = [max(x[0], y[0] / level.bytes_per_second) for level in r.levels]
-    for level, start in zip(r.levels, starts, strict=True):
+    for k, (level, start) in enumerate(zip(r.levels, starts, strict=True)):
         slope, ridge = _COLOURS[level.name], top / level.bytes_per_second
-        parts.append(a.line([(start, start * level.bytes_per_second), (ridge, top)], f"slope {slope}"))
+        covers = any(_NEAR > level.bytes_per_second / other.bytes_per_second > 1 / _NEAR for other in r.levels[:k])
+        parts.append(a.line([(start, start * level.bytes_per_second), (ridge, top)],
+                            f"slope {slope}" + " near" * covers))  # fmt: skip
     for i, (level, intensity) in enumerate(zip(r.levels, intensities, strict=True)):  # equal ones stay visible
         why = f"{level.name}: {_told(content, r, level)}"
         parts.append(a.mark((intensity, r.operations_per_second), why, f"level {_COLOURS[level.name]}", 10 - 2 * i))
-    return height, joined(parts)
+    return height, joined((*parts, *_names(a, r, intensities)))
+
+
+def _names(a: Axes, r: Roofline, intensities: Sequence[float]) -> list[Markup]:
+    """Return the name of each level below its point; those of points that are near stand one below the other."""
+    made, taken = list[Markup](), list[tuple[float, int]]()
+    for level, intensity in sorted(zip(r.levels, intensities, strict=True), key=lambda pair: pair[1]):
+        x = a.x(intensity)
+        row = next(k for k in range(len(r.levels)) if all(k != other or x - at > _WIDE for at, other in taken))
+        taken.append((x, row))
+        made.append(a.label((intensity, r.operations_per_second), level.name, (0, 24 + 14 * row),
+                            text_anchor="middle", class_=f"l-level {_COLOURS[level.name]}"))  # fmt: skip
+    return made
 
 
 def _key(content: Content, r: Roofline) -> Markup:

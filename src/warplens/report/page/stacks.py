@@ -64,9 +64,9 @@ def time_stack(content: Content) -> Markup:
         words = {r: in_words(r) for r in run.stalls}
         made += [tag("h3", "A warp's time: what it waits for"), stack(run.stalls, whys, "what warps wait for", words)]
         error = run.error_cycles / run.cycles if run.cycles else 0.0
-        far = f", by what is left out and by chance known to {error:.1%}" if error else ""
-        ran = f"{run.simulated_instructions:,} instructions simulated on one SM"
-        made.append(tag("p", f"{ran}, {number(run.ipc, 3)} instructions per cycle{far}.", class_="dim"))
+        ran = f"Simulated: {run.simulated_instructions:,} instructions of one SM, {number(run.ipc, 3)} per cycle."
+        far = f" Sampling error of its cycles: ± {error:.1%} (blocks left out, and chance)." if error >= 5e-4 else ""
+        made.append(tag("p", ran + far, class_="dim"))
     return joined(made)
 
 
@@ -98,10 +98,9 @@ def benefits(content: Content) -> Markup:
     ]  # fmt: skip
     verdict = "memory-bound" if b.memory_bound else "compute-bound"
     time = b.t_exec / content.machine.chip.clock_hz  # with the chart's Gamma, not that of the model among all
-    said = tag("p", "By this model the kernel is ", tag("b", verdict), " and takes ",
+    said = tag("p", "Sim's model calls the kernel ", tag("b", verdict), ", with T_exec of ",
                value(seconds(time), "T_exec, Sim et al. 2012, Equation (1), its Gamma as in docs/advise.md"),
-               f"; our answer is {seconds(float(content.prediction.seconds or 0.0))}. A benefit is at most what would "
-               "be saved if that cause alone went away.",
+               ". A benefit is at most what would be saved if that cause alone went away.",
                "" if b.t_mem else f" Memory has no bar: {NO_MEMORY_TIME}.")  # fmt: skip
     return joined((said, tag("ul", *rows, class_="bars"), tag("ul", *entries, class_="key")))
 
@@ -164,8 +163,22 @@ def models(content: Content) -> Markup:
             name, table(["term", "value", "unit", "equation"], terms, (1,), caption=f"terms of {name}"), printed=False
         )
         needed = "" if p.needed_warps_per_sm is None else number(float(p.needed_warps_per_sm), 3)
-        rows.append([folded, time, str(p.bound), needed, "; ".join([*p.flags, *p.notes])])
+        rows.append([folded, time, p.limited_by, needed, "; ".join([*p.flags, *p.notes])])
     head = ["model", "time", "limited by", ("warps needed", "occupancy from which latency is hidden"), "remarks"]
     silent = [tag("li", tag("b", name), ": ", why) for name, why in c.silent.items()]
     quiet = [more(f"Silent models ({len(silent)})", tag("ul", *silent))] if silent else []
     return joined((table(head, rows, (1, 3), caption="all models"), *quiet))
+
+
+def published(content: Content) -> Markup:
+    """Return what the papers' models say, folded: they are there to be compared, the answer is at the top."""
+    said = (
+        "Models of the literature, and ours beside them, for comparison and research. Their times differ from one "
+        "another and from the answer at the top of this page (docs/models says by how much, on measured kernels)."
+    )
+    return joined((
+        tag("p", said, class_="dim"),
+        more(f"All models ({len(content.comparison.predictions)})", models(content)),
+        more("Potential benefits (Sim et al. 2012)", benefits(content)),
+        more("Throughput worksheet (Volkov 2016, Table 3.4)", worksheet(content)),
+    ))  # fmt: skip
