@@ -14,7 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from warplens.errors import FileError
-from warplens.frontend.cubin import embedded_cubins, parse_cubin, read_bytes
+from warplens.files import read_bytes
+from warplens.frontend.cubin import embedded_cubins, parse_cubin
 from warplens.frontend.load import program_in
 from warplens.frontend.ncu import LAUNCH, UNITS, Record
 from warplens.frontend.toolchain import MissingTool

@@ -1,0 +1,197 @@
+"""Files that were made to do harm, or that are none: one line and exit code 2, soon and in little memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warplens import api, files
+from warplens.cli import main
+from warplens.errors import FileError
+from warplens.kernel.contents import contents
+from warplens.kernel.launch import Argument
+from warplens.machine.loader import FOLDER, capability
+from warplens.measure import journal
+from warplens.report.data import to_json
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EVIL = "a\u001b[31mb\u0007\u202ec\u009b0m\nwarplens: forged"
+
+
+def refused(*command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that is to be refused, within a second of the processor; return its one line."""
+    start = time.process_time()
+    code = main(command)
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err[:-1].isprintable()
+    assert time.process_time() - start < 1
+    return err
+
+
+COMMANDS = (
+    "machine check {}.toml", "predict {}.toml", "predict saxpy --gpu {}.toml", "analyze --launch {}.toml",
+    "simulate {}.toml", "sweep {}.toml", "predict {}.json", "machine derive {}.jsonl", "show {}.cu", "show {}.cubin",
+    "show {}.py", "show {}.sass",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_devices_and_pipes_are_not_read(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = next(word for word in command.split() if "{}" in word)
+    (tmp_path / name.format("zero")).symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / name.format("pipe"))
+    for kind in ("zero", "pipe"):
+        err = refused(*command.format(tmp_path / kind).split(), capsys=capsys)
+        assert "a device or a pipe" in err and kind in err
+
+
+def test_arrays_are_not_read_from_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.npy")
+    with pytest.raises(FileError, match="a device or a pipe"):
+        contents(Argument("f32*", count=4, fill="file(x.npy)"), 0, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a" + ".a" * 100_000 + " = 1", "more than 60 parts"),
+        ("[" + "a . " * 700 + "a]", "more than 60 parts"),
+        ("x = {y = 1, " + '"a".' * 700 + "a = 1}", "more than 60 parts"),
+        ("[" + ".".join(["a"] * 59) + "]\nx = [[[[1]]]]", "nested too deeply"),
+        ("x = " + "[" * 100_000, "nested too deeply"),
+        ("x = " + "{a=" * 90 + "1" + "}" * 90, "nested too deeply"),
+        ("grid = 0x" + "f" * 9000, "more than 4,096 bits"),
+    ],
+    ids=["key", "header", "in a table", "both", "lists", "tables", "number"],
+)
+def test_toml_has_bounds(text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    for command in ("machine check", "predict", "analyze --launch"):
+        assert why in refused(*command.split(), str(tmp_path / "x.toml"), capsys=capsys)
+
+
+def test_long_texts_and_comments_in_toml_are_no_long_keys() -> None:
+    dots = ".".join("abcdefgh" * 12)
+    text = f'# {dots}\nx = "{dots}. {dots} = 1"\ny = [{",".join(["0.5"] * 100)}]\n'
+    assert files.parse_toml(text, "x")["x"].endswith("= 1")
+
+
+def test_the_time_for_keys_is_that_of_their_length() -> None:
+    """Half a million of what looks like the begin of a key, over and over."""
+    for part in ('"', "'", ',"', ",'", '\\"', "a", "a ", "a.", "[", ", ", '."'):
+        start = time.process_time()
+        with pytest.raises(FileError):
+            files.parse_toml("x = " + part * (500_000 // len(part)), "x")
+        assert time.process_time() - start < 1.5, part
+
+
+def test_json_has_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("[" * 100_000, '{"a":' * 100 + "1" + "}" * 100):
+        (tmp_path / "x.json").write_text(text)
+        assert "nested too deeply" in refused("predict", str(tmp_path / "x.json"), capsys=capsys)
+    (tmp_path / "x.json").write_bytes(b'{"name": "\xff"}')
+    assert "not a text file" in refused("predict", str(tmp_path / "x.json"), capsys=capsys)
+
+
+def test_what_is_too_large_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (tmp_path / "x.toml").open("wb") as stream:
+        stream.truncate(1 << 40)  # of which the disk has nothing
+    assert "larger than 8 MiB" in refused("predict", str(tmp_path / "x.toml"), capsys=capsys)
+
+
+HEAD = b'{"is": "head", "gpu": "x"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"is": "head", "x": ' + b"[" * 100_000 + b"}\n", "line 1 is not an event"),
+        (b'{"is": "head", "x": ' + b"[" * 99 + b"]" * 99 + b"}\n", "nested too deeply"),
+        (b'{"is": "head", "gpu": "\xff"}\n', "head: format: missing"),
+        (b'{"is": "head", "gpu": "\\u001b[31m"}\n', "line 1 is not an event"),
+        (HEAD + b"\n" * 1_000_001, "more than 1,000,000 lines"),
+    ],
+    ids=["brackets", "deep", "bytes", "escapes", "lines"],
+)
+def test_a_journal_has_bounds(content: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.jsonl").write_bytes(content)
+    assert why in refused("machine", "derive", str(tmp_path / "x.jsonl"), capsys=capsys)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_compressed_file_is_expanded_up_to_a_bound(
+    compress: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is 128 MiB, nine times the largest journal there is; here it is 1 MiB."""
+    monkeypatch.setattr(files, "LARGEST_EXPANDED_BYTES", 1 << 20)
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(compress(bytes(1 << 20)))
+    assert len(files.read_expanded(file)) == 1 << 20
+    file.write_bytes(compress(bytes((1 << 20) + 1)))
+    with pytest.raises(FileError, match="expands to more than 1 MiB"):
+        files.read_expanded(file)
+    file.write_bytes(compress(HEAD * 100)[:-20])
+    with pytest.raises(FileError, match="Compressed file ended"):
+        journal.read(file)
+
+
+def test_control_characters_of_a_machine_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, file = (FOLDER / "gtx980.toml").read_text(), str(tmp_path / "x.toml")
+    evil = json.dumps(EVIL)
+    for before in ('name = "GeForce GTX 980"', 'architecture = "Maxwell"', 'ref = "Volkov 2016 Table 2.6"'):
+        assert before in text
+        key = before.partition(" ")[0]
+        (tmp_path / "x.toml").write_text(text.replace(before, f"{key} = {evil}", 1))
+        for command in ("machine check", "machine show", "predict saxpy --gpu"):
+            assert f"{key}: must be text of one line" in refused(*command.split(), file, capsys=capsys)
+    (tmp_path / "x.toml").write_text(text.replace('compute_capability = "5.2"', f"compute_capability = {evil}"))
+    assert capability(file) == EVIL  # looked at before the numbers are, and not shown
+
+
+def test_control_characters_of_a_workload_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = {"name": EVIL, "source": EVIL, "notes": [EVIL], "instructions": {"fp32": 8}}
+    (tmp_path / "x.json").write_text(json.dumps(tree))
+    for command in ("predict {}", "compare {}", "occupancy {}", "workload show {}", "predict {} --json"):
+        assert main(command.format(tmp_path / "x.json").split()) == 0
+        out = capsys.readouterr().out
+        assert out.replace("\n", "").isprintable()
+        assert not any(line.startswith("warplens: forged") for line in out.splitlines())
+
+
+def test_json_obeys_no_character() -> None:
+    text = to_json({"name": EVIL + "é"})
+    assert text.replace("\n", "").isprintable() and "é" in text
+    assert json.loads(text) == {"name": EVIL + "é"}
+
+
+class _Closed(io.StringIO):
+    """Standard output that nobody reads."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+    def fileno(self) -> int:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+@pytest.mark.parametrize("options", [("--save",), ("--html",), ("--json", "--save")])
+def test_files_are_written_before_anything_is_printed(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = api.load_launch(EXAMPLES / "saxpy.toml")
+    monkeypatch.setattr(api, "load_report", lambda *given: [(api.load_workload("saxpy"), call)])
+    monkeypatch.setattr(sys, "stdout", _Closed())
+    assert main(["analyze", "x.ncu-rep", "--model", "volkov", *options, str(tmp_path / "file")]) == 0
+    assert (tmp_path / "file").stat().st_size > 100
