@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from warplens import api, files
+from warplens.cache import made_once
 from warplens.cli import main
 from warplens.errors import FileError
 from warplens.kernel.contents import contents
@@ -195,3 +196,18 @@ def test_files_are_written_before_anything_is_printed(
     monkeypatch.setattr(sys, "stdout", _Closed())
     assert main(["analyze", "x.ncu-rep", "--model", "volkov", *options, str(tmp_path / "file")]) == 0
     assert (tmp_path / "file").stat().st_size > 100
+
+
+def test_what_is_made_once_is_made_again_when_it_was_damaged(tmp_path: Path) -> None:
+    made = list[int]()
+
+    def make() -> str:
+        made.append(1)
+        return "what is kept"
+
+    assert [made_once("x", tmp_path, b"of", str, make) for _ in range(2)] == ["what is kept"] * 2
+    (file,) = (tmp_path / "__pycache__").iterdir()
+    for old, new in ((b"what", b"whet"), (b"what", b"wh\xff\xff")):
+        file.write_bytes(file.read_bytes().replace(old, new))
+        assert made_once("x", tmp_path, b"of", str, make) == "what is kept"
+    assert len(made) == 3
