@@ -17,9 +17,11 @@ import pytest
 from warplens import api, files
 from warplens.cache import made_once
 from warplens.cli import main
+from warplens.emulate.emulator import Emulator
 from warplens.errors import FileError
+from warplens.frontend import load_program
 from warplens.kernel.contents import contents
-from warplens.kernel.launch import Argument
+from warplens.kernel.launch import Argument, KernelCall
 from warplens.machine.loader import FOLDER, capability
 from warplens.measure import journal
 from warplens.report.data import to_json
@@ -211,3 +213,18 @@ def test_what_is_made_once_is_made_again_when_it_was_damaged(tmp_path: Path) -> 
         file.write_bytes(file.read_bytes().replace(old, new))
         assert made_once("x", tmp_path, b"of", str, make) == "what is kept"
     assert len(made) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LDC.64 R6, c[0x14][0x210]", "LDC R6, c[0x8][0x0]", "LDC R6, c[0x0][0x10000]", "LDC.64 R6, c[0x0][0xfffc]",
+        "LDC R6, c[0x0][-0x4]", "LDC.U8 R6, c[0x9][R2]", "LDC R6, c[0x0][R2+0x8000000000000000]",
+        "FADD R6, R2, c[0x14][0x210]", "MOV R6, 1e999",
+    ],
+)  # fmt: skip
+def test_what_no_constant_bank_holds_is_not_known(text: str, tmp_path: Path) -> None:
+    """A bank above 7 ended in a traceback; one of them by a register would have been read beyond the banks' end."""
+    (tmp_path / "x.sass").write_text(f"{text}\nEXIT\n")
+    emulator = Emulator(load_program(tmp_path / "x.sass"), KernelCall(grid=1, block=32))
+    assert sum(emulator.code.unknown.values()) == 1
