@@ -18,6 +18,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import signal
 import struct
 import sys
 import threading
@@ -131,27 +132,48 @@ class Kept:
                     return made
         return None
 
-    def address(self, compile: Callable[[], None]) -> int:
-        """Load the function, which is compiled before where it is not there; return its address.
+    def address(self, compile: Callable[[], tuple[bytes, str, bool]]) -> int:
+        """Load the function; return its address. Where it is not there, it is compiled: here, and nowhere else.
 
-        Here, and nowhere else, a compilation begins.
+        `compile` returns machine code, the function's symbol and whether it returns anything.
         """
         if self.found is None:
             with _alone(self.places):
                 self.found = self._looked_up()  # another process may have compiled it meanwhile
                 if self.found is None:
-                    compile()
-        assert self.found is not None
+                    with _obeying_signals():
+                        code, symbol, returns = compile()
+                    self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
+                    self._keep(self.found)
         return loaded(self.found)
 
-    def keep(self, code: bytes, symbol: str, returns: bool = True) -> None:
+    def _keep(self, made: _Kept) -> None:
         """Write what Numba compiled to the first place that takes it."""
-        self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
         for place in self.places:
             with contextlib.suppress(OSError, FileError):
                 place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, sealed(msgpack.encode(self.found)))
+                write_whole(place, sealed(msgpack.encode(made)))
                 return
+
+
+@contextlib.contextmanager
+def _obeying_signals() -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the command line at once, for LLVM takes seconds; nothing has to be cleared away.
+
+    A program that has imported us keeps its own ways.
+    """
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    ours = str(getattr(before[signal.SIGTERM], "__module__", "")).startswith("warplens.cli")
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    try:
+        for one in before:
+            signal.signal(one, signal.SIG_DFL)
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 @contextlib.contextmanager
@@ -273,14 +295,14 @@ class Function:
     def _address(self) -> int:
         return self._kept.address(self._compile)
 
-    def _compile(self) -> None:
+    def _compile(self) -> tuple[bytes, str, bool]:
         from numba.core import ccallback
 
         callbacks: Any = ccallback  # its types describe less than there is
         signature = self.signature()
         made = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
         made.compile()
-        self._kept.keep(made._library.serialize_using_object_code()[2][0], made.native_name)
+        return made._library.serialize_using_object_code()[2][0], made.native_name, True
 
     @cached_property
     def call(self) -> Callable[..., int]:
@@ -329,12 +351,12 @@ class Entry:
         named = tuple([kind if kind == "int" else (str(kind[0]), *kind[1:]) for kind in kinds])
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
-        address = kept.address(lambda: self._compile(kept, arguments))
+        address = kept.address(lambda: self._compile(arguments))
         assert kept.found is not None
         count = 2 + sum(len(_words(a)) for a in arguments)
         return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), kept.found.returns
 
-    def _compile(self, kept: Kept, arguments: Sequence[Any]) -> None:
+    def _compile(self, arguments: Sequence[Any]) -> tuple[bytes, str, bool]:
         import numba
 
         jit: Any = numba.njit  # their types describe less than they take
@@ -346,7 +368,8 @@ class Entry:
             (result,) = made.overloads.values()
             library, returns = result.library, result.signature.return_type != numba.types.none
             self.optimize(library)
-            kept.keep(library.codegen._tm.emit_object(library._final_module), result.fndesc.llvm_func_name, returns)
+            code = library.codegen._tm.emit_object(library._final_module)
+        return code, result.fndesc.llvm_func_name, returns
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -7,7 +7,9 @@ import io
 import json
 import lzma
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 from warplens import api, files
 from warplens.cache import made_once
 from warplens.cli import main
-from warplens.emulate.emulator import Emulator
+from warplens.emulate.emulator import EmulationError, Emulator
 from warplens.errors import FileError
 from warplens.frontend import load_program
 from warplens.kernel.contents import contents
@@ -228,3 +230,57 @@ def test_what_no_constant_bank_holds_is_not_known(text: str, tmp_path: Path) -> 
     (tmp_path / "x.sass").write_text(f"{text}\nEXIT\n")
     emulator = Emulator(load_program(tmp_path / "x.sass"), KernelCall(grid=1, block=32))
     assert sum(emulator.code.unknown.values()) == 1
+
+
+LOOP = """
+.L_x_0:
+IADD3 R6, R6, 0x1, RZ
+ISETP.GE.AND P0, PT, R6, R7, PT
+@!P0 BRA `(.L_x_0)
+EXIT
+"""
+
+
+def looping(folder: Path, turns: int) -> Emulator:
+    """Return an emulator of four warps whose threads count to a number."""
+    pytest.importorskip("numba")
+    (folder / "x.sass").write_text(LOOP.replace("R7", hex(turns)))
+    return Emulator(load_program(folder / "x.sass"), KernelCall(grid=1, block=128))
+
+
+def test_an_emulation_in_short_slices_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for size in (1, 1000, 1 << 60):
+        monkeypatch.setattr("warplens.emulate.emulator._SLICE", size)
+        one = looping(tmp_path, 1000)
+        one.run([0])
+        made.append((one.stats.tolist(), one.work, one.executed))
+        with pytest.raises(EmulationError, match="still running after 10,240 warp instructions"):
+            looping(tmp_path, 1000).run([0], budget=10_100)  # 40 rounds of four turns of 64
+    assert made[0] == made[1] == made[2] and made[0][2] == 4 * (3 * 1000 + 1)
+
+
+def test_a_signal_is_obeyed_within_the_emulation(tmp_path: Path) -> None:
+    """SIGTERM was obeyed when the compiled code came back, minutes later."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    emulator = looping(tmp_path, 1 << 30)
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.1)
+        start = time.process_time()
+        with pytest.raises(KeyboardInterrupt):
+            emulator.run([0], budget=1 << 60)
+        assert time.process_time() - start < 1
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def test_an_emulation_in_a_thread_of_its_own_can_be_stopped(tmp_path: Path) -> None:
+    emulator = looping(tmp_path, 1 << 30)
+    threading.Timer(0.1, lambda: setattr(emulator, "stopped", True)).start()
+    with pytest.raises(EmulationError, match="interrupted"):
+        emulator.run([0], budget=1 << 60)

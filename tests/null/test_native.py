@@ -112,14 +112,18 @@ def _kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> native.Kept:
     return native.Kept("engine.run", folder, "stamp")
 
 
-def _never() -> None:
+def _compiled() -> tuple[bytes, str, bool]:
+    return bytes(range(256)), "run", True
+
+
+def _never() -> tuple[bytes, str, bool]:
     raise AssertionError("compiled again")
 
 
 def test_a_damaged_file_is_compiled_anew_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 60 damaged files 9 ended the process by a signal, and at every later start again."""
     first = _kept(tmp_path, monkeypatch)
-    first.address(lambda: first.keep(bytes(range(256)), "run"))
+    first.address(_compiled)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
     assert _kept(tmp_path, monkeypatch).address(_never) == 256
@@ -128,7 +132,7 @@ def test_a_damaged_file_is_compiled_anew_and_never_run(tmp_path: Path, monkeypat
         file.write_bytes(content)
         assert _kept(tmp_path, monkeypatch).found is None
     again = _kept(tmp_path, monkeypatch)
-    assert again.address(lambda: again.keep(bytes(range(256)), "run")) == 256
+    assert again.address(_compiled) == 256
     assert file.read_bytes() == whole
 
 
@@ -138,10 +142,10 @@ def test_of_several_starts_at_once_one_compiles_and_the_others_wait(
     native._say_waiting.cache_clear()
     starts, compiled = [_kept(tmp_path, monkeypatch) for _ in range(6)], list[int]()
 
-    def compile(number: int) -> None:
+    def compile(number: int) -> tuple[bytes, str, bool]:
         time.sleep(0.3)
         compiled.append(number)
-        starts[number].keep(b"code", "run")
+        return b"code", "run", True
 
     with ThreadPoolExecutor(6) as pool:
         addresses = list(pool.map(lambda i: starts[i].address(lambda: compile(i)), range(6)))
@@ -162,3 +166,20 @@ def test_a_lock_that_a_process_left_blocks_nobody(tmp_path: Path, monkeypatch: p
         with native._alone(kept.places):
             assert 0.3 <= time.monotonic() - start < 1
     assert not lock.exists()
+
+
+def test_the_command_line_obeys_signals_while_it_compiles_and_other_programs_keep_their_own() -> None:
+    code = """
+import signal, os, sys
+from warplens import cli, native
+if len(sys.argv) > 1:
+    cli.main(["models", "--json"])
+    sys.stdout.flush()
+before = signal.getsignal(signal.SIGTERM)
+with native._obeying_signals():
+    print(signal.getsignal(signal.SIGTERM) is not before, signal.getsignal(signal.SIGINT) is signal.SIG_DFL)
+assert signal.getsignal(signal.SIGTERM) is before and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    for arguments, said in (([], "False False"), (["cli"], "True True")):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == said
