@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -284,3 +285,43 @@ def test_an_emulation_in_a_thread_of_its_own_can_be_stopped(tmp_path: Path) -> N
     threading.Timer(0.1, lambda: setattr(emulator, "stopped", True)).start()
     with pytest.raises(EmulationError, match="interrupted"):
         emulator.run([0], budget=1 << 60)
+
+
+def test_answers_do_not_depend_on_hashes() -> None:
+    code = "from warplens.cli import main; main('predict saxpy --model all --json'.split())"
+    said = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    ]
+    assert said[0].stdout == said[1].stdout and len(said[0].stdout) > 1000 and not said[0].stderr
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()])
+def test_what_fails_amid_writing_leaves_the_old_file_and_nothing_else(error: BaseException, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("old")
+    with pytest.raises((FileError, type(error))) as caught, files.writing(tmp_path / "x") as stream:
+        stream.write(b"new")
+        raise error
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("x", "old")]
+    assert not isinstance(error, OSError) or "cannot write: No space left" in str(caught.value)
+
+
+ABSURD = ("nan", "inf", "-inf", "-1", "0", "1e-320", "1e308", "1e400", "9223372036854775808", "9" * 400)
+
+
+@pytest.mark.parametrize("number", ABSURD)
+def test_absurd_numbers_are_answered_or_refused(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line or an answer: no traceback, no warning, and nothing that JSON cannot say."""
+    for command in (
+        "predict saxpy --warps={}", "predict volkov-add-load --alpha={}", "occupancy --registers={} --block=32",
+        "occupancy --registers=32 --block={}", "occupancy --registers=32 --block=32 --shared={}",
+        "simulate saxpy --warps={}", "simulate saxpy --seed={}", "simulate saxpy --set=machine.sms={}",
+        "whatif saxpy --set=machine.clock={}", "simulate saxpy --top={}",
+    ):  # fmt: skip
+        try:
+            code = main([*command.format(number).split(), "--json"])
+        except SystemExit as ended:  # the parser's
+            code = int(str(ended.code))
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "") or (code == 2 and out == "" and err.count("\n") == 1), (command, err)
+        assert code or json.loads(out, parse_constant=pytest.fail)
