@@ -103,6 +103,8 @@ def _check_counts(workload: Workload, file: str) -> None:
     for i, x in enumerate(workload.code):
         if x.kind not in KINDS:
             raise FileError(f"{file}: code.{i}.kind: unknown class{nearest(x.kind, KINDS)}")
+        if x.line is not None and not 0 <= x.line <= _MOST:
+            raise FileError(f"{file}: code.{i}.line: zero or more, not {x.line}")
         for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
             if board not in _SCOREBOARDS:
                 raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")

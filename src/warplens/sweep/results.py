@@ -7,7 +7,7 @@ writes row group after row group and needs nothing beside itself (`warplens[parq
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,9 @@ from msgspec import Struct
 from warplens.errors import FileError
 from warplens.files import writing
 from warplens.sweep import closed
-from warplens.sweep.closed import WorkloadSpace
 from warplens.sweep.expression import Value
 from warplens.sweep.journal import Journal
-from warplens.sweep.spec import KernelSpace, Sweep
+from warplens.sweep.spec import Sweep
 from warplens.sweep.worker import Row
 
 _ROW_GROUP = 50_000
@@ -127,7 +126,8 @@ def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    axes = [axis for space in (*sweep.kernels, *sweep.workloads) for axis in _axes(space)]
+    axes = [axis for kernel in sweep.kernels for axis in kernel.axes]
+    axes += [axis for space in sweep.workloads for axis in space.axis]
     kinds = _TYPES | {_column(axis): _kind(axis, sweep) for axis in axes}
     schema = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in kinds.items()])
     turned = {name: {"string": str, "float64": float}.get(kind, lambda value: value) for name, kind in kinds.items()}
@@ -143,10 +143,6 @@ def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
     except (pyarrow.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
         why = f"a row of the journal is none of this sweep ({error}); results.jsonl has all rows"
         raise FileError(f"{path}: not written: {why}; begin anew with --restart") from None
-
-
-def _axes(space: KernelSpace | WorkloadSpace) -> Iterable[str]:
-    return space.axes if isinstance(space, KernelSpace) else space.axis
 
 
 def _array(pyarrow: Any, column: Any, kind: Any, count: int) -> Any:
