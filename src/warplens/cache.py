@@ -18,11 +18,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from warplens.errors import FileError
-from warplens.files import default_folder, write_whole
+from warplens.files import default_folder, sealed, unsealed, write_whole
 from warplens.version import __version__
 
 T = TypeVar("T")
-_DIGEST_BYTES = 32
 
 
 def key_of(kind: str, *parts: Any) -> str:
@@ -49,18 +48,17 @@ def made_once(name: str, package: Path, of: bytes, kind: type[T], make: Callable
 
     It is made again where what it is made `of` has changed.
     """
-    digest = hashlib.sha256(__version__.encode() + of).digest()
+    of = hashlib.sha256(__version__.encode() + of).digest()
     places = [folder / name for folder in (package / "__pycache__", default_folder())]
     for place in places:
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            content = place.read_bytes()
-            if content[:_DIGEST_BYTES] == digest:
-                return msgspec.msgpack.decode(content[_DIGEST_BYTES:], type=kind)
+        with contextlib.suppress(OSError, ValueError):
+            if (body := unsealed(place.read_bytes(), of)) is not None:
+                return msgspec.msgpack.decode(body, type=kind)
     made = make()
     for place in places:
         with contextlib.suppress(OSError, FileError):
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place, digest + msgspec.msgpack.encode(made))
+            write_whole(place, sealed(msgspec.msgpack.encode(made), of))
             break
     return made
 
@@ -81,9 +79,8 @@ class Cache:
             content = path.read_bytes()
         except OSError:
             return None
-        digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        with contextlib.suppress(msgspec.DecodeError):
-            if hashlib.sha256(body).digest() == digest:
+        with contextlib.suppress(ValueError):
+            if (body := unsealed(content)) is not None:
                 return msgspec.msgpack.decode(body, type=kind)
         with contextlib.suppress(OSError):
             path.unlink()
@@ -93,11 +90,10 @@ class Cache:
         """Keep an entry; where the disk is full or may not be written to, the value is only not kept."""
         if self.folder is None:
             return
-        body = msgspec.msgpack.encode(value)
         path = self._path(key)
         with contextlib.suppress(OSError, FileError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, hashlib.sha256(body).digest() + body)
+            write_whole(path, sealed(msgspec.msgpack.encode(value)))
 
     def made(self, key: str, kind: type[T], make: Callable[[], T]) -> T:
         """Return an entry, made and kept if it is not there."""

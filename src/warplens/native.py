@@ -2,7 +2,8 @@
 
 Importing Numba and having it read what it kept takes half a second in every process; LLVM's loader takes a tenth of
 that. A function is kept with a stamp of its sources, Numba, LLVM and the processor: what has another one is compiled
-again, and replaced. Numba itself is imported when something has to be compiled.
+again, and replaced; so is a file that was damaged. Numba itself is imported when something has to be compiled. Of
+several processes that need the same function one compiles it, and the others wait for that.
 
     @later                 what only compiled code calls
     Function(...)          what compiled code calls by its address
@@ -13,21 +14,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import importlib.util
 import os
+import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct, msgpack
+from msgspec import Struct, msgpack
 
 from warplens.errors import FileError
-from warplens.files import default_folder, write_whole
+from warplens.files import default_folder, sealed, unsealed, write_whole
 
 # What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
 # raises nothing does not.
@@ -38,6 +42,8 @@ _NEVER_CALLED = (
 _ONE_AT_A_TIME = threading.RLock()
 _FINE = (0, -2)  # what Numba's functions return: a result, or nothing
 _ANY = "*"  # a name that only Numba knows
+_LONGEST_WAIT_SECONDS = 300.0  # for another process that compiles: the longest function takes a tenth of that
+_PAUSE_SECONDS = 0.1
 
 
 class Later:
@@ -110,29 +116,116 @@ def _places(name: str, package: Path) -> list[Path]:
 
 
 class Kept:
-    """One compiled function on the disk: looked for by its stamp, loaded, or written there."""
+    """One compiled function on the disk: looked for by its stamp, loaded, or compiled and written there."""
 
     def __init__(self, name: str, package: Path, stamp: str) -> None:
         self.stamp, self.places = stamp, _places(name, package)
+        self.found = self._looked_up()
 
-    @cached_property
-    def found(self) -> _Kept | None:
-        """What was kept of the same sources, if anything."""
+    def _looked_up(self) -> _Kept | None:
+        """Return what was kept of the same sources; a damaged file is none."""
         for place in self.places:
-            with contextlib.suppress(OSError, DecodeError):
-                made = msgpack.decode(place.read_bytes(), type=_Kept)
-                if made.stamp == self.stamp:
+            with contextlib.suppress(OSError, ValueError):
+                body = unsealed(place.read_bytes())
+                made = msgpack.decode(body, type=_Kept) if body is not None else None
+                if made is not None and made.stamp == self.stamp:
                     return made
         return None
 
-    def keep(self, code: bytes, symbol: str, returns: bool = True) -> None:
+    def address(self, compile: Callable[[], tuple[bytes, str, bool]]) -> int:
+        """Load the function; return its address. Where it is not there, it is compiled: here, and nowhere else.
+
+        `compile` returns machine code, the function's symbol and whether it returns anything.
+        """
+        if self.found is None:
+            with _alone(self.places):
+                self.found = self._looked_up()  # another process may have compiled it meanwhile
+                if self.found is None:
+                    with _obeying_signals():
+                        code, symbol, returns = compile()
+                    self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
+                    self._keep(self.found)
+        return loaded(self.found)
+
+    def _keep(self, made: _Kept) -> None:
         """Write what Numba compiled to the first place that takes it."""
-        self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
         for place in self.places:
             with contextlib.suppress(OSError, FileError):
                 place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, msgpack.encode(self.found))
+                write_whole(place, sealed(msgpack.encode(made)))
                 return
+
+
+@contextlib.contextmanager
+def _obeying_signals() -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C end the command line at once, for LLVM takes seconds; nothing has to be cleared away.
+
+    A program that has imported us keeps its own ways.
+    """
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    ours = str(getattr(before[signal.SIGTERM], "__module__", "")).startswith("warplens.cli")
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    try:
+        for one in before:
+            signal.signal(one, signal.SIG_DFL)
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+@contextlib.contextmanager
+def _alone(places: list[Path]) -> Iterator[None]:
+    """Let one process at a time compile a function. Who waits says so, and goes on when that takes very long.
+
+    The lock is a locked file in the first folder that takes it. It ends with its process, however that ends.
+    """
+    lock, handle, end = _lock_of(places), None, time.monotonic() + _LONGEST_WAIT_SECONDS
+    with contextlib.suppress(OSError):  # a folder without locks
+        while lock and (handle := _locked(lock)) is None and time.monotonic() < end:
+            _say_waiting()
+            time.sleep(_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        if lock and handle is not None:
+            with contextlib.suppress(OSError):
+                lock.unlink()
+            os.close(handle)
+
+
+@cache
+def _say_waiting() -> None:
+    """Say once in a process what it waits for."""
+    text = "warplens: waiting for another process, which compiles the emulator and the simulator for this machine"
+    print(text, file=sys.stderr, flush=True)
+
+
+def _lock_of(places: list[Path]) -> Path | None:
+    for place in places:
+        with contextlib.suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if os.access(place.parent, os.W_OK):
+                return place.with_suffix(".lock")
+    return None
+
+
+def _locked(lock: Path) -> int | None:
+    """Lock a file and return it, open; nothing where another process has it, or has just taken it away."""
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), lock.stat()):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
 
 
 def _undefined(code: bytes) -> list[str]:
@@ -200,16 +293,16 @@ class Function:
 
     @cached_property
     def _address(self) -> int:
-        if self._kept.found is not None:
-            return loaded(self._kept.found)
+        return self._kept.address(self._compile)
+
+    def _compile(self) -> tuple[bytes, str, bool]:
         from numba.core import ccallback
 
         callbacks: Any = ccallback  # its types describe less than there is
         signature = self.signature()
         made = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
         made.compile()
-        self._kept.keep(made._library.serialize_using_object_code()[2][0], made.native_name)
-        return int(made.address)
+        return made._library.serialize_using_object_code()[2][0], made.native_name, True
 
     @cached_property
     def call(self) -> Callable[..., int]:
@@ -258,26 +351,25 @@ class Entry:
         named = tuple([kind if kind == "int" else (str(kind[0]), *kind[1:]) for kind in kinds])
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
-        if kept.found is None:
-            with self.compiling():
-                self._compile(kept, arguments)
+        address = kept.address(lambda: self._compile(arguments))
         assert kept.found is not None
-        address = loaded(kept.found)
         count = 2 + sum(len(_words(a)) for a in arguments)
         return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), kept.found.returns
 
-    def _compile(self, kept: Kept, arguments: Sequence[Any]) -> None:
+    def _compile(self, arguments: Sequence[Any]) -> tuple[bytes, str, bool]:
         import numba
 
         jit: Any = numba.njit  # their types describe less than they take
         item: Any = numba.from_dtype
-        made = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
-        kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
-        made.compile(tuple(kinds))
-        (result,) = made.overloads.values()
-        library, returns = result.library, result.signature.return_type != numba.types.none
-        self.optimize(library)
-        kept.keep(library.codegen._tm.emit_object(library._final_module), result.fndesc.llvm_func_name, returns)
+        with self.compiling():
+            made = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
+            kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
+            made.compile(tuple(kinds))
+            (result,) = made.overloads.values()
+            library, returns = result.library, result.signature.return_type != numba.types.none
+            self.optimize(library)
+            code = library.codegen._tm.emit_object(library._final_module)
+        return code, result.fndesc.llvm_func_name, returns
 
 
 def _name(function: Callable[..., Any]) -> str:

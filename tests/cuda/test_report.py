@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ from warplens import api
 from warplens.cli import main
 from warplens.emulate.profiler import profile
 from warplens.errors import WarplensError
-from warplens.frontend import report
+from warplens.frontend import report, report_actions, toolchain
 from warplens.kernel.launch import load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
@@ -114,7 +116,8 @@ def test_every_launch_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     actions = [_action(counted), _action(shape)]
     rows = SimpleNamespace(num_actions=lambda: 2, action_by_idx=lambda i: actions[i])
     context = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: rows)
-    monkeypatch.setattr(report, "_library", lambda: SimpleNamespace(load_report=lambda path: context))
+    monkeypatch.setitem(sys.modules, "ncu_report", SimpleNamespace(load_report=lambda path: context))
+    monkeypatch.setattr(toolchain, "serve", lambda module, given, limit: (0, report_actions.answered(given)))
     first, second = report.load_report(REPORTS / "vector_add.ncu-rep")
     assert first.record.executed == [64] * 17 + [0] and first.record.counters == {"time_ns": 3500.0}
     assert first.call.blocks == 8 and first.program.has_control
@@ -129,6 +132,24 @@ def test_every_launch_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WarplensError, match="no kernel 'other' in it"):
         api.load_report(REPORTS / "vector_add.ncu-rep", kernel="other")
     assert api.predict(workload, "h200", "warplens-fast").seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("import os; os.abort()", "ncu-report broke off (exit code -6): the report was damaged or cut short"),
+        ("print('{', flush=True); raise KeyError('x' * 9)", "not read by ncu-report: KeyError('xxxxxxxxx')"),
+    ],
+)
+def test_a_library_that_aborts_ends_its_own_process_only(
+    body: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of 269 damaged reports ended warplens by SIGABRT."""
+    (tmp_path / "ncu_report.py").write_text(f"def load_report(path):\n    {body}\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    assert main(["analyze", str(REPORTS / "vector_add.ncu-rep")]) == 2
+    err = capsys.readouterr().err
+    assert why in err and err.count("\n") == 1
 
 
 @pytest.mark.skipif(find_spec("ncu_report") is not None, reason="it is there")

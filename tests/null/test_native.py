@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
+
+from warplens import native
 
 PROGRAM = """
 import sys
@@ -98,3 +104,82 @@ def test_what_allocates_finds_numba_which_does_it(tmp_path: Path) -> None:
     source.write_text("one")
     assert _run(program, source, kept) == "True"
     assert _run(program, source, kept) == "True"
+
+
+def _kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> native.Kept:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    monkeypatch.setattr(native, "loaded", lambda kept: len(kept.code))
+    return native.Kept("engine.run", folder, "stamp")
+
+
+def _compiled() -> tuple[bytes, str, bool]:
+    return bytes(range(256)), "run", True
+
+
+def _never() -> tuple[bytes, str, bool]:
+    raise AssertionError("compiled again")
+
+
+def test_a_damaged_file_is_compiled_anew_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 damaged files 9 ended the process by a signal, and at every later start again."""
+    first = _kept(tmp_path, monkeypatch)
+    first.address(_compiled)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    assert _kept(tmp_path, monkeypatch).address(_never) == 256
+    damaged = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    for content in (*damaged, whole[:-1], whole + b"\0", b"", bytes(100)):
+        file.write_bytes(content)
+        assert _kept(tmp_path, monkeypatch).found is None
+    again = _kept(tmp_path, monkeypatch)
+    assert again.address(_compiled) == 256
+    assert file.read_bytes() == whole
+
+
+def test_of_several_starts_at_once_one_compiles_and_the_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    native._say_waiting.cache_clear()
+    starts, compiled = [_kept(tmp_path, monkeypatch) for _ in range(6)], list[int]()
+
+    def compile(number: int) -> tuple[bytes, str, bool]:
+        time.sleep(0.3)
+        compiled.append(number)
+        return b"code", "run", True
+
+    with ThreadPoolExecutor(6) as pool:
+        addresses = list(pool.map(lambda i: starts[i].address(lambda: compile(i)), range(6)))
+    assert addresses == [4] * 6 and len(compiled) == 1
+    assert "waiting for another process, which compiles" in capsys.readouterr().err
+    assert [file.suffix for file in tmp_path.iterdir()] == [".code"]  # and no lock is left
+
+
+def test_a_lock_that_a_process_left_blocks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is there, but the system has unlocked it; one that is locked for ever is passed after a while."""
+    kept = _kept(tmp_path, monkeypatch)
+    lock = kept.places[0].with_suffix(".lock")
+    lock.write_bytes(b"")
+    monkeypatch.setattr(native, "_LONGEST_WAIT_SECONDS", 0.3)
+    start = time.monotonic()
+    with native._alone(kept.places):
+        assert time.monotonic() - start < 0.2
+        with native._alone(kept.places):
+            assert 0.3 <= time.monotonic() - start < 1
+    assert not lock.exists()
+
+
+def test_the_command_line_obeys_signals_while_it_compiles_and_other_programs_keep_their_own() -> None:
+    code = """
+import signal, os, sys
+from warplens import cli, native
+if len(sys.argv) > 1:
+    cli.main(["models", "--json"])
+    sys.stdout.flush()
+before = signal.getsignal(signal.SIGTERM)
+with native._obeying_signals():
+    print(signal.getsignal(signal.SIGTERM) is not before, signal.getsignal(signal.SIGINT) is signal.SIG_DFL)
+assert signal.getsignal(signal.SIGTERM) is before and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    for arguments, said in (([], "False False"), (["cli"], "True True")):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -589,3 +590,32 @@ def test_the_rate_of_the_uniform_datapath_is_that_of_a_unit() -> None:
     slower, _ = overlay(h200, Workload(name="x", code=code), {"uniform.rate": rate / 2})
     passes = [units(m).unit("uniform", program=True).passes for m in (h200, slower)]
     assert passes[1] == pytest.approx(2 * passes[0], rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["steady mix", "loads", "dual issue", "barriers"])
+def test_a_run_in_short_slices_is_the_same_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code returns now and then, so that a signal is obeyed at once: nothing else depends on it."""
+    code, gpu = case(name)
+    for sampled in (False, True):
+        made = []
+        for cycles in (1e30, 100.0, 7.0):
+            monkeypatch.setattr(sys.modules[Course.__module__], "SLICE", cycles)
+            limit, options = 3000.0 if code.steady else 1e30, Options(events=3000, sampled=sampled)
+            blocks = 1 if code.steady else 5
+            made.append(
+                run(code, units(load_machine(gpu)), options, resident=2, blocks=blocks, limit=limit, mark_every=50.0)
+            )
+        for one in made[1:]:
+            for what in (
+                "end_cycle",
+                "issued",
+                "dram_bytes",
+                "status",
+                "counts",
+                "stalls",
+                "blocks",
+                "marks",
+                "events",
+            ):
+                assert np.array_equal(getattr(one, what), getattr(made[0], what)), what
+            assert np.array_equal(one.sampled, made[0].sampled)

@@ -549,6 +549,64 @@ def test_parquet_has_the_rows_of_the_json_lines(tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.parametrize(("values", "said"), [(2**63, "parameter.x"), (-(2**63) - 1, "parameter.x")])
+def test_a_number_that_no_column_holds_is_refused_before_anything_runs(values: int, said: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=said):
+        sweeping.make(tmp_path, str(values))
+    sweeping.make(tmp_path, f"{2**63 - 1}, {-(2**63)}")
+
+
+def test_a_space_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.launch.toml").write_text(sweeping.LAUNCH)
+    axes = "\n".join(f"x{i} = [{', '.join(map(str, range(10)))}]" for i in range(400))
+    (tmp_path / "s.toml").write_text(sweeping.SPEC.format(values="1") + f"[kernel.define]\n{axes}\n")
+    with pytest.raises(FileError, match="more than 1,000,000,000,000 configurations"):
+        load_sweep(tmp_path / "s.toml")
+
+
+def test_an_axis_of_two_types_is_a_column_of_text(tmp_path: Path) -> None:
+    """Of a kernel it is text, of a workload a number: all was computed, and then came a traceback."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    sweeping.make(tmp_path)
+    named = sweeping.SPEC.format(values="1") + '[kernel.define]\nalpha = ["a"]\n'
+    (tmp_path / "s.toml").write_text(named + CLOSED.partition("[[workload]]")[2].join(["[[workload]]", ""]))
+    sweeping.sweep(tmp_path)
+    column = parquet.read_table(tmp_path / "out" / "results.parquet")["alpha"].to_pylist()
+    assert column[:2] == ["a", "a"] and float(column[2]) == 0
+
+
+def test_a_damaged_line_of_the_journal_is_done_again(tmp_path: Path) -> None:
+    """Bytes that are no text ended in a traceback, as brackets without end did."""
+    rows = [Row(n, "k", {"x": n}, "g", "m") for n in range(3)]
+    with Journal(tmp_path / "journal", Head("s", "v")) as made:
+        for row in rows:
+            made.add(row.number, [row])
+    whole = (tmp_path / "journal").read_bytes()
+    for text in (b'"x":"\xff"', b'"x":' + b"[" * 100_000, b'"x":{}', b'"x":"'):
+        (tmp_path / "journal").write_bytes(whole.replace(b'"x":2', text, 1))
+        with Journal(tmp_path / "journal", Head("s", "v")) as again:
+            assert 2 not in again.done and list(again.rows()) == rows[:2]
+
+
+def test_a_row_of_another_type_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.parquet")
+    sweeping.make(tmp_path)
+    sweeping.sweep(tmp_path)
+    file = tmp_path / "out" / "journal.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"x":4', b'"x":"four"', 1))
+    with pytest.raises(FileError, match="a row of the journal is none of this sweep"):
+        sweeping.sweep(tmp_path)
+    assert len(_lines(tmp_path)) == 14
+
+
+def test_a_journal_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    sweeping.make(tmp_path)
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / "journal.jsonl")
+    with pytest.raises(FileError, match="a device or a pipe"):
+        sweeping.sweep(tmp_path)
+
+
 def test_a_million_closed_form_points_are_a_matter_of_a_second() -> None:
     space = closed.WorkloadSpace(
         "volkov-add-load", {"alpha": closed.Range(0, 512, 1000), "warps_per_sm": closed.Range(1, 64, 1000)}

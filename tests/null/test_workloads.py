@@ -258,3 +258,4 @@ def test_a_saved_kernel_that_was_cut_or_changed_is_refused_in_one_line(tmp_path:
     assert "code.0.kind: unknown class" in refused(lambda t: t["code"][0].update(kind="fp33"))
     boards = refused(lambda t: t["code"][0]["control"].update(write_scoreboard=77, read_scoreboard=None))
     assert "code.0.control: scoreboards are 0 to 5, not 77" in boards
+    assert "code.0.line: zero or more, not -99" in refused(lambda t: t["code"][0].update(line=-99))

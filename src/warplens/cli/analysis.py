@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         show(args, None, headline(shown_early[0], call, machines[0]))
         sys.stdout.flush()
 
-    at_once = early if len(machines) == 1 and not args.json else None
+    at_once = early if len(machines) == 1 and not (args.json or args.save or args.html) else None  # files come first
     works = [(m, *work) for m in machines for work in _counted(args, m, at_once)]
     if len(works) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")

@@ -24,10 +24,11 @@ def constant_banks(
     program: Program, call: KernelCall, offsets: list[int], addresses: list[int], local_bytes: int
 ) -> npt.NDArray[np.uint32]:
     """Return the banks, a row each; `offsets` are those of the arguments, `addresses` of the arrays they point to."""
-    banks = np.zeros((8, 16384), np.uint32)
+    banks = np.zeros((layout.BANKS, layout.BANK_BYTES // 4), np.uint32)
     for bank, data in program.constants.items():
-        if bank < 8:
-            words = np.frombuffer(data[:65536] + bytes(-len(data[:65536]) % 4), np.uint32)
+        if bank < layout.BANKS:
+            data = data[: layout.BANK_BYTES]
+            words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
             banks[bank, : words.size] = words
     generation = int(re.sub(r"\D", "", program.arch) or 90)
     _write(banks[0], _launch(call, generation, local_bytes))

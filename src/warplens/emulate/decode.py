@@ -18,11 +18,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from warplens.emulate import ops
+from warplens.emulate.layout import BANK_BYTES, BANKS
 from warplens.kernel.instruction import Instruction, Operand
 from warplens.kernel.program import Program
 
 _ALL = 0xFFFFFFFF
 _SIGN = 0x80000000
+_LARGEST = 1 << 63
 _PLACED = frozenset(("BRX", "LEPC"))  # what it computes depends on where it stands
 PREDICATES = ("predicate", "uniform predicate")
 
@@ -119,7 +121,9 @@ class _Decoder:
         line = Line(self, x)
         try:
             line.decode()
-        except (CannotDecode, ValueError, IndexError, KeyError, AttributeError, StopIteration):
+            if not -_LARGEST <= min(line.fields) <= max(line.fields) < _LARGEST:
+                raise CannotDecode
+        except (CannotDecode, ValueError, IndexError, KeyError, AttributeError, StopIteration, OverflowError):
             line = Line(self, x)
             line.set(GROUP=ops.UNKNOWN)
         return line.fields
@@ -138,6 +142,8 @@ class _Decoder:
 
     def pooled(self, *keys: Key) -> int:
         """Return the row of constants, next to each other."""
+        if any(kind == "bank" and not in_banks(*place) for kind, *place in keys):
+            raise CannotDecode
         if keys not in self.pool_at:
             self.pool_at[keys] = len(self.pool)
             self.pool += [*keys, *([("bits", 0, 0)] if len(keys) == 1 else [])]
@@ -326,6 +332,11 @@ def _immediate(text: str, kind: str, width: int) -> list[int]:
     if number != number:
         return [0x7FFFFFFF]
     return [int(np.float32(number).view(np.uint32))]
+
+
+def in_banks(bank: int, offset: int = 0) -> bool:
+    """Whether a place in a constant bank is one that we have; what is elsewhere is not known."""
+    return bank < BANKS and 0 <= offset < BANK_BYTES
 
 
 RULES: dict[str, Callable[[Line], None]] = {}

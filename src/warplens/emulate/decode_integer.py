@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from warplens.emulate import ops
-from warplens.emulate.decode import PREDICATES, CannotDecode, Line, predicate_row, rule
+from warplens.emulate.decode import PREDICATES, CannotDecode, Line, in_banks, predicate_row, rule
 from warplens.emulate.decode_packed import (
     add_halves,
     extreme_halves,
@@ -83,6 +83,8 @@ def _constant(line: Line) -> None:
         line.set(A=line.d.pooled(*(("bank", bank, offset + 4 * k) for k in range(wide))))
         line.set(GROUP=ops.INTEGER, OP=ops.MOV2 if wide == 2 else ops.MOV)
         return
+    if not in_banks(bank):
+        raise CannotDecode
     base = line.d.zero if register is None else line.register(register)
     size = int(small[1:]) // 8 if small else 4 * wide
     mode = ops.SIGNED if small and small[0] == "S" else 0

@@ -8,6 +8,7 @@ emulator.array("y")              # what is in an argument's array now
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,7 @@ _SHARED_RESERVED = 1024
 _MOST_PAGES = 1 << 24  # of which a kernel may say where it reads and writes: 16 GiB
 _COPIED_PAGES = 1 << 14
 _BUDGET, _BUDGET_PER_WARP = 100_000_000, 5_000_000
+_SLICE = 4_000_000  # likewise, in one call of compiled code, which no signal interrupts: a tenth of a second
 _PAGES = 1 << 18  # to begin with: 256 MiB, which cost nothing until they are touched
 _STACK_BYTES = 1024  # of a thread that calls functions, unless the compiler knows it needs more: CUDA's default
 
@@ -93,6 +95,7 @@ class Emulator:
         self.samples = np.zeros((len(program.instructions), 0, layout.SAMPLE_COLUMNS), np.int64)  # as `trace`
         self.patterns = np.zeros((layout.PATTERN_ROWS, layout.PATTERN_COLUMNS), np.int64)
         self._idle = np.zeros((len(program.instructions) + 1, 2), np.int64)
+        self.stopped = False  # from another thread: see `run`
         self.executed = self.unknown_executed = self.assumed_accesses = 0
         self.beyond: set[int] = set()  # instructions that read behind the end of a constant bank
         self.shared_begins: int | None = 0  # what shared memory holds before it is written; None: it is unknown
@@ -248,7 +251,8 @@ class Emulator:
     ) -> None:
         """Run these blocks (numbers in the grid) side by side, on these SMs (for L1).
 
-        `delays`: instructions by which each block starts late.
+        `delays`: instructions by which each block starts late. Compiled code returns now and then, for signals and for
+        `stopped`.
         """
         state, shared, local = self._resident.begin(blocks, sms or [0] * len(blocks), self._flags, self._marks)
         if self.shared_begins:
@@ -264,12 +268,17 @@ class Emulator:
             memory = self._memory(shared, local)
             memory.scratch[layout.TRACED] = self.traced
             functions = self._functions(bool(state.flags[layout.SOME_UNKNOWN]))
-            status = engine.run(self.code.table, functions, self.names, state, memory, budget, self._block)
+            stop = min(budget, engine.effort(state) + _SLICE)
+            status = engine.run(self.code.table, functions, self.names, state, memory, stop, self._block)
             self.traced = int(memory.scratch[layout.TRACED])
-            if status != engine.GROW:
+            if status == engine.GROW:
+                self._grow()
+                state = state._replace(marks_global=self._marks)
+            elif status == engine.BUDGET and stop < budget >= engine.effort(state):
+                state.flags[[layout.NEXT_WARP, layout.NEXT_GROUP, layout.NEXT_TURN]] = 0  # all warps had their turn
+                self._stop_if_asked()
+            else:
                 break
-            self._grow()
-            state = state._replace(marks_global=self._marks)
         engine.count_idle(self.stats, self._idle)
         self.executed += int(state.flags[layout.EXECUTED_ALL])
         self.unknown_executed += int(state.flags[layout.EXECUTED_UNKNOWN])
@@ -284,6 +293,11 @@ class Emulator:
             error.status = int(memory.scratch[layout.ERROR])
             error.instruction = int(memory.scratch[layout.ERROR + 4])
             raise error
+
+    def _stop_if_asked(self) -> None:
+        """End a run in a thread of which nobody waits for the result: it was told so, or the process ends."""
+        if self.stopped or not threading.main_thread().is_alive():
+            raise EmulationError("the emulation was interrupted")
 
     def _functions(self, unknown: bool) -> engine.Functions:
         """Return where the compiled functions are that a run needs, looked up once for each kind of run."""

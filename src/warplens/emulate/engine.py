@@ -367,6 +367,11 @@ def run(
     return _compiled_run.call(block.address, budget)
 
 
+def effort(state: State) -> int:
+    """Return what the run took so far, in the unit of the budget."""
+    return int(state.flags[EXECUTED_ALL] + (ACCESS_EFFORT - 1) * state.flags[ACCESSES])
+
+
 def new_block() -> Block:
     """Make what a run hands to compiled code: an emulator's runs share it, for most arrays stay."""
     return Block(MACHINE)

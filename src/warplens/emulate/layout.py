@@ -45,6 +45,7 @@ TRAPPED, UNKNOWN_BRANCH, UNKNOWN_ADDRESS, BAD_TARGET, WAITS, BAD_CALL = 20, 21, 
 # system. Below them the variables of the module, the heap, then the arrays.
 SHARED_WINDOW, LOCAL_WINDOW, SYSTEM_WINDOW = 0x7F00, 0x7F01, 0x7
 PARAMETERS = 0xB_0000_0000
+BANKS, BANK_BYTES = 8, 1 << 16  # of constants
 HEAP, HEAP_BYTES = 0xC_0000_0000, 8 << 20  # as large as CUDA's by default
 # What a launch file assumes of a branch that nobody knows: the share taken (in parts of 2^20), or turns of its loop; of
 # an access to places that nobody knows: bytes from a thread to the next.

@@ -174,10 +174,15 @@ class Runner:
                     wrong[i if isinstance(error, Exception) else -1] = error
 
         second = _Task(self._turn, lambda: run(twin))
-        run(self)
-        if not second.is_dropped():
-            second.wait()
-            self._take_over(twin)
+        try:
+            run(self)
+            twin.emulator.stopped = any(k < 0 for k in wrong)
+            if not second.is_dropped():
+                second.wait()
+                self._take_over(twin)
+        except BaseException:
+            twin.emulator.stopped = True
+            raise
         if wrong:
             raise wrong[min(wrong)]
         self.work = before | {block: self.work[block] for group in groups for block in group}
@@ -210,6 +215,7 @@ class Runner:
     def _second(self) -> Runner:
         """Return the second thread's runner, which runs the same code."""
         self._twin.emulator.code, self._twin.threads = self.emulator.code, self.threads
+        self._twin.emulator.stopped = False
         return self._twin
 
     def _take_over(self, twin: Runner) -> None:

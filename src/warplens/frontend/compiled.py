@@ -16,8 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from warplens.cache import Cache, key_of
-from warplens.errors import WarplensError
-from warplens.files import read_text
+from warplens.files import read_bytes, read_text
 from warplens.frontend import nvrtc, toolchain
 from warplens.frontend.compile import Options
 from warplens.kernel.program import Program
@@ -90,7 +89,4 @@ def is_text(path: Path) -> bool:
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of what a file holds."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise WarplensError(f"{path}: {error.strerror}") from None
+    return hashlib.sha256(read_bytes(path)).hexdigest()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -19,7 +18,6 @@ from warplens.kernel.program import Resources
 _CUDA = bytes((190, 0))  # the machine of an ELF file
 _EXECUTABLE = 2  # kind of an ELF file
 _NO_BITS, _STRINGS = 8, 3  # kinds of sections
-_LARGEST_BYTES = 1 << 30
 _MOST_THREADS = 1024  # of a block
 _PLAIN = bytes(c if c == 0 or (c < 128 and (chr(c).isalnum() or chr(c) in ".$_")) else ord("_") for c in range(256))
 
@@ -165,18 +163,6 @@ def plain(name: str) -> str:
 def is_cubin(data: bytes, at: int = 0) -> bool:
     """Whether a cubin begins there: a 64-bit ELF file for CUDA, low bytes first."""
     return data[at : at + 6] == b"\x7fELF\x02\x01" and data[at + 18 : at + 20] == _CUDA and len(data) >= at + 64
-
-
-def read_bytes(path: Path) -> bytes:
-    """Read a binary file; what goes wrong is one line that names it."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(_LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > _LARGEST_BYTES:
-        raise FileError(f"{path}: larger than {_LARGEST_BYTES >> 30} GiB")
-    return data
 
 
 def parse_cubin(data: bytes, name: str) -> Cubin:

@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 
 from warplens.errors import FileError
+from warplens.files import read_bytes
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, assemble
-from warplens.frontend.cubin import embedded_cubins, read_bytes
+from warplens.frontend.cubin import embedded_cubins
 
 _MAGIC = b"\x50\xed\x55\xba"
 _BYTES_PER_SECOND, _BYTES_PER_BYTE = 5e6, 16  # what cuobjdump may take

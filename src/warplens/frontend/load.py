@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.errors import FileError, WarplensError
-from warplens.files import read_text
+from warplens.files import read_bytes, read_text
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, compile_file
-from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain, read_bytes
+from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain
 from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly, parse_words
 from warplens.frontend.encoding import WORD_BYTES, writer
 from warplens.frontend.fatbinary import cubins_in

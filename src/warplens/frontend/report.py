@@ -6,18 +6,16 @@ code is in the report as a cubin: control codes and source lines with it.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from warplens.errors import FileError
-from warplens.frontend.cubin import embedded_cubins, parse_cubin, read_bytes
+from warplens.files import read_bytes
+from warplens.frontend.cubin import embedded_cubins, parse_cubin
 from warplens.frontend.load import program_in
 from warplens.frontend.ncu import LAUNCH, UNITS, Record
-from warplens.frontend.toolchain import MissingTool
+from warplens.frontend.report_actions import Action, Asked, actions
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.program import Program
 
@@ -30,6 +28,8 @@ COLUMNS = {
     "global_sectors": "memory_l2_theoretical_sectors_global",
     "samples": "smsp__pcsamp_sample_count",
 }
+_SHAPE = {f"{what}{axis}": f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"}
+_DYNAMIC, _GPU = "launch__shared_mem_per_block_dynamic", "device__attribute_display_name"
 _STALLED = "smsp__pcsamp_warps_issue_stalled_"
 # what a prediction wants of a report, and the option of ncu that brings it
 _WANTED = {
@@ -55,32 +55,20 @@ def load_report(path: str | Path) -> list[Reported]:
     """Read every kernel of a report, in the order of its launches."""
     path = Path(path)
     data = read_bytes(path)
-    context = _library().load_report(str(path))
-    actions = [
-        context.range_by_idx(r).action_by_idx(a)
-        for r in range(context.num_ranges())
-        for a in range(context.range_by_idx(r).num_actions())
-    ]
-    if not actions:
+    values = [*_SHAPE.values(), *LAUNCH.values(), _DYNAMIC, _GPU]
+    found = actions(Asked(str(path), values, list(COLUMNS.values()), _STALLED))
+    if not found:
         raise FileError(f"{path}: no profiled kernel in it, or not a report of Nsight Compute")
     cubins = list(embedded_cubins(data))
     programs: dict[str, Program] = {}
-    found = []
-    for action in actions:
-        name = action.name(action.NameBase_MANGLED)
-        if name is None:
+    made = []
+    for action in found:
+        if action.name is None:
             raise FileError(f"{path}: a kernel without a name: the report was damaged or cut short")
-        if name not in programs:
-            programs[name] = _program(name, cubins, path)
-        found.append(_reported(action, programs[name], path))
-    return found
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("ncu_report")
-    except ImportError:
-        raise MissingTool("a .ncu-rep is read by ncu-report; `pip install 'warplens[ncu]'` brings it") from None
+        if action.name not in programs:
+            programs[action.name] = _program(action.name, cubins, path)
+        made.append(_reported(action, programs[action.name], path))
+    return made
 
 
 def _program(name: str, cubins: list[bytes], path: Path) -> Program:
@@ -90,20 +78,18 @@ def _program(name: str, cubins: list[bytes], path: Path) -> Program:
     raise FileError(f"{path}: {name}: no machine code in the report (ncu --section SourceCounters brings it)")
 
 
-def _reported(action: Any, program: Program, path: Path) -> Reported:
-    shape = {f"{what}{axis}": int(_value(action, f"launch__{what}_dim_{axis}") or 0)
-             for what in ("grid", "block") for axis in "xyz"}  # fmt: skip
+def _reported(action: Action, program: Program, path: Path) -> Reported:
+    shape = {key: int(_value(action, metric) or 0) for key, metric in _SHAPE.items()}
     if not all(shape.values()):
         raise FileError(f"{path}: {program.demangled}: no shape of the launch (ncu --section LaunchStats)")
     counters = {short: value for short, metric in LAUNCH.items() if (value := _value(action, metric)) is not None}
-    start = min(
-        (pc for pc, _ in _instances(_metric(action, COLUMNS["executed"]))), default=0
-    )  # every instruction has one
+    # every instruction has one
+    start = min((pc for pc, _ in action.instances[COLUMNS["executed"]]), default=0)
     places = {start + x.offset: i for i, x in enumerate(program.instructions)}
     columns = {short: _column(action, metric, places) for short, metric in COLUMNS.items()}
     stalls = {
         metric.removeprefix(_STALLED): _column(action, metric, places)
-        for metric in action.metric_names()
+        for metric in action.instances
         if metric.startswith(_STALLED) and not metric.endswith("_not_issued")
     }
     missing = [] if columns["executed"] else [_COUNTS]
@@ -114,7 +100,7 @@ def _reported(action: Any, program: Program, path: Path) -> Reported:
             kernel=program.name,
             grid=[shape[f"grid{axis}"] for axis in "xyz"],
             block=[shape[f"block{axis}"] for axis in "xyz"],
-            dynamic_shared_bytes=int(_value(action, "launch__shared_mem_per_block_dynamic") or 0),
+            dynamic_shared_bytes=int(_value(action, _DYNAMIC) or 0),
             l2="cold",
         ),
         record=Record(
@@ -123,41 +109,18 @@ def _reported(action: Any, program: Program, path: Path) -> Reported:
             stalls={reason: values for reason, values in stalls.items() if any(values)},
             counters=counters,
         ),
-        gpu=_text(action, "device__attribute_display_name"),
+        gpu=str(action.values.get(_GPU, ("", ""))[0]),
         missing=missing,
     )
 
 
-def _metric(action: Any, name: str) -> Any:
-    try:
-        return action.metric_by_name(name)
-    except (KeyError, ValueError):
-        return None
-
-
-def _value(action: Any, name: str) -> float | None:
+def _value(action: Action, name: str) -> float | None:
     """Return a number of the launch, in bytes or nanoseconds where it has a unit."""
-    metric = _metric(action, name)
-    if metric is None or not metric.has_value():
-        return None
-    value = metric.value()
-    return float(value) * UNITS.get(metric.unit(), 1) if isinstance(value, int | float) else None
+    value, unit = action.values.get(name, (None, ""))
+    return float(value) * UNITS.get(unit, 1) if isinstance(value, float) else None
 
 
-def _text(action: Any, name: str) -> str:
-    metric = _metric(action, name)
-    return str(metric.value()) if metric is not None and metric.has_value() else ""
-
-
-def _column(action: Any, name: str, places: dict[int, int]) -> list[int]:
+def _column(action: Action, name: str, places: dict[int, int]) -> list[int]:
     """Return a value for each instruction (`places`: by address), or nothing where the metric has none."""
-    found = {places[pc]: value for pc, value in _instances(_metric(action, name)) if pc in places}
+    found = {places[pc]: value for pc, value in action.instances[name] if pc in places}
     return [found.get(i, 0) for i in range(len(places))] if found else []
-
-
-def _instances(metric: Any) -> Iterator[tuple[int, int]]:
-    if metric is None or not metric.has_correlation_ids():
-        return
-    at = metric.correlation_ids()
-    for i in range(metric.num_instances()):
-        yield int(at.as_uint64(i)), int(metric.as_uint64(i))

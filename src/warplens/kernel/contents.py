@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.errors import FileError, nearest
+from warplens.files import refuse_devices
 from warplens.kernel.launch import SCALAR_BYTES, Argument
 
 Indices = npt.NDArray[np.int64]
@@ -152,6 +153,7 @@ def _from_file(name: str, argument: Argument, folder: str, where: str) -> Conten
     if path.suffix != ".npy":
         raise FileError(f"{where}.fill: file(...) reads .npy files, not {name!r}")
     try:
+        refuse_devices(path)
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise FileError(f"{where}.fill: {path}: {getattr(error, 'strerror', None) or error}") from None

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from warplens.errors import FileError, WarplensError, nearest
-from warplens.files import convert, read_text, read_toml
+from warplens.files import convert, read_json, read_toml
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.listing import parse_listing
 from warplens.kernel.mix import from_mix
@@ -19,6 +19,7 @@ from warplens.kernel.profile import COLUMNS, Profile
 from warplens.kernel.width import access_bytes, access_of
 from warplens.kernel.workload import Access, Workload
 from warplens.machine import KINDS
+from warplens.units import printable
 
 FOLDER = Path(__file__).parent / "files" / "workloads"
 _LATER = ("replays", "passed")  # columns of a profile that older files do not have
@@ -42,7 +43,7 @@ def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
             raise FileError(f"{path}: a workload file ends in .toml or .json; a kernel's file needs --launch L.toml")
         hint = nearest(str(name), list_workloads()) or "; `warplens workload list` shows them"
         raise WarplensError(f"unknown workload {str(name)[:80]!r}{hint}")
-    tree = _read_json(path) if path.suffix == ".json" else read_toml(path)
+    tree = read_json(path) if path.suffix == ".json" else read_toml(path)
     if alpha is not None:
         if not isinstance(tree, dict) or not isinstance(tree.get("mix"), dict):
             raise WarplensError(f"{path.name}: --alpha needs a workload with a [mix] table")
@@ -65,7 +66,7 @@ def parse_workload(tree: Any, file: str) -> Workload:
                 raise FileError(f"{file}: {table}.{kind}: unknown class{nearest(kind, KINDS)}")
             if isinstance(count, (int, float)) and count < 0:
                 raise FileError(f"{file}: {table}.{kind}: must be zero or more, not {count}")
-    workload = convert(tree, Workload, file)
+    workload = _one_line(convert(tree, Workload, file))
     if workload.mix is not None:
         _only(workload, "mix", f"{file}: mix: a mix counts its own instructions and has no launch")
         return from_mix(workload, workload.mix)
@@ -76,6 +77,15 @@ def parse_workload(tree: Any, file: str) -> Workload:
             raise FileError(f"{file}: kernel: all kernels of a program need a [kernel.launch], or none")
         return workload.with_values(kernels=kernels)
     return _complete(workload, file)
+
+
+def _one_line(workload: Workload) -> Workload:
+    """Return a workload whose name, source and notes are a line each: a newline in them would forge one of ours."""
+    notes = [printable(note) for note in workload.notes]
+    kernels = [_one_line(kernel) for kernel in workload.kernels]
+    return workload.with_values(
+        name=printable(workload.name), source=printable(workload.source), notes=notes, kernels=kernels
+    )
 
 
 def _only(workload: Workload, field: str, message: str) -> None:
@@ -93,6 +103,8 @@ def _check_counts(workload: Workload, file: str) -> None:
     for i, x in enumerate(workload.code):
         if x.kind not in KINDS:
             raise FileError(f"{file}: code.{i}.kind: unknown class{nearest(x.kind, KINDS)}")
+        if x.line is not None and not 0 <= x.line <= _MOST:
+            raise FileError(f"{file}: code.{i}.line: zero or more, not {x.line}")
         for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
             if board not in _SCOREBOARDS:
                 raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")
@@ -168,13 +180,6 @@ def _counted(workload: Workload, codes: list[list[Instruction]]) -> Workload:
     plain = {kind: count for kind, count in counts.items() if kind in KINDS}
     made = [replace(access, count=count) for access, count in accesses.items()]
     return workload.with_values(instructions=plain, accesses=made, barriers=barriers)
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return msgspec.json.decode(read_text(path).encode())
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise FileError(f"{path}: not valid JSON: {error}") from None
 
 
 def _finite(node: Any, path: tuple[str, ...], file: str) -> None:

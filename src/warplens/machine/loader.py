@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import re
 import sys
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import msgspec
 
 from warplens.cache import made_once
 from warplens.errors import FileError, WarplensError, nearest
-from warplens.files import convert, read_text, read_toml
+from warplens.files import convert, parse_toml, read_text, read_toml
 from warplens.machine.base import based
 from warplens.machine.machine import Machine, Source
 from warplens.units import unit_of
@@ -64,8 +63,8 @@ def capability(name: str) -> str | None:
     path = _file(name)
     if path is not None:
         head = re.split(r"^\[", read_text(path), maxsplit=1, flags=re.MULTILINE)[0]
-        with contextlib.suppress(ValueError, KeyError):
-            return str(tomllib.loads(head)["compute_capability"])
+        with contextlib.suppress(FileError, KeyError):
+            return str(parse_toml(head, str(path))["compute_capability"])
     return load_machine(name).compute_capability
 
 
@@ -133,6 +132,8 @@ def _plain(node: Any, path: tuple[str, ...], sources: dict[str, Source], file: s
         return {key: _plain(value, (*path, key), sources, file) for key, value in node.items()}
     if isinstance(node, list):
         return [_plain(value, (*path, str(i)), sources, file) for i, value in enumerate(node)]
+    if isinstance(node, str) and not node.isprintable():
+        raise FileError(f"{file}: {dotted}: must be text of one line without control characters, not {node[:80]!r}")
     if isinstance(node, (int, float)) and not isinstance(node, bool) and path[-1] not in _FREE:
         raise FileError(f"{file}: {dotted}: a number without a source; write {{ value, unit, source, ref }}")
     return node
@@ -152,6 +153,8 @@ def _quantity(node: dict[str, Any], path: tuple[str, ...], sources: dict[str, So
         if not -sys.float_info.max <= x <= sys.float_info.max:
             raise FileError(f"{file}: {dotted}: value must be finite, not {str(x)[:20]}")
     about = {k: str(v) if isinstance(v, datetime.date) else v for k, v in node.items() if k != "value"}
+    for key, text in about.items():
+        _plain(text, (*path, key), sources, file)
     source = convert(about, Source, f"{file}: {dotted}")
     if source.source == "measured" and source.date is None:
         raise FileError(f"{file}: {dotted}: a measured number needs its date")

@@ -13,16 +13,14 @@ measured again, nor is one over which the GPU was lost. A last line that was cut
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
-import lzma
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from warplens.errors import FileError
+from warplens.files import LARGEST_EXPANDED_BYTES, bounded, read_bytes, read_expanded
 
 _decode: Callable[[str], Any]
 try:
@@ -31,6 +29,7 @@ except ImportError:  # measuring needs nothing but NumPy; reading takes a little
     _decode = json.loads
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz")  # of the names of journals
+_MOST_EVENTS = 1_000_000  # the whole plan is 50,000
 # What an event must have, and of which kind.
 _EVENTS: dict[str, dict[str, type]] = {
     "begin": {"entry": str}, "sample": {"entry": str, "point": dict, "values": dict}, "error": {"entry": str},
@@ -45,7 +44,7 @@ class Journal:
         """Open a journal; a cut last line of an earlier run goes."""
         self.path = path
         try:
-            before = path.read_bytes() if path.is_file() else b""
+            before = read_bytes(path, LARGEST_EXPANDED_BYTES) if path.is_file() else b""
             if not before.endswith(b"\n") and before:
                 before = before[: before.rfind(b"\n") + 1]
                 os.truncate(path, len(before))  # in place: writing it anew could lose all of it on a full disk
@@ -90,15 +89,7 @@ def _clocks(events: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Read a journal: plain, gzipped, or by xz."""
-    try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-        elif data[:6] == b"\xfd7zXZ\0":
-            data = lzma.decompress(data)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    found = list(lines(data, str(path)))
+    found = list(lines(read_expanded(path), str(path)))
     if not any(line["is"] == "head" for line in found):
         raise FileError(f"{path}: not a journal of `warplens machine measure`: it has no head")
     return found
@@ -106,17 +97,21 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def lines(data: bytes, name: str) -> Iterator[dict[str, Any]]:
     """Return the events of a journal; a last line that was cut off is none."""
+    if data.count(b"\n") > _MOST_EVENTS:
+        raise FileError(f"{name}: more than {_MOST_EVENTS:,} lines; not a journal of `warplens machine measure`")
     whole = data.decode("utf-8", "replace").split("\n")
     for number, text in enumerate(whole, 1):
         if not text.strip():
             continue
         try:
-            event = _decode(text)
+            event = bounded(_decode(text), name)
             if not isinstance(event, dict) or not isinstance(event.get("is"), str):
                 raise ValueError
+            if event["is"] != "error" and not all(v.isprintable() for v in event.values() if isinstance(v, str)):
+                raise ValueError  # what went wrong may take more than a line; names are printed
             if not all(isinstance(event.get(k), kind) for k, kind in _EVENTS.get(event["is"], {}).items()):
                 raise ValueError
-        except ValueError:
+        except (ValueError, RecursionError):
             if number == len(whole):
                 continue
             raise FileError(f"{name}: line {number} is not an event of a journal") from None

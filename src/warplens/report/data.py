@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import msgspec
@@ -13,7 +15,14 @@ from warplens.models import Prediction
 def to_json(thing: Any) -> str:
     """Encode structures, predictions and arrays as indented JSON; not-a-number and infinity become null."""
     raw = msgspec.json.encode(_plain(thing))
-    return msgspec.json.format(raw, indent=2).decode()
+    text = msgspec.json.format(raw, indent=2).decode()
+    return re.sub(r"[^ -~\n]", _harmless, text)
+
+
+def _harmless(found: re.Match[str]) -> str:
+    """Return a character as it is, or as JSON's `\\u` where a terminal would obey it."""
+    character = found[0]
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def _plain(thing: Any) -> Any:

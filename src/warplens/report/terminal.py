@@ -11,12 +11,13 @@ saxpy on NVIDIA H200: 64 warps per SM (100 %)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -37,6 +38,12 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Let the caller deal with it."""
         raise BrokenPipeError
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Replace what a terminal would obey, whatever file it came from; lines and the console's own styles stay."""
+        for segment in super().render(renderable, options):
+            clean = segment.control or segment.text.replace("\n", "").isprintable()
+            yield segment if clean else segment._replace(text="\n".join(map(printable, segment.text.split("\n"))))
 
 
 def console(width: int | None = None) -> Console:

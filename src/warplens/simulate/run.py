@@ -36,6 +36,7 @@ _MODULES = (
 MARKS = 24  # how often a run up to a limit notes what it has issued
 MOST_EVENTS_EACH = 16  # of an instruction: far more than there can be
 LONGEST = 2.0**50  # cycles of a run: with more of them times are not known to a fraction of one
+SLICE = 100_000.0  # cycles in one call of compiled code, which no signal interrupts: a tenth of a second
 NEVER = 1 << 60  # blocks after which a run is held
 
 
@@ -101,18 +102,20 @@ class Course:
         self.state = (setup, lines, *state, stalls, kept, np.zeros(marks, np.int64), events, sm)
 
     def go(self) -> None:
-        """Run up to the end, the limit or the pause."""
+        """Run up to the end, the limit or the pause; compiled code returns now and then, as for signals."""
         call: Any = engine if self.options.compiled else plain_engine()
         setup, *state = self.state
         sm, limit, going = state[-1], float(setup.time_limit[0]), True
         before = int(sm.issued[0])
         while going:
-            if self.options.sampled:
-                setup.time_limit = min(limit, self.seen.until + max(INTERVAL, self.seen.until / LOOKS))
+            due = self.seen.until + max(INTERVAL, self.seen.until / LOOKS) if self.options.sampled else INFINITE
+            setup.time_limit = min(limit, due, self._now() + SLICE)
             call(*self.given, setup, *self.curves, *state)
             going = sm.status[0] == at.TIME_UP and setup.time_limit[0] < limit
             if going:
-                sm.status, self.seen = at.FINISHED, look(self.seen, self._now(), self._told(self._now()))
+                sm.status = at.FINISHED
+            if going and setup.time_limit[0] == due:
+                self.seen = look(self.seen, self._now(), self._told(self._now()))
         setup.time_limit = limit
         self.simulated += int(sm.issued[0]) - before
 

@@ -234,7 +234,7 @@ def load(path: Path) -> Calibration:
     """Read a calibration."""
     try:
         return msgspec.json.decode(read_text(path), type=Calibration)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: {error}") from None
 
 

@@ -14,16 +14,18 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import msgspec
 from msgspec import Struct
 
 from warplens.errors import FileError
+from warplens.files import refuse_devices
 from warplens.sweep.worker import Row
 
 SPREAD = 10_000
 _SYNC_SECONDS = 2.0
+_LONGEST_LINE = 64 << 20
 _MOST_REASONS = 100  # for which points failed: others are in the results alone
 
 
@@ -73,6 +75,8 @@ class Journal:
         self.reasons: dict[str, int] = {}  # of failures
         self.end, self.synced = 0, time.monotonic()
         try:
+            if path.exists():
+                refuse_devices(path)
             self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise FileError(f"{path}: {error.strerror}") from None
@@ -92,13 +96,13 @@ class Journal:
         """Read what is there, and cut off what is not whole."""
         begin = msgspec.json.encode(head) + b"\n"
         with self.path.open("rb") as stream:
-            first = stream.readline()
+            first = stream.readline(_LONGEST_LINE)
             if begin.startswith(first) and first != begin:  # new, or cut short
                 self._append(begin)
                 return
             self._check(first, head)
             self.end = len(first)
-            for text in stream:
+            for text in _lines(stream):
                 line = _decoded(text)
                 if line is None:
                     break
@@ -109,7 +113,7 @@ class Journal:
     def _check(self, first: bytes, head: Head) -> None:
         try:
             found = msgspec.json.decode(first, type=Head)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             raise FileError(f"{self.path}: not a journal of ours; name another folder with --out") from None
         for field, what in (
             ("sweep", "another sweep, or this one before it or a file that it names was changed"),
@@ -161,8 +165,8 @@ class Journal:
         """Yield all points in the order of their numbers, read as they are asked for."""
         waiting: list[tuple[int, int, list[Row]]] = []
         with self.path.open("rb") as stream:
-            stream.readline()
-            for at, text in enumerate(stream):
+            stream.readline(_LONGEST_LINE)
+            for at, text in enumerate(_lines(stream)):
                 line = _decoded(text)
                 if line is not None:
                     heapq.heappush(waiting, (line.n, at, line.rows))
@@ -182,10 +186,15 @@ class Journal:
         self.close()
 
 
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines; one that is longer than any that was written comes in parts, which are none."""
+    return iter(lambda: stream.readline(_LONGEST_LINE), b"")
+
+
 def _decoded(text: bytes) -> Line | None:
     if not text.endswith(b"\n"):
         return None
     try:
         return msgspec.json.decode(text, type=Line)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # also of bytes that are no UTF-8
         return None

@@ -126,32 +126,37 @@ def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    kinds = _TYPES | {_column(axis): _kind(axis, sweep) for kernel in sweep.kernels for axis in kernel.axes}
-    kinds |= {_column(axis): "float64" for space in sweep.workloads for axis in space.axis}
+    axes = [axis for kernel in sweep.kernels for axis in kernel.axes]
+    axes += [axis for space in sweep.workloads for axis in space.axis]
+    kinds = _TYPES | {_column(axis): _kind(axis, sweep) for axis in axes}
     schema = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in kinds.items()])
-    texts = {name for name, kind in kinds.items() if kind == "string"}
-    with writing(path) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as writer:
-        while part := [_flat(row) for row in islice(rows, _ROW_GROUP)]:
-            for tree in part:
-                tree.update({name: str(tree[name]) for name in texts & tree.keys() if tree[name] is not None})
-            writer.write_table(pyarrow.Table.from_pylist(part, schema))
-        for columns in _closed(sweep):
-            count = len(columns["number"])
-            filled = [_array(pyarrow, columns.get(field.name), field.type, count) for field in schema]
-            writer.write_table(pyarrow.Table.from_arrays(filled, schema=schema))
+    turned = {name: {"string": str, "float64": float}.get(kind, lambda value: value) for name, kind in kinds.items()}
+    try:
+        with writing(path) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as writer:
+            while part := [_flat(row) for row in islice(rows, _ROW_GROUP)]:
+                trees = [{n: None if v is None else turned[n](v) for n, v in tree.items()} for tree in part]
+                writer.write_table(pyarrow.Table.from_pylist(trees, schema))
+            for columns in _closed(sweep):
+                count = len(columns["number"])
+                filled = [_array(pyarrow, columns.get(field.name), field.type, count) for field in schema]
+                writer.write_table(pyarrow.Table.from_arrays(filled, schema=schema))
+    except (pyarrow.ArrowException, KeyError, ValueError, TypeError, OverflowError) as error:
+        why = f"a row of the journal is none of this sweep ({error}); results.jsonl has all rows"
+        raise FileError(f"{path}: not written: {why}; begin anew with --restart") from None
 
 
 def _array(pyarrow: Any, column: Any, kind: Any, count: int) -> Any:
     if column is None:
         return pyarrow.nulls(count, kind)
     if isinstance(column, np.ndarray):
-        return pyarrow.array(column, kind)
+        return pyarrow.array(column if kind != "string" else column.astype(str), kind)
     return pyarrow.repeat(pyarrow.scalar(column, kind), count)
 
 
 def _kind(axis: str, sweep: Sweep) -> str:
-    """The type of an axis's column: that of its values over all kernels."""
+    """The type of an axis's column: that of its values over all kernels, and numbers where a workload has it."""
     values = [value for kernel in sweep.kernels for value in kernel.axes.get(axis, [])]
+    values += [0.0 for space in sweep.workloads if axis in space.axis]
     if all(isinstance(value, int) for value in values):
         return "int64"
     return "string" if any(isinstance(value, str) for value in values) else "float64"

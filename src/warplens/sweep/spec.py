@@ -46,7 +46,9 @@ NO_TRITON = (
     "`warplens analyze` takes them one by one, and `triton_prune` filters Triton's own autotune (docs/tune.md)"
 )
 
-Axis = Annotated[list[Value], Meta(min_length=1, max_length=1_000_000)]
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # a column of results holds no larger one
+_MOST_POINTS = 10**12
+Axis = Annotated[list[Whole | float | str], Meta(min_length=1, max_length=1_000_000)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=60)]
 Names = Annotated[list[str], Meta(min_length=1, max_length=1000)]
 Shape = int | str | Annotated[list[int | str], Meta(min_length=1, max_length=3)]
@@ -176,6 +178,9 @@ def load_sweep(path: str | Path) -> Sweep:
     launches = [read_toml(path.parent / kernel.launch) for kernel in said.kernels]
     if not said.kernels and not said.workloads:
         raise FileError(f"{path}: no [[kernel]] and no [[workload]] in it: nothing to sweep")
+    points = sum(k.size for k in said.kernels) + sum(w.size for w in said.workloads)
+    if points > _MOST_POINTS:
+        raise FileError(f"{path}: more than {_MOST_POINTS:,} configurations, which would take years")
     folder = str(path.parent)
     made = Sweep(said.gpus, said.models, said.kernels, said.workloads, launches, said.emulation, folder, str(path))
     for i, space in enumerate(said.workloads):

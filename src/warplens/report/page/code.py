@@ -6,11 +6,14 @@ the arrow keys go through them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from warplens.errors import FileError
+from warplens.files import read_text
 from warplens.kernel import Workload
 from warplens.report.page.colours import in_words
 from warplens.report.page.content import Content
@@ -69,7 +72,9 @@ def read_source(workload: Workload) -> list[str]:
     path = Path(workload.source)
     if path.suffix not in (".cu", ".cuh", ".py") or not path.is_file():
         return []
-    return path.read_text(errors="replace").splitlines()
+    with contextlib.suppress(FileError):
+        return read_text(path, "replace").splitlines()
+    return []
 
 
 def by_line(rows: Iterable[Row]) -> dict[int, LineSum]:
