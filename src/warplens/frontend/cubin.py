@@ -96,7 +96,7 @@ class Cubin(Struct, frozen=True):
             registers=common.get(_REGISTERS, 0),
             static_shared_bytes=max(0, shared.size - self._reserved_bytes()) if shared else 0,
             barriers=_short(own.get(_BARRIERS)),
-            frame_bytes=common.get(_MIN_STACK, 0),
+            frame_bytes=_stack(common.get(_MIN_STACK, 0), common.get(_FRAME, 0)),
             threads_max=_product(own.get(_MAX_THREADS, b"")),
             threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
@@ -150,9 +150,10 @@ class Cubin(Struct, frozen=True):
 
 # Codes of the attributes in .nv.info sections.
 _ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
-_MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x12, 0x19
+_MAX_THREADS, _REQUIRED_THREADS, _FRAME, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x11, 0x12, 0x19
 _COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
 _REGISTERS, _BARRIERS = 0x2F, 0x4C
+_NO_BOUND = 0xFFFFFFFF
 
 
 def plain(name: str) -> str:
@@ -218,6 +219,15 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         else:
             yield code, data[at + 2 : at + 4]
             at += 4
+
+
+def _stack(least: int, frame: int) -> int:
+    """Return the least stack of a kernel in bytes: its own frame, where a recursion leaves the whole without a bound.
+
+    CUDA 13.5 records a stack without a bound as such, and 13.4 the kernel's own frame. A launch has the larger of this
+    and its stack limit (cudaLimitStackSize, 1024 bytes unless the program sets it).
+    """
+    return frame if least == _NO_BOUND else least
 
 
 def _short(data: bytes | None) -> int:
