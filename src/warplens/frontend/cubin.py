@@ -105,10 +105,6 @@ class Cubin(Struct, frozen=True):
             spills=_spills(own.get(_ANNOTATIONS, b"")),
         )
 
-    def annotated(self, kernel: str) -> bool:
-        """Whether a disassembler has something to say of a kernel's code: what spills, where computed branches go."""
-        return self.computes_branches(kernel) or bool(self.resources(kernel).spills)
-
     def computes_branches(self, kernel: str) -> bool:
         """Whether a kernel has branches whose targets its code does not tell."""
         code = self.content(f".text.{kernel}")

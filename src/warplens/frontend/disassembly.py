@@ -34,6 +34,7 @@ _ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)( i
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
+_NUMBERED = re.compile(r"\.L_x_\d+\b")
 _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
@@ -42,6 +43,7 @@ _PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|LEPC|RET|WARPSYNC)\S* .*?(0x[0
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
 _CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
+_SPILL = '(*"SpillRefill"*)'  # from nvdisasm 13.4 on; a cubin has it among a kernel's resources
 # Their last operand is a place in the code.
 _GO = frozenset((
     "BRA", "BRX", "BRXU", "BSSY", "CAL", "CALL", "JCAL", "JMP", "JMX", "JMXU", "LEPC", "PBK", "PCNT", "PRET", "SSY",
@@ -70,6 +72,8 @@ def parse_disassembly(text: str) -> list[Function]:
         found[-1].take(int(offset, 16), code.strip(), low, high)
     _read_rows(last, found)
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
+    for reader in found:
+        reader.forget_cuts()
     functions = [reader.function(decoded) for reader in found]
     return [function for function in functions if function.instructions]
 
@@ -198,7 +202,7 @@ class _Reader:
         if offset <= self._last:
             return
         if "(*" in text:  # a note, in a column of its own
-            text = " ".join(text.split())
+            text = " ".join(text.replace(_SPILL, "").split())
         if self.pending:
             self.labels.update(dict.fromkeys(self.pending, offset))
             self.pending.clear()
@@ -208,6 +212,11 @@ class _Reader:
             self._waits = True
         self._last = offset
         self.rows.append((offset, text, self._line, low, high))
+
+    def forget_cuts(self) -> None:
+        """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
+        named = {name for row in self.rows if ".L_" in row[1] for name in _NUMBERED.findall(row[1])}
+        self.labels = {n: at for n, at in self.labels.items() if n in named or not _NUMBERED.fullmatch(n)}
 
     def function(self, decoded: dict[str, Instruction]) -> Function:
         """Put what was read where it stands, given what the texts say."""

@@ -21,7 +21,7 @@ from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain, read_bytes
 from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly, parse_words
-from warplens.frontend.encoding import WORD_BYTES, writer
+from warplens.frontend.encoding import writer
 from warplens.frontend.fatbinary import cubins_in
 from warplens.frontend.lines import UnknownTable, source_lines
 from warplens.frontend.linking import function_names, link, relocations
@@ -143,8 +143,8 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
     if known is not None:
         return _with_resources(kernel, cubin, known, origin)
     only = [] if symbol is None else ["-fun", str(symbol)]
-    if not cubin.annotated(kernel.name):
-        only.append("-ndf")  # it looks for nothing to annotate: a fifth of its time
+    if not cubin.computes_branches(kernel.name):
+        only.append("-ndf")  # it does not look for their targets: a fifth of its time
     found = _by_nvdisasm(cubin, origin, only)
     function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
     if function is None:
@@ -161,8 +161,6 @@ def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
     texts = words.texts(code)
     if texts is None:
         return None
-    for offset in cubin.resources(name).spills:
-        texts[offset // WORD_BYTES] += ' (*"SpillRefill"*)'
     try:
         lines = source_lines(cubin, symbol)
     except UnknownTable:
