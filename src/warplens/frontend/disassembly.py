@@ -34,7 +34,6 @@ _ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)( i
 _OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
 _WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
-_NUMBERED = re.compile(r"\.L_x_\d+\b")
 _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
@@ -72,8 +71,6 @@ def parse_disassembly(text: str) -> list[Function]:
         found[-1].take(int(offset, 16), code.strip(), low, high)
     _read_rows(last, found)
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
-    for reader in found:
-        reader.forget_cuts()
     functions = [reader.function(decoded) for reader in found]
     return [function for function in functions if function.instructions]
 
@@ -212,11 +209,6 @@ class _Reader:
             self._waits = True
         self._last = offset
         self.rows.append((offset, text, self._line, low, high))
-
-    def forget_cuts(self) -> None:
-        """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
-        named = {name for row in self.rows if ".L_" in row[1] for name in _NUMBERED.findall(row[1])}
-        self.labels = {n: at for n, at in self.labels.items() if n in named or not _NUMBERED.fullmatch(n)}
 
     def function(self, decoded: dict[str, Instruction]) -> Function:
         """Put what was read where it stands, given what the texts say."""

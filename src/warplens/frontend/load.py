@@ -179,7 +179,14 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
             text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
-    return parse_disassembly(_numbered(text) if only else text)
+    return [_without_cuts(function) for function in parse_disassembly(_numbered(text) if only else text)]
+
+
+def _without_cuts(function: Function) -> Function:
+    """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
+    named = {label for i in function.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
+    labels = {n: at for n, at in function.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
+    return replace(function, labels=labels)
 
 
 def _numbered(text: str) -> str:
