@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from warplens import kernel, machine, models
 from warplens.errors import WarplensError
-from warplens.frontend import Options, list_kernels, load_call, load_program, report
+from warplens.frontend import Options, list_kernels, load_call, load_program, report, toolchain
 from warplens.frontend.calls import OLDEST, architecture, source_of
 from warplens.kernel import Graph, Number, Workload, list_workloads, load_graph, load_workload, mix
 from warplens.kernel.analysis import Analysis, analyse
@@ -224,8 +224,13 @@ def profile(
     """
     gpu, profiler = _machine(machine), _profiler()
     effort = profiler.BRISK if brisk else profiler.FULL
-    made: Profile = profiler.profile(program, call, gpu, exact=exact, effort=effort, progress=progress, early=early)
-    return made
+    newer = toolchain.untested(program.tools)
+
+    def noted(made: Profile) -> Profile:
+        return replace(made, notes=[*made.notes, *newer]) if newer else made
+
+    known = early and (lambda made: early(noted(made)))
+    return noted(profiler.profile(program, call, gpu, exact=exact, effort=effort, progress=progress, early=known))
 
 
 def _make_ready() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warplens.frontend import toolchain
 from warplens.frontend.disassembly import Function
+from warplens.frontend.encoding import WORD_BYTES
 
 _BANKS = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 Graph = tuple[set[tuple[int, int]], set[tuple[int, int]]]
@@ -91,3 +92,25 @@ def blocks_and_edges(cubin: Path, functions: list[Function]) -> dict[str, Graph]
             if a in nodes and b in nodes:
                 edges.add((nodes[a][0], nodes[b][0]))
     return found
+
+
+def joined(graph: Graph, ours: set[int]) -> Graph:
+    """Return a graph without the straight cuts that are not `ours` (first offsets).
+
+    From 13.5 on nvdisasm begins a block at each EXIT, at each instruction in which the warp takes part as a whole
+    (SHFL, VOTE, MATCH, REDUX), and where __syncwarp was. The same instructions run one after the other: the block above
+    goes on there and nowhere else, and nothing else comes there. Any other cut is kept.
+    """
+    blocks, edges = graph
+    behind, before = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
+    for a, b in edges:
+        behind[a].add(b)
+        before[b].add(a)
+    above = {last + WORD_BYTES: first for first, last in blocks}
+    begins, ends = dict[int, int](), dict[int, int]()  # of theirs, and of what is returned
+    for first, last in sorted(blocks):
+        over = above.get(first)
+        straight = over is not None and behind[over] == {first} and before[first] == {over}
+        begins[first] = begins[over] if over is not None and straight and first not in ours else first
+        ends[begins[first]] = last
+    return set(ends.items()), {(begins[a], b) for a, b in edges if begins[b] == b}

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from warplens.frontend import Options, load_programs
+import pytest
+
+from warplens.frontend import Options, load_programs, nvrtc
 from warplens.frontend.compile import compile_file
 from warplens.frontend.cubin import Cubin
 from warplens.frontend.load import Kernel, _by_encoding, _disassembled, _in_cubin
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.program import Program
+
+OTHER_ORDER = "orders the instructions in another way than the code that was measured"
+
+
+def skip_before(first: tuple[int, int], why: str) -> None:
+    """Skip a test where the compiler is older than the first whose code it is about."""
+    found = re.match(r"NVRTC (\d+)\.(\d+)", nvrtc.version())
+    if found and (int(found[1]), int(found[2])) < first:
+        pytest.skip(f"{nvrtc.version()} {why}; {'.'.join(map(str, first))} and later do not")
 
 
 def program_of(call: KernelCall) -> Program:

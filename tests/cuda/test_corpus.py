@@ -20,7 +20,7 @@ from warplens.kernel.instruction import Control, Instruction
 from warplens.kernel.program import Program
 
 from .corpus import CORPUS, TOGETHER, compiled, parts
-from .oracle import blocks_and_edges, definitions_and_uses, live_ranges
+from .oracle import Graph, blocks_and_edges, definitions_and_uses, joined, live_ranges
 
 pytestmark = pytest.mark.cuda
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -80,7 +80,7 @@ def test_operands_flow_and_scoreboards(sources: list[Path], arch: str, tmp_path:
         program = _assembled(function, "corpus.cu")
         _check_operands(program, marks)
         _check_shapes(program)
-        _check_flow(program, *graph[function.name])
+        _check_flow(program, graph[function.name])
         assert not unguarded(program), program.name
         assert not [i for i in program.instructions if i.kind == "other"], "an opcode without a class"
 
@@ -110,8 +110,9 @@ def _check_operands(program: Program, marks: dict[tuple[str, int], tuple[set[str
         assert not wrong or _explained(instruction, wrong), (program.name, instruction.text, sorted(wrong))
 
 
-def _check_flow(program: Program, blocks: set[tuple[int, int]], edges: set[tuple[int, int]]) -> None:
+def _check_flow(program: Program, theirs: Graph) -> None:
     flow, code = flow_graph(program), program.instructions
+    blocks, edges = joined(theirs, {code[b.first].offset for b in flow.blocks})
     known = {offset for first, last in blocks for offset in range(first, last + 16, 16)}
     ours = {(code[b.first].offset, code[b.last].offset) for b in flow.blocks if code[b.first].offset in known}
     arrows = {(code[b.first].offset, code[flow.blocks[s].first].offset) for b in flow.blocks for s in b.successors}
@@ -122,6 +123,26 @@ def _check_flow(program: Program, blocks: set[tuple[int, int]], edges: set[tuple
         block = next(b for b in flow.blocks if code[b.first].offset == first)
         # and on some architectures goes on behind a trap
         assert code[block.last].opcode in ("CALL", "BPT"), (program.name, hex(first))
+
+
+@pytest.mark.parametrize(
+    ("edges", "kept"),
+    [
+        ({(0, 32)}, {(0, 48)}),
+        ({(0, 32), (32, 32)}, {(0, 16), (32, 48)}),  # something else comes there
+        ({(0, 32), (0, 0)}, {(0, 16), (32, 48)}),  # the block above goes elsewhere too
+        (set(), {(0, 16), (32, 48)}),  # it never goes on there
+    ],
+)
+def test_only_straight_cuts_are_joined(edges: set[tuple[int, int]], kept: set[tuple[int, int]]) -> None:
+    blocks = {(0, 16), (32, 48)}
+    assert joined((blocks, edges), {0}) == (kept, edges if kept == blocks else set())
+    assert joined((blocks, edges), {0, 32}) == (blocks, edges)  # we begin a block there too
+
+
+def test_what_comes_after_two_straight_cuts_comes_after_their_block() -> None:
+    graph = {(0, 0), (16, 16), (32, 32), (48, 48)}, {(0, 16), (16, 32), (32, 0), (32, 48)}
+    assert joined(graph, {0, 48}) == ({(0, 32), (48, 48)}, {(0, 0), (0, 48)})
 
 
 Pending = set[tuple[str, frozenset[int]]]  # a register, and the scoreboards of which one must be waited for
@@ -197,12 +218,12 @@ def test_a_wait_behind_a_branch(waits: int, wrong: int) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_what_nvdisasm_does_not_annotate_it_reads_the_same_without_its_analysis(arch: str, tmp_path: Path) -> None:
-    sources = [source for source in CORPUS if source.stem in ("calls_local", "control")]  # spills, computed branches
+def test_only_computed_branches_need_nvdisasms_analysis(arch: str, tmp_path: Path) -> None:
+    sources = [source for source in CORPUS if source.stem in ("calls_local", "control")]
     file = compiled(sources, arch, tmp_path / "corpus.cubin")
     cubin = parse_cubin(file.read_bytes(), "corpus")
     texts = [toolchain.run("nvdisasm", "-c", "-g", "-hex", *more, str(file)) for more in ((), ("-ndf",))]
     whole, plain = ({f.name: f for f in parse_disassembly(text)} for text in texts)
-    annotated = {name for name in cubin.kernels() if cubin.annotated(name)}
-    assert {name for name in whole if whole[name] != plain[name]} == annotated
-    assert 2 < len(annotated) < len(whole) / 2
+    computing = {name for name in cubin.kernels() if cubin.computes_branches(name)}
+    assert {name for name in whole if whole[name] != plain[name]} == computing
+    assert computing == {"switch_jump_table"} < set(whole)

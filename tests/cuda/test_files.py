@@ -153,13 +153,14 @@ def _fat_files(folder: Path) -> Iterator[Path]:
         yield path
     (folder / "host.cu").write_text(f"#define FACTOR 1\n{SOURCE}\nint main() {{ plain<<<1, 1>>>(nullptr); }}\n")
     code = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90)]
+    libraries = [f"-L{wheel / 'lib'}" for wheel in toolchain.wheel_folders()]  # nvcc 13.0 looks in lib64 only
     for name, how, of in (
         ("k.o", "-c", "host.cu"),
         ("k.so", "-shared", "k.o"),
         ("program", "-compress-mode=size", "host.cu"),
     ):
         if shutil.which("gcc"):
-            toolchain.run("nvcc", how, *code, "-Xcompiler", "-fPIC", "-o", folder / name, folder / of)
+            toolchain.run("nvcc", how, *code, *libraries, "-Xcompiler", "-fPIC", "-o", folder / name, folder / of)
             yield folder / name
 
 

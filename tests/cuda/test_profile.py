@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 import warplens as wl
-from tests.cuda.programs import program_of
+from tests.cuda.programs import OTHER_ORDER, program_of, skip_before
 from warplens.emulate.emulator import EmulationError
 from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
 from warplens.emulate.layout import EXECUTED, L1_HITS
@@ -115,6 +115,8 @@ CASES = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for 
 @pytest.mark.parametrize("name", CASES)
 def test_counters(name: str) -> None:
     """Executions within 2 %, hit rates within 5 points, DRAM bytes within 10 %; what is off is listed."""
+    if name == "matmul_tiled8":
+        skip_before((13, 4), OTHER_ORDER)
     assert set(wrong(name)) <= set(OFF.get(name, "").split())
 
 

@@ -12,6 +12,7 @@ from statistics import median
 import msgspec
 import pytest
 
+from tests.cuda.programs import skip_before
 from warplens import api
 from warplens.cli import main
 from warplens.frontend import load_programs
@@ -104,6 +105,8 @@ def test_chains_of_the_laboratory_are_within_two_percent(name: str) -> None:
 
     Without that IMAD and LOP3, of three registers each and on two pipes, would take half of what they do.
     """
+    if name == "instruction.sts_64":
+        skip_before((13, 4), "waits before the branch back, the code that was measured behind it")
     kernels, programs, measured = _chains()
     code, made = timed_loop(kernels[name], programs[kernels[name].name]), units(load_machine("h200"))
     assert {warps for entry, warps, _ in measured if entry == name} >= {4, 16, 32}

@@ -48,16 +48,16 @@ def _write(bank: npt.NDArray[np.uint32], values: dict[int, tuple[int, ...]]) -> 
 
 
 def _launch(call: KernelCall, generation: int, local_bytes: int) -> dict[int, tuple[int, ...]]:
-    """Shapes of block and grid, the top of the stack, and a cluster of one block: its shape, 1 / y and 1 / z as floats,
-    clusters of the grid, blocks of a cluster."""
+    """Shapes of block and grid, the top of the stack, and a cluster of one block: its shape, 1 / x, 1 / y and 1 / z
+    as floats, clusters of the grid, blocks of a cluster."""
     block, grid, one = call.block_shape, call.grid_shape, (1, 1, 1)
     if generation < 90:
         return {0x0: block, 0xC: grid, 0x28: (local_bytes,)}
     if generation < 100:
-        cluster = {0x144: one, 0x154: (_ONE, _ONE), 0x15C: grid, 0x188: (1,)}
+        cluster = {0x144: one, 0x150: (_ONE, _ONE, _ONE), 0x15C: grid, 0x188: (1,)}
         return {0x0: block, 0xC: grid, 0x28: (local_bytes,), **cluster}
     # from sm_100 on the cluster is described twice: SR_CgaSize times 0xa0 lower
-    parts = {0x2A0: one, 0x2B4: (_ONE, _ONE), 0x2C0: grid, 0x2CC: (1,)}
+    parts = {0x2A0: one, 0x2B0: (_ONE, _ONE, _ONE), 0x2C0: grid, 0x2CC: (1,)}
     cluster = {at - lower: words for lower in (0, 0xA0) for at, words in parts.items()}
     return {0x360: block, 0x370: grid, 0x37C: (local_bytes,), **cluster}
 

@@ -94,7 +94,7 @@ class Cubin(Struct, frozen=True):
             registers=common.get(_REGISTERS, 0),
             static_shared_bytes=max(0, shared.size - self._reserved_bytes()) if shared else 0,
             barriers=_short(own.get(_BARRIERS)),
-            frame_bytes=frame if (frame := common.get(_MIN_STACK, 0)) < _NO_BOUND else 0,
+            frame_bytes=_stack(common.get(_MIN_STACK, 0), common.get(_FRAME, 0)),
             threads_max=_product(own.get(_MAX_THREADS, b"")),
             threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
@@ -103,10 +103,6 @@ class Cubin(Struct, frozen=True):
             spills=_spills(own.get(_ANNOTATIONS, b"")),
             cluster=struct.unpack_from("<3I", cluster) if len(cluster) >= 12 else None,
         )
-
-    def annotated(self, kernel: str) -> bool:
-        """Whether a disassembler has something to say of a kernel's code: what spills, where computed branches go."""
-        return self.computes_branches(kernel) or bool(self.resources(kernel).spills)
 
     def computes_branches(self, kernel: str) -> bool:
         """Whether a kernel has branches whose targets its code does not tell."""
@@ -149,10 +145,10 @@ class Cubin(Struct, frozen=True):
 
 # Codes of the attributes in .nv.info sections.
 _ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
-_MAX_THREADS, _REQUIRED_THREADS, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x12, 0x19
+_MAX_THREADS, _REQUIRED_THREADS, _FRAME, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x11, 0x12, 0x19
 _COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
 _REGISTERS, _BARRIERS, _CLUSTER = 0x2F, 0x4C, 0x3D
-_NO_BOUND = 1 << 31  # a stack from here on stands for that of a function that calls itself
+_NO_BOUND = 1 << 31  # a least stack from here on is that of a function that calls itself
 
 
 def plain(name: str) -> str:
@@ -206,6 +202,15 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         else:
             yield code, data[at + 2 : at + 4]
             at += 4
+
+
+def _stack(least: int, frame: int) -> int:
+    """Return the least stack of a kernel in bytes: its own frame, where a recursion leaves the whole without a bound.
+
+    CUDA 13.5 records a stack without a bound as such, and 13.4 the kernel's own frame. A launch has the larger of this
+    and its stack limit (cudaLimitStackSize, 1024 bytes unless the program sets it).
+    """
+    return frame if least >= _NO_BOUND else least
 
 
 def _short(data: bytes | None) -> int:

@@ -42,6 +42,7 @@ _PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|LEPC|RET|WARPSYNC)\S* .*?(0x[0
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
 _CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
+_SPILL = '(*"SpillRefill"*)'  # from nvdisasm 13.4 on; a cubin has it among a kernel's resources
 # Their last operand is a place in the code.
 _GO = frozenset((
     "BRA", "BRX", "BRXU", "BSSY", "CAL", "CALL", "JCAL", "JMP", "JMX", "JMXU", "LEPC", "PBK", "PCNT", "PRET", "SSY",
@@ -198,7 +199,7 @@ class _Reader:
         if offset <= self._last:
             return
         if "(*" in text:  # a note, in a column of its own
-            text = " ".join(text.split())
+            text = " ".join(text.replace(_SPILL, "").split())
         if self.pending:
             self.labels.update(dict.fromkeys(self.pending, offset))
             self.pending.clear()

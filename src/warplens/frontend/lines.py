@@ -1,4 +1,6 @@
-"""Which source lines the machine code of a cubin is from: its DWARF line table (version 2), read without a tool.
+"""Which source lines the machine code of a cubin is from: its DWARF line table, read without a tool.
+
+CUDA 13.4 writes version 2 of the table and 13.5 version 3, whose header is the same. Later versions have another.
 
 A row may stand for code that was inlined: NVIDIA's opcode 0x90 names the row of the call, by its number among the rows
 of the function, before the rows of what was called.
@@ -17,6 +19,7 @@ Calls = tuple[tuple[str, int], ...]  # file and line, that of the innermost func
 _NOTHING, _END, _ADDRESS, _INLINED = 0, 1, 2, 0x90  # extended opcodes; padding has none
 _COPY, _ADVANCE, _LINE, _SET_FILE, _ADD_CONSTANT, _FIXED = 1, 2, 3, 4, 8, 9  # standard ones
 _SECTION = ".debug_line"
+_VERSIONS = (2, 3)
 
 
 class UnknownTable(Exception):
@@ -53,7 +56,7 @@ class _Table:
     def __init__(self, data: bytes, start: int, end: int, places: dict[int, int]) -> None:
         version, header = struct.unpack_from("<HI", data, start)
         self.step, _, self.base, self.range, self.first = struct.unpack_from("<BBbBB", data, start + 6)
-        if version != 2 or not self.range or self.first < 10:
+        if version not in _VERSIONS or not self.range or self.first < 10:
             raise UnknownTable
         self.data: bytes = data
         self.end, self.places = end, places

@@ -21,7 +21,7 @@ from warplens.frontend import toolchain
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, is_cubin, parse_cubin, plain
 from warplens.frontend.disassembly import Function, parse_bare, parse_disassembly, parse_words
-from warplens.frontend.encoding import WORD_BYTES, writer
+from warplens.frontend.encoding import writer
 from warplens.frontend.fatbinary import cubins_in
 from warplens.frontend.lines import UnknownTable, source_lines
 from warplens.frontend.linking import function_names, link, relocations
@@ -143,8 +143,8 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
     if known is not None:
         return _with_resources(kernel, cubin, known, origin)
     only = [] if symbol is None else ["-fun", str(symbol)]
-    if not cubin.annotated(kernel.name):
-        only.append("-ndf")  # it looks for nothing to annotate: a fifth of its time
+    if not cubin.computes_branches(kernel.name):
+        only.append("-ndf")  # it does not look for their targets: a fifth of its time
     found = _by_nvdisasm(cubin, origin, only)
     function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
     if function is None:
@@ -161,8 +161,6 @@ def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
     texts = words.texts(code)
     if texts is None:
         return None
-    for offset in cubin.resources(name).spills:
-        texts[offset // WORD_BYTES] += ' (*"SpillRefill"*)'
     try:
         lines = source_lines(cubin, symbol)
     except UnknownTable:
@@ -181,7 +179,14 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
             text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
-    return parse_disassembly(_numbered(text) if only else text)
+    return [_without_cuts(function) for function in parse_disassembly(_numbered(text) if only else text)]
+
+
+def _without_cuts(function: Function) -> Function:
+    """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
+    named = {label for i in function.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
+    labels = {n: at for n, at in function.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
+    return replace(function, labels=labels)
 
 
 def _numbered(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 
 # Headers that device code likes to include and NVRTC does not have: what it needs of them is built in.
@@ -34,8 +35,17 @@ def answer(request: dict[str, object]) -> str:
     return json.dumps(made)
 
 
+def _loaded(library: str) -> ctypes.CDLL:
+    """Load NVRTC, and first what is built into it: NVRTC 13.0 looks for that by name only, not in its own folder."""
+    folder = os.path.dirname(library)  # noqa: PTH120 (as below)
+    for name in os.listdir(folder or "."):  # noqa: PTH208
+        if name.startswith("libnvrtc-builtins.so."):
+            ctypes.CDLL(os.path.join(folder, name))  # noqa: PTH118
+    return ctypes.CDLL(library)
+
+
 def _compile(request: dict[str, object]) -> dict[str, str]:
-    nvrtc = ctypes.CDLL(str(request["library"]))
+    nvrtc = _loaded(str(request["library"]))
     major, minor = ctypes.c_int(), ctypes.c_int()
     nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     program = ctypes.c_void_p()

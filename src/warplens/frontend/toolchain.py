@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +26,8 @@ _WHEEL = {
     "ptxas": "nvidia-cuda-nvcc",
     "nvcc": "nvidia-cuda-nvcc",
 }
+NEWEST_TESTED = (13, 5)  # of the CUDA toolkits
+_NVIDIAS = re.compile(r"(?:NVRTC|nvcc|ptxas|nvlink|fatbinary|nvdisasm) (\d{1,4})\.(\d{1,4})")
 INSTALLED = Path("/usr/local/cuda")  # where the CUDA toolkit installs itself
 TOOL_SECONDS, COMPILER_SECONDS = 3.0, 60.0  # processor time; a large source takes long
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
@@ -183,6 +185,14 @@ def version(name: str) -> str:
         return f"{name} {made}"
     found_in = re.search(r"V(\d+(?:\.\d+)+)", run(name, "--version"))
     return f"{name} {found_in.group(1)}" if found_in else name
+
+
+def untested(tools: Iterable[str]) -> list[str]:
+    """Return a note on those of a program's tools that are newer than what warplens was tested with; none else."""
+    versions = [(tool, _NVIDIAS.match(tool)) for tool in tools]
+    newer = [tool for tool, found in versions if found and (int(found[1]), int(found[2])) > NEWEST_TESTED]
+    newest = ".".join(map(str, NEWEST_TESTED))
+    return [f"machine code by {', '.join(newer)}; warplens was tested up to {newest}"] if newer else []
 
 
 def wheel_version(file: Path, wheel: str) -> str | None:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from warplens.frontend.toolchain import untested
 from warplens.kernel import Instruction
 from warplens.kernel.analysis import Analysis, LoopFacts, Way
 from warplens.kernel.profile import Profile
@@ -48,7 +49,8 @@ def program(
         early = ", leaving at no early EXIT" if any(x.opcode == "EXIT" and x.guard for x in p.instructions) else ""
         head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}{early}"
         parts.append("\n".join(_wrapped(f"{head}: {_spent(way, p)}", 4)))
-    parts += [Text("\n".join(_wrapped(f"  {warning}", 4, 108)), "yellow") for warning in warnings(p, a, machine)]
+    doubts = [*warnings(p, a, machine), *(untested(p.tools) if profile is None else ())]  # it has that in its notes
+    parts += [Text("\n".join(_wrapped(f"  {doubt}", 4, 108)), "yellow") for doubt in doubts]
     if profile is not None:
         parts += [Text(f"  {line}") for line in counted(profile)]
     column = "" if profile is None else "   runs"
