@@ -18,6 +18,7 @@ from pathlib import Path
 
 from distributed import LocalCluster
 
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.sweep import engines
 from warplens.sweep.run import Watch, run
 from warplens.sweep.spec import load_sweep
@@ -98,4 +99,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main())

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import warplens as wl
 from warplens.errors import WarplensError
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.study.kernels import is_test
 
 FOLDER = Path(__file__).parents[1] / "data" / "h200" / "unseen"
@@ -98,4 +99,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     main()

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from warplens.frontend.toolkits import prefer_wheels
+
 # How long one example takes says how busy the machine is, not whether a law holds.
 settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("laws")
+
+prefer_wheels()  # whatever toolkit is installed here: what is expected was made with them
 
 
 @pytest.hookimpl(trylast=True)

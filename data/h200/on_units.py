@@ -70,10 +70,11 @@ def instructions(file: Path) -> dict[str, tuple[str, int]]:
     from warplens.frontend import load_programs
     from warplens.frontend.compile import Options, compile_file
     from warplens.frontend.cubin import parse_cubin
+    from warplens.frontend.toolkits import wheels_if_there
 
     found = dict[str, tuple[str, int]]()
     with tempfile.TemporaryDirectory() as folder:
-        cubin = compile_file(file, Options(arch="sm_90"), Path(folder))[0]
+        cubin = compile_file(file, Options(arch="sm_90", toolkit=wheels_if_there()), Path(folder)).cubin
         data, sections = cubin.read_bytes(), parse_cubin(cubin.read_bytes(), file.name).sections
         for name, program in load_programs(cubin).items():
             for x in program.instructions:

@@ -56,4 +56,4 @@ def _needs_no_nvdisasm(kernel: Kernel) -> bool:
 def _cubin(file: Path, arch: str, defines: tuple[str, ...], fast: bool, limit: int | None) -> bytes:
     options = Options(arch=arch, defines=list(defines), fast_math=fast, register_limit=limit)
     with TemporaryDirectory(prefix="warplens-") as folder:
-        return compile_file(file, options, Path(folder))[0].read_bytes()
+        return compile_file(file, options, Path(folder)).cubin.read_bytes()

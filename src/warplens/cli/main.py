@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from warplens.cli import laboratory, sweeps
-from warplens.errors import WarplensError
+from warplens.errors import RefusedSource, WarplensError
 from warplens.units import printable
 from warplens.version import __version__
 
@@ -251,6 +251,11 @@ def _compiler_options(command: argparse.ArgumentParser) -> None:
     more: dict[str, Any] = {"action": "append", "default": []}
     command.add_argument("-D", dest="defines", metavar="NAME[=VALUE]", help="define a macro", **more)
     command.add_argument("-I", dest="includes", metavar="FOLDER", help="include folder", **more)
+    command.add_argument(
+        "--flag", dest="flags", metavar="=FLAG", help="another nvcc flag, such as --flag=-std=c++20", **more
+    )
+    command.add_argument("--toolkit", metavar="DIR|wheels", help="the CUDA toolkit that compiles (default: CUDA_HOME, "
+                         "nvcc on the PATH, /usr/local/cuda, the pip wheels)")  # fmt: skip
     command.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
     command.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler: 16 to 255")
 
@@ -317,8 +322,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except WarplensError as error:
-        line = " ".join(str(error).split())
+        line = " ".join((error.line if isinstance(error, RefusedSource) else str(error)).split())
         print("warplens: " + printable(line), file=sys.stderr)
+        if isinstance(error, RefusedSource):  # a compiler's own lines, without what a terminal would obey
+            print(error.message, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("warplens: interrupted", file=sys.stderr)

@@ -51,6 +51,8 @@ def rest(p: Prediction, c: Comparison, workload: Workload, advised: Advised | No
         parts += [Text(f"  {made_of(p)}"), ""]
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
+    if workload.tools:
+        parts.append(Text(f"  machine code by {printable(', '.join(workload.tools))}"))
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
     if why := _why_not_ours(p, c):
