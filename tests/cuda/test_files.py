@@ -201,6 +201,15 @@ def test_brackets_may_be_written_as_in_the_source(wanted: str) -> None:
     assert choose(names, wanted, "a.cu") == names[0]
 
 
+@pytest.mark.parametrize(
+    "wanted", ["reduce<int, 256>", "reduce<int,256u>", "void reduce<int, 256>(int*)", "<int, 256>"]
+)
+def test_numbers_may_be_written_as_in_the_source(wanted: str) -> None:
+    names = ["_Z6reduceIiLj256EEvPT_", "_Z6reduceIiLj128EEvPT_"]
+    assert demangled(names)[names[0]] == "void reduce<int, 256u>(int*)"
+    assert choose(names, wanted, "a.cu") == names[0]
+
+
 def test_kernel_names_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Cubins whose names hold quotes, markup, escapes, new lines, bad UTF-8: harmless wherever they are shown."""
     names = [evil.ljust(29, b"~") + b"~%02d" % i for i, evil in enumerate(EVIL)]

@@ -20,7 +20,7 @@ _PLACE = re.compile(
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(
-    r"\d+ (catastrophic )?errors? detected in the compilation of |Compilation terminated|(nvcc|ptxas) +(fatal|error)"
+    r"\d+ (catastrophic )?errors? detected in the compilation of |[Cc]ompilation terminated|(nvcc|ptxas) +(fatal|error)"
 )
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
 _MOST_LINES, _MOST_CHARACTERS = 60, 400  # of a message, and of a line
