@@ -2,7 +2,7 @@
 
     python bench/cluster.py --folder FOLDER       # with the cache that `bench/sweeping.py --folder FOLDER` left there
 
-Each must give the file that two processes give. Needs the extra warplens[dask].
+Each must give the file that two processes give. Needs Dask (extra `dask`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which unit serves which instruction: each opcode alone and in turn with others, and what uniform registers cost.
 
-    python data/h200/on_units.py build FOLDER    no GPU, the extra `cuda`: the kernel of orders.py, and the instructions
+    python data/h200/on_units.py build FOLDER    no GPU, the CUDA wheels: the kernel of orders.py, and the instructions
     python data/h200/on_units.py run FOLDER OUT  on the GPU: OUT/on_units.json
 
 The instructions are the first of their opcode and modifiers in the repository's kernels, without guard, their result in

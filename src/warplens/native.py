@@ -26,8 +26,9 @@ from typing import Any
 
 from msgspec import DecodeError, Struct, msgpack
 
-from warplens.errors import FileError
+from warplens.errors import FileError, WarplensError
 from warplens.files import default_folder, write_whole
+from warplens.notice import waiting
 
 # What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
 # raises nothing does not.
@@ -85,6 +86,12 @@ class _Kept(Struct, frozen=True):
 def there() -> bool:
     """Whether Numba is installed; it is not imported."""
     return importlib.util.find_spec("numba") is not None
+
+
+def refuse_without_numba(what: str) -> None:
+    """Raise an error where Numba is missing: plain Python would take hours."""
+    if not there():
+        raise WarplensError(f"{what} needs Numba: pip install numba")
 
 
 @cache
@@ -202,6 +209,10 @@ class Function:
     def _address(self) -> int:
         if self._kept.found is not None:
             return loaded(self._kept.found)
+        with compiling(_package(self.function), 1):
+            return self._compile()
+
+    def _compile(self) -> int:
         from numba.core import ccallback
 
         callbacks: Any = ccallback  # its types describe less than there is
@@ -259,7 +270,7 @@ class Entry:
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
         if kept.found is None:
-            with self.compiling():
+            with compiling(_package(self.py_func), 1), self.compiling():
                 self._compile(kept, arguments)
         assert kept.found is not None
         address = loaded(kept.found)
@@ -278,6 +289,17 @@ class Entry:
         library, returns = result.library, result.signature.return_type != numba.types.none
         self.optimize(library)
         kept.keep(library.codegen._tm.emit_object(library._final_module), result.fndesc.llvm_func_name, returns)
+
+
+# What is compiled, by its package: what it is called, and the seconds that a function takes (Xeon, one core).
+_PARTS = {"emulate": ("the emulator", 2.5), "simulate": ("the simulator", 8.0)}
+
+
+def compiling(package: Path, functions: int) -> contextlib.AbstractContextManager[None]:
+    """Say on stderr, meanwhile, that so many functions of a package are compiled, and how long that takes."""
+    what, seconds = _PARTS.get(package.name, ("a part of warplens", 2.0))
+    about = max(5, 5 * round(functions * seconds / 5))
+    return waiting(f"compiling {what} for this machine, once: about {about} s")
 
 
 def _name(function: Callable[..., Any]) -> str:

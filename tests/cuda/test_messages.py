@@ -115,7 +115,7 @@ def test_flags_of_a_launch_file_reach_the_compiler(tmp_path: Path, capsys: pytes
     (tmp_path / "inc").mkdir()
     (tmp_path / "inc" / "by.h").write_text("#define BY 3\n")
     (tmp_path / "src" / "k.cu").write_text(
-        '#include "by.h"\n#include "more.h"\nstatic_assert(__cplusplus >= 202002L);\n'
+        '#include "by.h"\n#include "more.h"\nstatic_assert(__cplusplus >= 202002L && BY * MORE + TWO == 14);\n'
         "__global__ void k(int *p) { *p = BY * MORE + TWO; }\n"
     )
     (tmp_path / "inc2").mkdir()
@@ -125,7 +125,7 @@ def test_flags_of_a_launch_file_reach_the_compiler(tmp_path: Path, capsys: pytes
     text += '[[arg]]\ntype = "i32*"\ncount = 32\n'
     launch.write_text(text.replace("{flags}", '["-std=c++20", "-O3", "-DTWO=2", "-I../inc2", "-Xptxas=-v"]'))
     assert main(["show", str(tmp_path / "src" / "k.cu"), "--launch", str(launch)]) == 0
-    assert "0xe" in capsys.readouterr().out  # 3 x 4 + 2
+    capsys.readouterr()
     launch.write_text(text.replace("{flags}", '["-Xcompiler=-fplugin=x.so"]'))
     assert main(["show", str(tmp_path / "src" / "k.cu"), "--launch", str(launch)]) == 2
     assert "the compiler flag '-Xcompiler=-fplugin=x.so' is not one that may be given" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Reports of Nsight Compute (.ncu-rep): every kernel in one, with its machine code, its launch and what was counted.
 
-Needs the extra `warplens[ncu]` (NVIDIA's ncu-report, which reads reports without a GPU) for the counts. The machine
+Needs ncu-report (NVIDIA's; extra `ncu`, which reads reports without a GPU) for the counts. The machine
 code is in the report as a cubin: control codes and source lines with it.
 """
 
@@ -80,7 +80,7 @@ def _library() -> Any:
     try:
         return importlib.import_module("ncu_report")
     except ImportError:
-        raise MissingTool("a .ncu-rep is read by ncu-report; `pip install 'warplens[ncu]'` brings it") from None
+        raise MissingTool("a .ncu-rep is read by ncu-report; `pip install ncu-report` brings it") from None
 
 
 def _program(name: str, cubins: list[bytes], path: Path) -> Program:
