@@ -299,7 +299,7 @@ def compiling(package: Path, functions: int) -> contextlib.AbstractContextManage
     """Say on stderr, meanwhile, that so many functions of a package are compiled, and how long that takes."""
     what, seconds = _PARTS.get(package.name, ("a part of warplens", 2.0))
     about = max(5, 5 * round(functions * seconds / 5))
-    return waiting(f"compiling {what} for this machine, once: about {about} s")
+    return waiting(f"compiling {what} for this machine, once", f"{about} s")
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -8,8 +8,8 @@ import faulthandler
 import io
 import json
 import os
-import re
 import random
+import re
 import resource
 import sys
 import tempfile
