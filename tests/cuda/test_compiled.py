@@ -12,7 +12,6 @@ from warplens.cli import ahead
 from warplens.cli.main import parser
 from warplens.errors import WarplensError
 from warplens.frontend import compile, nvrtc
-from warplens.frontend import load as load_module
 from warplens.kernel.program import Program
 
 pytestmark = pytest.mark.cuda
@@ -78,13 +77,13 @@ def test_what_nvcc_made_is_kept_with_all_that_it_read(launch: Path, monkeypatch:
     (launch.parent / "times.cu").write_text("#include <vector>\n#include <more.h>\n" + SOURCE)
     first = load(launch)
     assert first.tools[0].startswith("nvcc ")
-    compile_file, made = load_module.compile_file, list[Path]()
+    compile_file, made = compile.compile_file, list[Path]()
 
     def noted(path: Path, options: compile.Options, folder: Path) -> compile.Compiled:
         made.append(path)
         return compile_file(path, options, folder)
 
-    monkeypatch.setattr(load_module, "compile_file", noted)
+    monkeypatch.setattr("warplens.frontend.load.compile_file", noted)
     assert load(launch) == first and not made
     (launch.parent / "by.h").write_text("#define BY 3\n")
     assert load(launch) != first and len(made) == 1

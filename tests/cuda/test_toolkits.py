@@ -46,7 +46,7 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(toolkits, "INSTALLED", tmp_path / "none")
-    monkeypatch.setattr(toolkits.shutil, "which", lambda name: None if name == "nvcc" else f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "nvcc" else f"/usr/bin/{name}")
 
 
 def by(source: Path, toolkit: str | None = None) -> str:
@@ -76,9 +76,9 @@ def test_the_nvcc_on_the_path_may_be_a_script(source: Path, toolkit: Path, monke
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {toolkits.wheel_folders()[0]}/bin/nvcc "$@"\n')
     script.chmod(0o755)
-    monkeypatch.setattr(toolkits.shutil, "which", lambda name: str(script))
+    monkeypatch.setattr("shutil.which", lambda name: str(script))
     assert toolkits.chosen().is_wheels  # that is where the real one is
-    monkeypatch.setattr(toolkits.shutil, "which", lambda name: str(toolkit / "bin" / "nvcc"))
+    monkeypatch.setattr("shutil.which", lambda name: str(toolkit / "bin" / "nvcc"))
     (toolkit / "include").unlink()  # so that it is asked
     assert toolkits.chosen().folders
 
