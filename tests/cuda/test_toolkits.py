@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.frontend import Options, load_program, toolchain, toolkits
+from warplens.frontend import Options, load_program, nvrtc_compile, toolchain, toolkits
 from warplens.frontend.compile import assemble
 
 pytestmark = [
@@ -138,6 +139,30 @@ def test_a_folder_without_a_toolkit_is_named(source: Path, tmp_path: Path) -> No
     (odd / "nvcc").chmod(0o755)
     with pytest.raises(WarplensError, match="nvcc cannot work in a folder with '\\$' in its name"):
         by(source, str(odd.parent))
+
+
+def test_every_command_that_compiles_takes_a_toolkit(
+    source: Path, toolkit: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever processes compile for it; nothing of it stays behind."""
+    launch = source.with_suffix(".toml")
+    launch.write_text(f'file = "{source.name}"\ngrid = 1\nblock = 32\n[[arg]]\ntype = "f32*"\ncount = 32\n')
+    for command in (["analyze", "--launch", str(launch), "--no-cache"], ["diff", str(launch), str(launch)]):
+        for named in ("/nowhere", str(toolkit)):
+            code = main([*command, "--toolkit", named])
+            assert code == (2 if named == "/nowhere" else 0), capsys.readouterr().err
+            assert "CUDA_HOME" not in os.environ
+        out, err = capsys.readouterr()
+        assert "--toolkit /nowhere: no CUDA toolkit there" in err
+        assert command[0] != "analyze" or f" of {toolkit}" in out
+
+
+def test_nvrtc_finds_its_builtins(tmp_path: Path) -> None:
+    """NVRTC 13.0 loads them by their name alone, and did not find them beside itself."""
+    library = toolkits.wheels().nvrtc()
+    assert library is not None
+    nvrtc_compile._load_builtins(str(library))
+    assert "libnvrtc-builtins.so" in Path("/proc/self/maps").read_text()
 
 
 def test_headers_come_from_the_toolkit_that_compiles(source: Path, toolkit: Path) -> None:

@@ -44,7 +44,7 @@ def options(args: argparse.Namespace, arch: str) -> Options:
         raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
     if missing:
         raise WarplensError(f"-I {missing[0]}: no such folder")
-    return Options(arch, args.defines, args.includes, args.use_fast_math, limit, args.flags, args.toolkit)
+    return Options(arch, args.defines, args.includes, args.use_fast_math, limit, args.flags)
 
 
 @contextmanager

@@ -6,8 +6,10 @@ on standard input and answers in JSON; the cubin goes to the file that the reque
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
+import os
 import sys
 
 # Headers that device code likes to include and NVRTC does not have: what it needs of them is built in.
@@ -34,7 +36,17 @@ def answer(request: dict[str, object]) -> str:
     return json.dumps(made)
 
 
+def _load_builtins(library: str) -> None:
+    """Load what NVRTC loads by its name, and of older versions does not look for beside itself."""
+    folder = os.path.dirname(library)  # noqa: PTH120 (pathlib takes longer than the rest of the start)
+    for name in os.listdir(folder):  # noqa: PTH208
+        if name.startswith("libnvrtc-builtins.so."):
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(os.path.join(folder, name))  # noqa: PTH118
+
+
 def _compile(request: dict[str, object]) -> dict[str, str]:
+    _load_builtins(str(request["library"]))
     nvrtc = ctypes.CDLL(str(request["library"]))
     major, minor = ctypes.c_int(), ctypes.c_int()
     nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))

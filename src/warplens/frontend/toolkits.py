@@ -7,10 +7,12 @@ CUDA_PATH, that of the nvcc on the PATH, /usr/local/cuda, the wheels. What it la
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -100,6 +102,24 @@ def chosen(named: str | None = None) -> Toolkit:
             return found
     on_path = shutil.which("nvcc")
     return (_behind(Path(on_path)) if on_path else None) or _at(INSTALLED) or wheels()
+
+
+@contextlib.contextmanager
+def using(named: str | None) -> Iterator[None]:
+    """Let this process, and those it starts, compile with the toolkit that is named (a folder, or `wheels`)."""
+    if named is None:
+        yield
+        return
+    found, before = chosen(named), os.environ.get("CUDA_HOME")
+    if not found.folders:
+        raise WarplensError("--toolkit wheels: none are installed; pip install nvidia-cuda-nvcc nvidia-cuda-nvrtc")
+    os.environ["CUDA_HOME"] = str(found.folders[0])
+    try:
+        yield
+    finally:
+        os.environ.pop("CUDA_HOME")
+        if before is not None:
+            os.environ["CUDA_HOME"] = before
 
 
 def wheels_if_there() -> str | None:
