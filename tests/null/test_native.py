@@ -49,6 +49,7 @@ assert function.is_ready()
 print(ready, "numba" in sys.modules)
 """
 NOTICE = r"warplens: compiling a part of warplens for this machine, once: about 5 s \.*"
+SAY = notice._say  # before the tests' own settings
 
 
 def _run(program: Path, source: Path, kept: Path, compiles: bool | None = None) -> str:
@@ -134,6 +135,7 @@ def test_without_numba_nothing_runs_as_plain_python(command: list[str], what: st
 def test_what_takes_long_is_said_at_once_and_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(notice, "_say", SAY)
     monkeypatch.setattr(notice, "_DOT_SECONDS", 0.2)
     monkeypatch.setattr(notice, "_SAID", set())
     with waiting("compiling it", "5 s"):
