@@ -2,25 +2,35 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+DEMO   := $(VENV)/.demo
 READY  := $(VENV)/.ready
+PINS   := --constraint constraints.txt
+PIP    := $(BIN)/python -m pip install --no-compile --disable-pip-version-check
 # What Python compiles is kept, whatever the surroundings say: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint types warm layers pytest bench cluster fuzz clean
+.PHONY: demo test test-newest test-all lint types warm layers pytest bench cluster fuzz clean
 
-demo: $(READY)
+# What is printed here is what the README shows: made with the wheels, whatever toolkit is installed.
+demo: $(DEMO)
 	@mkdir -p build
-	@$(BIN)/warplens analyze --launch examples/saxpy.toml --html build/saxpy.html --save build/saxpy.json
+	@$(BIN)/warplens analyze --launch examples/saxpy.toml --toolkit wheels --html build/saxpy.html --save build/saxpy.json
 	@echo
-	@$(BIN)/warplens show examples/saxpy.cu --launch examples/saxpy.toml
+	@$(BIN)/warplens show examples/saxpy.cu --launch examples/saxpy.toml --toolkit wheels
 
 test: lint
 	@$(MAKE) --no-print-directory -j2 types warm
 	@$(MAKE) --no-print-directory layers pytest
 
+# The same with the newest version of everything, in a folder of its own; what these were is printed last.
+test-newest:
+	rm -rf build/newest
+	$(MAKE) --no-print-directory VENV=build/newest PINS="--upgrade --upgrade-strategy eager" demo test
+	build/newest/bin/python -m pip freeze --exclude-editable
+
 # The emulator and the simulator are compiled once, not by each process that tests.
 warm: $(READY)
-	@$(BIN)/warplens analyze --launch examples/saxpy.toml > /dev/null
+	@$(BIN)/warplens analyze --launch examples/saxpy.toml --toolkit wheels > /dev/null
 
 lint: $(READY)
 	$(BIN)/ruff check src tests bench
@@ -50,10 +60,15 @@ bench: $(READY)
 cluster: $(READY)
 	$(BIN)/python bench/sweeping.py --folder build/sweep && $(BIN)/python bench/cluster.py --folder build/sweep
 
-$(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+$(DEMO): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("warplens needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	@echo "installing into $(VENV): some 270 MB to download"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	$(PIP) $(PINS) --editable .
+	@touch $(DEMO)
+
+$(READY): $(DEMO)
+	$(PIP) $(PINS) --editable '.[dev]'
 	@touch $(READY)
 
 clean:

@@ -2,7 +2,7 @@
 
     python bench/cluster.py --folder FOLDER       # with the cache that `bench/sweeping.py --folder FOLDER` left there
 
-Each must give the file that two processes give. Needs the extra warplens[dask].
+Each must give the file that two processes give. Needs Dask (extra `dask`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from distributed import LocalCluster
 
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.sweep import engines
 from warplens.sweep.run import Watch, run
 from warplens.sweep.spec import load_sweep
@@ -98,4 +99,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main())

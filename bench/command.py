@@ -35,6 +35,7 @@ from msgspec import Struct
 from warplens.api import KernelCall, Options, load_launch, load_program
 from warplens.frontend import toolchain
 from warplens.frontend.calls import source_of
+from warplens.frontend.toolkits import prefer_wheels
 
 ROOT = Path(__file__).parents[1]
 FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
@@ -177,4 +178,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main())

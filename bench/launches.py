@@ -33,6 +33,7 @@ import msgspec
 
 import warplens as wl
 from warplens.errors import WarplensError
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch
 
 ROOT = Path(__file__).parents[1]
@@ -230,4 +231,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main(sys.argv[1:]))

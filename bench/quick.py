@@ -18,6 +18,7 @@ import warplens as wl
 from warplens.emulate.profiler import BRISK, FULL, QUICK, Effort, profile
 from warplens.frontend import load_program
 from warplens.frontend.calls import OLDEST, architecture, source_of
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import load_launch
 from warplens.study.kernels import PARTS, launches
@@ -82,4 +83,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     main()

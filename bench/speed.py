@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.kernel import mix
 from warplens.machine import load_machine
 from warplens.models import predict
@@ -302,4 +303,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main())

@@ -17,6 +17,7 @@ from pathlib import Path
 from warplens.cache import Cache
 from warplens.emulate.profiler import QUICK, profile
 from warplens.errors import WarplensError
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.kernel.counted import workload_of
 from warplens.machine import load_machine
 from warplens.models import predict
@@ -105,4 +106,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main())

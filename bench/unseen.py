@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import warplens as wl
 from warplens.errors import WarplensError
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.study.kernels import is_test
 
 DATA = Path(__file__).parents[1] / "data" / "h200"
@@ -110,4 +111,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     main()

@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from warplens import notice
+from warplens.frontend.toolkits import prefer_wheels
+
 # How long one example takes says how busy the machine is, not whether a law holds.
 settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("laws")
+
+prefer_wheels()  # whatever toolkit is installed here: what is expected was made with them
 
 
 @pytest.hookimpl(trylast=True)
@@ -28,3 +33,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if names and item.nodeid != named:
             node: Any = item
             node._id = type(node.id).parse(named)
+
+
+@pytest.fixture(autouse=True)
+def _compiling_goes_without_saying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command says does not depend on what earlier ones compiled of ours; tests/null/test_native.py hears it."""
+    monkeypatch.setattr(notice, "_say", lambda text: None)

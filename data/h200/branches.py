@@ -1,6 +1,6 @@
 """When the target of a branch issues where up to four warps of a scheduler branch within a few cycles of each other.
 
-    python data/h200/branches.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/branches.py build FOLDER    no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/branches.py run FOLDER OUT  on the GPU: OUT/branches.json.gz
 
 The warps meet at a barrier, run a straight code until their issues are counted alike, and jump over NOPs so that they

@@ -23,6 +23,7 @@ import msgspec
 
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import Cubin, parse_cubin
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.kernel.launch import KernelCall, check_parameters, list_variants, load_launch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +55,7 @@ def compiled(source: Source, arch: str) -> bytes:
     path, defines, fast_math, register_limit = source
     options = Options(arch=arch, defines=list(defines), fast_math=fast_math, register_limit=register_limit)
     with tempfile.TemporaryDirectory() as folder:
-        return compile_file(path, options, Path(folder))[0].read_bytes()
+        return compile_file(path, options, Path(folder)).cubin.read_bytes()
 
 
 def entry(name: str, file: Path, call: KernelCall, cubin: Cubin) -> dict[str, object]:
@@ -109,4 +110,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     main()

@@ -23,6 +23,7 @@ import msgspec
 
 import warplens as wl
 from warplens.errors import WarplensError
+from warplens.frontend.toolkits import prefer_wheels
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -85,4 +86,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     main()

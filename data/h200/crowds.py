@@ -1,6 +1,6 @@
 """Which warp of a scheduler goes where three to seven are there: when each comes to each instruction of a code.
 
-    python data/h200/crowds.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/crowds.py build FOLDER    no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/crowds.py run FOLDER OUT  on the GPU: OUT/crowds.json.gz
 
 All warps run the same code by hand, but the one that is looked at has a copy of it that reads the clock in place of one

@@ -1,6 +1,6 @@
 """When the blocks of a grid begin and end that has a round of them or a few, and how long the launch takes for it.
 
-    python data/h200/ends.py build FOLDER    no GPU, the extra `cuda`: ends.cu with one load at a time and with four
+    python data/h200/ends.py build FOLDER    no GPU, the CUDA wheels: ends.cu with one load at a time and with four
     python data/h200/ends.py run FOLDER OUT  on the GPU: OUT/ends.json.gz
     python data/h200/ends.py compare         no GPU, the extras `cuda` and `emulate`, minutes: how far the simulator is
                                              off by one SM's draws, by the mean of 32, and by the slowest of these

@@ -1,6 +1,6 @@
 """Which warp of a scheduler issues when: up to four warps, each with code of its own, cycle by cycle.
 
-    python data/h200/issue_order.py build FOLDER   no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/issue_order.py build FOLDER   no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/issue_order.py run FOLDER OUT on the GPU: OUT/issue_order.json
 
 The kernel has four bodies of slots that are filled with instructions written by hand, their stall counts and yields

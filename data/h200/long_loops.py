@@ -1,6 +1,6 @@
 """Cycles of a turn of a loop by the instructions that it has, up to 36 KiB: one warp, and two of a scheduler.
 
-    python data/h200/long_loops.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/long_loops.py build FOLDER    no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/long_loops.py run FOLDER OUT  on the GPU: OUT/long_loops.json.gz
 
 So many NOPs, a branch to what ends the turn, 42 instructions, and the branch back. A row of `cycles` has for a case and

@@ -1,6 +1,6 @@
 """What the end of a loop costs where two warps of a scheduler come to it, by how far they are apart.
 
-    python data/h200/orders.py build FOLDER       no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/orders.py build FOLDER       no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/loop_ends.py FOLDER OUT      on the GPU: OUT/loop_ends.json.gz
 
 The body is a chain of FADD between two reads of the clock; before it one of the warps jumps over some NOPs, the other

@@ -1,6 +1,6 @@
 """How long the laboratory's loops without global memory take on each SM: the mean, the fastest and the slowest one.
 
-    python data/h200/loop_sms.py build FOLDER    no GPU, the extra `cuda`: the laboratory's kernels
+    python data/h200/loop_sms.py build FOLDER    no GPU, the CUDA wheels: the laboratory's kernels
     python data/h200/loop_sms.py run FOLDER OUT  on the GPU: OUT/loop_sms.json.gz
 
 The kernels are the laboratory's, and run as long as there, with a block on each SM. A row: the loop, how many warps the

@@ -1,6 +1,6 @@
 """When the warps of a block end the second turn of the laboratory's loops if it begins nearer to its end.
 
-    python data/h200/loop_targets.py build FOLDER    no GPU, the extra `cuda`: the laboratory's kernels
+    python data/h200/loop_targets.py build FOLDER    no GPU, the CUDA wheels: the laboratory's kernels
     python data/h200/loop_targets.py run FOLDER OUT  on the GPU: OUT/loop_targets.json.gz
 
 The kernels are the laboratory's but for the target of the loop's branch: it is one of the instructions before the one

@@ -1,6 +1,6 @@
 """Turn by turn: when each warp of a block comes to the end of each turn of the laboratory's loops.
 
-    python data/h200/loop_turns.py build FOLDER    no GPU, the extra `cuda`: the laboratory's kernels, some changed
+    python data/h200/loop_turns.py build FOLDER    no GPU, the CUDA wheels: the laboratory's kernels, some changed
     python data/h200/loop_turns.py run FOLDER OUT  on the GPU: OUT/loop_turns.json.gz
 
 The kernels are the laboratory's, unchanged, or with another stall count of the instruction before the branch of the

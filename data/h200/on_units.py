@@ -1,6 +1,6 @@
 """Which unit serves which instruction: each opcode alone and in turn with others, and what uniform registers cost.
 
-    python data/h200/on_units.py build FOLDER    no GPU, the extra `cuda`: the kernel of orders.py, and the instructions
+    python data/h200/on_units.py build FOLDER    no GPU, the CUDA wheels: the kernel of orders.py, and the instructions
     python data/h200/on_units.py run FOLDER OUT  on the GPU: OUT/on_units.json
 
 The instructions are the first of their opcode and modifiers in the repository's kernels, without guard, their result in
@@ -70,10 +70,11 @@ def instructions(file: Path) -> dict[str, tuple[str, int]]:
     from warplens.frontend import load_programs
     from warplens.frontend.compile import Options, compile_file
     from warplens.frontend.cubin import parse_cubin
+    from warplens.frontend.toolkits import wheels_if_there
 
     found = dict[str, tuple[str, int]]()
     with tempfile.TemporaryDirectory() as folder:
-        cubin = compile_file(file, Options(arch="sm_90"), Path(folder))[0]
+        cubin = compile_file(file, Options(arch="sm_90", toolkit=wheels_if_there()), Path(folder)).cubin
         data, sections = cubin.read_bytes(), parse_cubin(cubin.read_bytes(), file.name).sections
         for name, program in load_programs(cubin).items():
             for x in program.instructions:

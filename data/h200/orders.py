@@ -1,6 +1,6 @@
 """Which warp of a scheduler goes first, to the cycle: up to four warps run the same hand-written code and stamp it.
 
-    python data/h200/orders.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/orders.py build FOLDER    no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/orders.py run FOLDER OUT  on the GPU: OUT/orders.json.gz
 
 The code is 90 reads of the clock, each into a register of its own, so that every issue of every warp is known from one

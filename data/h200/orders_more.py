@@ -1,6 +1,6 @@
 """Which warp of a scheduler goes first, with more kinds of instructions among the reads of the clock; and lone loops.
 
-    python data/h200/orders.py build FOLDER       no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/orders.py build FOLDER       no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/orders_more.py FOLDER OUT    on the GPU: OUT/orders_more.json.gz
 
 Codes as those of orders.py, of one to four warps, made by chance from a few kinds of instructions, the same ones each

@@ -1,6 +1,6 @@
 """Which warp goes first and what holds it, where instructions read registers: stamped codes of one to four warps.
 
-    python data/h200/orders.py build FOLDER        no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/orders.py build FOLDER        no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/orders_reads.py FOLDER OUT    on the GPU: OUT/orders_reads.json.gz
 
 Codes as those of orders.py, made by chance from a few kinds of instructions, the same ones each time. In half of

@@ -1,6 +1,6 @@
 """The loops of register_ports.cu in other registers: how fast they are, and when their warps begin.
 
-    python data/h200/other_registers.py build FOLDER    no GPU, the extra `cuda`: the kernels, and their code
+    python data/h200/other_registers.py build FOLDER    no GPU, the CUDA wheels: the kernels, and their code
     python data/h200/other_registers.py run FOLDER OUT  on the GPU: OUT/other_registers.json.gz
 
 With -DSTARTS, which writes a clock more, the compiler gives half of the loops other registers, some other stall counts

@@ -1,6 +1,6 @@
 """When the warps of a block begin the loops of wide_products.py, and the code between their clock and the loop.
 
-    python data/h200/product_begins.py build FOLDER    no GPU, the extra `cuda`: the kernels
+    python data/h200/product_begins.py build FOLDER    no GPU, the CUDA wheels: the kernels
     python data/h200/product_begins.py run FOLDER OUT  on the GPU: OUT/product_begins.json.gz
 
 A sample: the cycle in which each warp reads its clock before the loop, from the first one on, in the commonest of

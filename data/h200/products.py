@@ -1,6 +1,6 @@
 """What products of warp groups cost arithmetic beside them: a warp of each scheduler makes products, another one adds.
 
-    python data/h200/products.py build FOLDER   no GPU, the extra `cuda`: the kernels; products_code.json.gz
+    python data/h200/products.py build FOLDER   no GPU, the CUDA wheels: the kernels; products_code.json.gz
     python data/h200/products.py run FOLDER OUT on the GPU: OUT/products.json
 
 A row is the columns of a product, where its first factor and what its sums are (`shared`, `registers`, `half`: both in

@@ -1,6 +1,6 @@
 """What branches cost many warps, with BSSY and BSYNC and without: loops of regions.cu, changed, built and run.
 
-    python data/h200/regions.py build FOLDER     no GPU, the extra `cuda`: a cubin for each change, and the loops
+    python data/h200/regions.py build FOLDER     no GPU, the CUDA wheels: a cubin for each change, and the loops
     python data/h200/regions.py run FOLDER OUT   on the GPU: OUT/regions.json.gz
 
 A sample: cycles of an SM per region, the best and the worst of five launches, of so many warps on all schedulers

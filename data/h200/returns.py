@@ -1,6 +1,6 @@
 """What results of shared memory wait for: a lone warp loads, and goes on with adds, some of which write the same bank.
 
-    python data/h200/returns.py build FOLDER    no GPU, the extra `cuda`: the kernel of issue_order.py, with more slots
+    python data/h200/returns.py build FOLDER    no GPU, the CUDA wheels: the kernel of issue_order.py, with more slots
     python data/h200/returns.py run FOLDER OUT  on the GPU: OUT/returns.json.gz
 
 The words are the same ones each time: the file has what they took, by family, a list for each word. Of a word the clock

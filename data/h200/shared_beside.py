@@ -1,6 +1,6 @@
 """What a warp's loads of shared memory cost other schedulers, and how long it waits for theirs (shared_beside.cu).
 
-    python data/h200/shared_beside.py build FOLDER    no GPU, the extra `cuda`: the kernels and their loops
+    python data/h200/shared_beside.py build FOLDER    no GPU, the CUDA wheels: the kernels and their loops
     python data/h200/shared_beside.py run FOLDER OUT  on the GPU: OUT/shared_beside.json.gz
 
 A row: adds behind each load, warps of each of the other schedulers, how many of these there are; cycles of one of them

@@ -1,6 +1,6 @@
 """When what goes to shared memory and SFUs is done, to the cycle: code by hand, of a lone warp, and of one on each scheduler.
 
-    python data/h200/shared_times.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/shared_times.py build FOLDER    no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/shared_times.py run FOLDER OUT  on the GPU: OUT/shared_times.json, 10 s
 
 As issue_order.py, with scoreboards: one instruction of a program has one, and the clock behind the program waits for

@@ -1,6 +1,6 @@
 """How the warps of a scheduler share its issue slots: all run the same short loop, and note when parts of it are done.
 
-    python data/h200/shares.py build FOLDER   no GPU, the extra `cuda`: the kernels; shares_code.json.gz, their loops
+    python data/h200/shares.py build FOLDER   no GPU, the CUDA wheels: the kernels; shares_code.json.gz, their loops
     python data/h200/shares.py run FOLDER OUT on the GPU: OUT/shares.json
 
 A row is a loop, how many warps a scheduler has, and for each of them, the oldest first, the nine clocks between eight

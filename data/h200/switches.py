@@ -1,6 +1,6 @@
 """What it costs to go from one warp to another: loops of switches.cu with other control codes, built and run.
 
-    python data/h200/switches.py build FOLDER     no GPU, the extra `cuda`: a cubin for each change; the loops' code
+    python data/h200/switches.py build FOLDER     no GPU, the CUDA wheels: a cubin for each change; the loops' code
     python data/h200/switches.py run FOLDER OUT   on the GPU: OUT/switches.json
     python data/h200/switches.py again FOLDER OUT   the same of all SMs, of two changes: OUT/switches_again.json.gz
 

@@ -1,6 +1,6 @@
 """Which warp of a scheduler goes where several load from shared memory: codes as in crowds.py, by chance.
 
-    python data/h200/tails.py build FOLDER     no GPU, the extra `cuda`: the kernel
+    python data/h200/tails.py build FOLDER     no GPU, the CUDA wheels: the kernel
     python data/h200/tails.py run FOLDER OUT   on the GPU: OUT/tails.json.gz
 
 Adds, and then loads in four chains that have the same stall count or one by chance each (`tail`); or adds that wait for

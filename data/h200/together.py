@@ -1,6 +1,6 @@
 """Which warp of a scheduler goes first: two and three warps run the same random code, and read the clock in it.
 
-    python data/h200/together.py build FOLDER    no GPU, the extra `cuda`: the kernel, and where its slots are
+    python data/h200/together.py build FOLDER    no GPU, the CUDA wheels: the kernel, and where its slots are
     python data/h200/together.py run FOLDER OUT  on the GPU: OUT/together.json
 
 The code has no operands, so that no register port is asked, only the issue stage, and LOP3's unit, which the clock's

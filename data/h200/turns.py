@@ -1,6 +1,6 @@
 """On which scheduler a block's warps are: the places of the warps of one SM, by their number in a block.
 
-    python data/h200/turns.py build FOLDER     no GPU, the extra `cuda`: the kernel
+    python data/h200/turns.py build FOLDER     no GPU, the CUDA wheels: the kernel
     python data/h200/turns.py run FOLDER OUT   on the GPU: OUT/turns.json
 
 A place (%warpid) is of the scheduler that is left of it when it is divided by four. A run is of blocks of so many

@@ -27,6 +27,7 @@ from warplens.kernel.unmodelled import texts
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.measure import ncu
 from warplens.models import Curve, Prediction, needed_warps
+from warplens.native import refuse_without_numba
 from warplens.simulate import Simulation, SimulationOptions
 from warplens.simulate.simulation import Mode
 from warplens.simulate.simulation import simulate as _simulate
@@ -235,6 +236,7 @@ def profile(
 
 def _make_ready() -> None:
     """Import what nearly every answer needs, and read the emulator's machine code."""
+    refuse_without_numba("the emulator")
     parts = ("integer", "packed", "float", "memory", "async", "control", "tensor")
     for name in (
         "numpy.random",
@@ -246,10 +248,9 @@ def _make_ready() -> None:
 
 
 def _profiler() -> Any:
-    try:
-        from warplens.emulate import profiler
-    except ImportError:
-        raise WarplensError("the emulator needs Numba: pip install 'warplens[emulate]'") from None
+    refuse_without_numba("the emulator")
+    from warplens.emulate import profiler
+
     return profiler
 
 

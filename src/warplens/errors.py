@@ -13,6 +13,18 @@ class FileError(WarplensError):
     """A file that cannot be read, or that says something it may not; the message names file and key."""
 
 
+class RefusedSource(WarplensError):
+    """A source that a compiler refuses: one line of ours, and below it the compiler's own message."""
+
+    def __init__(self, line: str, message: str) -> None:
+        """Take our line and the compiler's."""
+        super().__init__(line, message)
+        self.line, self.message = line, message
+
+    def __str__(self) -> str:
+        return f"{self.line}\n{self.message}"
+
+
 class MissingField(WarplensError):
     """A model needs a number that the machine or the workload does not give."""
 

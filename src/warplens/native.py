@@ -30,8 +30,9 @@ from typing import Any
 
 from msgspec import Struct, msgpack
 
-from warplens.errors import FileError
+from warplens.errors import FileError, WarplensError
 from warplens.files import default_folder, sealed, unsealed, write_whole
+from warplens.notice import waiting
 
 # What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
 # raises nothing does not.
@@ -93,6 +94,12 @@ def there() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def refuse_without_numba(what: str) -> None:
+    """Raise an error where Numba is missing: plain Python would take hours."""
+    if not there():
+        raise WarplensError(f"{what} needs Numba: pip install numba")
+
+
 @cache
 def stamp(sources: tuple[Path, ...]) -> str:
     """Return a digest of these files and of all else that machine code depends on."""
@@ -119,7 +126,7 @@ class Kept:
     """One compiled function on the disk: looked for by its stamp, loaded, or compiled and written there."""
 
     def __init__(self, name: str, package: Path, stamp: str) -> None:
-        self.stamp, self.places = stamp, _places(name, package)
+        self.stamp, self.package, self.places = stamp, package, _places(name, package)
         self.found = self._looked_up()
 
     def _looked_up(self) -> _Kept | None:
@@ -141,7 +148,7 @@ class Kept:
             with _alone(self.places):
                 self.found = self._looked_up()  # another process may have compiled it meanwhile
                 if self.found is None:
-                    with _obeying_signals():
+                    with _obeying_signals(), compiling(self.package, 1):
                         code, symbol, returns = compile()
                     self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
                     self._keep(self.found)
@@ -370,6 +377,17 @@ class Entry:
             self.optimize(library)
             code = library.codegen._tm.emit_object(library._final_module)
         return code, result.fndesc.llvm_func_name, returns
+
+
+# What is compiled, by its package: what it is called, and the seconds that a function takes (Xeon, one core).
+_PARTS = {"emulate": ("the emulator", 2.5), "simulate": ("the simulator", 8.0)}
+
+
+def compiling(package: Path, functions: int) -> contextlib.AbstractContextManager[None]:
+    """Say on stderr, meanwhile, that so many functions of a package are compiled, and how long that takes."""
+    what, seconds = _PARTS.get(package.name, ("a part of warplens", 2.0))
+    about = max(5, 5 * round(functions * seconds / 5))
+    return waiting(f"compiling {what} for this machine, once", f"{about} s")
 
 
 def _name(function: Callable[..., Any]) -> str:

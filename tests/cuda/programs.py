@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from warplens.frontend import Options, load_programs, nvrtc
+from warplens.frontend import Options, load_programs, toolchain
 from warplens.frontend.compile import compile_file
 from warplens.frontend.cubin import Cubin
 from warplens.frontend.load import Kernel, _by_encoding, _disassembled, _in_cubin
@@ -21,9 +21,10 @@ OTHER_ORDER = "orders the instructions in another way than the code that was mea
 
 def skip_before(first: tuple[int, int], why: str) -> None:
     """Skip a test where the compiler is older than the first whose code it is about."""
-    found = re.match(r"NVRTC (\d+)\.(\d+)", nvrtc.version())
+    compiler = toolchain.version("NVRTC")
+    found = re.match(r"NVRTC (\d+)\.(\d+)", compiler)
     if found and (int(found[1]), int(found[2])) < first:
-        pytest.skip(f"{nvrtc.version()} {why}; {'.'.join(map(str, first))} and later do not")
+        pytest.skip(f"{compiler} {why}; {'.'.join(map(str, first))} and later do not")
 
 
 def program_of(call: KernelCall) -> Program:
@@ -68,4 +69,4 @@ def _needs_no_nvdisasm(kernel: Kernel) -> bool:
 def _cubin(file: Path, arch: str, defines: tuple[str, ...], fast: bool, limit: int | None) -> bytes:
     options = Options(arch=arch, defines=list(defines), fast_math=fast, register_limit=limit)
     with TemporaryDirectory(prefix="warplens-") as folder:
-        return compile_file(file, options, Path(folder))[0].read_bytes()
+        return compile_file(file, options, Path(folder)).cubin.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,20 +59,43 @@ def test_a_kernel_is_compiled_once(launch: Path, monkeypatch: pytest.MonkeyPatch
     assert not kept.exists()
 
 
-def test_nothing_is_kept_where_nothing_shall_be(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --no-cache, of a source that is not known whole, and of what nvcc made with its own headers."""
+def test_nothing_is_kept_where_nothing_shall_be(launch: Path) -> None:
+    """With --no-cache, and of a source that is not known whole."""
     load(launch, "--no-cache")
     (launch.parent / "times.cu").write_text('#define NAME "by.h"\n#include NAME\n' + SOURCE)
     load(launch)
-    (launch.parent / "times.cu").write_text(SOURCE)
-    compile_file = compile.compile_file
-
-    def by_nvcc(path: Path, options: compile.Options, folder: Path) -> tuple[Path, list[str]]:
-        return compile_file(path, options, folder)[0], ["nvcc 13.4"]
-
-    monkeypatch.setattr("warplens.frontend.load.compile_file", by_nvcc)
-    load(launch)
     assert not (launch.parent / "kept").exists()
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="nvcc needs a host compiler")
+def test_what_nvcc_made_is_kept_with_all_that_it_read(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And made again where a header of the system changes, which our own search for includes does not come to."""
+    system = launch.parent / "system"
+    system.mkdir()
+    (system / "more.h").write_text("#define FROM_THE_SYSTEM 1\n")
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(system))
+    (launch.parent / "times.cu").write_text("#include <vector>\n#include <more.h>\n" + SOURCE)
+    first = load(launch)
+    assert first.tools[0].startswith("nvcc ")
+    compile_file, made = compile.compile_file, list[Path]()
+
+    def noted(path: Path, options: compile.Options, folder: Path) -> compile.Compiled:
+        made.append(path)
+        return compile_file(path, options, folder)
+
+    monkeypatch.setattr("warplens.frontend.load.compile_file", noted)
+    assert load(launch) == first and not made
+    (launch.parent / "by.h").write_text("#define BY 3\n")
+    assert load(launch) != first and len(made) == 1
+    (launch.parent / "by.h").write_text("#define BY 2\n")
+    assert load(launch) == first and len(made) == 1
+    (system / "more.h").write_text("#define FROM_THE_SYSTEM 2\n")
+    load(launch)
+    load(launch)
+    assert len(made) == 2
+    (system / "more.h").unlink()
+    with pytest.raises(WarplensError, match=r"more\.h"):
+        load(launch)
 
 
 def test_the_same_source_elsewhere_has_its_own_name(launch: Path, tmp_path: Path) -> None:

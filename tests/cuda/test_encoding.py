@@ -175,8 +175,8 @@ def test_code_that_is_no_code_is_not_written() -> None:
 
 def test_a_damaged_line_table_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(SOURCE)
-    made, _ = compile_file(tmp_path / "k.cu", Options("sm_90"), tmp_path)
-    data = made.read_bytes()
+    made = compile_file(tmp_path / "k.cu", Options("sm_90"), tmp_path)
+    data = made.cubin.read_bytes()
     cubin = parse_cubin(data, "k")
     symbol, table = cubin.symbol("kernel"), cubin.sections[".debug_line"]
     assert symbol is not None and source_lines(cubin, symbol)

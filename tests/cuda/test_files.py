@@ -16,7 +16,7 @@ import pytest
 
 from warplens.cli import main
 from warplens.errors import WarplensError
-from warplens.frontend import Options, list_kernels, load_program, nvrtc, toolchain
+from warplens.frontend import Options, list_kernels, load_program, nvrtc, toolchain, toolkits
 from warplens.frontend.names import choose, demangled
 from warplens.kernel.flow import flow_graph
 
@@ -101,7 +101,6 @@ def test_source_with_host_code_goes_to_nvcc(tmp_path: Path) -> None:
 
 def test_errors_are_clear(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = {
-        (str(source),): "FACTOR",  # the compiler's own message, with file and line
         (str(source), "-D", "FACTOR=1"): "2 kernels; choose one with --kernel",
         (str(source), "-D", "FACTOR=1", "--kernel", "plian"): "no kernel 'plian'; did you mean 'plain'?",
         (str(source), "-D", "FACTOR=1", "--arch", "sm_9000"): "sm_9000",
@@ -114,7 +113,10 @@ def test_errors_are_clear(source: Path, tmp_path: Path, capsys: pytest.CaptureFi
         code = main(["show", *arguments])
         out, err = capsys.readouterr()
         assert code == 2 and out == "" and message in err and err.count("\n") == 1, (arguments, err)
-    assert f"{source}(" in _message(["show", str(source)], capsys)
+    lines = _message(["show", str(source)], capsys).splitlines()
+    assert re.fullmatch(rf"warplens: {re.escape(str(source))}: nvcc .* refused it:", lines[0])
+    assert lines[1] == f'{source}(10): error: identifier "FACTOR" is undefined'
+    assert lines[2].strip().startswith('extern "C"') and lines[3].strip() == "^"
 
 
 def _message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -153,7 +155,7 @@ def _fat_files(folder: Path) -> Iterator[Path]:
         yield path
     (folder / "host.cu").write_text(f"#define FACTOR 1\n{SOURCE}\nint main() {{ plain<<<1, 1>>>(nullptr); }}\n")
     code = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90)]
-    libraries = [f"-L{wheel / 'lib'}" for wheel in toolchain.wheel_folders()]  # nvcc 13.0 looks in lib64 only
+    libraries = [f"-L{wheel / 'lib'}" for wheel in toolkits.wheel_folders()]  # nvcc 13.0 looks in lib64 only
     for name, how, of in (
         ("k.o", "-c", "host.cu"),
         ("k.so", "-shared", "k.o"),
@@ -197,6 +199,15 @@ EVIL = [
 @pytest.mark.parametrize("wanted", ["k<S<3>>", "k<S<3> >", "void k<S<3>>(float*)"])
 def test_brackets_may_be_written_as_in_the_source(wanted: str) -> None:
     names = ["_Z1kI1SILi3EEEvPf", "_Z1kI1SILi4EEEvPf"]
+    assert choose(names, wanted, "a.cu") == names[0]
+
+
+@pytest.mark.parametrize(
+    "wanted", ["reduce<int, 256>", "reduce<int,256u>", "void reduce<int, 256>(int*)", "<int, 256>"]
+)
+def test_numbers_may_be_written_as_in_the_source(wanted: str) -> None:
+    names = ["_Z6reduceIiLj256EEvPT_", "_Z6reduceIiLj128EEvPT_"]
+    assert demangled(names)[names[0]] == "void reduce<int, 256u>(int*)"
     assert choose(names, wanted, "a.cu") == names[0]
 
 

@@ -1,146 +1,181 @@
-"""Cubins and listings as other toolkits write them: read, left to nvdisasm, or refused in one line."""
+"""Which CUDA toolkit compiles: the installed one before the wheels, or the one that is named; what is said of it."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from warplens.cli import main
-from warplens.errors import FileError
-from warplens.frontend import Options, load_program, toolchain
-from warplens.frontend.compile import compile_file
-from warplens.frontend.cubin import Cubin, parse_cubin
-from warplens.frontend.lines import UnknownTable, source_lines
-from warplens.kernel.program import Program
+from warplens.errors import WarplensError
+from warplens.frontend import Options, load_program, nvrtc_compile, toolchain, toolkits
+from warplens.frontend.compile import assemble
 
-pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
-
-SOURCE = """
-extern "C" __global__ void kernel(int n, float* p) {
-  float a[128];
-  for (int i = 0; i < 128; i++)
-    a[i] = p[i];
-  p[threadIdx.x] = a[n & 127] + a[threadIdx.x & 127];
-}
-"""
-LAUNCH = """
-file = "k.cu"
-grid = 4
-block = 32
-arg = [{ name = "n", type = "i32", value = 3 }, { name = "p", type = "f32*", count = 1024 }]
-"""
-NO_BOUND, LEAST_STACK, SYMBOL_AND_NUMBER = b"\xff" * 4, 0x12, "<BBHII"
-UNKNOWN_KIND, UNKNOWN_CODE = 0x7000_0999, 0xEE
-NEEDED = (".shstrtab", ".strtab", ".symtab", ".text.kernel", ".nv.info", ".nv.info.kernel", ".nv.constant0.kernel")
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="nvcc needs a host compiler"),
+]
+SOURCE = "__global__ void times(float *a) { a[threadIdx.x] *= 2; }\n"
 
 
 @pytest.fixture
-def cubin(tmp_path: Path) -> Cubin:
-    (tmp_path / "k.cu").write_text(SOURCE)
-    made, _ = compile_file(tmp_path / "k.cu", Options("sm_90"), tmp_path)
-    return parse_cubin(made.read_bytes(), "k.cubin")
+def toolkit(tmp_path: Path) -> Path:
+    """A toolkit as a user may have it: of the wheels' files, without NVRTC, nvdisasm and cuobjdump."""
+    made, (wheels, *_) = tmp_path / "cuda-13", toolkits.wheel_folders()
+    (made / "bin").mkdir(parents=True)
+    for file in (wheels / "bin").iterdir():
+        if file.name not in ("nvdisasm", "cuobjdump"):
+            (made / "bin" / file.name).symlink_to(file)
+    for part in ("include", "nvvm"):
+        (made / part).symlink_to(wheels / part)
+    return made
 
 
-def patched(cubin: Cubin, at: int, data: bytes) -> Cubin:
-    return parse_cubin(cubin.elf[:at] + data + cubin.elf[at + len(data) :], "k.cubin")
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "times.cu").write_text(SOURCE)
+    return tmp_path / "times.cu"
 
 
-def loaded(cubin: Cubin, folder: Path) -> Program:
-    (folder / "k.cubin").write_bytes(cubin.elf)
-    return load_program(folder / "k.cubin", "kernel")
+@pytest.fixture(autouse=True)
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(toolkits, "INSTALLED", tmp_path / "none")
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "nvcc" else f"/usr/bin/{name}")
 
 
-def attributes(cubin: Cubin, section: str) -> Iterator[tuple[int, int]]:
-    """Yield the place in the file and the code of each attribute: a byte of form, one of code, a value or a size."""
-    at = cubin.sections[section].start
-    while at < cubin.sections[section].start + cubin.sections[section].size:
-        form, code, size = struct.unpack_from("<BBH", cubin.elf, at)
-        yield at, code
-        at += 4 + (size if form == 4 else 0)
+def by(source: Path, toolkit: str | None = None) -> str:
+    return load_program(source, options=Options(toolkit=toolkit)).tools[0]
 
 
-def test_of_a_stack_without_a_bound_the_kernels_own_frame_counts(cubin: Cubin) -> None:
-    frame = cubin.resources("kernel").frame_bytes
-    assert frame >= 128 * 4  # the array
-    (place,) = [at for at, code in attributes(cubin, ".nv.info") if code == LEAST_STACK]
-    assert struct.unpack_from(SYMBOL_AND_NUMBER, cubin.elf, place)[4] == frame
-    assert patched(cubin, place + 8, NO_BOUND).resources("kernel").frame_bytes == frame
-
-
-@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 5, 9, 0xFFFF])
-def test_a_line_table_of_another_version_is_left_to_nvdisasm(version: int, cubin: Cubin, tmp_path: Path) -> None:
-    known, table = loaded(cubin, tmp_path), cubin.sections[".debug_line"].start
-    changed = patched(cubin, table + 4, struct.pack("<H", version))
-    symbol = changed.symbol("kernel")
-    assert symbol is not None
-    if version in (2, 3):  # of one form
-        assert source_lines(changed, symbol) == source_lines(cubin, symbol)
-        assert loaded(changed, tmp_path) == known
-        return
-    with pytest.raises(UnknownTable):
-        source_lines(changed, symbol)
-    slower = loaded(changed, tmp_path)
-    assert slower.tools == [*known.tools, toolchain.version("nvdisasm")]
-    lineless = [replace(i, line=None) for i in known.instructions]
-    assert [replace(i, line=None) for i in slower.instructions] == lineless
-
-
-def test_sections_of_an_unknown_kind_are_passed_over(cubin: Cubin, tmp_path: Path) -> None:
-    known, others = loaded(cubin, tmp_path), [s for n, s in cubin.sections.items() if n and n not in NEEDED]
-    headers, (size,) = struct.unpack_from("<Q", cubin.elf, 40)[0], struct.unpack_from("<H", cubin.elf, 58)
-    assert len(others) > 5
-    for section in others:
-        changed = patched(cubin, headers + section.index * size + 4, struct.pack("<I", UNKNOWN_KIND))
-        assert changed.sections != cubin.sections
-        assert loaded(changed, tmp_path) == known
-
-
-@pytest.mark.parametrize("section", [".nv.info", ".nv.info.kernel"])
-def test_unknown_attributes_are_passed_over(section: str, cubin: Cubin, tmp_path: Path) -> None:
-    known = loaded(cubin, tmp_path)
-    for place, _ in attributes(cubin, section):
-        made = loaded(patched(cubin, place + 1, bytes([UNKNOWN_CODE])), tmp_path)
-        assert replace(made, resources=known.resources) == known
-
-
-def test_rows_that_nvdisasm_did_not_write_so_far_are_passed_over(
-    cubin: Cubin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_installed_toolkit_comes_before_the_wheels(
+    source: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warplens.frontend.load.writer", lambda _: None)
-    known, run = loaded(cubin, tmp_path), toolchain.run
-    rows = "\t.novelty 3, %s\n.L_x_99:\n//## Column 7 of 9\n"
+    release = toolkits.wheels().version("nvcc", "nvidia-cuda-nvcc")
+    own = f"nvcc {release} of {toolkit}"
+    assert re.fullmatch(r"NVRTC \d+\.\d+ \(wheel\)", by(source))
+    for name in ("CUDA_PATH", "CUDA_HOME"):
+        monkeypatch.setenv(name, str(toolkit))
+        assert by(source) == own
+        monkeypatch.setenv(name, str(toolkit / "none"))  # what is not there is passed over
+        assert by(source).startswith("NVRTC")
+    monkeypatch.setattr(toolkits, "INSTALLED", toolkit)
+    assert by(source) == own
+    assert by(source, "wheels").startswith("NVRTC") and by(source, str(toolkit)) == own
+    monkeypatch.setenv("CUDA_HOME", str(toolkits.wheel_folders()[0]))  # the wheels, by their folder
+    assert by(source).startswith("NVRTC")
 
-    def newer(*given: str, **options: object) -> str:
-        return run(*given, **options).replace("        /*0", f"{rows}        /*0")  # type: ignore[arg-type]
 
-    monkeypatch.setattr(toolchain, "run", newer)
-    assert loaded(cubin, tmp_path) == known
-    monkeypatch.setattr(toolchain, "run", lambda *_, **__: '<code name="kernel"><op at="0">EXIT</op></code>\n')
-    with pytest.raises(FileError, match=r"k\.cubin: nvdisasm found no code for 'kernel'"):
-        loaded(cubin, tmp_path)
+def test_the_nvcc_on_the_path_may_be_a_script(source: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = source.parent / "bin" / "nvcc"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {toolkits.wheel_folders()[0]}/bin/nvcc "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setattr("shutil.which", lambda name: str(script))
+    assert toolkits.chosen().is_wheels  # that is where the real one is
+    monkeypatch.setattr("shutil.which", lambda name: str(toolkit / "bin" / "nvcc"))
+    (toolkit / "include").unlink()  # so that it is asked
+    assert toolkits.chosen().folders
 
 
-def test_a_newer_toolkit_is_a_note_of_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_a_toolkit_lacks_comes_from_the_wheels(toolkit: Path, tmp_path: Path) -> None:
+    found = toolchain.found("nvdisasm", str(toolkit))
+    assert found.path.parent == toolkits.wheel_folders()[0] / "bin"
+    assert found.version.endswith(f"(wheel: {toolkit} has none)")
+    old = toolkit / "bin" / "nvdisasm"
+    old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.4, V12.4.127'\n")
+    old.chmod(0o755)
+    assert toolchain.found("nvdisasm", str(toolkit), "12.4.131").path == old
+    newer = toolchain.found("nvdisasm", str(toolkit), "13.0.88")
+    assert newer.version.endswith(f"(wheel: that of {toolkit} is older than the code)")
+
+
+def test_ptx_that_is_newer_than_ptxas_goes_to_the_wheels(toolkit: Path, tmp_path: Path) -> None:
+    ptxas, ptx = toolkit / "bin" / "ptxas", tmp_path / "k.ptx"
+    ptxas.unlink()
+    ptxas.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo V12.4.127 && exit\n'
+        "echo 'ptxas k.ptx, line 1; fatal   : Unsupported .version 8.5; current version is 8.4' >&2; exit 255\n"
+    )
+    ptxas.chmod(0o755)
+    ptx.write_text(".version 8.5\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n")
+    made = assemble(ptx, Options(toolkit=str(toolkit)), tmp_path, tmp_path / "k.cubin")
+    assert made.cubin.is_file()
+    assert made.tools[0].endswith(f"(wheel: ptxas 12.4.127 of {toolkit} is older than the code)")
+
+
+@pytest.mark.parametrize(
+    ("release", "says", "wanted"),
+    [
+        ("V11.8.89", "", "CUDA 11.8 of {toolkit} is older than 12.0; --toolkit wheels compiles with the pip wheels"),
+        ("V12.4.127", "nvcc fatal   : Unsupported gpu architecture 'sm_100'",
+         "nvcc 12.4.127 of {toolkit} does not compile for sm_100; --toolkit wheels"),
+    ],
+)  # fmt: skip
+def test_a_toolkit_that_is_too_old_costs_one_line(
+    source: Path, toolkit: Path, capsys: pytest.CaptureFixture[str], release: str, says: str, wanted: str
 ) -> None:
-    (tmp_path / "k.cu").write_text(SOURCE)
-    (tmp_path / "k.toml").write_text(LAUNCH)
-    commands = (["show", "k.cu"], ["show", "k.cu", "--launch", "k.toml"], ["analyze", "--launch", "k.toml", "--fast"])
-    monkeypatch.chdir(tmp_path)
-    for newest, notes in ((toolchain.NEWEST_TESTED, 0), ((1, 0), 1)):
-        monkeypatch.setattr(toolchain, "NEWEST_TESTED", newest)
-        for command in commands:
-            assert main(command) == 0
-            out, err = capsys.readouterr()
-            assert not err and " ".join(out.split()).count("warplens was tested up to 1.0") == notes
+    nvcc = toolkit / "bin" / "nvcc"
+    nvcc.unlink()
+    nvcc.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo {release} && exit\necho "{says}" >&2; exit 1\n')
+    nvcc.chmod(0o755)
+    assert main(["show", str(source), "--arch", "sm_100", "--toolkit", str(toolkit)]) == 2
+    err = capsys.readouterr().err
+    assert wanted.format(toolkit=toolkit) in err and err.count("\n") == 1
 
 
-def test_the_newest_tools_are_named() -> None:
-    assert toolchain.untested(["NVRTC 13.5", "ptxas 13.4.92", "nvdisasm 13.5.37", "nvcc 12.9.1", "Triton 99.0"]) == []
-    assert toolchain.untested(["NVRTC 13.6", "nvdisasm 14.0.1", "ptxas 13.5.99"]) == [
-        "machine code by NVRTC 13.6, nvdisasm 14.0.1; warplens was tested up to 13.5"
-    ]
+def test_a_folder_without_a_toolkit_is_named(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(WarplensError, match=r"--toolkit .*: no CUDA toolkit there"):
+        by(source, str(tmp_path))
+    odd = tmp_path / "a$(touch HACK)b" / "bin"
+    odd.mkdir(parents=True)
+    (odd / "nvcc").write_text("")
+    (odd / "nvcc").chmod(0o755)
+    with pytest.raises(WarplensError, match="nvcc cannot work in a folder with '\\$' in its name"):
+        by(source, str(odd.parent))
+
+
+def test_every_command_that_compiles_takes_a_toolkit(
+    source: Path, toolkit: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever processes compile for it; nothing of it stays behind."""
+    launch = source.with_suffix(".toml")
+    launch.write_text(f'file = "{source.name}"\ngrid = 1\nblock = 32\n[[arg]]\ntype = "f32*"\ncount = 32\n')
+    for command in (["analyze", "--launch", str(launch), "--no-cache"], ["diff", str(launch), str(launch)]):
+        for named in ("/nowhere", str(toolkit)):
+            code = main([*command, "--toolkit", named])
+            assert code == (2 if named == "/nowhere" else 0), capsys.readouterr().err
+            assert "CUDA_HOME" not in os.environ
+        out, err = capsys.readouterr()
+        assert "--toolkit /nowhere: no CUDA toolkit there" in err
+        assert command[0] != "analyze" or f" of {toolkit}" in out
+
+
+def test_nvrtc_finds_its_builtins(tmp_path: Path) -> None:
+    """NVRTC 13.0 loads them by their name alone, and did not find them beside itself."""
+    library = toolkits.wheels().nvrtc()
+    assert library is not None
+    nvrtc_compile._load_builtins(str(library))
+    assert "libnvrtc-builtins.so" in Path("/proc/self/maps").read_text()
+
+
+def test_headers_come_from_the_toolkit_that_compiles(source: Path, toolkit: Path) -> None:
+    (toolkit / "include").unlink()
+    (toolkit / "include").mkdir()
+    (toolkit / "include" / "ours.h").write_text("#define OURS 3\n")
+    assert toolkits.chosen(str(toolkit)).headers() == [toolkit / "include"]
+
+
+@pytest.mark.skipif(not Path("/usr/local/cuda/bin/nvcc").is_file(), reason="no CUDA toolkit is installed")
+def test_the_toolkit_of_this_machine(source: Path) -> None:
+    """In a process of its own, as a user starts it: it says which toolkit compiled."""
+    there = Path("/usr/local/cuda").resolve()
+    command = [sys.executable, "-m", "warplens", "show", str(source), "--toolkit", "/usr/local/cuda"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(rf"  by (nvcc|NVRTC) [\d.]+ of {re.escape(str(there))}\b", done.stdout)

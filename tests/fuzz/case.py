@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -132,10 +133,12 @@ def _processor_seconds() -> float:
 
 def _judged(code: int | None, out: str, err: str, as_json: bool) -> str:
     """Say what is wrong with an answer: it is one line of error and exit code 2, or clean output."""
+    err = re.sub(r"^warplens: compiling .*\n", "", err, flags=re.MULTILINE)  # said once, of our own code
     if any(not (c.isprintable() or c == "\n") for c in err + ("" if as_json else out)):
         return f"control characters in the output: {err[:500]!r}"
     if code == 2:
-        return "" if out == "" and err.count("\n") == 1 else f"not one line: {err[:1000]!r}"
+        ours = err.count("\n") == 1 or re.match(r"warplens: .* refused it:\n", err)  # a compiler's message follows
+        return "" if out == "" and ours else f"not one line: {err[:1000]!r}"
     if code != 0 or err:
         return f"exit code {code}: {err[:1000]!r}"
     if as_json:

@@ -18,6 +18,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from warplens.frontend.toolkits import prefer_wheels
+
 from . import seeds
 from .case import PATIENCE_SECONDS, Result, prepared, serve
 
@@ -123,4 +125,5 @@ def summary(results: list[Result], seconds: float) -> str:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     sys.exit(main())

@@ -48,7 +48,8 @@ def _two_events() -> float:
     both = [json.loads(gzip.decompress((DATA / "kernels" / f"{of}.json.gz").read_bytes()))["launches"]
             for of in ("times", "durations")]  # fmt: skip
     short = [name for name, timed in both[0].items() if timed["warm_us"] < UP_TO_US]
-    return 1e3 * CLOCK_GHZ * statistics.median(both[0][n]["warm_us"] - both[1][n]["warm_us"] for n in short)
+    added = statistics.median(both[0][n]["warm_us"] - both[1][n]["warm_us"] for n in short)
+    return 1e3 * CLOCK_GHZ * float(added)
 
 
 def _off(sample: dict[str, Any], every: float) -> float:

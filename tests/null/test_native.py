@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from warplens import native
+from warplens import native, notice
+from warplens.notice import waiting
 
 PROGRAM = """
 import sys
@@ -47,13 +49,18 @@ assert function.call(21) == 42
 assert function.is_ready()
 print(ready, "numba" in sys.modules)
 """
+NOTICE = r"warplens: compiling a part of warplens for this machine, once: about 5 s \.*"
+SAY = notice._say  # before the tests' own settings
 
 
-def _run(program: Path, source: Path, kept: Path) -> str:
+def _run(program: Path, source: Path, kept: Path, compiles: bool | None = None) -> str:
     surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(kept)}
     command = [sys.executable, str(program), str(source)]
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+    said = done.stderr.splitlines()
+    assert all(re.fullmatch(NOTICE, line) for line in said), done.stderr
+    compiles = done.stdout.startswith("False") if compiles is None else compiles  # "False": was not ready
+    assert bool(said) == compiles
     return done.stdout.strip()
 
 
@@ -94,6 +101,13 @@ def doubled(x):
 
 assert Entry(doubled, {}, lambda: (Path(sys.argv[1]),))(np.arange(4)) == 12
 print("numba" in sys.modules)
+"""
+WITHOUT_NUMBA = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "numba" else find(name, *rest)
+from warplens.cli import main
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -183,3 +197,45 @@ assert signal.getsignal(signal.SIGTERM) is before and signal.getsignal(signal.SI
     for arguments, said in (([], "False False"), (["cli"], "True True")):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["simulate", "saxpy"], "the simulator"),
+        (["analyze", "--launch", "examples/saxpy.toml"], "the emulator"),
+        (["check", "examples/saxpy.toml", "--max-time", "1 s"], ""),
+        (["predict", "saxpy"], ""),
+        (["compare", "saxpy"], ""),
+    ],
+)
+def test_without_numba_nothing_runs_as_plain_python(command: list[str], what: str) -> None:
+    """`simulate` did, without a word and for hours."""
+    root = Path(__file__).parents[2]
+    run = [sys.executable, "-c", WITHOUT_NUMBA, *command]
+    done = subprocess.run(run, cwd=root, capture_output=True, text=True, check=False, timeout=60)
+    if what:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"warplens: {what} needs Numba: pip install numba\n"
+    else:
+        assert done.returncode in (0, 2) and "interpreted" not in done.stderr and done.stderr.count("\n") <= 1
+
+
+def test_what_takes_long_is_said_at_once_and_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notice, "_say", SAY)
+    monkeypatch.setattr(notice, "_DOT_SECONDS", 0.2)
+    monkeypatch.setattr(notice, "_SAID", set())
+    with waiting("compiling it", "5 s"):
+        assert capsys.readouterr().err == "warplens: compiling it: about 5 s "
+        with waiting("a part of it", "1 s"):
+            time.sleep(0.5)  # 2.5 dots
+        assert capsys.readouterr().err == ".."
+    assert capsys.readouterr().err == "\n"
+    with waiting("compiling it", "2 s"):  # a second time, and quickly
+        pass
+    assert capsys.readouterr().err == ""
+    with waiting("compiling it", "2 s"):
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "warplens: compiling it: about 2 s .\n"

@@ -22,6 +22,7 @@ import msgspec
 
 from warplens.frontend.compile import Options, compile_file
 from warplens.frontend.cubin import parse_cubin
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.kernel.launch import KernelCall, check_parameters
 from warplens.sweep.spec import Configuration, load_sweep
 
@@ -31,15 +32,15 @@ HERE = Path(__file__).resolve().parent
 class _Bare(Options, frozen=True):
     """Options without the lines of the source, for smaller cubins."""
 
-    def flags(self) -> list[str]:
-        return [flag for flag in super().flags() if flag != "-lineinfo"]
+    def switches(self) -> list[str]:
+        return [flag for flag in super().switches() if flag != "-lineinfo"]
 
 
 def compiled(call: KernelCall, arch: str) -> bytes:
     """Return the cubin of a call's source with its macros."""
     with tempfile.TemporaryDirectory() as folder:
         options = _Bare(arch=arch, defines=call.defines, fast_math=call.fast_math)
-        return compile_file(Path(call.folder) / str(call.file), options, Path(folder))[0].read_bytes()
+        return compile_file(Path(call.folder) / str(call.file), options, Path(folder)).cubin.read_bytes()
 
 
 def main() -> None:
@@ -80,4 +81,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    prefer_wheels()
     main()

@@ -17,14 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from msgspec import DecodeError, msgpack
 
 from warplens.cache import Cache
-from warplens.errors import WarplensError
+from warplens.errors import RefusedSource, WarplensError
 from warplens.files import default_folder
-from warplens.frontend import Options, load_program, nvrtc
+from warplens.frontend import Options, nvrtc
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.compiled import kept
 from warplens.frontend.triton import split_name
@@ -33,6 +33,7 @@ from warplens.kernel.program import Program
 from warplens.machine.loader import capability
 
 Wait = Callable[[], Program | None]
+_Answer = Program | str | tuple[str, str] | None  # a program, a message, one with a compiler's below it, or nothing
 _GARBAGE = 100_000  # new objects, after which it is looked for
 
 
@@ -43,7 +44,7 @@ def options(args: argparse.Namespace, arch: str) -> Options:
         raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
     if missing:
         raise WarplensError(f"-I {missing[0]}: no such folder")
-    return Options(arch, args.defines, args.includes, args.use_fast_math, limit)
+    return Options(arch, args.defines, args.includes, args.use_fast_math, limit, args.flags)
 
 
 @contextmanager
@@ -69,9 +70,9 @@ class _Late(Cache):
 
     def __init__(self, folder: Path | None) -> None:
         super().__init__(folder)
-        self.waiting = list[tuple[str, Program]]()
+        self.waiting = list[tuple[str, Any]]()
 
-    def put(self, key: str, value: Program) -> None:
+    def put(self, key: str, value: Any) -> None:
         """Take an entry."""
         self.waiting.append((key, value))
 
@@ -88,7 +89,7 @@ def _loaded(args: argparse.Namespace, there: Cache | None = None) -> Program | N
     if Path(split_name(str(path))[0]).suffix == ".py" or not path.is_file():
         return None
     kernel, there = args.kernel or call.kernel, there or Cache(None if args.no_cache else default_folder())
-    return kept(path, kernel, how, there, lambda: load_program(path, kernel, how))
+    return kept(path, kernel, how, there)
 
 
 @contextmanager
@@ -121,7 +122,9 @@ def _serve(load: Wait, behind: Callable[[], None], answers: int) -> NoReturn:
         nvrtc.RUNS_HERE = True  # if it crashes, the kernel is loaded as usual, and it is said there
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what it prints then
         try:
-            made: Program | str | None = load()
+            made: _Answer = load()
+        except RefusedSource as error:
+            made = (error.line, error.message)
         except WarplensError as error:
             made = str(error)
         with os.fdopen(answers, "wb") as stream:
@@ -133,9 +136,7 @@ def _serve(load: Wait, behind: Callable[[], None], answers: int) -> NoReturn:
 
 def _received(stream: BinaryIO, answered: list[bytes]) -> Program | None:
     """Wait for a program; what the user can mend is raised here as it was there."""
-    decoder: msgpack.Decoder[Program | str | None] = msgpack.Decoder(
-        Program | str | None
-    )  # it looks at all types first
+    decoder: msgpack.Decoder[_Answer] = msgpack.Decoder(_Answer)  # it looks at all types first
     answered.append(stream.read())
     _collect()
     try:
@@ -144,6 +145,8 @@ def _received(stream: BinaryIO, answered: list[bytes]) -> Program | None:
         return None
     if isinstance(made, str):
         raise WarplensError(made)
+    if isinstance(made, tuple):
+        raise RefusedSource(*made)
     return made
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from warplens.cli import laboratory, sweeps
-from warplens.errors import WarplensError
+from warplens.errors import RefusedSource, WarplensError
 from warplens.units import printable
 from warplens.version import __version__
 
@@ -26,6 +26,19 @@ _EXAMPLES = """examples:
   warplens machine show h200                      every number with its source
   warplens reproduce volkov-table-3.4             a paper's table: ours, theirs, difference
 """
+_COMPILING = {
+    "analyze",
+    "advise",
+    "whatif",
+    "diff",
+    "show",
+    "occupancy",
+    "simulate",
+    "profile",
+    "sweep",
+    "tune",
+    "check",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,6 +69,9 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     asked = [build for names, build in builders.items() if arguments and arguments[0] in names]
     for build in asked or builders.values():
         build(commands)
+    for name in _COMPILING.intersection(commands.choices):
+        commands.choices[name].add_argument("--toolkit", metavar="DIR|wheels", help="the CUDA toolkit that compiles "
+            "(default: CUDA_HOME, that of nvcc on the PATH, /usr/local/cuda, the pip wheels)")  # fmt: skip
     return top
 
 
@@ -252,6 +268,9 @@ def _compiler_options(command: argparse.ArgumentParser) -> None:
     more: dict[str, Any] = {"action": "append", "default": []}
     command.add_argument("-D", dest="defines", metavar="NAME[=VALUE]", help="define a macro", **more)
     command.add_argument("-I", dest="includes", metavar="FOLDER", help="include folder", **more)
+    command.add_argument(
+        "--flag", dest="flags", metavar="=FLAG", help="another nvcc flag, such as --flag=-std=c++20", **more
+    )
     command.add_argument("--use_fast_math", action="store_true", help="pass on to the compiler")
     command.add_argument("--maxrregcount", type=int, metavar="N", help="pass on to the compiler: 16 to 255")
 
@@ -303,23 +322,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "name a command: analyze, advise, whatif, diff, predict, compare, occupancy, show, simulate, models, "
                 "machine, workload, reproduce, validate, profile, sweep, tune, check"
             )
-        if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
-            code = laboratory.run(args)
-        elif args.command in ("sweep", "tune", "check"):
-            code = sweeps.run(args)
-        elif args.command in ("analyze", "advise", "whatif"):
-            gc.disable()  # until the kernel is there: what is imported stays
-            from warplens.cli import ahead
-
-            with ahead.loading(args) as args.load:
-                code = _run(args)
-        else:
+        with _toolkit(getattr(args, "toolkit", None)):
             code = _run(args)
         sys.stdout.flush()
         return code
     except WarplensError as error:
-        line = " ".join(str(error).split())
+        line = " ".join((error.line if isinstance(error, RefusedSource) else str(error)).split())
         print("warplens: " + printable(line), file=sys.stderr)
+        if isinstance(error, RefusedSource):  # a compiler's own lines, without what a terminal would obey
+            print(error.message, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("warplens: interrupted", file=sys.stderr)
@@ -333,14 +344,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
+def _toolkit(named: str | None) -> contextlib.AbstractContextManager[None]:
+    if named is None:
+        return contextlib.nullcontext()
+    from warplens.frontend.toolkits import using
+
+    return using(named)
+
+
 def _run(args: argparse.Namespace) -> int:
-    if args.command == "analyze":  # most wait for this one: without what the others import
-        from warplens.cli import analysis
+    if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
+        return laboratory.run(args)
+    if args.command in ("sweep", "tune", "check"):
+        return sweeps.run(args)
+    if args.command not in ("analyze", "advise", "whatif"):
+        from warplens.cli import commands
 
-        return analysis.run(args)
-    from warplens.cli import commands
+        return commands.run(args)
+    gc.disable()  # until the kernel is there: what is imported stays
+    from warplens.cli import ahead
 
-    return commands.run(args)
+    with ahead.loading(args) as args.load:
+        if args.command == "analyze":  # most wait for this one: without what the others import
+            from warplens.cli import analysis
+
+            return analysis.run(args)
+        from warplens.cli import commands
+
+        return commands.run(args)
 
 
 def _discard_output() -> None:

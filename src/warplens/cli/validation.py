@@ -11,6 +11,7 @@ from warplens import api
 from warplens.cli.output import counting, show, stages
 from warplens.errors import WarplensError
 from warplens.files import default_folder, write_whole
+from warplens.frontend.toolkits import prefer_wheels
 from warplens.machine import Machine
 from warplens.report import ladders, mixes, sweeps, validation
 from warplens.study import confidence
@@ -26,6 +27,7 @@ _ABLATED = 4  # every so many launches: each of them is predicted with each mech
 
 def run(args: argparse.Namespace) -> None:
     """Validate as the options say."""
+    prefer_wheels()  # what the published figures are made with
     machine = api.load_machine(args.gpu)
     if args.html is not None:
         if args.ladders or args.tuning is not None:

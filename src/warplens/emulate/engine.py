@@ -7,6 +7,8 @@ has used its turn.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +57,7 @@ from warplens.emulate.layout import (
     WORK,
 )
 from warplens.emulate.views import Block, viewed
-from warplens.native import Function
+from warplens.native import Function, compiling
 
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)
@@ -332,9 +334,11 @@ _compiled_run = Function(_run, _run_signature, OPTIONS, sources)
 def addresses(table: Table, l1: Cache, unknown: bool) -> Functions:
     """Return where the functions are that a program needs, for each row of it and the others; they are compiled."""
     functions, each = handlers(table)
-    distinct, others = (
-        np.array([one.address if one else 0 for one in part]) for part in (functions, services(table, l1, unknown))
-    )
+    parts = functions, services(table, l1, unknown)
+    missing = sum(not one.is_ready() for one in (_compiled_run, *functions, *parts[1]) if one is not None)
+    with compiling(Path(__file__).parent, missing) if missing else nullcontext():
+        distinct, others = (np.array([one.address if one else 0 for one in part]) for part in parts)
+        assert _compiled_run.address
     return distinct[each], others
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from warplens.errors import WarplensError
 from warplens.frontend.compile import Options
+from warplens.frontend.flags import split
 from warplens.frontend.load import is_source
 from warplens.kernel.launch import KernelCall
 from warplens.machine import Machine
@@ -36,13 +37,19 @@ def source_of(
     if file is None and call.file is None:
         raise WarplensError("the launch file names no `file`: name the kernel's file")
     path = Path(file) if file is not None else Path(call.folder) / str(call.file)
-    if not is_source(path):
-        return path, Options()
     given = options or Options()
+    if not is_source(path):
+        return path, Options(toolkit=given.toolkit)
+    macros, folders, others = split([*call.flags, *given.flags])
+    there = [str(Path(call.folder) / folder) for folder in (*call.includes, *folders)]
+    if missing := [folder for folder in there if not Path(folder).is_dir()]:
+        raise WarplensError(f"includes: {missing[0]}: no such folder")
     return path, Options(
         arch=arch,
-        defines=[*call.defines, *given.defines],
-        includes=given.includes,
+        defines=[*call.defines, *macros, *given.defines],
+        includes=[*given.includes, *there],
         fast_math=call.fast_math or given.fast_math,
         register_limit=given.register_limit or call.register_limit,
+        flags=others,
+        toolkit=given.toolkit,
     )

@@ -1,28 +1,33 @@
 """CUDA source and PTX to a cubin.
 
-.cu    NVRTC; nvcc where the source has host code and nvcc is installed
+.cu    NVRTC of the toolkit that compiles; its nvcc where it has no NVRTC, or NVRTC refuses the source (host code)
 .ptx   ptxas
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.errors import RefusedSource, WarplensError
 from warplens.files import read_text
-from warplens.frontend import nvrtc, toolchain
+from warplens.frontend import flags, nvrtc, toolchain, toolkits
+from warplens.frontend.messages import shown
+from warplens.frontend.processes import TOO_LONG, ToolError
+from warplens.frontend.toolkits import OTHERWISE, Toolkit
 
 DEFAULT_ARCH = "sm_90"
-_HOST = re.compile(r"\bint\s+main\s*\(|<<<|#\s*include\s*<(iostream|vector|string|chrono|thread|cub/|thrust/)")
+_NEEDS_HOST_COMPILER = "nvcc needs a host compiler (g++), and there is none on the PATH"
 
 
 class Options(Struct, frozen=True):
     """How to compile: architecture, macros, include folders, and what else the compiler shall be told.
 
-    Of a file with machine code for several architectures, `arch` chooses.
+    Of a file with machine code for several architectures, `arch` chooses. `flags` are nvcc's, of those that may be
+    given. `toolkit` is a folder or `wheels`; without it the installed toolkit compiles (`warplens.frontend.toolkits`).
     """
 
     arch: str = DEFAULT_ARCH
@@ -30,57 +35,131 @@ class Options(Struct, frozen=True):
     includes: list[str] = []
     fast_math: bool = False
     register_limit: int | None = None
+    flags: list[str] = []
+    toolkit: str | None = None
 
-    def flags(self) -> list[str]:
-        """Return what NVRTC and nvcc both take, macros and folders left out."""
+    def switches(self) -> list[str]:
+        """Return what NVRTC and nvcc both take, macros, folders and flags left out."""
         limit = [f"--maxrregcount={self.register_limit}"] if self.register_limit else []
         return ["-lineinfo", *(["--use_fast_math"] if self.fast_math else []), *limit]
 
 
-def compile_file(path: Path, options: Options, folder: Path) -> tuple[Path, list[str]]:
-    """Compile a file in a folder for what comes and goes; return the cubin and the tools that made it."""
+class Compiled(Struct, frozen=True):
+    """A cubin that was made: by which tools, and which files nvcc says that it read."""
+
+    cubin: Path
+    tools: list[str]
+    read: list[Path] = []
+
+
+def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
+    """Compile a file in a folder for what comes and goes."""
     if not re.fullmatch(r"sm_[0-9]{2,3}[af]?", options.arch):
         raise WarplensError(f"--arch must be like sm_90, not {toolchain.one_line(options.arch)!r}")
-    out = folder / "out.cubin"
     source = read_text(path)
+    for_nvrtc, for_nvcc = flags.checked(options.flags, str(path))
+    toolkit = toolkits.chosen(options.toolkit)
+    toolkit.refuse_if_old()
     if path.suffix == ".ptx":
-        assemble(path.resolve(), options, folder, out)
-        return out, [toolchain.version("ptxas")]
-    try:
-        folders = [*options.includes, path.resolve().parent, *toolchain.include_folders()]
-        given = [f"-D{d}" for d in options.defines] + [f"-I{i}" for i in folders]
-        made = nvrtc.compile_source(source, str(path), options.arch, [*options.flags(), *given], out)
-        return out, [made]
-    except WarplensError as error:
-        if not _HOST.search(source) and not isinstance(error, toolchain.MissingTool):
-            raise
+        return assemble(path, options, folder, folder / "out.cubin")
+    if (library := toolkit.nvrtc()) is None and toolkit.tool("nvcc") is None:
+        raise toolchain.MissingTool(f"nothing that compiles CUDA is installed; {toolchain.bringing('NVRTC')}")
+    refused: RefusedSource | None = None
+    if library is not None and for_nvrtc == for_nvcc:
         try:
-            toolchain.tool("nvcc")
-        except toolchain.MissingTool:
-            if isinstance(error, toolchain.MissingTool):
-                raise error from None
-            raise WarplensError(
-                f"{path}: has host code, which NVRTC refuses, and nvcc is not installed: {error}"
-            ) from None
-    _by_nvcc(path, source, options, folder, out)
-    return out, [toolchain.version("nvcc")]
+            return _by_nvrtc(path, source, options, toolkit, folder)
+        except RefusedSource as error:
+            refused = error
+    if toolkit.tool("nvcc") is None:
+        raise refused or toolchain.MissingTool(f"{path}: its flags need nvcc; {toolchain.bringing('nvcc')}")
+    if shutil.which("gcc") is None and refused is not None:
+        raise RefusedSource(refused.line, f"{refused.message}\n{_NEEDS_HOST_COMPILER}")
+    return _by_nvcc(path, source, options, toolkit, folder)
 
 
-def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> None:
-    """Turn PTX into a cubin."""
+def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
+    """Turn PTX into a cubin; where ptxas is older than the PTX, by that of the wheels."""
     limit = [f"--maxrregcount={options.register_limit}"] if options.register_limit else []
-    toolchain.run("ptxas", f"--gpu-name={options.arch}", *limit, "--output-file", out, ptx, folder=folder)
+    arguments = [f"--gpu-name={options.arch}", *limit, "--output-file", str(out), str(ptx.resolve())]
+    used = toolchain.found("ptxas", options.toolkit)
+    code, text = _run(used.path, arguments, folder, str(ptx))
+    if code and "Unsupported .version" in text and (newer := toolchain.newer("ptxas", used)):
+        used = newer
+        code, text = _run(used.path, arguments, folder, str(ptx))
+    if code:
+        names = {str(ptx.resolve()): str(ptx)}
+        raise RefusedSource(f"{ptx}: {used.version} refused it:", shown(text, str(ptx), [ptx.parent], names, folder))
+    return Compiled(out, [used.version])
 
 
-def _by_nvcc(path: Path, source: str, options: Options, folder: Path, out: Path) -> None:
-    """Compile with nvcc, which hands its arguments to a shell: nothing that the user named is among them."""
-    shown = toolchain.one_line(str(path)).replace("\\", "\\\\").replace('"', '\\"')
+def _by_nvrtc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
+    out, library = folder / "out.cubin", toolkit.nvrtc()
+    given = flags.checked(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
+    folders = [*map(Path, options.includes), path.resolve().parent, *toolkit.headers()]
+    arguments = [*options.switches(), *given, *(f"-I{folder}" for folder in folders)]
+    try:
+        made = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
+    except RefusedSource as error:
+        line = f"{path}: NVRTC {toolkit.version('NVRTC', 'nvidia-cuda-nvrtc')} {toolkit.where} refused it:"
+        raise RefusedSource(line, shown(error.message, str(path), folders, {}, Path())) from None
+    return Compiled(out, [f"{made} {toolkit.where}"])
+
+
+def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
+    """Compile with nvcc, which hands its arguments to a shell: nothing that the user named is among them.
+
+    But for the flags: they are of an allow-list.
+    """
+    name, out, nvcc = toolchain.one_line(str(path)), folder / "out.cubin", toolkit.tool("nvcc")
+    assert nvcc is not None
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     defines = [" ".join(d.partition("=")[::2] if "=" in d else (d, "1")) for d in options.defines]
-    head = "".join(f"#define {d}\n" for d in defines) + f'#line 1 "{shown}"\n'
+    head = "".join(f"#define {d}\n" for d in defines) + f'#line 1 "{quoted}"\n'
     (folder / "source.cu").write_text(head + source, encoding="utf-8", errors="replace")
-    includes: list[str] = []
-    for place in (*map(Path, options.includes), path.parent):
-        includes.append(f"-Iinclude{len(includes)}")
-        (folder / includes[-1].removeprefix("-I")).symlink_to(place.resolve(), target_is_directory=True)
-    arguments = ["-cubin", f"-arch={options.arch}", *options.flags(), *includes, "-o", out.name, "source.cu"]
-    toolchain.run("nvcc", *arguments, folder=folder)
+    places = {f"include{i}": place for i, place in enumerate((path.parent, *map(Path, options.includes)))}
+    for link, place in places.items():
+        (folder / link).symlink_to(place.resolve(), target_is_directory=True)
+    given = [*options.switches(), *flags.checked(options.flags, name)[1], *(f"-I{link}" for link in places)]
+    arguments = ["-cubin", f"-arch={options.arch}", *given, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
+    version = f"nvcc {toolkit.version('nvcc', 'nvidia-cuda-nvcc')} {toolkit.where}"
+    code, text = _run(nvcc, arguments, folder, name)
+    if code:
+        _refuse_unknown(text, options.arch, version)
+        folders = [*places.values(), *toolkit.headers()]
+        names = {"source.cu": name, **{link: str(place) for link, place in places.items()}}
+        text = shown(text, name, folders, names, folder)
+        raise RefusedSource(f"{name}: {version} refused it:", _with_hint(text))
+    return Compiled(out, [version], _read(folder, places))
+
+
+def _run(program: Path, arguments: list[str], folder: Path, name: str) -> tuple[int, str]:
+    """Run a compiler in a folder; return its exit code and all that it said."""
+    try:
+        code, out, err = toolchain.execute([str(program), *arguments], toolchain.COMPILER_SECONDS, folder=folder)
+    except OSError as error:
+        raise ToolError(f"{program} could not be run: {error.strerror or error}") from None
+    if code == TOO_LONG:
+        limit = f"{toolchain.COMPILER_SECONDS:.0f} s of processor time"
+        raise ToolError(f"{name}: {program.name} did not finish within {limit}; compile it yourself and give the cubin")
+    return code, (err + out).decode("utf-8", "replace")
+
+
+def _refuse_unknown(text: str, arch: str, version: str) -> None:
+    """Raise an error where a compiler says that it does not know the architecture."""
+    if re.search(r"^nvcc fatal.*(gpu-architecture|[Uu]nsupported gpu architecture)", text, re.MULTILINE):
+        raise nvrtc.UnknownArchitecture(f"{version} does not compile for {arch}; {OTHERWISE}")
+
+
+def _with_hint(text: str) -> str:
+    return text if shutil.which("gcc") else f"{text}\n{_NEEDS_HOST_COMPILER}"
+
+
+def _read(folder: Path, places: dict[str, Path]) -> list[Path]:
+    """Return the files that nvcc read, by its list of dependencies; links that we made are followed."""
+    try:
+        text = (folder / "read.d").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    names = re.findall(r"((?:\\.|[^\s\\])+)", text.partition(" : ")[2].replace("\\\n", " "))
+    files = [folder / re.sub(r"\\(.)", r"\1", name) for name in names]
+    return [file.resolve() for file in files if file.name != "source.cu" or file.parent != folder]

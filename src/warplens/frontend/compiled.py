@@ -1,49 +1,74 @@
 """Compiled kernels, kept by content: what is made again from the same sources by the same tools is found again.
 
 A key stands for a source with all that it includes, the options, the tools and our own code. A source of which it
-cannot be told what it includes has none, and is compiled each time.
+cannot be told what it includes has none, and is compiled each time. Headers of the system, which nvcc reads too, are
+not in the key: what they held is kept beside the kernel.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.cache import Cache, key_of
+from warplens.errors import WarplensError
 from warplens.files import read_bytes, read_text
-from warplens.frontend import nvrtc, toolchain
+from warplens.frontend import toolchain
 from warplens.frontend.compile import Options
+from warplens.frontend.load import load_traced
 from warplens.kernel.program import Program
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
+_MAKERS = {".cu": ("NVRTC", "nvcc"), ".cuh": ("NVRTC", "nvcc"), ".ptx": ("ptxas",)}
+# What nvcc obeys beside its arguments.
+_HEEDED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 
 
-def kept(path: Path, kernel: str | None, options: Options, there: Cache, load: Callable[[], Program]) -> Program:
-    """Return a kernel that was kept, or load and keep it; one that nvcc made, whose headers are many, is not kept."""
+class Kept(Struct, frozen=True):
+    """A compiled kernel, with the digest of each file that nvcc read for it: those that our scan does not come to."""
+
+    program: Program
+    read: dict[str, str]
+
+    def is_current(self) -> bool:
+        """Whether these files hold what they held."""
+        with contextlib.suppress(WarplensError):
+            return all(digest(Path(file)) == was for file, was in self.read.items())
+        return False
+
+
+def kept(path: Path, kernel: str | None, options: Options, there: Cache) -> Program:
+    """Return a kernel that was kept, or load and keep it."""
     code = code_key(path, options, kernel)
     key = code and key_of("program", code, str(path))  # its lines name the file
-    found = there.get(key, Program) if key else None
-    if found is None:
-        found = load()
-        if key and not any(tool.startswith("nvcc") for tool in found.tools):
-            there.put(key, found)
-    return found
+    found = there.get(key, Kept) if key else None
+    if found is not None and found.is_current():
+        return found.program
+    program, read = load_traced(path, kernel, options)
+    if key:
+        with contextlib.suppress(WarplensError):  # one that is gone by now
+            there.put(key, Kept(program, {str(file): digest(file) for file in read}))
+    return program
 
 
 def code_key(path: Path, options: Options, kernel: str | None) -> str | None:
     """Return the key of a kernel's code; none where a source is not known whole."""
+    tools = _tools(options.toolkit, path.suffix if is_text(path) else "")
+    options = replace(options, toolkit=None)
     if not is_text(path):
-        return key_of("program", digest(path), options, kernel, _tools(""))
+        return key_of("program", digest(path), options, kernel, tools)
     texts = list(sources(path, options))
     if None in texts:
         return None
-    return key_of("program", texts, replace(options, includes=[]), kernel, _tools(path.suffix))
+    return key_of("program", texts, replace(options, includes=[]), kernel, tools)
 
 
 def sources(path: Path, options: Options) -> Iterator[str | None]:
@@ -69,22 +94,23 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
             waiting += [place for place in places if place.is_file()][:1]
 
 
-@cache
-def _tools(suffix: str) -> list[str]:
-    """What takes part in making a program: the compiler, and the disassembler, which may be asked if it is there."""
-    made = list[str]()
-    with contextlib.suppress(toolchain.MissingTool):
-        made.append(toolchain.version("nvdisasm"))
-    if suffix == ".ptx":
-        made.append(toolchain.version("ptxas"))
-    elif suffix:
-        made.append(nvrtc.version())
+def _tools(toolkit: str | None, suffix: str) -> list[str]:
+    """What takes part in making a program: compilers, and the disassembler, which may be asked if it is there."""
+    makers = _MAKERS.get(suffix, ())
+    made = []
+    for name in ("nvdisasm", *makers):
+        with contextlib.suppress(toolchain.MissingTool):
+            made.append(toolchain.identity(name, toolkit))
+    if "nvcc" in makers:
+        made += [os.environ.get(name, "") for name in _HEEDED]
+        host = shutil.which("gcc")
+        made.append(toolchain.stamp(Path(host)) if host else "")
     return made
 
 
 def is_text(path: Path) -> bool:
     """Whether a file is a source that is compiled."""
-    return path.suffix in (".cu", ".cuh", ".ptx")
+    return path.suffix in _MAKERS
 
 
 def digest(path: Path) -> str:

@@ -25,7 +25,7 @@ def cubins_in(path: Path, data: bytes, options: Options) -> list[bytes]:
     try:
         with tempfile.TemporaryDirectory(prefix="warplens-") as name:
             folder = Path(name)
-            found = [read_bytes(file) for file in _extracted("elf", "cubin", path, len(data), folder)]
+            found = [read_bytes(file) for file in _extracted("elf", path, len(data), folder, options)]
             return found or loose or _assembled(path, len(data), options, folder)
     except toolchain.ToolError as error:
         if loose:
@@ -33,17 +33,19 @@ def cubins_in(path: Path, data: bytes, options: Options) -> list[bytes]:
         raise FileError(f"{path}: {error}") from None
 
 
-def _extracted(kind: str, ending: str, path: Path, size: int, folder: Path) -> list[Path]:
+def _extracted(kind: str, path: Path, size: int, folder: Path, options: Options) -> list[Path]:
+    """Let cuobjdump write what is there as machine code (`elf`) or as `ptx`."""
     seconds, memory = toolchain.TOOL_SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
     arguments = [f"-x{kind}", "all", str(path.resolve())]
-    toolchain.run("cuobjdump", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=memory)
-    return sorted(folder.glob(f"*.{ending}"))
+    tool = toolchain.tool("cuobjdump", options.toolkit)
+    toolchain.run("cuobjdump", *arguments, by=tool, folder=folder, limit_seconds=seconds, limit_bytes=memory)
+    return sorted(folder.glob("*.cubin" if kind == "elf" else f"*.{kind}"))
 
 
 def _assembled(path: Path, size: int, options: Options, folder: Path) -> list[bytes]:
     """Assemble what is there as PTX only."""
     made = []
-    for i, ptx in enumerate(_extracted("ptx", "ptx", path, size, folder)):
+    for i, ptx in enumerate(_extracted("ptx", path, size, folder, options)):
         out = folder / f"{i}.cubin"
         assemble(ptx, options, folder, out)
         made.append(read_bytes(out))

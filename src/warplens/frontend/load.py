@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,12 +36,13 @@ _LABEL_USED, _LABEL = re.compile(r"`\(\.L_x_(\d+)\)"), re.compile(r"\.L_x_(\d+)\
 
 
 class Kernel(Struct, frozen=True):
-    """A kernel that was found: in a cubin with the tools that made it, or in a listing."""
+    """A kernel that was found: in a cubin with the tools that made it and the files that nvcc read, or in a listing."""
 
     name: str
     arch: str
     place: Cubin | Function
     tools: list[str] = []
+    read: list[Path] = []
 
 
 def is_source(path: str | Path) -> bool:
@@ -56,15 +58,19 @@ def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
 
 def load_program(path: str | Path, kernel: str | None = None, options: Options | None = None) -> Program:
     """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part)."""
-    path, options = Path(path), options or Options()
+    return load_traced(Path(path), kernel, options or Options())[0]
+
+
+def load_traced(path: Path, kernel: str | None, options: Options) -> tuple[Program, list[Path]]:
+    """Load one kernel of a file; return with it the files that nvcc read, if that compiled it."""
     found = _kernels(path, options)
     if not found:
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
     if isinstance(chosen.place, Function):
-        return _assembled(chosen.place, str(path))
-    return _disassembled(chosen, str(path))
+        return _assembled(chosen.place, str(path)), []
+    return _disassembled(chosen, str(path), options.toolkit), chosen.read
 
 
 def load_call(
@@ -94,9 +100,9 @@ def load_programs(path: str | Path) -> dict[str, Program]:
         raise FileError(f"{path}: no kernel in it")
     cubin = found[0].place
     assert isinstance(cubin, Cubin)
-    functions = {function.name: function for function in _by_nvdisasm(cubin, str(path), [])}
+    texts, tool = _by_nvdisasm(cubin, str(path), [])
+    functions = {function.name: function for function in texts}
     there = [kernel for kernel in found if plain(kernel.name) in functions]
-    tool = toolchain.version("nvdisasm")
     return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path), tool) for k in there}
 
 
@@ -107,8 +113,9 @@ def _kernels(path: Path, options: Options) -> list[Kernel]:
         return [Kernel(function.name, function.arch, function) for function in functions]
     if path.suffix in (".cu", ".cuh", ".ptx"):
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
-            out, tools = compile_file(path, options, Path(folder))
-            return _in_cubin(read_bytes(out), path, tools)
+            made = compile_file(path, options, Path(folder))
+            found = _in_cubin(read_bytes(made.cubin), path, made.tools)
+            return [replace(kernel, read=made.read) for kernel in found]
     script = Path(split_name(str(path))[0])
     if script.suffix == ".py" and extract(read_text(script), str(script)).parameters:
         raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch")
@@ -134,7 +141,7 @@ def _for_arch(found: list[Kernel], arch: str, path: Path) -> Kernel:
     raise WarplensError(f"{path}: {name} is there for {', '.join(there)}, not for {arch}; choose one with --arch")
 
 
-def _disassembled(kernel: Kernel, origin: str) -> Program:
+def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Program:
     """Take a kernel's machine code apart: by what we know of its encoding, or by nvdisasm."""
     cubin = kernel.place
     assert isinstance(cubin, Cubin)
@@ -145,11 +152,11 @@ def _disassembled(kernel: Kernel, origin: str) -> Program:
     only = [] if symbol is None else ["-fun", str(symbol)]
     if not cubin.computes_branches(kernel.name):
         only.append("-ndf")  # it does not look for their targets: a fifth of its time
-    found = _by_nvdisasm(cubin, origin, only)
+    found, tool = _by_nvdisasm(cubin, origin, only, toolkit)
     function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
     if function is None:
         raise FileError(f"{origin}: nvdisasm found no code for {toolchain.one_line(kernel.name)!r}")
-    return _with_resources(kernel, cubin, function, origin, toolchain.version("nvdisasm"))
+    return _with_resources(kernel, cubin, function, origin, tool)
 
 
 def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
@@ -168,18 +175,21 @@ def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
     return parse_words(texts, code, name, kernel.arch, function_names(cubin, name), lines)
 
 
-def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str]) -> list[Function]:
-    toolchain.tool("nvdisasm")
+def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Function], str]:
+    """Let nvdisasm take a cubin apart: one that is not older than its code. Return its version too."""
+    used = toolchain.found("nvdisasm", toolkit, cubin.producer().rpartition(" ")[2])
     seconds, size = toolchain.disassembler_limits(len(cubin.elf))
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(cubin.with_plain_names())
         try:
             arguments = ["-c", "-gi", "-hex", *only, str(file)]
-            text = toolchain.run("nvdisasm", *arguments, folder=folder, limit_seconds=seconds, limit_bytes=size)
+            limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": size}
+            text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, **limits)
         except toolchain.ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
-    return [_without_cuts(function) for function in parse_disassembly(_numbered(text) if only else text)]
+    found = parse_disassembly(_numbered(text) if only else text)
+    return [_without_cuts(function) for function in found], used.version
 
 
 def _without_cuts(function: Function) -> Function:

@@ -58,7 +58,9 @@ def choose(names: list[str], wanted: str | None, file: str) -> str:
         if len(names) == 1:
             return names[0]
         raise WarplensError(f"{file}: {len(names)} kernels; choose one with --kernel: {_shown(readable.values())}")
-    hits = _fitting(readable, wanted) or _fitting(readable, _spelt(wanted))
+    hits = _fitting(readable, wanted) or _fitting(
+        {name: _spelt(long) for name, long in readable.items()}, _spelt(wanted)
+    )
     if len(hits) == 1:
         return hits[0]
     shown = one_line(wanted)
@@ -79,9 +81,12 @@ def _fitting(readable: dict[str, str], wanted: str) -> list[str]:
     )
 
 
-def _spelt(wanted: str) -> str:
-    """Return a name with its brackets as demanglers write them: `k<S<3>>` is `k<S<3> >` there."""
-    return re.sub(r">(?=>)", "> ", wanted) if "<" in wanted else wanted
+def _spelt(name: str) -> str:
+    """Return a name as it is compared: without spaces, and numbers without the letters of their type.
+
+    Demanglers write `reduce<int, 256u>` and `k<S<3> >` for what a programmer calls `reduce<int, 256>` and `k<S<3>>`.
+    """
+    return re.sub(r"(?<![\w.])(\d+)[uUlL]+\b", r"\1", name).replace(" ", "")
 
 
 def _shown(names: Iterable[str]) -> str:

@@ -10,41 +10,35 @@ import json
 import sys
 import threading
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from warplens.errors import WarplensError
-from warplens.frontend import nvrtc_compile, toolchain
+from warplens.errors import RefusedSource, WarplensError
+from warplens.frontend import nvrtc_compile, toolchain, toolkits
 from warplens.frontend.encoding import writer
-from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, MissingTool, ToolError, one_line, wheel_folders
+from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, ToolError
+from warplens.frontend.toolkits import OTHERWISE
 
 RUNS_HERE = False  # whether this process may be lost, if NVRTC crashes
-_WHEEL = "nvidia-cuda-nvrtc"
 _LOOK_SECONDS = 1.0  # how often it is looked at how long NVRTC takes
 
 
+class UnknownArchitecture(WarplensError):
+    """An architecture that a compiler does not know."""
+
+
 def library() -> Path:
-    """Return NVRTC's shared library from the wheels or an installed toolkit, or name what brings it."""
-    for folder in (*wheel_folders(), toolchain.INSTALLED):
-        found = sorted((folder / "lib").glob("libnvrtc.so.*")) or sorted((folder / "lib64").glob("libnvrtc.so.*"))
-        if found:
-            return found[0]
-    raise MissingTool(f"NVRTC is not installed; `pip install 'warplens[cuda]'` brings it (wheel {_WHEEL})")
+    """Return the shared library of the wheels' NVRTC, by which measuring kernels are made; else an installed one's."""
+    return toolkits.wheels().nvrtc() or toolchain.tool("NVRTC")
 
 
-@cache
-def version() -> str:
-    """Return what tells this NVRTC from others: its wheel's version, or its file's name, size and time."""
-    file = library()
-    made, found = toolchain.wheel_version(file, _WHEEL), file.stat()
-    return f"NVRTC {made or f'{file.resolve().name} {found.st_size} {found.st_mtime_ns}'}"
+def compile_source(source: str, name: str, arch: str, options: list[str], output: Path, by: Path | None = None) -> str:
+    """Compile device code to a cubin at `output` with NVRTC (`by` this library); return its version.
 
-
-def compile_source(source: str, name: str, arch: str, options: list[str], output: Path) -> str:
-    """Compile device code to a cubin at `output`; return NVRTC's version. Its own message is the error."""
+    A source that it refuses is an `errors.RefusedSource` with its whole message.
+    """
     request = {
-        "library": str(library()),
+        "library": str(by or library()),
         "source": source,
         "name": name,
         "arch": arch,
@@ -62,9 +56,9 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
     except ValueError:
         raise ToolError(f"{name}: NVRTC broke off (exit code {code}) on this source") from None
     if "gpu-architecture" in str(answer.get("error", "")):
-        raise WarplensError(f"this NVRTC does not compile for {arch}; it knows sm_75 and later ones, such as sm_90")
+        raise UnknownArchitecture(f"this NVRTC does not compile for {arch}; {OTHERWISE}")
     if "error" in answer:
-        raise WarplensError(one_line(str(answer["error"])) or f"{name}: NVRTC failed without a message")
+        raise RefusedSource(f"{name}: NVRTC refused it:", str(answer["error"]) or "NVRTC failed without a message")
     return str(answer["version"])
 
 

@@ -6,6 +6,7 @@ on standard input and answers in JSON; the cubin goes to the file that the reque
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -35,17 +36,18 @@ def answer(request: dict[str, object]) -> str:
     return json.dumps(made)
 
 
-def _loaded(library: str) -> ctypes.CDLL:
-    """Load NVRTC, and first what is built into it: NVRTC 13.0 looks for that by name only, not in its own folder."""
-    folder = os.path.dirname(library)  # noqa: PTH120 (as below)
-    for name in os.listdir(folder or "."):  # noqa: PTH208
+def _load_builtins(library: str) -> None:
+    """Load what NVRTC loads by its name, and of older versions does not look for beside itself."""
+    folder = os.path.dirname(library)  # noqa: PTH120 (pathlib takes longer than the rest of the start)
+    for name in os.listdir(folder):  # noqa: PTH208
         if name.startswith("libnvrtc-builtins.so."):
-            ctypes.CDLL(os.path.join(folder, name))  # noqa: PTH118
-    return ctypes.CDLL(library)
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(os.path.join(folder, name))  # noqa: PTH118
 
 
 def _compile(request: dict[str, object]) -> dict[str, str]:
-    nvrtc = _loaded(str(request["library"]))
+    _load_builtins(str(request["library"]))
+    nvrtc = ctypes.CDLL(str(request["library"]))
     major, minor = ctypes.c_int(), ctypes.c_int()
     nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     program = ctypes.c_void_p()

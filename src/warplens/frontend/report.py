@@ -1,6 +1,6 @@
 """Reports of Nsight Compute (.ncu-rep): every kernel in one, with its machine code, its launch and what was counted.
 
-Needs the extra `warplens[ncu]` (NVIDIA's ncu-report, which reads reports without a GPU) for the counts. The machine
+Needs ncu-report (NVIDIA's; extra `ncu`, which reads reports without a GPU) for the counts. The machine
 code is in the report as a cubin: control codes and source lines with it.
 """
 

@@ -1,23 +1,26 @@
-"""Where the CUDA tools are: the pip wheels of the extra warplens[cuda], what is on the PATH, or /usr/local/cuda.
+"""Which program a CUDA tool is, and how it is run: of the toolkit that compiles, or of the wheels where that lacks it.
 
 Nothing is run through a shell. Every run has a limit, and what runs past it goes with all that it started.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import os
 import re
-import shutil
-import signal
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 
-from warplens.errors import WarplensError
+from msgspec import Struct
+
+from warplens.frontend import toolkits
+from warplens.frontend.processes import TOO_LONG as TOO_LONG
+from warplens.frontend.processes import MissingTool as MissingTool
+from warplens.frontend.processes import ToolError as ToolError
+from warplens.frontend.processes import execute as execute
+from warplens.frontend.processes import finished as finished
+from warplens.frontend.processes import running as running
+from warplens.frontend.toolkits import INSTALLED as INSTALLED
+from warplens.frontend.toolkits import Toolkit, release_of
 from warplens.units import printable
 
 _WHEEL = {
@@ -25,55 +28,91 @@ _WHEEL = {
     "cuobjdump": "nvidia-cuda-cuobjdump",
     "ptxas": "nvidia-cuda-nvcc",
     "nvcc": "nvidia-cuda-nvcc",
+    "NVRTC": "nvidia-cuda-nvrtc",
 }
 NEWEST_TESTED = (13, 5)  # of the CUDA toolkits
 _NVIDIAS = re.compile(r"(?:NVRTC|nvcc|ptxas|nvlink|fatbinary|nvdisasm) (\d{1,4})\.(\d{1,4})")
-INSTALLED = Path("/usr/local/cuda")  # where the CUDA toolkit installs itself
 TOOL_SECONDS, COMPILER_SECONDS = 3.0, 60.0  # processor time; a large source takes long
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
 # What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
 _BYTES_PER_SECOND, _BYTES_PER_BYTE = 16000.0, 500
-TOO_LONG = -24  # the exit code of a program that SIGXCPU ends, past its limit
-_BUSY = 4  # a machine that does other things too: the clock may run this much faster than the processor's time
 _LONGEST_MESSAGE = 1000
 
 
-class ToolError(WarplensError):
-    """A tool that is missing, failed, or ran too long."""
+class Found(Struct, frozen=True):
+    """A tool: its path, and its version with the toolkit it is of, as an answer names it."""
+
+    path: Path
+    version: str
 
 
-class MissingTool(ToolError):
-    """A tool that is not installed."""
+def found(name: str, toolkit: str | None = None, at_least: str = "") -> Found:
+    """Return a tool of the toolkit that compiles; where that has none, or one older than `at_least`, of the wheels.
+
+    A missing tool is named with what brings it.
+    """
+    first, wheels = toolkits.chosen(toolkit), toolkits.wheels()
+    kept = _of(name, first)
+    if kept is None or (at_least and _is_older(name, first, at_least)):
+        instead = None if first.is_wheels else _of(name, wheels)
+        if instead is not None:
+            why = f"that {first.where} is older than the code" if kept else f"{first.folders[0]} has none"
+            return Found(instead, f"{_named(name, wheels)} (wheel: {why})")
+    if kept is None:
+        raise MissingTool(f"{name} is not installed; {bringing(name)}")
+    return Found(kept, f"{_named(name, first)} {first.where}")
 
 
-@cache
-def wheel_folders() -> tuple[Path, ...]:
-    """Return the folders of the CUDA wheels (site-packages/nvidia/cu13 and the like), newest first."""
-    spec = importlib.util.find_spec("nvidia")
-    roots = [Path(p) for p in spec.submodule_search_locations or []] if spec else []
-    found = [folder for root in roots for folder in root.glob("cu[0-9]*") if folder.is_dir()]
-    return tuple(sorted(found, key=lambda f: f.name, reverse=True))
+def newer(name: str, than: Found) -> Found | None:
+    """Return the wheels' tool where it is another than this one."""
+    wheels = toolkits.wheels()
+    path = _of(name, wheels)
+    if path is None or path == than.path:
+        return None
+    return Found(path, f"{_named(name, wheels)} (wheel: {than.version} is older than the code)")
 
 
-@cache
-def tool(name: str) -> Path:
-    """Return the path of a CUDA tool, from the wheels first; a missing one is named with what brings it."""
-    for folder in wheel_folders():
-        path = folder / "bin" / name
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    found = shutil.which(name) or shutil.which(name, path=str(INSTALLED / "bin"))
-    if found:
-        return Path(found)
-    raise MissingTool(
-        f"{name} is not installed; `pip install 'warplens[cuda]'` brings it (wheel {_WHEEL.get(name, name)})"
-    )
+def bringing(name: str) -> str:
+    """Say what brings a tool that is missing."""
+    return f"install a CUDA toolkit, or the wheel: pip install {_WHEEL.get(name, name)}"
 
 
-def include_folders() -> list[Path]:
-    """Return the include folders of the wheels, for headers such as cuda_fp16.h."""
-    places = [folder / part for folder in wheel_folders() for part in ("include", "include/cccl")]
-    return [place for place in places if place.is_dir()]
+def _of(name: str, toolkit: Toolkit) -> Path | None:
+    return toolkit.nvrtc() if name == "NVRTC" else toolkit.tool(name)
+
+
+def _named(name: str, toolkit: Toolkit) -> str:
+    return f"{name} {toolkit.version(name, _WHEEL[name])}".strip()
+
+
+def _is_older(name: str, toolkit: Toolkit, than: str) -> bool:
+    return release_of(toolkit.version(name, _WHEEL[name])) < release_of(than)
+
+
+def tool(name: str, toolkit: str | None = None) -> Path:
+    """Return the path of a CUDA tool, of the toolkit that compiles or of the wheels; say what brings a missing one."""
+    path = _of(name, toolkits.chosen(toolkit)) or _of(name, toolkits.wheels())
+    if path is None:
+        raise MissingTool(f"{name} is not installed; {bringing(name)}")
+    return path
+
+
+def version(name: str, toolkit: str | None = None) -> str:
+    """Return a tool's version and toolkit, such as `nvdisasm 13.5.37 (wheel)`."""
+    return found(name, toolkit).version
+
+
+def identity(name: str, toolkit: str | None = None) -> str:
+    """Return what tells a tool from any other, without running it."""
+    path = tool(name, toolkit)
+    made = toolkits.wheels().version(name, _WHEEL[name]) if toolkits.is_of_wheels(path) else ""
+    return f"{name} {made}" if made else stamp(path)
+
+
+def stamp(path: Path) -> str:
+    """Return a file's name, size and time."""
+    found = path.resolve().stat()
+    return f"{path.resolve()} {found.st_size} {found.st_mtime_ns}"
 
 
 def one_line(text: str) -> str:
@@ -82,69 +121,10 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= _LONGEST_MESSAGE else flat[: _LONGEST_MESSAGE - 4] + " ..."
 
 
-def execute(
-    command: Sequence[str],
-    limit_seconds: float,
-    limit_bytes: int | None = None,
-    *,
-    folder: str | Path | None = None,
-    given: bytes = b"",
-) -> tuple[int, bytes, bytes]:
-    """Run a program and return its exit code, output and errors; past its time, the code is TOO_LONG.
-
-    Time is that of the processor, so that a busy machine does not matter; a limit of memory may be set too. The
-    program works in `folder` and leaves its own temporary files there. When it takes too long or we are
-    interrupted, its process group goes.
-    """
-    try:
-        with running(command, folder) as process:
-            return finished(process, limit_seconds, limit_bytes, given)
-    except subprocess.TimeoutExpired:
-        return TOO_LONG, b"", b""
-
-
-@contextlib.contextmanager
-def running(command: Sequence[str], folder: str | Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program in a folder, and yield its process; behind that it has ended, or its process group goes."""
-    surroundings = {**os.environ, "TMPDIR": str(folder)} if folder else None
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=surroundings, start_new_session=True
-    ) as process:
-        ended = False
-        try:
-            yield process
-            ended = process.poll() is not None
-        finally:
-            if not ended:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-
-
-def finished(
-    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None = None, given: bytes = b""
-) -> tuple[int, bytes, bytes]:
-    """Let a program finish within its limits, of processor time and memory; return its exit code, output and errors."""
-    _limit(process.pid, limit_seconds, limit_bytes)
-    out, err = process.communicate(given, timeout=_BUSY * limit_seconds)
-    return process.returncode, out, err
-
-
 def disassembler_limits(size: int) -> tuple[float, int]:
     """Return the processor seconds and the bytes of memory that nvdisasm may take for a file of a size."""
     seconds = max(TOOL_SECONDS, min(COMPILER_SECONDS, size / _BYTES_PER_SECOND))
     return seconds, TOOL_BYTES + _BYTES_PER_BYTE * size
-
-
-def _limit(process: int, seconds: float, size: int | None) -> None:
-    """Limit a process's time on the processor and its memory, where the system can."""
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
-        import resource
-
-        whole = int(-(-seconds // 1))
-        resource.prlimit(process, resource.RLIMIT_CPU, (whole, whole + 1))
-        if size is not None:
-            resource.prlimit(process, resource.RLIMIT_AS, (size, size))
 
 
 def serve(module: str, given: bytes, limit_seconds: float) -> tuple[int, bytes]:
@@ -161,13 +141,18 @@ def serve(module: str, given: bytes, limit_seconds: float) -> tuple[int, bytes]:
 def run(
     name: str,
     *arguments: str | Path,
+    by: Path | None = None,
     folder: str | Path | None = None,
     limit_seconds: float = COMPILER_SECONDS,
     limit_bytes: int | None = None,
 ) -> str:
-    """Run a tool (in `folder`) and return its standard output; its own message becomes the error."""
+    """Run a tool (in `folder`) and return its standard output; its own message becomes the error.
+
+    `by`: which program it is, where it shall not be that of the toolkit that is there first.
+    """
+    command = [str(by or tool(name)), *map(str, arguments)]
     try:
-        code, out, err = execute([str(tool(name)), *map(str, arguments)], limit_seconds, limit_bytes, folder=folder)
+        code, out, err = execute(command, limit_seconds, limit_bytes, folder=folder)
     except OSError as error:
         raise ToolError(f"{name} could not be run: {error.strerror or error}") from None
     if code == TOO_LONG:
@@ -178,26 +163,9 @@ def run(
     return out.decode("utf-8", "replace")
 
 
-@cache
-def version(name: str) -> str:
-    """Return a tool's version, such as `nvdisasm 13.4.92`; a wheel's own version saves running the tool."""
-    if made := wheel_version(tool(name), _WHEEL[name]):
-        return f"{name} {made}"
-    found_in = re.search(r"V(\d+(?:\.\d+)+)", run(name, "--version"))
-    return f"{name} {found_in.group(1)}" if found_in else name
-
-
 def untested(tools: Iterable[str]) -> list[str]:
     """Return a note on those of a program's tools that are newer than what warplens was tested with; none else."""
     versions = [(tool, _NVIDIAS.match(tool)) for tool in tools]
     newer = [tool for tool, found in versions if found and (int(found[1]), int(found[2])) > NEWEST_TESTED]
     newest = ".".join(map(str, NEWEST_TESTED))
     return [f"machine code by {', '.join(newer)}; warplens was tested up to {newest}"] if newer else []
-
-
-def wheel_version(file: Path, wheel: str) -> str | None:
-    """Return the version of the wheel that brought a file; nothing if it came by another way."""
-    name = wheel.replace("-", "_")
-    homes = (folder.parents[1] for folder in wheel_folders() if file.is_relative_to(folder))
-    found = next((info.name for home in homes for info in home.glob(f"{name}-*.dist-info")), None)
-    return found and found[len(name) + 1 : -len(".dist-info")]

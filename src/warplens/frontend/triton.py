@@ -141,7 +141,7 @@ def _asked(request: dict[str, Any], what: str) -> dict[str, Any]:
     except ValueError:
         raise ToolError(f"{what}: Triton broke off (exit code {code})") from None
     if "missing" in answer:
-        raise MissingTool(f"Triton is not installed ({answer['missing']}); `pip install 'warplens[triton]'` brings it")
+        raise MissingTool(f"Triton is not installed ({answer['missing']}); `pip install triton` brings it")
     if "error" in answer:
         raise WarplensError(f"{what}: {one_line(str(answer['error']))}")
     return answer

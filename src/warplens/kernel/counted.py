@@ -48,6 +48,7 @@ def workload_of(program: Program, call: KernelCall, profile: Profile, machine: M
     return Workload(
         name=program.demangled.partition("(")[0] or program.name,
         source=program.origin,
+        tools=program.tools,
         launch=Launch(
             grid=list(call.grid_shape),
             block=list(call.block_shape),

@@ -107,6 +107,8 @@ class KernelCall(_Part, frozen=True, kw_only=True):
     l2: Literal["warm", "cold"] = "warm"
     file: str | None = None
     defines: list[str] = []
+    includes: list[str] = []
+    flags: list[str] = []
     fast_math: bool = False
     register_limit: Annotated[int, Meta(ge=16, le=255)] | None = None
     num_warps: Literal[1, 2, 4, 8, 16, 32] | None = None

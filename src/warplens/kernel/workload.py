@@ -154,6 +154,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     format: Literal[1] = 1
     name: Annotated[str, Meta(min_length=1, max_length=400)]
     source: str = ""
+    tools: list[str] = []
     notes: list[str] = []
     launch: Launch | None = None
     instructions: dict[InstructionClass, Number] = {}

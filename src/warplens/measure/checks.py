@@ -14,6 +14,7 @@ from pathlib import Path
 from warplens.errors import WarplensError
 from warplens.frontend import Options, load_programs
 from warplens.frontend.compile import compile_file
+from warplens.frontend.toolkits import wheels_if_there
 from warplens.kernel.flow import flow_graph
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.program import Program
@@ -38,8 +39,8 @@ def compiled(kernels: list[Kernel], arch: str) -> tuple[bytes, list[str]]:
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
         file = Path(folder) / f"{kernels[0].name}.cu"
         file.write_text(source_of(kernels))
-        out, tools = compile_file(file, Options(arch=targets.pop()), Path(folder))
-        return patched(kernels, out.read_bytes()), tools
+        made = compile_file(file, Options(arch=targets.pop(), toolkit=wheels_if_there()), Path(folder))
+        return patched(kernels, made.cubin.read_bytes()), made.tools
 
 
 def checked(kernels: list[Kernel], cubin: bytes) -> dict[str, Program]:

@@ -1,6 +1,6 @@
 """How blocks that differ are handed out: each to the place that is free first, of those the one with the least number.
 
-Plain Python is the definition; where Numba is installed it runs the same source, a hundred times as fast.
+Plain Python is the definition; Numba runs the same source, a hundred times as fast.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from warplens.native import Entry, there
+from warplens.native import Entry, refuse_without_numba
 
 
 @lru_cache(64)
@@ -21,11 +21,8 @@ def handed_out(sampled: tuple[float, ...], count: int, sms: int, resident: int) 
     work = work / work.mean()
     size = min(count, sms * resident)
     given: list[Any] = [work, np.zeros(size), np.arange(size), np.zeros(sms)]
-    if _compiled is None:
-        given = [array.tolist() for array in given]
-        _hand_out(*given)
-    else:
-        _compiled(*given)
+    refuse_without_numba("how blocks that differ are handed out")
+    _compiled(*given)
     _, free, _, per_sm = given
     return float(max(free)), float(max(per_sm)) / (count / sms)
 
@@ -54,4 +51,4 @@ def _sources() -> tuple[Path, ...]:
     return (Path(__file__),)
 
 
-_compiled = Entry(_hand_out, {"nogil": True, "error_model": "numpy", "_nrt": False}, _sources) if there() else None
+_compiled = Entry(_hand_out, {"nogil": True, "error_model": "numpy", "_nrt": False}, _sources)

@@ -49,6 +49,8 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
         parts += [Text(f"  {made_of(p)}"), ""]
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
+    if workload.tools:
+        parts.append(Text(f"  machine code by {', '.join(workload.tools)}"))
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
     return parts

@@ -240,7 +240,7 @@ def _altair() -> Any:
     try:
         import altair
     except ImportError:
-        raise WarplensError("HTML pictures need the extra: pip install 'warplens[html]'") from None
+        raise WarplensError("HTML pictures need Altair: pip install altair vl-convert-python") from None
     altair.data_transformers.disable_max_rows()
     return altair
 
@@ -251,6 +251,6 @@ def _bundle() -> str:
     try:
         import vl_convert
     except ImportError:
-        raise WarplensError("HTML pictures need the extra: pip install 'warplens[html]'") from None
+        raise WarplensError("HTML pictures need Altair: pip install altair vl-convert-python") from None
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle.replace("</script", "<\\/script")

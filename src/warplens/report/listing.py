@@ -36,12 +36,13 @@ def program(
     p: Program, a: Analysis, machine: Machine, profile: Profile | None = None, stalls: Sequence[str] = ()
 ) -> list[RenderableType]:
     """Render a program with its analysis; `stalls`: a column more, for each instruction."""
+    tools = printable(", ".join(p.tools)) or "no tool known"
     parts: list[RenderableType] = [
         Text(
             f"{printable(p.demangled)}   {p.arch or 'no architecture named'}, {len(p.instructions)} instructions",
             "bold",
         ),
-        Text(f"  {_resources(p)}\n  by {', '.join(p.tools) or 'no tool known'}; latencies of {machine.name}"),
+        Text(f"  {_resources(p)}\n  by {tools}; latencies of {machine.name}"),
     ]
     for way in a.ways:
         which = ("shortest way: " if way is a.ways[0] else "longest way: ") if len(a.ways) > 1 else ""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from warplens.native import Entry, Later, there
+from warplens.native import Entry, Later, refuse_without_numba, there
 from warplens.simulate.lean import compiling, optimize
 
-_THERE = there()  # without the extra: the same results, more slowly
+_THERE = there()
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "fronts", "holds", "jumps", "layout", "lean", "memory",
           "onward", "ports", "results", "turns")  # fmt: skip
@@ -54,6 +54,11 @@ def called(function: Callable[..., Any]) -> Any:
     return _later(function, no_cpython_wrapper=True)
 
 
+def _refusing(*_: Any) -> Any:
+    """Stand in for what Python calls where nothing can be compiled."""
+    refuse_without_numba("the simulator")
+
+
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls."""
-    return Entry(function, _ALWAYS, _sources, compiling, optimize) if _THERE else function
+    return Entry(function, _ALWAYS, _sources, compiling, optimize) if _THERE else _refusing

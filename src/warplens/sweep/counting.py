@@ -24,6 +24,7 @@ from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program
 from warplens.machine import Machine
+from warplens.native import refuse_without_numba
 
 Emulation = Literal["quick", "full"]  # how much of a grid: fewer blocks for a sweep, or as `analyze` does
 _FILE = re.compile(r'file\("(.+)"\)')
@@ -83,10 +84,9 @@ def _load(path: Path, options: Options, kernel: str | None) -> Program:
 
 
 def _profile(program: Program, call: KernelCall, machine: Machine, emulation: Emulation) -> Profile:
-    try:
-        from warplens.emulate import profiler
-    except ImportError:
-        raise WarplensError("the emulator needs Numba: pip install 'warplens[emulate]'") from None
+    refuse_without_numba("the emulator")
+    from warplens.emulate import profiler
+
     return profiler.profile(program, call, machine, effort=profiler.QUICK if emulation == "quick" else profiler.FULL)
 
 

@@ -1,7 +1,7 @@
 """Where a sweep runs: anything with the Executor interface of concurrent.futures. Another engine is a few lines.
 
 An engine starts an executor, and may be asked for a new one when that broke. Processes on this machine are the
-default; `dask` takes the workers of a Dask cluster, which needs the extra `warplens[dask]`, and on which the files of
+default; `dask` takes the workers of a Dask cluster, which needs Dask (extra `dask`), and on which the files of
 the sweep and the cache's folder are where they are here.
 """
 
@@ -58,7 +58,7 @@ def dask(address: str) -> Engine:
     try:
         from distributed import Client
     except ImportError:
-        raise WarplensError("--engine dask needs Dask: pip install 'warplens[dask]'") from None
+        raise WarplensError("--engine dask needs Dask: pip install distributed") from None
     try:
         client: Any = Client(address, timeout=10)
         client.wait_for_workers(1, timeout=30)

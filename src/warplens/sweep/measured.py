@@ -38,7 +38,7 @@ def on_gpu(machine: Machine) -> Measure:
     def seconds(call: KernelCall) -> float:
         path, options = source_of(call, architecture(machine, OLDEST))
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
-            cubin = compile_file(path, options, Path(folder))[0].read_bytes()
+            cubin = compile_file(path, options, Path(folder)).cubin.read_bytes()
         kernel = choose(parse_cubin(cubin, str(path)).kernels(), call.kernel, str(path))
         return timer.seconds(call, cubin, kernel)
 

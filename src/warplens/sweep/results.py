@@ -1,7 +1,7 @@
 """The results of a sweep: `results.jsonl` and, with pyarrow, `results.parquet`, one row per point in their order.
 
 Both are written whole, from the journal, a piece at a time. pyarrow, and not another writer of Parquet, because it
-writes row group after row group and needs nothing beside itself (`warplens[parquet]`).
+writes row group after row group and needs nothing beside itself (extra `parquet`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def remove(folder: Path) -> None:
             raise FileError(f"{folder / name}: {error.strerror}") from None
 
 
-NO_PARQUET = "no results.parquet: that needs pyarrow (pip install 'warplens[parquet]', then the same command again)"
+NO_PARQUET = "no results.parquet: that needs pyarrow (pip install pyarrow, then the same command again)"
 
 
 def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best]]:
