@@ -194,9 +194,11 @@ def _numbered(text: str) -> str:
 def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
     made = _assembled(replace(function, name=kernel.name), origin)
     linked = link(cubin, kernel.name)
+    named = demangled(list(linked.variables))
     return replace(
         made, resources=cubin.resources(kernel.name), tools=[*kernel.tools, *tools], constants=linked.constants,
         segments=linked.segments, symbols=linked.symbols, system=linked.system,
+        variables={named[name]: place for name, place in linked.variables.items()},
     )  # fmt: skip
 
 

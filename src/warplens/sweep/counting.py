@@ -116,7 +116,7 @@ def emulation_key(code: str | None, call: KernelCall, machine: Machine, emulatio
 
 def _held(call: KernelCall) -> list[str]:
     """What tells the files from which a call's arrays are filled from others."""
-    files = [found[1] for argument in call.arguments if (found := _FILE.search(argument.fill))]
+    files = [found[1] for argument in [*call.arguments, *call.variables] if (found := _FILE.search(argument.fill))]
     return [digest(Path(call.folder) / name) for name in files]
 
 
