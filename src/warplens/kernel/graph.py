@@ -22,6 +22,7 @@ from msgspec import Meta, Struct, field
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 from warplens.kernel.workload import WARP
+from warplens.kinds import expect
 
 _Cycles = Annotated[float, Meta(gt=0, le=1e6)]
 _Count = Annotated[int, Meta(ge=1, le=2**31)]
@@ -93,6 +94,7 @@ def checked(graph: Graph) -> Graph:
 
 
 def _fitting(tree: Any, file: str) -> Graph:
+    expect(tree, "graph", file)
     made = convert(tree, Graph, file)
     if made.format != 1:
         raise FileError(f"{file}: format {made.format} is not known, only 1")

@@ -33,6 +33,7 @@ from msgspec import Meta, Struct, field
 
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
+from warplens.kinds import expect
 
 SCALAR_BYTES = {
     "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8,
@@ -167,6 +168,7 @@ def list_variants(path: str | Path) -> list[str]:
 
 def parse_launch(tree: dict[str, Any], file: str, variant: str = "", folder: str = ".") -> KernelCall:
     """Turn the tree of a launch file into a call; `file` is for messages."""
+    expect(tree, "launch", file)
     tree = dict(tree)
     variants = tree.pop("variant", {})
     if not isinstance(variants, dict):
