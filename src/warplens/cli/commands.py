@@ -16,11 +16,13 @@ from warplens import api, study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
 from warplens.cli.analysis import machines_of as _machines
+from warplens.cli.call import asked, flags_of, names_kernel
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import read_text, write_whole
 from warplens.kernel import Graph, Workload, is_graph
+from warplens.kinds import CODE, kind_of
 from warplens.machine import Machine
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
@@ -152,16 +154,18 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
 
 
 def _show_(args: argparse.Namespace) -> None:
+    if args.file is None and args.launch is None:
+        raise WarplensError("show what? Name a kernel's file (.cu, .ptx, .cubin, .sass, a program) or a launch file")
     options = _options(args, args.arch)
     if args.list:
         names = api.list_kernels(args.file, options)
         return _show(args, names, [printable(name) for name in names])
     machine, profile = api.load_machine(args.gpu), None
-    if args.launch is None:
+    if args.launch is None and not flags_of(args) and kind_of(args.file) != "triton":
         program = api.load_program(args.file, args.kernel, options)
     else:
-        call = api.load_launch(args.launch, args.variant)
-        program, call = api.program_and_call(call, machine, args.file, args.kernel, options)
+        file, call, _ = asked(args, machine)
+        program, call = api.program_and_call(call, machine, file, args.kernel, options)
         with _watching("emulating") as say:
             profile = api.profile(program, call, machine, progress=say)
     facts = api.analyse(program, machine)
@@ -169,7 +173,7 @@ def _show_(args: argparse.Namespace) -> None:
     if not args.simulate:
         return _show(args, data, listing.program(program, facts, machine, profile))
     if profile is None:
-        raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
+        raise WarplensError("--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
     made = api.simulate(program, machine, profile=profile)
     data |= simulation.data(made, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(made))
@@ -188,6 +192,8 @@ def _check_simulate(args: argparse.Namespace) -> None:
     """Refuse options that contradict one another, or the files that are read."""
     if args.variant and not args.launch:
         raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
+    if args.launch and args.file and kind_of(args.file) not in ("", *CODE):
+        raise WarplensError("name a workload or give --launch L.toml, not both")
     if args.top < 0:
         raise WarplensError(f"--top: zero or more instructions, not {args.top}")
     if args.trace is None:
@@ -196,7 +202,7 @@ def _check_simulate(args: argparse.Namespace) -> None:
         raise WarplensError("--trace: the name of a file is wanted")
     if args.events < 1:
         raise WarplensError("a trace has one event at least (--events)")
-    for read in filter(None, (args.workload, args.launch)):
+    for read in filter(None, (args.file, args.launch)):
         if Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace):
             raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")
 
@@ -205,20 +211,18 @@ def _simulate(args: argparse.Namespace) -> None:
     machines = _machines(args)
     if len(machines) > 1:
         raise WarplensError("simulate takes one GPU")
-    if (args.workload is None) == (args.launch is None):
-        raise WarplensError("name a workload or give --launch L.toml" + ", not both" * (args.workload is not None))
     _check_simulate(args)
-    if args.launch:
+    if args.file is None and args.launch is None:
+        raise WarplensError("name a workload, a kernel's file or a launch file")
+    if names_kernel(args):
+        file, call, load = asked(args, machines[0])
         with _watching("analysing") as say:
             work: Workload | Graph = api.analyze(
-                None, api.load_launch(args.launch, args.variant), machines[0], progress=say
+                file, call, machines[0], kernel=args.kernel, options=_options(args, ""), load=load, progress=say
             )
     else:
-        work = (
-            api.load_graph(args.workload)
-            if is_graph(args.workload or "")
-            else api.load_given(args.workload, machines[0], alpha=args.alpha)
-        )
+        graph = is_graph(args.file)
+        work = api.load_graph(args.file) if graph else api.load_given(args.file, machines[0], alpha=args.alpha)
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0, sampled=True,
         **({"policy": args.policy} if args.policy is not None else {}),

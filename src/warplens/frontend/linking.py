@@ -80,6 +80,12 @@ def link(cubin: Cubin, kernel: str) -> Linked:
     return Linked([s for s in segments if s.size_bytes], constants, named, variables, system)
 
 
+def variables_of(cubin: Cubin) -> dict[str, int]:
+    """Return the sizes of a module's variables, in bytes, by the names of their symbols."""
+    there = {cubin.sections[name].index for name in _IN_MEMORY if name in cubin.sections}
+    return {s.name: s.size for s in _symbols(cubin) if s.kind == _OBJECT and s.name and s.section in there}
+
+
 def _symbols(cubin: Cubin) -> list[_Symbol]:
     table, names = cubin.content(".symtab"), cubin.content(".strtab")
     found = []

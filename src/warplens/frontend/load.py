@@ -50,14 +50,19 @@ def is_source(path: str | Path) -> bool:
 
 def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
     """Return the demangled names of all kernels in a file, each once."""
-    found = demangled([kernel.name for kernel in _kernels(Path(path), options or Options())])
+    found = demangled([kernel.name for kernel in found_kernels(Path(path), options or Options())])
     return list(dict.fromkeys(found.values()))
 
 
-def load_program(path: str | Path, kernel: str | None = None, options: Options | None = None) -> Program:
-    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part)."""
+def load_program(
+    path: str | Path, kernel: str | None = None, options: Options | None = None, found: list[Kernel] | None = None
+) -> Program:
+    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part).
+
+    `found` are the file's kernels, where they were looked for already.
+    """
     path, options = Path(path), options or Options()
-    found = _kernels(path, options)
+    found = found_kernels(path, options) if found is None else found
     if not found:
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
@@ -100,7 +105,8 @@ def load_programs(path: str | Path) -> dict[str, Program]:
     return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path), tool) for k in there}
 
 
-def _kernels(path: Path, options: Options) -> list[Kernel]:
+def found_kernels(path: Path, options: Options) -> list[Kernel]:
+    """Return all kernels of a file, compiled where it is a source."""
     if path.suffix in (".sass", ".txt"):
         text = read_text(path)
         functions = parse_disassembly(text) or [parse_bare(text, str(path))]

@@ -1,0 +1,123 @@
+"""Declarations in CUDA source: kernels with their parameters, and structures with their members.
+
+What the preprocessor makes is not seen, nor what a template's arguments do: the compiler is asked for types. Here are
+the names that it does not keep.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+_BOUNDS = re.compile(r"__(?:launch_bounds|cluster_dims|maxnreg|block_size|attribute)__\s*\(")
+_KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w+)\s*(?:<[^(){};]*>)?\s*\(")
+_STRUCTURE = re.compile(r"\bstruct\s+(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?(\w+)\s*\{([^{}]*)\}")
+_ALIAS = re.compile(r"\btypedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;")
+
+
+class Kernel(Struct, frozen=True):
+    """A kernel's name, its parameters (type, name), and its body."""
+
+    name: str
+    parameters: list[tuple[str, str]]
+    body: str
+
+
+def without_comments(text: str) -> str:
+    """Return source with comments and texts in quotes left out, and what stands before a kernel's name in brackets."""
+    plain = _NOISE.sub(" ", text)
+    while (found := _BOUNDS.search(plain)) is not None:
+        plain = plain[: found.start()] + " " + plain[closing(plain, found.end() - 1) + 1 :]
+    return plain
+
+
+def closing(text: str, at: int) -> int:
+    """Return where the bracket that opens there is closed; the end of the text where it never is."""
+    pair = {"(": ")", "{": "}"}[text[at]]
+    depth = 0
+    for found in re.finditer(rf"[{re.escape(text[at] + pair)}]", text[at:]):
+        depth += 1 if found[0] == text[at] else -1
+        if depth == 0:
+            return at + found.start()
+    return len(text)
+
+
+def split_top(text: str) -> list[str]:
+    """Split a list at its commas, but not within brackets."""
+    parts, depth, start = list[str](), 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "(<[{") - (character in ")>]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [*parts, text[start:].strip()] if text.strip() else []
+
+
+def declared_kernels(text: str) -> list[Kernel]:
+    """Return the kernels that source without comments defines, and those that it only declares."""
+    made = []
+    for found in _KERNEL.finditer(text):
+        end = closing(text, found.end() - 1)
+        given = split_top(text[found.end() : end])
+        parameters = [_declared(one) for one in ([] if given == ["void"] else given)]
+        body = re.compile(r"\s*\{").match(text, end + 1)
+        made.append(Kernel(found[1], parameters, text[body.end() : closing(text, body.end() - 1)] if body else ""))
+    return sorted(made, key=lambda kernel: not kernel.body)
+
+
+def _declared(text: str) -> tuple[str, str]:
+    """Return type and name of `const float *__restrict__ x = nullptr` or `float x[]`."""
+    plain = re.sub(r"\b(__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text.partition("=")[0])
+    found = re.fullmatch(r"\s*(.*?[\s*&>])\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)", plain, re.DOTALL)
+    if found is None:
+        return plain.strip(), ""
+    return (found[1] + "*" * found[3].count("[")).strip(), found[2]
+
+
+def declared_structures(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the members (type, name) of structures that hold nothing but plain members, by their names."""
+    found = {name: body for name, body in _STRUCTURE.findall(text)}
+    found |= {name: body for body, name in _ALIAS.findall(text)}
+    made = {name: _plain_members(body) for name, body in found.items()}
+    return {name: members for name, members in made.items() if members}
+
+
+def _plain_members(body: str) -> list[tuple[str, str]]:
+    made = list[tuple[str, str]]()
+    for statement in body.split(";"):
+        if not statement.strip():
+            continue
+        first, *more = split_top(statement.partition("=")[0] if "," not in statement else statement)
+        if re.search(r"[()\[\]:&=#]|\b(static|union|using)\b", statement.replace("::", "")):
+            return []  # functions, arrays, bit fields: not told
+        kind, name = _declared(first)
+        made.append((kind, name))
+        base = kind.rstrip("* ")
+        made += [(base + " *" * other.count("*"), other.replace("*", "").strip()) for other in more]
+    return made if all(name for _, name in made) else []
+
+
+def with_types(text: str) -> str:
+    """Return source without comments with the names that it gives to plain types replaced by them."""
+    given = re.findall(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;", text)
+    given += [(kind, name) for name, kind in re.findall(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;", text)]
+    for kind, name in given[:100]:
+        if not kind.startswith("struct"):
+            text = re.sub(rf"\b{name}\b", kind, text)
+    return text
+
+
+def shared_extent(body: str, long: str, text: str) -> int | None:
+    """Return the first extent of a kernel's array in shared memory: a number, a macro, a constant, or a template's."""
+    found = re.search(r"\b__shared__\b[^;\[]*\[\s*(\w+)", body)
+    if found is None:
+        return None
+    name = re.escape(found[1])
+    known = re.search(rf"#\s*define\s+{name}\s+(\d+)|\b{name}\s*=\s*(\d+)", text)
+    number = found[1] if found[1].isdecimal() else (known[1] or known[2]) if known else None
+    if number is None:
+        given = re.findall(r"(?<=[<, ])(\d+)(?=[,>])", long)
+        number = given[0] if len(given) == 1 else None
+    return int(number) if number and len(number) < 6 else None
