@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from warplens import api
+from warplens.advise.whatif import GPU, OCCUPANCY
 from warplens.cli.call import asked, names_kernel
 from warplens.cli.output import show, watching
 from warplens.errors import WarplensError
@@ -14,7 +15,8 @@ from warplens.kinds import CODE, KINDS, kind_of
 from warplens.machine import Machine
 from warplens.report import advice
 from warplens.report import whatif as report
-from warplens.simulate.overlay import parse
+from warplens.report.terminal import table
+from warplens.simulate.overlay import SETTABLE, parse
 
 
 def counted(args: argparse.Namespace, machine: Machine, options: api.Options) -> Workload:
@@ -38,6 +40,8 @@ def advise(args: argparse.Namespace, machine: Machine, options: api.Options) -> 
 
 def whatif(args: argparse.Namespace, machine: Machine, options: api.Options) -> None:
     """Predict with some numbers replaced, or on another GPU, beside the prediction as it is."""
+    if args.list:
+        return show(args, settable(), [table(["--set", "what it is"], [[k, v] for k, v in settable().items()])])
     changes = dict[str, float]()
     other: tuple[Workload, Machine] | None = None
     workload = counted(args, machine, options)
@@ -50,9 +54,18 @@ def whatif(args: argparse.Namespace, machine: Machine, options: api.Options) -> 
             name, number = parse(text)
             changes[name] = number
     if not changes and other is None:
-        raise WarplensError("say what to change: --set KEY=VALUE, such as machine.sms=144, occupancy=32 or gpu=a100")
+        raise WarplensError("say what to change: --set KEY=VALUE; `warplens whatif --list` has the keys")
     found = api.what_if(workload, machine, changes, model=args.model, other=other)
     show(args, report.data(found), report.what_if(found))
+    return None
+
+
+def settable() -> dict[str, str]:
+    """Return every key that `--set` takes, with what it is."""
+    return {
+        OCCUPANCY: "warps per SM", **SETTABLE,
+        GPU: "another GPU, by id, alias or file; more changes are made to that one",
+    }  # fmt: skip
 
 
 def diff(args: argparse.Namespace, machine: Machine) -> None:

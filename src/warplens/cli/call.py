@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any, NamedTuple
 
 from warplens.errors import WarplensError
 from warplens.kinds import CODE, KINDS, kind_of
+from warplens.units import printable
 
 _MOST_SHOWN = 8  # kernels of a file with their commands
 
@@ -65,8 +68,7 @@ def asked(args: argparse.Namespace, gpu: Any) -> Asked:
     from warplens.cli.ahead import options
     from warplens.frontend.calls import OLDEST, architecture
     from warplens.frontend.compile import Options
-    from warplens.frontend.interface import interfaces
-    from warplens.frontend.load import found_kernels, is_source, load_program
+    from warplens.frontend.load import is_source, load_program
     from warplens.frontend.triton import split_name
     from warplens.frontend.written import call_of, changed
     from warplens.kernel.launch import load_launch
@@ -79,15 +81,10 @@ def asked(args: argparse.Namespace, gpu: Any) -> Asked:
         raise WarplensError(f"{args.command} what? Name a kernel's file (.cu, .ptx, .cubin, .py) or a launch file")
     if args.variant:
         raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
-    if kind_of(args.file) not in CODE:
-        raise _no_kernel(args.file)
     made = options(args, architecture(gpu, OLDEST)) if is_source(args.file) else Options(architecture(gpu, OLDEST))
     file, named = split_name(args.file)
     triton = Path(file).suffix == ".py"
-    found = None if triton else found_kernels(Path(args.file), made)
-    kernels = interfaces(args.file, made, found)
-    if not kernels:
-        raise WarplensError(f"{args.file}: no kernel in it")
+    found, kernels = _kernels(args.file, made)
     wanted = named or args.kernel
     if not flags:
         raise NoCall(args.file, args.command, [k for k in kernels if wanted is None or wanted in k.demangled])
@@ -99,6 +96,49 @@ def asked(args: argparse.Namespace, gpu: Any) -> Asked:
         call_of(kernel, flags, args.file),
         lambda: load_program(args.file, kernel.demangled, made, found),
     )
+
+
+def _kernels(file: str, made: Any) -> tuple[Any, list[Any]]:
+    """Return the kernels of a file as they were found there, and their interfaces."""
+    from warplens.frontend.interface import interfaces
+    from warplens.frontend.load import found_kernels
+    from warplens.frontend.triton import split_name
+
+    if kind_of(file) not in CODE:
+        raise _no_kernel(file)
+    found = None if Path(split_name(file)[0]).suffix == ".py" else found_kernels(Path(file), made)
+    kernels = interfaces(file, made, found)
+    if not kernels and found is None:
+        raise WarplensError(f"{file}: not CUDA source, PTX, a cubin or a program, and no function under @triton.jit")
+    if not kernels:
+        raise WarplensError(f"{file}: no kernel in it")
+    return found, kernels
+
+
+def init(args: argparse.Namespace) -> int:
+    """Write a launch file for a kernel; a file that is there is not written over."""
+    from warplens.cli.ahead import options
+    from warplens.files import write_whole
+    from warplens.frontend.calls import OLDEST, architecture
+    from warplens.frontend.starting import launch_text
+    from warplens.frontend.triton import split_name
+    from warplens.machine import load_machine
+    from warplens.report.data import to_json
+
+    how = options(args, architecture(load_machine(args.gpu), OLDEST))
+    file, named = split_name(args.file)
+    kernel = chosen(_kernels(args.file, how)[1], named or args.kernel, args.file)
+    out = Path(args.out) if args.out else Path(file).with_suffix(".toml")
+    if out.exists() and not args.force:
+        raise WarplensError(f"{out} is there already: name another by -o, or give --force to write over it")
+    beside = os.path.relpath(Path(file).resolve(), out.resolve().parent)
+    write_whole(out, launch_text(kernel, beside, how))
+    if args.json:
+        print(to_json({"file": str(out), "kernel": kernel.chosen}))
+    else:
+        print(f"{out}: a call of {printable(kernel.chosen)}; its sizes are guesses: edit them, then")
+        print(f"    warplens analyze {shlex.quote(str(out))}")
+    return 0
 
 
 def chosen(kernels: list[Any], wanted: str | None, file: str) -> Any:
@@ -121,7 +161,6 @@ def _no_kernel(file: str) -> WarplensError:
 def tell(error: NoCall, *, as_json: bool) -> None:
     """Print the kernels of a file with their parameters, and the command that goes on with each."""
     from warplens.frontend.starting import command_line
-    from warplens.units import printable
 
     several = len(error.kernels) > 1
     commands = [command_line(k, error.file, error.command, name=several) for k in error.kernels]
@@ -143,9 +182,9 @@ def tell(error: NoCall, *, as_json: bool) -> None:
         lines += ["", f"  {kernel.chosen}({parameters})", f"    {command}"]
     if len(error.kernels) > _MOST_SHOWN:
         lines += ["", f"  and {len(error.kernels) - _MOST_SHOWN} more: `warplens show {error.file} --list`"]
-    only = "" if not several else f" --kernel {error.kernels[0].chosen!r}"
+    only = f" --kernel {shlex.quote(error.kernels[0].chosen)}" if several else ""
     lines += [
         "", "The sizes are guesses: set them to what your program does. To keep them in a file:",
-        f"    warplens init {error.file}{only}",
+        f"    warplens init {shlex.quote(error.file)}{only}",
     ]  # fmt: skip
     print("\n".join(map(printable, lines)), file=sys.stderr)

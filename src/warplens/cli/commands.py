@@ -97,7 +97,7 @@ def _one_machine(args: argparse.Namespace) -> Machine:
 
 
 def _occupancy(args: argparse.Namespace) -> None:
-    if args.workload is None or _is_code(args.workload):
+    if args.workload is None or _is_code(args.workload) or kind_of(args.workload) == "launch":
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
         if getattr(args, option) is not None:
@@ -115,14 +115,18 @@ def _occupancy(args: argparse.Namespace) -> None:
 
 def _is_code(name: str) -> bool:
     """Whether a name is a file with a kernel in it rather than a workload."""
-    path = Path(name)
-    if path.suffix in (".toml", ".json") or name in api.list_workloads():
+    if Path(name).suffix in (".toml", ".json") or name in api.list_workloads():
         return False
-    return path.suffix in (".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".so", ".o", ".sass") or path.is_file()
+    return kind_of(name) in (*CODE, "listing") or Path(name).is_file()
 
 
 def _occupancy_of_file(args: argparse.Namespace) -> None:
     """What fits on an SM of a compiled kernel, or of one that --registers and --shared describe."""
+    if kind_of(args.workload or "") == "triton":
+        raise WarplensError(
+            f"{args.workload}: Triton compiles a kernel for a launch, and says then what it needs: name a launch file "
+            f"(`warplens init {args.workload}` writes one)"
+        )
     if args.workload is None and args.registers is None:
         raise WarplensError("name a workload or a .cu, .ptx or .cubin, or give --registers")
     machines, tables = _machines(args), []
@@ -130,8 +134,14 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         raise WarplensError("--html takes one GPU")
     parts: list[RenderableType] = []
     for m in machines:
-        program = None
-        if args.workload is not None:
+        program, block, dynamic = None, args.block, args.dynamic_shared
+        if kind_of(args.workload or "") == "launch":
+            program, call = api.program_and_call(
+                api.load_launch(args.workload), m, None, args.kernel, _options(args, "")
+            )
+            block = call.threads_per_block if block is None else block
+            dynamic = dynamic or call.dynamic_shared_bytes
+        elif args.workload is not None:
             compiles = Path(args.workload).suffix in (".cu", ".cuh", ".ptx")
             options = _options(args, api.architecture(m)) if compiles else api.Options()
             program = api.load_program(args.workload, args.kernel, options)
@@ -139,10 +149,10 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
             api.occupancy_table(
                 program,
                 m,
-                block=args.block,
+                block=block,
                 registers=args.registers,
                 shared_bytes=args.shared,
-                dynamic_shared_bytes=args.dynamic_shared,
+                dynamic_shared_bytes=dynamic,
             )
         )
         parts += [*([""] if parts else []), *occupancy.of_kernel(tables[-1], m)]
@@ -258,7 +268,8 @@ def _machine_list(args: argparse.Namespace) -> None:
 
 def _machine_show(args: argparse.Namespace) -> None:
     machine = api.load_machine(args.name)
-    _show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in machine.sources}))
+    keys = list(machine.sources) if args.all else terminal.important(machine)
+    _show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in keys}))
 
 
 def _value(machine: Machine, dotted: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warplens.cli import laboratory, sweeps
-from warplens.cli.call import NoCall, settle, tell
+from warplens.cli.call import NoCall, init, settle, tell
 from warplens.cli.parser import parser
 from warplens.errors import WarplensError
 from warplens.units import printable
@@ -71,6 +71,8 @@ def _run(args: argparse.Namespace) -> int:
         return laboratory.run(args)
     if hasattr(args, "launch"):
         settle(args)
+    if args.command == "init":
+        return init(args)
     if args.command in ("sweep", "tune", "check"):
         return sweeps.run(args)
     if args.command not in ("analyze", "advise", "whatif"):

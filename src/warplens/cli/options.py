@@ -15,19 +15,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where help is, and exit with 2."""
-        self.exit(2, f"warplens: {' '.join(message.split())}; see `{self.prog} --help`\n")
+        said = " ".join(message.split())
+        self.exit(2, f"warplens: {said}{' See' if said.endswith('?') else '; see'} `{self.prog} --help`\n")
 
     def unknown(self, argument: str) -> NoReturn:
         """Say that there is no such argument, and which one is meant."""
         there = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-        hint = nearest(argument.partition("=")[0], there).rstrip("?") if argument.startswith("-") else ""
+        hint = nearest(argument.partition("=")[0], there) if argument.startswith("-") else ""
         self.error(f"unknown argument {argument!r}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
         known = list(map(str, action.choices))
-        hint = nearest(str(value), known).rstrip("?") or f"; there are: {', '.join(known)}"
+        hint = nearest(str(value), known) or f"; there are: {', '.join(known)}"
         what = "unknown command" if isinstance(action, argparse._SubParsersAction) else "unknown value"
         raise argparse.ArgumentError(None if what == "unknown command" else action, f"{what} {value!r}{hint}")
 

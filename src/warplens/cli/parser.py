@@ -115,7 +115,11 @@ def _reproduce_command(commands: Commands) -> None:
     reproduce.add_argument("what", nargs="?", help="a paper (volkov) or an item (volkov-table-3.4); default: all")
     reproduce.add_argument("--list", action="store_true", help="list the items")
     reproduce.add_argument(
-        "--gpu", "--machine", dest="gpu", metavar="NAME", help="for a GPU that the laboratory measured: h200, or a journal of `machine measure`"
+        "--gpu",
+        "--machine",
+        dest="gpu",
+        metavar="NAME",
+        help="for a GPU that the laboratory measured: h200, or a journal of `machine measure`",
     )
     reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
@@ -276,9 +280,7 @@ def _show_command(commands: Commands) -> None:
     json_option(show)
 
 
-def _workload_command(
-    commands: Commands, name: str, text: str, *, optional: str = ""
-) -> argparse.ArgumentParser:
+def _workload_command(commands: Commands, name: str, text: str, *, optional: str = "") -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
     which = "a workload's name (`warplens workload list`), or a .toml or .json file"
     if optional:
@@ -290,5 +292,3 @@ def _workload_command(
     command.add_argument("--alpha", type=float, help="for a mix: arithmetic instructions per other one (inf allowed)")
     json_option(command)
     return command
-
-

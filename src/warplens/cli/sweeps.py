@@ -122,6 +122,7 @@ def _tune(args: argparse.Namespace) -> int:
             sweep, machine, model=args.model, share=share, cache=Cache(_cache(args)), engine=engine, watch=watch
         )
     timed = measured.measure(sweep, found, measure, args.top) if measure else []
+    found = found.by_time()
     show(args, {**_fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
     return 0
 
@@ -157,12 +158,10 @@ def _check(args: argparse.Namespace) -> int:
         if other is None:
             raise
         found = ask(other.model)
-    verdict = "ok" if found.passed else "too slow"
-    lines = [
-        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)} by {found.model}, "
-        f"limited by {found.bound}"
-    ]
-    show(args, {"passed": found.passed, **_fields(found)}, [*lines, *(f"  {reason}" for reason in found.reasons)])
+    head = f"{printable(found.kernel)} on {machine.name}"
+    lines = [f"ok: {head}: {seconds(found.seconds)} by {found.model}, limited by {found.bound}"]
+    lines = [f"too slow: {head}: {reason}" for reason in found.reasons] or lines
+    show(args, {"passed": found.passed, **_fields(found)}, lines)
     return 0 if found.passed else 1
 
 

@@ -117,7 +117,7 @@ def found_kernels(path: Path, options: Options) -> list[Kernel]:
             return _in_cubin(read_bytes(out), path, tools)
     script = Path(split_name(str(path))[0])
     if script.suffix == ".py" and extract(read_text(script), str(script)).parameters:
-        raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch")
+        raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch, or --grid and so on")
     data = read_bytes(path)
     if is_cubin(data):
         return _in_cubin(data, path)

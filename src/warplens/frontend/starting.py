@@ -33,7 +33,11 @@ class _Sizes:
         self.whole = [p.name for p in kernel.parameters if p.type in ("i32", "u32", "i64", "u64")]
         sizes = [name for name in self.whole if _number(name) is None and not _is_stride(name)]
         self.flat = not re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b|program_id\(\s*(?:axis\s*=\s*)?1", kernel.body)
-        if self.flat and not any(_is_side(name, kernel.body) for name in self.whole) and (kernel.body or len(sizes) < 2):
+        if (
+            self.flat
+            and not any(_is_side(name, kernel.body) for name in self.whole)
+            and (kernel.body or len(sizes) < 2)
+        ):
             self.value = self.count = _LENGTH
         elif len(sizes) <= 3:
             self.value, self.count = _SIDE, _SIDE**2
@@ -112,7 +116,10 @@ def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
         if kind[0] in "fb":
             return {**said, "value": 1.0}
         number = _number(p.name)
-        return {**said, "value": min(number if number is not None else sizes.value, (1 << 8 * SCALAR_BYTES[kind] - 1) - 1)}
+        return {
+            **said,
+            "value": min(number if number is not None else sizes.value, (1 << 8 * SCALAR_BYTES[kind] - 1) - 1),
+        }
     return {**said, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
 
 

@@ -40,12 +40,17 @@ def call_of(kernel: Interface, flags: Flags, file: str | Path) -> KernelCall:
     if kernel.triton and "block" in shape and "num_warps" not in shape:
         shape["num_warps"] = max(1, _threads(shape["block"]) // 32)
     shape.pop("block" if kernel.triton else "num_warps", None)
-    needed = {"--grid": "grid", "--num-warps" if kernel.triton else "--block": "num_warps" if kernel.triton else "block"}
+    needed = {
+        "--grid": "grid",
+        "--num-warps" if kernel.triton else "--block": "num_warps" if kernel.triton else "block",
+    }
     missing = [option for option, key in needed.items() if key not in shape]
     missing += [p.name for p in kernel.parameters if p.name not in given]
     if missing:
         words = starting_words(kernel)
-        said = " ".join(f"{name} {words[name]}" if name.startswith("--") else f"--arg {words[name]}" for name in missing)
+        said = " ".join(
+            f"{name} {words[name]}" if name.startswith("--") else f"--arg {words[name]}" for name in missing
+        )
         raise WarplensError(f"{kernel.chosen}: missing: {said} (the sizes are guesses: set them to your program's)")
     arguments = [_argument(p, given[p.name]) for p in kernel.parameters if not p.constant]
     constants = {p.name: _constant(given[p.name]) for p in kernel.parameters if p.constant}
@@ -126,7 +131,9 @@ def _constant(given: Given) -> Any:
 
 def _variables(flags: Flags, known: list[Parameter], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the [[global]] tables: those that are there, and what the command line says in their place."""
-    kinds = {p.name: p.type.rstrip("*") for p in known} | {p.name.rpartition("::")[2]: p.type.rstrip("*") for p in known}
+    kinds = {p.name: p.type.rstrip("*") for p in known} | {
+        p.name.rpartition("::")[2]: p.type.rstrip("*") for p in known
+    }
     kinds |= {row["name"]: row["type"] for row in before}
     made = {row["name"]: row for row in before}
     for text in flags.variables:

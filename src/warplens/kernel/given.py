@@ -1,10 +1,10 @@
 """Arguments as they are written on a command line: `n=1024`, `x=f32[1024]:random`, `a=2.5`.
 
-    [NAME=]NUMBER              a scalar; of a pointer, how many elements it points to
-    [NAME=][TYPE][COUNT]       an array; the type may be left out where the kernel's is known
-    [NAME=]TYPE:VALUE          a scalar of a type, or bytes:HEX
-    [NAME=]null                a null pointer
-    ...:FILL                   behind an array: what it holds, as in a launch file
+[NAME=]NUMBER              a scalar; of a pointer, how many elements it points to
+[NAME=][TYPE][COUNT]       an array; the type may be left out where the kernel's is known
+[NAME=]TYPE:VALUE          a scalar of a type, or bytes:HEX
+[NAME=]null                a null pointer
+...:FILL                   behind an array: what it holds, as in a launch file
 """
 
 from __future__ import annotations

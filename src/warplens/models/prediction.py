@@ -12,6 +12,7 @@ from warplens.kernel import Number, Workload
 from warplens.machine import Machine
 from warplens.models.residency import Residency
 from warplens.simulate.simulation import Simulation
+from warplens.units import number, printable, seconds, sure
 
 
 class Term(Struct, frozen=True):
@@ -62,6 +63,18 @@ class Prediction(Struct, frozen=True, kw_only=True):
     interval_seconds: tuple[float, float] | None = None
     interval_about: str = ""
     simulation: Simulation | None = None
+
+    def __repr__(self) -> str:
+        """Say the answer in two lines, as the console does: all of it has its names."""
+        head = f"{printable(self.workload)} on {printable(self.machine)}"
+        if np.ndim(self.seconds if self.seconds is not None else self.warps_per_sm):
+            return f"{head}\n  {np.size(self.warps_per_sm if self.seconds is None else self.seconds):,} times by {self.model}"
+        head += f": {number(float(self.warps_per_sm))} warps per SM"
+        if self.seconds is None:
+            return f"{head}\n  {self.model} gives no time"
+        time = seconds(float(self.seconds)) + ("" if self.per in ("kernel", "program") else f" per {self.per}")
+        time += f", {sure(self.interval_seconds)}" if self.interval_seconds is not None else ""
+        return f"{head}\n  {time}   by {self.model}      limited by: {self.bound}"
 
     @property
     def bound(self) -> Any:
