@@ -119,7 +119,9 @@ def analyze(
     """Compile a kernel, emulate its call on a part of the grid, and count it as a workload.
 
     `exact` emulates all of the grid, `brisk` a smaller part. The file, the kernel and what it is compiled with may be
-    left to the launch file, which may be the only thing given: `analyze("saxpy.toml")`. `load` waits for the kernel where someone loads it already, while the emulator is made
+    left to the launch file, which may be the only thing given: `analyze("saxpy.toml")`.
+
+    `load` waits for the kernel where someone loads it already, while the emulator is made
     ready here; if it returns nothing, it is loaded as usual. `early` gets the workload as soon as its time can be
     predicted; what only remedies ask for is emulated after that.
     """
@@ -153,7 +155,7 @@ def _called(
     if isinstance(launch, KernelCall):
         return file, launch
     if not launch and file is not None and kind_of(file) == "launch":
-        file, launch = None, file
+        return None, load_launch(file, variant)
     if not launch:
         raise WarplensError(
             f"{file or 'analyze'}: a call is wanted: a launch file, which `warplens init` writes, or a KernelCall"

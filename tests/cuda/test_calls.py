@@ -1,4 +1,4 @@
-"""The first steps with a kernel of one's own: which kernels are there, how one is called, a launch file to begin with."""
+"""The first steps with a kernel of one's own: which kernels a file has, how one is called, a launch file to edit."""
 
 from __future__ import annotations
 
@@ -218,7 +218,8 @@ def test_what_is_wrong_with_a_call_is_one_line(folder: Path, flags: Flags, said:
 def test_options_replace_what_a_launch_file_says(folder: Path) -> None:
     (folder / "l.toml").write_text(
         'file = "saxpy.cu"\ngrid = 4\nblock = 64\n[[arg]]\nname = "n"\ntype = "i32"\nvalue = 7\n'
-        '[[arg]]\nname = "x"\ntype = "f32*"\ncount = 9\nfill = "ones"\n[[global]]\nname = "g"\ntype = "i32"\nvalue = 1\n'
+        '[[arg]]\nname = "x"\ntype = "f32*"\ncount = 9\nfill = "ones"\n'
+        '[[global]]\nname = "g"\ntype = "i32"\nvalue = 1\n'
         "[variant.small]\ngrid = 2\n"
     )
     call = load_launch(folder / "l.toml", "small")

@@ -44,7 +44,7 @@ def _ran(program: Program, *variables: dict[str, Any]) -> Emulator:
 def test_a_loop_runs_as_often_as_a_constant_says_and_reads_arrays_of_both_kinds(program: Program) -> None:
     assert set(program.variables) == {"rounds", "coef", "tables::scale", "tables::known"}
     assert program.variables["coef"][1] == 16 and program.variables["tables::scale"][1] == 256
-    given = [
+    given: list[dict[str, Any]] = [
         {"name": "rounds", "type": "i32", "value": 6},
         {"name": "coef", "type": "f32", "fill": "linear(1, 1)"},  # 1 2 3 4; six rounds: 1 + 2 + 3 + 4 + 1 + 2 = 13
         {"name": "scale", "type": "f32", "count": 32, "fill": "iota"},  # the last part of a name; the rest stays 0

@@ -283,6 +283,14 @@ def test_slips_get_the_name_that_was_meant(
     assert ended.value.code == 2 and out == "" and said in err and err.count("\n") == 1, err
 
 
+def test_a_simulation_without_numba_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("warplens.native.there", lambda: False)
+    code, out, err = run("simulate", "saxpy", capsys=capsys)
+    assert (code, out) == (2, "") and "the simulator needs Numba" in err
+
+
 def test_machine_is_another_name_for_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("predict", "saxpy", "--machine", "gtx980", capsys=capsys) == run(
         "predict", "saxpy", "--gpu", "gtx980", capsys=capsys

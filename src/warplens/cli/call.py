@@ -38,7 +38,7 @@ class NoCall(WarplensError):
 
 
 def settle(args: argparse.Namespace) -> None:
-    """Take a launch file that stands in the place of the kernel's file, `L.toml` or `L.toml:VARIANT`, for what it is."""
+    """Take a launch file in the place of the kernel's file, `L.toml` or `L.toml:VARIANT`, for what it is."""
     file = getattr(args, "file", None)
     if file is None or not hasattr(args, "grid"):
         return

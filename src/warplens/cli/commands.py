@@ -12,7 +12,7 @@ import msgspec
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from warplens import api, study
+from warplens import api, native, study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
 from warplens.cli.analysis import machines_of as _machines
@@ -202,7 +202,7 @@ def _check_simulate(args: argparse.Namespace) -> None:
     """Refuse options that contradict one another, or the files that are read."""
     if args.variant and not args.launch:
         raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
-    if args.launch and args.file and kind_of(args.file) not in ("", *CODE):
+    if args.launch and args.file and kind_of(args.file) not in CODE:
         raise WarplensError("name a workload or give --launch L.toml, not both")
     if args.top < 0:
         raise WarplensError(f"--top: zero or more instructions, not {args.top}")
@@ -222,6 +222,8 @@ def _simulate(args: argparse.Namespace) -> None:
     if len(machines) > 1:
         raise WarplensError("simulate takes one GPU")
     _check_simulate(args)
+    if not native.there():  # interpreted, what takes a second would take half an hour
+        raise WarplensError("the simulator needs Numba: pip install 'warplens[emulate]'")
     if args.file is None and args.launch is None:
         raise WarplensError("name a workload, a kernel's file or a launch file")
     if names_kernel(args):

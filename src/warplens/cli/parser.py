@@ -281,7 +281,7 @@ def _show_command(commands: Commands) -> None:
 
 
 def _workload_command(commands: Commands, name: str, text: str, *, optional: str = "") -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=text, description=text)
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     which = "a workload's name (`warplens workload list`), or a .toml or .json file"
     if optional:
         command.add_argument("workload", nargs="?", help=optional)

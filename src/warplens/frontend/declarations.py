@@ -78,7 +78,7 @@ def _declared(text: str) -> tuple[str, str]:
 
 def declared_structures(text: str) -> dict[str, list[tuple[str, str]]]:
     """Return the members (type, name) of structures that hold nothing but plain members, by their names."""
-    found = {name: body for name, body in _STRUCTURE.findall(text)}
+    found = dict(_STRUCTURE.findall(text))
     found |= {name: body for body, name in _ALIAS.findall(text)}
     made = {name: _plain_members(body) for name, body in found.items()}
     return {name: members for name, members in made.items() if members}

@@ -67,8 +67,9 @@ class Prediction(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Say the answer in two lines, as the console does: all of it has its names."""
         head = f"{printable(self.workload)} on {printable(self.machine)}"
-        if np.ndim(self.seconds if self.seconds is not None else self.warps_per_sm):
-            return f"{head}\n  {np.size(self.warps_per_sm if self.seconds is None else self.seconds):,} times by {self.model}"
+        answer = self.warps_per_sm if self.seconds is None else self.seconds
+        if np.ndim(answer):
+            return f"{head}\n  {np.size(answer):,} times by {self.model}"
         head += f": {number(float(self.warps_per_sm))} warps per SM"
         if self.seconds is None:
             return f"{head}\n  {self.model} gives no time"
