@@ -75,6 +75,15 @@ def expect(tree: Any, wanted: str, file: str) -> None:
         raise FileError(f"{file}: {KINDS[found][0]}, where {KINDS[wanted][0]} is wanted; {KINDS[found][1]}")
 
 
+def read(path: Path, wanted: str) -> dict[str, Any]:
+    """Read a TOML file of a kind; one that is of another kind is refused."""
+    if path.suffix in _ENDINGS and (other := other_kind(path, wanted)) is not None:
+        raise other
+    tree = read_toml(path)
+    expect(tree, wanted, str(path))
+    return tree
+
+
 def other_kind(path: str | Path, wanted: str) -> FileError | None:
     """Return what to say of a file that is not of the kind that is wanted; nothing where it is unknown."""
     found = kind_of(path)

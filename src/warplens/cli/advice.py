@@ -70,6 +70,8 @@ def settable() -> dict[str, str]:
 
 def diff(args: argparse.Namespace, machine: Machine) -> None:
     """Compare two kernels: each a launch file with `:variant`, or a saved workload."""
+    for text in (args.before, args.after):
+        _check_side(text)
     a, b = (_side(text, machine) for text in (args.before, args.after))
     found = api.diff(a, b, machine)
     names = tuple(
@@ -79,14 +81,19 @@ def diff(args: argparse.Namespace, machine: Machine) -> None:
     show(args, report.data(found), report.difference(found, (names[0], names[1]), machine))
 
 
+def _check_side(text: str) -> None:
+    """Refuse a kernel's file: it has no call."""
+    path = text.partition(":")[0]
+    if (kind := kind_of(path)) in CODE:
+        raise WarplensError(f"{path}: {KINDS[kind][0]}: diff takes launch files; `warplens init {path}` writes one")
+
+
 def _side(text: str, machine: Machine) -> Workload:
     """Return the workload of `L.toml`, `L.toml:VARIANT`, a saved `W.json` or a profiler's report."""
     path, _, variant = text.partition(":")
     kind = kind_of(path)
     if kind in ("workload", "report") or path in api.list_workloads():
         return api.load_given(path, machine)
-    if kind in CODE:
-        raise WarplensError(f"{path}: {KINDS[kind][0]}: diff takes launch files; `warplens init {path}` writes one")
     call = api.load_launch(path, variant)
     with watching("analysing") as say:
         return api.analyze(None, call, machine, progress=say)

@@ -7,11 +7,15 @@ the names that it does not keep.
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from msgspec import Struct
 
 _NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
-_BOUNDS = re.compile(r"__(?:launch_bounds|cluster_dims|maxnreg|block_size|attribute)__\s*\(")
+_BOUNDS = re.compile(
+    r"__(?:launch_bounds|cluster_dims|maxnreg|block_size|attribute)__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
+_MOST_KERNELS = 1000  # of a source: more are not looked for
 _KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w+)\s*(?:<[^(){};]*>)?\s*\(")
 _STRUCTURE = re.compile(r"\bstruct\s+(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?(\w+)\s*\{([^{}]*)\}")
 _ALIAS = re.compile(r"\btypedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;")
@@ -27,10 +31,7 @@ class Kernel(Struct, frozen=True):
 
 def without_comments(text: str) -> str:
     """Return source with comments and texts in quotes left out, and what stands before a kernel's name in brackets."""
-    plain = _NOISE.sub(" ", text)
-    while (found := _BOUNDS.search(plain)) is not None:
-        plain = plain[: found.start()] + " " + plain[closing(plain, found.end() - 1) + 1 :]
-    return plain
+    return _BOUNDS.sub(" ", _NOISE.sub(" ", text))
 
 
 def closing(text: str, at: int) -> int:
@@ -58,7 +59,7 @@ def split_top(text: str) -> list[str]:
 def declared_kernels(text: str) -> list[Kernel]:
     """Return the kernels that source without comments defines, and those that it only declares."""
     made = []
-    for found in _KERNEL.finditer(text):
+    for found in islice(_KERNEL.finditer(text), _MOST_KERNELS):
         end = closing(text, found.end() - 1)
         given = split_top(text[found.end() : end])
         parameters = [_declared(one) for one in ([] if given == ["void"] else given)]

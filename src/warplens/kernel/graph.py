@@ -19,10 +19,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
+from warplens import kinds
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 from warplens.kernel.workload import WARP
-from warplens.kinds import expect
 
 _Cycles = Annotated[float, Meta(gt=0, le=1e6)]
 _Count = Annotated[int, Meta(ge=1, le=2**31)]
@@ -79,7 +79,7 @@ class Graph(Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_graph(path: str | Path) -> Graph:
     """Load a graph from a TOML file; what is wrong with it is said in one line."""
-    made = _fitting(read_toml(Path(path)), str(path))
+    made = _fitting(kinds.read(Path(path), "graph"), str(path))
     in_order([node.name or node.operation for node in made.nodes], made.needs(), made.name)
     return made
 
@@ -94,7 +94,6 @@ def checked(graph: Graph) -> Graph:
 
 
 def _fitting(tree: Any, file: str) -> Graph:
-    expect(tree, "graph", file)
     made = convert(tree, Graph, file)
     if made.format != 1:
         raise FileError(f"{file}: format {made.format} is not known, only 1")

@@ -31,9 +31,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from warplens import kinds
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
-from warplens.kinds import expect
 
 SCALAR_BYTES = {
     "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8,
@@ -157,7 +157,7 @@ class KernelCall(_Part, frozen=True, kw_only=True):
 def load_launch(path: str | Path, variant: str = "") -> KernelCall:
     """Read a launch file. `variant` names variants of it to apply, separated by commas, in this order."""
     path = Path(path)
-    return parse_launch(read_toml(path), str(path), variant, folder=str(path.parent))
+    return parse_launch(kinds.read(path, "launch"), str(path), variant, folder=str(path.parent))
 
 
 def list_variants(path: str | Path) -> list[str]:
@@ -168,7 +168,7 @@ def list_variants(path: str | Path) -> list[str]:
 
 def parse_launch(tree: dict[str, Any], file: str, variant: str = "", folder: str = ".") -> KernelCall:
     """Turn the tree of a launch file into a call; `file` is for messages."""
-    expect(tree, "launch", file)
+    kinds.expect(tree, "launch", file)
     tree = dict(tree)
     variants = tree.pop("variant", {})
     if not isinstance(variants, dict):

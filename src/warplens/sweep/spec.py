@@ -33,10 +33,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from warplens import kinds
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 from warplens.kernel.launch import KernelCall, parse_launch
-from warplens.kinds import expect
 from warplens.sweep import closed
 from warplens.sweep.closed import WorkloadSpace
 from warplens.sweep.counting import Emulation
@@ -173,9 +173,7 @@ class _File(_Part, frozen=True, kw_only=True):
 def load_sweep(path: str | Path) -> Sweep:
     """Read a sweep file and the launch files that it names; check what can be checked without a compiler."""
     path = Path(path)
-    tree = read_toml(path)
-    expect(tree, "space", str(path))
-    said = convert(tree, _File, str(path))
+    said = convert(kinds.read(path, "space"), _File, str(path))
     launches = [read_toml(path.parent / kernel.launch) for kernel in said.kernels]
     if not said.kernels and not said.workloads:
         raise FileError(f"{path}: no [[kernel]] and no [[workload]] in it: nothing to sweep")
