@@ -62,7 +62,7 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
-    alike = [] if measured else [_written(c) for c in found.as_fast() if c.number != best.number]
+    alike = [] if measured else [_values(c.values) for c in found.as_fast() if c.number != best.number]
     if alike:
         few = "; ".join(alike[:_FEW_ALIKE]) + (f"; {len(alike) - _FEW_ALIKE} more" if len(alike) > _FEW_ALIKE else "")
         parts.append(printable(f"as fast, within 0.5 %: {few}: keep what you have if it is among them"))
