@@ -12,6 +12,7 @@ import pytest
 import warplens as wl
 from warplens.cli import main
 from warplens.errors import WarplensError
+from warplens.frontend.declarations import ptx_types
 from warplens.frontend.interface import Interface, interfaces
 from warplens.frontend.written import Flags, call_of, changed
 from warplens.kernel.launch import load_launch
@@ -178,8 +179,18 @@ def test_a_program_and_ptx_are_told_by_the_names_that_they_keep(folder: Path) ->
     nvrtc.compile_source(SEVERAL, "several.cu", "sm_90", [], cubin)
     count = _kernels(cubin)["count"]  # extern "C": only sizes are known
     assert [(p.type, p.size_bytes) for p in count.parameters] == [("", 8)] * 3
-    flags = Flags("4", "64", arguments=["u32[256]:zeros", "u8[1024]", "1024"])
+    flags = Flags("4", "64", arguments=["u32[256]:zeros", "u8[1024]", "i64:1024"])
     assert [a.type for a in call_of(count, flags, cubin).arguments] == ["u32*", "u8*", "i64"]
+    with pytest.raises(
+        WarplensError, match=r"8 bytes of an unknown type: write f32\[256\] for an array, i64:256 for a"
+    ):
+        call_of(count, Flags("4", "64", arguments=["256", "u8[1024]", "i64:1024"]), cubin)
+
+
+def test_ptx_has_the_types_of_numbers_and_marks_pointers() -> None:
+    given = ".param .u32 k_param_0, .param .f32 k_param_1, .param .u64 .ptr .align 1 k_param_2, .param .u64 k_param_3"
+    assert ptx_types(f".visible .entry k(\n{given}\n) {{") == {"k": ["int", "float", "?", "long"]}
+    assert ptx_types(".entry old(.param .u64 a, .param .align 8 .b8 b[24])") == {"old": ["?", "?"]}  # not marked
 
 
 def _flags(**changes: Any) -> Flags:

@@ -39,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = " ".join(str(error).split())
         print("warplens: " + printable(line), file=sys.stderr)
         if isinstance(error, NoCall):
-            tell(error, as_json=bool(args and args.json))
+            try:
+                tell(error, as_json=bool(args and args.json))
+            except BrokenPipeError:
+                _discard_output()
         return 2
     except KeyboardInterrupt:
         print("warplens: interrupted", file=sys.stderr)

@@ -100,6 +100,29 @@ def _plain_members(body: str) -> list[tuple[str, str]]:
     return made if all(name for _, name in made) else []
 
 
+def ptx_types(text: str) -> dict[str, list[str]]:
+    """Return the parameters of each entry of PTX, as C++ would write their types; `?` where they are not told: pointers."""
+    made = {}
+    for name, given in _ENTRY.findall(text)[:_MOST_KERNELS]:
+        rows = [row.split() for row in given.split(",") if row.strip()]
+        pointers = any(".ptr" in row for row in rows)
+        made[name] = ["?" if ".ptr" in row else _ptx_type(row, pointers) for row in rows]
+    return made
+
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^()]*)\)")
+_PTX_TYPES = {
+    ".f32": "float", ".f64": "double", ".u32": "int", ".s32": "int", ".b32": "int", ".u16": "short", ".s16": "short",
+    ".b16": "short", ".u8": "char", ".s8": "char",
+}  # fmt: skip
+
+
+def _ptx_type(row: list[str], pointers: bool) -> str:
+    """Return the type of one parameter; `pointers`: whether the compiler marks those that are pointers."""
+    kind = next((word for word in row if word in _PTX_TYPES or word in (".u64", ".s64", ".b64", ".b8")), "")
+    return "long" if pointers and kind in (".u64", ".s64", ".b64") else _PTX_TYPES.get(kind, "?")
+
+
 def with_types(text: str) -> str:
     """Return source without comments with the names that it gives to plain types replaced by them."""
     given = re.findall(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;", text)

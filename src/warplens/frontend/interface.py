@@ -22,6 +22,7 @@ from warplens.frontend.declarations import (
     Kernel,
     declared_kernels,
     declared_structures,
+    ptx_types,
     shared_extent,
     split_top,
     with_types,
@@ -39,7 +40,7 @@ _SCALARS = {
     "char": "i8", "signed char": "i8", "unsigned char": "u8", "bool": "u8", "short": "i16", "unsigned short": "u16",
     "int": "i32", "unsigned int": "u32", "unsigned": "u32", "long": "i64", "long long": "i64", "unsigned long": "u64",
     "unsigned long long": "u64", "float": "f32", "double": "f64", "__half": "f16", "half": "f16",
-    "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_fp8_e4m3": "u8", "__nv_fp8_e5m2": "u8", "void": "u8",
+    "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_fp8_e4m3": "u8", "__nv_fp8_e5m2": "u8",
     "size_t": "u64", "ssize_t": "i64", "ptrdiff_t": "i64", "uintptr_t": "u64", "clock_t": "i64", "uint": "u32",
     "uchar": "u8", "ushort": "u16", "ulong": "u64",
     **{f"{sign}int{bits}_t": f"{'u' if sign else 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -50,6 +51,7 @@ _VECTORS = {
     "half": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat16_": "bf16",
 }  # fmt: skip
 _POINTER_BYTES = 8
+_UNKNOWN_BYTES = 16  # of what a pointer to void or to a structure points to: as much as one access takes
 
 
 class Parameter(Struct, frozen=True):
@@ -100,6 +102,7 @@ def interfaces(
     readable = demangled(list(found))
     text = with_types(without_comments(read_text(Path(path)))) if Path(path).suffix in (".cu", ".cuh") else ""
     declared, structures = declared_kernels(text), declared_structures(text)
+    entries = ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
     made = []
     for mangled, kernel in found.items():
         cubin, long = kernel.place, readable[mangled]
@@ -108,6 +111,8 @@ def interfaces(
         uses = cubin.resources(mangled)
         sizes = [size for _, size in uses.parameters]
         known = next((k for k in declared if k.name == _bare(long) and len(k.parameters) == len(sizes)), None)
+        if known is None and len(entries.get(mangled, ())) == len(sizes):
+            known = Kernel(mangled, [(written, "") for written in entries[mangled]], "")
         body = known.body if known else ""
         made.append(Interface(
             _chosen(long, list(readable.values())), long, _parameters(long, sizes, known, structures),
@@ -163,6 +168,7 @@ def _parameters(
 
 def _parameter(written: str, name: str, size: int) -> Parameter:
     """Return a parameter of a type as it is written; bytes where the type is a structure, and what size it has."""
+    written = "" if written == "?" else written
     kind, lanes = launch_type(written)
     if kind and size and (_POINTER_BYTES if kind.endswith("*") else SCALAR_BYTES[kind] * lanes) != size:
         kind, lanes = "", 1
@@ -184,7 +190,7 @@ def launch_type(written: str) -> tuple[str, int]:
     vector = re.fullmatch(r"(\w+?)([1-4])", base)
     if vector and vector[1] in _VECTORS:
         return _VECTORS[vector[1]] + "*" * depth, int(vector[2])
-    return ("u8*", 1) if depth else ("", 1)
+    return ("u8*", _UNKNOWN_BYTES) if depth else ("", 1)
 
 
 def _shown(written: str) -> str:

@@ -61,9 +61,12 @@ class Given(Struct, frozen=True):
         if self.type or self.count is not None or not isinstance(self.value, (int, float)):
             return ""
         whole = isinstance(self.value, int)
-        return {1: "i8", 2: "i16" if whole else "f16", 8: "i64" if whole else "f64"}.get(
-            size_bytes, "i32" if whole else "f32"
-        )
+        if whole and size_bytes == 8:
+            raise WarplensError(
+                f"{self.text}: 8 bytes of an unknown type: write f32[{self.value}] for an array, i64:{self.value} for a "
+                "number"
+            )
+        return {1: "i8", 2: "i16" if whole else "f16", 8: "f64"}.get(size_bytes, "i32" if whole else "f32")
 
 
 def parse_given(text: str, option: str = "--arg") -> Given:
