@@ -101,7 +101,7 @@ def _plain_members(body: str) -> list[tuple[str, str]]:
 
 
 def ptx_types(text: str) -> dict[str, list[str]]:
-    """Return the parameters of each entry of PTX, as C++ would write their types; `?` where they are not told: pointers."""
+    """Return the types of each PTX entry's parameters, as C++ writes them; `?` for pointers and what is not told."""
     made = {}
     for name, given in _ENTRY.findall(text)[:_MOST_KERNELS]:
         rows = [row.split() for row in given.split(",") if row.strip()]

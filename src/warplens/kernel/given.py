@@ -63,8 +63,7 @@ class Given(Struct, frozen=True):
         whole = isinstance(self.value, int)
         if whole and size_bytes == 8:
             raise WarplensError(
-                f"{self.text}: 8 bytes of an unknown type: write f32[{self.value}] for an array, i64:{self.value} for a "
-                "number"
+                f"{self.text}: 8 bytes of an unknown type: write f32[{self.value}] for an array, or i64:{self.value}"
             )
         return {1: "i8", 2: "i16" if whole else "f16", 8: "f64"}.get(size_bytes, "i32" if whole else "f32")
 
