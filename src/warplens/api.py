@@ -24,6 +24,7 @@ from warplens.kernel.profile import Profile
 from warplens.kernel.program import Program, Resources
 from warplens.kernel.reported import profile_of
 from warplens.kernel.unmodelled import texts
+from warplens.kinds import kind_of
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
 from warplens.measure import ncu
 from warplens.models import Curve, Prediction, needed_warps
@@ -130,12 +131,14 @@ def analyze(
     """Compile a kernel, emulate its call on a part of the grid, and count it as a workload.
 
     `exact` emulates all of the grid, `brisk` a smaller part. The file, the kernel and what it is compiled with may be
-    left to the launch file. `load` waits for the kernel where someone loads it already, while the emulator is made
+    left to the launch file, which may be the only thing given: `analyze("saxpy.toml")`.
+
+    `load` waits for the kernel where someone loads it already, while the emulator is made
     ready here; if it returns nothing, it is loaded as usual. `early` gets the workload as soon as its time can be
     predicted; what only remedies ask for is emulated after that.
     """
     gpu = _machine(machine)
-    call = launch if isinstance(launch, KernelCall) else load_launch(launch, variant)
+    file, call = _called(file, launch, variant)
     program = None
     if load is not None:
         _make_ready()
@@ -155,6 +158,21 @@ def analyze(
 
     made = profile(program, call, gpu, exact=exact, brisk=brisk, progress=progress, early=count)
     return counted[0].with_values(profile=made)
+
+
+def _called(
+    file: str | Path | None, launch: KernelCall | str | Path, variant: str
+) -> tuple[str | Path | None, KernelCall]:
+    """Return the kernel's file and the call, of a launch file in the place of either."""
+    if isinstance(launch, KernelCall):
+        return file, launch
+    if not launch and file is not None and kind_of(file) == "launch":
+        return None, load_launch(file, variant)
+    if not launch:
+        raise WarplensError(
+            f"{file or 'analyze'}: a call is wanted: a launch file, which `warplens init` writes, or a KernelCall"
+        )
+    return file, load_launch(launch, variant)
 
 
 def load_report(

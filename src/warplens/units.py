@@ -77,6 +77,13 @@ def quantity(x: float, unit: str, digits: int = 4) -> str:
     return number(x, digits) if unit in ("count", "ratio", "") else f"{number(x, digits)} {unit}"
 
 
+def sure(interval: tuple[float, float], digits: int = 3) -> str:
+    """Say what we are 90 % sure of; the unit stands once where both ends have the same."""
+    low, high = (seconds(float(f"{x:.{digits}g}"), 3) for x in interval)
+    (at, unit), (_, other) = low.split(), high.split()
+    return f"90 % sure of {at if unit == other else low} to {high}"
+
+
 def printable(text: str) -> str:
     """Return a text as it is shown: control characters, which a terminal would obey, become a replacement character."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)

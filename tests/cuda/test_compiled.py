@@ -9,7 +9,7 @@ import pytest
 
 from warplens.cache import Cache
 from warplens.cli import ahead
-from warplens.cli.main import parser
+from warplens.cli.parser import parser
 from warplens.errors import WarplensError
 from warplens.frontend import compile, nvrtc
 from warplens.kernel.program import Program

@@ -318,8 +318,10 @@ def test_the_command_line_advises_on_a_saved_workload(tmp_path: Path, capsys: py
     assert main(["advise", str(file)]) == 0
     out = capsys.readouterr().out
     assert "what would help" in out and "remove the bank conflicts" in out and "bank.cu:10" in out
-    assert main(["advise", "saxpy.cu"]) == 2
-    assert "--launch" in capsys.readouterr().err
+    assert main(["advise", str(tmp_path / "saxpy.cu")]) == 2
+    assert "saxpy.cu: No such file" in capsys.readouterr().err
+    assert main(["advise"]) == 2
+    assert "Name a kernel's file (.cu, .ptx, .cubin, .py) or a launch file" in capsys.readouterr().err
 
 
 def test_every_launch_of_the_ladders_was_measured_and_every_remedy_is_ours() -> None:
@@ -451,7 +453,7 @@ def test_what_if_changes_a_line_the_machine_the_occupancy() -> None:
         ("launch.blocks=100", "warps per SM"),
         ("occupancy=0", "between 1 and 64"),
         ("occupancy=1000", "between 1 and 64"),
-        ("nothing=1", "nothing to set under 'nothing'; there are machine.sms"),
+        ("nothing=1", "nothing to set under 'nothing'; `warplens whatif --list` has all"),
         ("launch.registers=0", "a whole number from 1 on"),
         ("shared.conflict_degree=1e9", "from 1 to 32"),
         ("line:ten.conflict=1", "the number of a line is wanted"),

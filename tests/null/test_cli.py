@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import warplens as wl
 from warplens.cli import main
+from warplens.cli.output import lines
+from warplens.cli.parser import parser
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -227,7 +231,7 @@ def test_closed_output_and_wrong_arguments_are_no_traceback(capsys: pytest.Captu
     assert closed.returncode == 0 and closed.stderr == ""
     done = subprocess.run([sys.executable, "-m", "warplens", "nosuch"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
-    for arguments in ([], ["--nope"], ["nosuch"], ["predict"], ["predict", "saxpy", "--alpha", "x"], ["machine"]):
+    for arguments in (["--nope"], ["nosuch"], ["predict"], ["predict", "saxpy", "--alpha", "x"], ["machine"]):
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         out, err = capsys.readouterr()
@@ -240,3 +244,92 @@ def test_control_characters_in_names_do_not_reach_the_terminal(
     (tmp_path / "w.toml").write_text('name = "a\\u001b[31mb\\nc"\n[instructions]\nfp32 = 8\n')
     _, out, _ = run("predict", str(tmp_path / "w.toml"), capsys=capsys)
     assert "\x1b" not in out and "a\ufffd[31mb\ufffdc on" in out
+
+
+def test_the_help_has_what_an_engineer_needs_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    alone = capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0 and out == alone
+    first = ["analyze", "advise", "diff", "whatif", "check", "tune", "show", "occupancy", "simulate", "init"]
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
+    commands = [name for name in listed if name != "warplens"]
+    assert commands[: len(first)] == first and commands[-1] == "validate"
+    known = parser().commands.choices
+    assert set(commands) == set(known)  # none is forgotten
+    assert "exit codes:" in out and "  2    a wrong argument" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("analyse",), "unknown command 'analyse'; did you mean 'analyze'? See `warplens --help`"),
+        (("machine", "shwo"), "unknown command 'shwo'; did you mean 'show'? See `warplens machine --help`"),
+        (("analyze", "--gird", "3"), "unknown argument '--gird'; did you mean '--grid'?"),
+        (("check", "saxpy", "--maxtime", "1s"), "unknown argument '--maxtime'; did you mean '--max-time'?"),
+        (("simulate", "saxpy", "--mode", "lemere"), "unknown value 'lemere'; did you mean 'lemeire'?"),
+        (("predict", "saxpy", "zzz"), "unknown argument 'zzz'; see `warplens predict --help`"),
+    ],
+)
+def test_slips_get_the_name_that_was_meant(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2 and out == "" and said in err and err.count("\n") == 1, err
+
+
+def test_a_simulation_without_numba_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("warplens.native.there", lambda: False)
+    code, out, err = run("simulate", "saxpy", capsys=capsys)
+    assert (code, out) == (2, "") and "the simulator needs Numba" in err
+
+
+def test_machine_is_another_name_for_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("predict", "saxpy", "--machine", "gtx980", capsys=capsys) == run(
+        "predict", "saxpy", "--gpu", "gtx980", capsys=capsys
+    )
+    takers = [name for name, command in parser().commands.choices.items() if "--gpu" in command.format_help()]
+    assert all("--machine" in parser().commands.choices[name].format_help() for name in takers)
+
+
+def test_a_machine_shows_its_important_numbers_first(capsys: pytest.CaptureFixture[str]) -> None:
+    _, short, _ = run("machine", "show", "h200", capsys=capsys)
+    _, whole, _ = run("machine", "show", "h200", "--all", capsys=capsys)
+    assert short.count("\n") < 60 < 1000 < whole.count("\n")
+    for key in ("chip.sm_count", "memory.pin_bytes_per_second", "cache.l2_bytes", "sm.shared_bytes"):
+        assert key in short
+    assert "numbers more, and where each comes from: --all" in short and "whitepaper" in whole
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("regs", "'launch.registers'"), ("sms", "'machine.sms'"), ("launch.register", "'launch.registers'"),
+     ("line:5.conflic", "'line:N.conflict'"), ("fp32.latencies", "'fp32.latency'"), ("zzzzzz", "whatif --list")],
+)  # fmt: skip
+def test_what_can_be_set_is_listed_and_guessed(key: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run("whatif", "saxpy", "--set", f"{key}=64", capsys=capsys)
+    assert code == 2 and f"nothing to set under {key!r}" in err and said in err
+    code, out, _ = run("whatif", "--list", capsys=capsys)
+    assert code == 0 and all(name in out for name in ("occupancy", "launch.registers", "machine.dram", "CLASS.latency"))
+
+
+def test_a_prediction_is_two_lines_in_a_session() -> None:
+    text = repr(wl.predict("saxpy", model="volkov"))
+    assert text.count("\n") == 1 and text.startswith("saxpy on h200: 64 warps per SM\n") and "limited by" in text
+    assert "10 times by volkov" in repr(wl.predict(wl.mix(alpha=np.linspace(0, 9, 10)), model="volkov"))
+
+
+def test_what_takes_long_says_where_it_is_though_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Launches end after 4, 8, ... seconds: a line is due at 12 and at 24, the first after ten since the last."""
+    clock = iter([0.0, 4.0, 8.0, 12.0, 12.0, 16.0, 20.0, 24.0, 24.0])
+    watch = lines(lambda: next(clock))
+    for done in range(1, 7):
+        watch("predicting", done, 319)
+    assert capsys.readouterr().err == "predicting: 3 of 319\npredicting: 6 of 319\n"

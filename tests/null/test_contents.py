@@ -118,3 +118,30 @@ def test_arrays_larger_than_any_memory_are_refused() -> None:
 def test_an_assumption_says_one_thing(beliefs: dict[str, float]) -> None:
     with pytest.raises(FileError, match="line 7: one of taken_fraction, trips, bytes_apart"):
         parse_launch({"grid": 1, "block": 1, "assume": [{"line": 7, **beliefs}]}, "x.toml")
+
+
+def test_a_structure_is_given_by_its_members_though_it_has_padding() -> None:
+    """struct P { float *x; int n; } has 16 bytes: its 4 of padding hold no argument. Then an int m, behind it."""
+    pointer: dict[str, object] = {"type": "f32*", "count": 4}
+    whole: dict[str, object] = {"type": "i32", "value": 1}
+    assert check_parameters(_call(pointer, whole, whole), 20, "k", ((0, 16), (16, 4))) == [0, 8, 16]
+    # int m before it: P begins at 8, where its pointer's alignment wants it
+    assert check_parameters(_call(whole, pointer, whole, whole), 28, "k", ((0, 4), (8, 16), (24, 4))) == [0, 8, 16, 24]
+    with pytest.raises(WarplensError, match="takes 28 bytes"):
+        check_parameters(_call(whole, pointer, whole), 28, "k", ((0, 4), (8, 16), (24, 4)))
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ({"type": "f33"}, "unknown type 'f33*'"),
+        ({"type": "f32*", "count": 4}, "a variable that is a pointer cannot be given"),
+        ({"type": "f32", "value": 1, "count": 4}, "not both"),
+        ({"type": "i8", "value": 300}, "i8 holds whole numbers"),
+        ({"type": "f32", "fil": "ones"}, "did you mean 'fill'"),
+    ],
+)
+def test_variables_that_make_no_sense(variable: dict[str, object], message: str) -> None:
+    with pytest.raises(FileError) as caught:
+        parse_launch({"grid": 1, "block": 1, "global": [{"name": "coef", **variable}]}, "x.toml")
+    assert message in str(caught.value)

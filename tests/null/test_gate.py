@@ -24,6 +24,7 @@ def test_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and said.startswith("ok: saxpy")
     code, said = _check(capsys, "saxpy", "--max-time", "1ns")
     assert code == 1 and "over the limit of 1 ns" in said and "limited by" in said
+    assert said.startswith("too slow: saxpy on NVIDIA H200: ") and said.count("\n") == 1  # the reason once
 
 
 def test_a_workload_that_our_model_cannot_take_is_checked_by_one_that_can(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +63,8 @@ def test_a_percent_is_allowed_where_nothing_is_said(
     ("arguments", "said"),
     [(["saxpy"], "nothing to check against"), (["saxpy", "--max-time", "120"], "written like 120us"),
      (["--max-time", "1s"], "name a workload"), (["saxpy", "--max-time", "1s", "--tolerance", "x"], "written like 2%"),
-     (["saxpy", "--against", "nowhere.json"], "nowhere.json")],
+     (["saxpy", "--against", "nowhere.json"], "nowhere.json"),
+     (["saxpy", "--max-time", "3 parsecs"], "written like 120us, 1.5ms or 2s, not '3 parsecs'")],
 )  # fmt: skip
 def test_a_wrong_question_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, told = _check(capsys, *arguments)

@@ -75,7 +75,7 @@ NODE = '[[node]]\nname = "a"\noperation = "fp32"\n'
         ('[[node]]\noperation = "fp33"', "no operation 'fp33'; did you mean 'fp32'?"),
         (NODE + "latencies = 3", "latencies: unknown key"),
         ("node = []", "node: 1 to 20,000 of them, not 0"),
-        ("", "wrong.toml: no workload: a launch file, for --launch, or a graph without nodes"),
+        ("", "the launch file names no `file`"),
         ("node = 3", "node: must be a list"),
         ('[[node]]\nname = "a"', "operation: missing"),
     ],

@@ -464,7 +464,7 @@ def test_warps_that_ended_do_not_hold_up_a_program() -> None:
         (("saxpy", "--mode", "lemeire", "--gpu", "gtx980"), "lemeire"),
         (("saxpy", "--mode", "lemeire"), "none of the paper's operations"),
         (("hong-kim-mb1", "--set", "shared.conflict_degree=4"), "no access of class shared"),
-        ((), "name a workload or give --launch"),
+        ((), "name a workload, a kernel's file or a launch file"),
         (("saxpy", "--launch", "x.toml"), "not both"),
         (("saxpy", "--set", "fp32.rate=4", "--set", "fp32.rate=5"), "given twice"),
         (("saxpy", "--top", "-1"), "--top: zero or more"),

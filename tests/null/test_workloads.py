@@ -93,8 +93,8 @@ def test_mixes_take_any_alpha() -> None:
         ({"name": "x", "instructions": {"fp33": 1}}, "w.toml: instructions.fp33: unknown class; did you mean 'fp32'?"),
         ({"name": "x", "instructions": {"fp32": float("nan")}}, "w.toml: instructions.fp32: must be finite, not nan"),
         ({"name": "x"}, "nothing to predict"),
-        ({"file": "x.cu", "grid": 1, "block": 32, "arg": []}, "w.toml: no workload: a launch file, for --launch"),
-        ({"grid": 1, "block": 32, "node": []}, "w.toml: no workload: a graph, for `simulate`"),
+        ({"file": "x.cu", "grid": 1, "block": 32, "arg": []}, "w.toml: a launch file, where a workload is wanted"),
+        ({"grid": 1, "block": 32, "node": []}, "w.toml: a graph, where a workload is wanted"),
         ({"name": "x", "instructions": {"fp32": 0}}, "all counts zero"),
         (
             {"name": "x", "instructions": {"load": 3}},

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 
 from warplens import api
 from warplens.cli.ahead import options
+from warplens.cli.call import asked
 from warplens.cli.output import show, watching
 from warplens.errors import WarplensError
 from warplens.files import write_whole
@@ -115,9 +116,7 @@ def _counted(
         if early is not None and len(found) == 1:
             early(*found[0])
         return found
-    if args.launch is None:
-        raise WarplensError("analyze needs --launch L.toml (but for a profiler's report, .ncu-rep)")
-    call = api.load_launch(args.launch, args.variant)
+    file, call, load = asked(args, machine)
     with contextlib.ExitStack() as stack:
         say = stack.enter_context(watching("analysing"))
 
@@ -127,9 +126,9 @@ def _counted(
                 early(workload, call)
 
         workload = api.analyze(
-            args.file, call, machine, kernel=args.kernel, options=options(args, ""), exact=args.exact,
+            file, call, machine, kernel=args.kernel, options=options(args, ""), exact=args.exact,
             brisk=args.fast,
-            load=args.load, progress=say, early=known,
+            load=load or args.load, progress=say, early=known,
         )  # fmt: skip
     return [(workload, call)]
 

@@ -12,15 +12,17 @@ import msgspec
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from warplens import api, study
+from warplens import api, native, study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
 from warplens.cli.analysis import machines_of as _machines
+from warplens.cli.call import asked, flags_of, names_kernel
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import read_text, write_whole
 from warplens.kernel import Graph, Workload, is_graph
+from warplens.kinds import CODE, kind_of
 from warplens.machine import Machine, evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
@@ -95,7 +97,7 @@ def _one_machine(args: argparse.Namespace) -> Machine:
 
 
 def _occupancy(args: argparse.Namespace) -> None:
-    if args.workload is None or _is_code(args.workload):
+    if args.workload is None or _is_code(args.workload) or kind_of(args.workload) == "launch":
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
         if getattr(args, option) is not None:
@@ -113,14 +115,18 @@ def _occupancy(args: argparse.Namespace) -> None:
 
 def _is_code(name: str) -> bool:
     """Whether a name is a file with a kernel in it rather than a workload."""
-    path = Path(name)
-    if path.suffix in (".toml", ".json") or name in api.list_workloads():
+    if Path(name).suffix in (".toml", ".json") or name in api.list_workloads():
         return False
-    return path.suffix in (".cu", ".cuh", ".ptx", ".cubin", ".fatbin", ".so", ".o", ".sass") or path.is_file()
+    return kind_of(name) in (*CODE, "listing") or Path(name).is_file()
 
 
 def _occupancy_of_file(args: argparse.Namespace) -> None:
     """What fits on an SM of a compiled kernel, or of one that --registers and --shared describe."""
+    if kind_of(args.workload or "") == "triton":
+        raise WarplensError(
+            f"{args.workload}: Triton compiles a kernel for a launch, and says then what it needs: name a launch file "
+            f"(`warplens init {args.workload}` writes one)"
+        )
     if args.workload is None and args.registers is None:
         raise WarplensError("name a workload or a .cu, .ptx or .cubin, or give --registers")
     machines, tables = _machines(args), []
@@ -128,8 +134,14 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         raise WarplensError("--html takes one GPU")
     parts: list[RenderableType] = []
     for m in machines:
-        program = None
-        if args.workload is not None:
+        program, block, dynamic = None, args.block, args.dynamic_shared
+        if kind_of(args.workload or "") == "launch":
+            program, call = api.program_and_call(
+                api.load_launch(args.workload), m, None, args.kernel, _options(args, "")
+            )
+            block = call.threads_per_block if block is None else block
+            dynamic = dynamic or call.dynamic_shared_bytes
+        elif args.workload is not None:
             compiles = Path(args.workload).suffix in (".cu", ".cuh", ".ptx")
             options = _options(args, api.architecture(m)) if compiles else api.Options()
             program = api.load_program(args.workload, args.kernel, options)
@@ -137,10 +149,10 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
             api.occupancy_table(
                 program,
                 m,
-                block=args.block,
+                block=block,
                 registers=args.registers,
                 shared_bytes=args.shared,
-                dynamic_shared_bytes=args.dynamic_shared,
+                dynamic_shared_bytes=dynamic,
             )
         )
         parts += [*([""] if parts else []), *occupancy.of_kernel(tables[-1], m)]
@@ -152,16 +164,18 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
 
 
 def _show_(args: argparse.Namespace) -> None:
+    if args.file is None and args.launch is None:
+        raise WarplensError("show what? Name a kernel's file (.cu, .ptx, .cubin, .sass, a program) or a launch file")
     options = _options(args, args.arch)
     if args.list:
         names = api.list_kernels(args.file, options)
         return _show(args, names, [printable(name) for name in names])
     machine, profile = api.load_machine(args.gpu), None
-    if args.launch is None:
+    if args.launch is None and not flags_of(args) and kind_of(args.file) != "triton":
         program = api.load_program(args.file, args.kernel, options)
     else:
-        call = api.load_launch(args.launch, args.variant)
-        program, call = api.program_and_call(call, machine, args.file, args.kernel, options)
+        file, call, _ = asked(args, machine)
+        program, call = api.program_and_call(call, machine, file, args.kernel, options)
         with _watching("emulating") as say:
             profile = api.profile(program, call, machine, progress=say)
     facts = api.analyse(program, machine)
@@ -169,7 +183,7 @@ def _show_(args: argparse.Namespace) -> None:
     if not args.simulate:
         return _show(args, data, listing.program(program, facts, machine, profile))
     if profile is None:
-        raise WarplensError("--simulate needs --launch: what warps wait for depends on what they do")
+        raise WarplensError("--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
     made = api.simulate(program, machine, profile=profile)
     data |= simulation.data(made, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(made))
@@ -188,6 +202,8 @@ def _check_simulate(args: argparse.Namespace) -> None:
     """Refuse options that contradict one another, or the files that are read."""
     if args.variant and not args.launch:
         raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
+    if args.launch and args.file and kind_of(args.file) not in CODE:
+        raise WarplensError("name a workload or give --launch L.toml, not both")
     if args.top < 0:
         raise WarplensError(f"--top: zero or more instructions, not {args.top}")
     if args.trace is None:
@@ -196,7 +212,7 @@ def _check_simulate(args: argparse.Namespace) -> None:
         raise WarplensError("--trace: the name of a file is wanted")
     if args.events < 1:
         raise WarplensError("a trace has one event at least (--events)")
-    for read in filter(None, (args.workload, args.launch)):
+    for read in filter(None, (args.file, args.launch)):
         if Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace):
             raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")
 
@@ -205,20 +221,20 @@ def _simulate(args: argparse.Namespace) -> None:
     machines = _machines(args)
     if len(machines) > 1:
         raise WarplensError("simulate takes one GPU")
-    if (args.workload is None) == (args.launch is None):
-        raise WarplensError("name a workload or give --launch L.toml" + ", not both" * (args.workload is not None))
     _check_simulate(args)
-    if args.launch:
+    if not native.there():  # interpreted, what takes a second would take half an hour
+        raise WarplensError("the simulator needs Numba: pip install 'warplens[emulate]'")
+    if args.file is None and args.launch is None:
+        raise WarplensError("name a workload, a kernel's file or a launch file")
+    if names_kernel(args):
+        file, call, load = asked(args, machines[0])
         with _watching("analysing") as say:
             work: Workload | Graph = api.analyze(
-                None, api.load_launch(args.launch, args.variant), machines[0], progress=say
+                file, call, machines[0], kernel=args.kernel, options=_options(args, ""), load=load, progress=say
             )
     else:
-        work = (
-            api.load_graph(args.workload)
-            if is_graph(args.workload or "")
-            else api.load_given(args.workload, machines[0], alpha=args.alpha)
-        )
+        graph = is_graph(args.file)
+        work = api.load_graph(args.file) if graph else api.load_given(args.file, machines[0], alpha=args.alpha)
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0, sampled=True,
         **({"policy": args.policy} if args.policy is not None else {}),
@@ -259,7 +275,8 @@ def _machine_list(args: argparse.Namespace) -> None:
 
 def _machine_show(args: argparse.Namespace) -> None:
     machine = api.load_machine(args.name)
-    _show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in machine.sources}))
+    keys = list(machine.sources) if args.all else terminal.important(machine)
+    _show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in keys}))
 
 
 def _value(machine: Machine, dotted: str) -> Any:

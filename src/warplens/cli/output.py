@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -11,6 +13,8 @@ from rich.console import Console, RenderableType
 
 from warplens.report import terminal
 from warplens.report.data import to_json
+
+_SECONDS_PER_LINE = 10.0  # where a bar cannot be drawn
 
 
 def show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -> None:
@@ -40,7 +44,7 @@ def watching(what: str) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on stderr, when someone is looking, a bar: how many of how many are done, and the time left."""
+    """Show on stderr how many of how many are done: a bar with the time left, or a line now and then."""
     with stages() as watch:
         yield lambda done, total: watch(what, done, total)
 
@@ -52,9 +56,24 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = _stderr()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    if not console.is_terminal:
+        yield lines()
+        return
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=None)
         yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
+
+
+def lines(clock: Callable[[], float] = time.monotonic) -> Callable[[str, int, int], None]:
+    """Return what prints, on stderr, a line every ten seconds: for logs, where nobody sees a bar."""
+    last = [clock()]
+
+    def watch(what: str, done: int, total: int) -> None:
+        if clock() - last[0] >= _SECONDS_PER_LINE:
+            last[0] = clock()
+            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+    return watch
 
 
 def _stderr() -> Console:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from warplens.cli.options import call_options, compiler_options, gpu_option, json_option
 from warplens.errors import MissingField, WarplensError
 
 
@@ -30,7 +31,9 @@ def _tune_command(commands: argparse._SubParsersAction[Any]) -> None:
     text = "the best launch and macros of a kernel by prediction, few of them emulated"
     tune = commands.add_parser("tune", help=text, description=text)
     tune.add_argument("spec", metavar="SPEC.toml", help="a space with one kernel: docs/formats/sweep.md")
-    tune.add_argument("--gpu", metavar="NAME", help="machine id, alias or file (default: the first of the file)")
+    tune.add_argument(
+        "--gpu", "--machine", dest="gpu", metavar="NAME", help="machine id, alias or file (default: the file's first)"
+    )
     tune.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
     tune.add_argument("--share", metavar="SHARE", help="of the space to emulate at most (default: 5%%, and five)")
     tune.add_argument("--top", type=int, default=5, metavar="K", help="candidates to show and measure (default: 5)")
@@ -50,17 +53,18 @@ def _cache_options(command: argparse.ArgumentParser) -> None:
 def _check_command(commands: argparse._SubParsersAction[Any]) -> None:
     text = "fail (exit 1) where a kernel is too slow, or slower than it was, by the model"
     check = commands.add_parser("check", help=text, description=text)
-    check.add_argument("file", nargs="?", help="a saved workload, a profiler's report, or a kernel's file for --launch")
-    check.add_argument("--launch", metavar="L.toml", help="emulate this call")
-    check.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
+    check.add_argument("file", nargs="?", metavar="FILE", help="a kernel's file or launch file, a saved workload, or "
+                       "a profiler's report")  # fmt: skip
+    call_options(check)
     check.add_argument("--max-time", metavar="TIME", help="such as 120us: the longest time allowed")
     check.add_argument(
         "--against", metavar="W.json", help="a workload that `analyze --save` kept, or a report: not slower"
     )
     check.add_argument("--tolerance", default="1%", metavar="SHARE", help="how much slower is allowed (default: 1%%)")
-    check.add_argument("--gpu", default="h200", metavar="NAME", help="machine id, alias or file (default: h200)")
+    gpu_option(check)
     check.add_argument("--model", help="a model's name (default: warplens, or the best one that can speak)")
-    check.add_argument("--json", action="store_true", help="print JSON instead of text")
+    compiler_options(check)
+    json_option(check)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -118,27 +122,34 @@ def _tune(args: argparse.Namespace) -> int:
             sweep, machine, model=args.model, share=share, cache=Cache(_cache(args)), engine=engine, watch=watch
         )
     timed = measured.measure(sweep, found, measure, args.top) if measure else []
+    found = found.by_time()
     show(args, {**_fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
     from warplens import api
+    from warplens.cli.ahead import options
+    from warplens.cli.call import asked, names_kernel
     from warplens.cli.output import show, watching
     from warplens.study.gate import gate, parse_share, parse_time
-    from warplens.units import printable, seconds
+    from warplens.units import seconds
 
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, machine = parse_share(args.tolerance), api.load_machine(args.gpu)
     against = None if args.against is None else api.load_given(args.against, machine)
-    if args.launch:
+    if limit is None and against is None:
+        raise WarplensError("nothing to check against: give --max-time, --against or both")
+    if args.launch or (args.file and names_kernel(args)):
+        file, call, load = asked(args, machine)
         with watching("analysing") as say:
-            call = api.load_launch(args.launch, args.variant)
-            workload = api.analyze(args.file, call, machine, progress=say)
+            workload = api.analyze(
+                file, call, machine, kernel=args.kernel, options=options(args, ""), load=load, progress=say
+            )
     elif args.file:
         workload = api.load_given(args.file, machine)
     else:
-        raise WarplensError("name a workload, or give --launch L.toml")
+        raise WarplensError("name a workload, a kernel's file or a launch file")
     ask = partial(gate, workload, machine, max_seconds=limit, against=against, tolerance=tolerance)
     why = ""
     try:
@@ -148,12 +159,10 @@ def _check(args: argparse.Namespace) -> int:
         if other is None:
             raise
         found, why = ask(other.model), f" (not by our own model: {error})"
-    verdict = "ok" if found.passed else "too slow"
-    lines = [
-        f"{verdict}: {printable(found.kernel)} on {machine.name}: {seconds(found.seconds)} by {found.model}{why}, "
-        f"limited by {found.bound}"
-    ]
-    show(args, {"passed": found.passed, **_fields(found)}, [*lines, *(f"  {reason}" for reason in found.reasons)])
+    head = f"{found.kernel} on {machine.name}"
+    lines = [f"ok: {head}: {seconds(found.seconds)} by {found.model}{why}, limited by {found.bound}"]
+    lines = [f"too slow: {head}: {reason}{why}" for reason in found.reasons] or lines
+    show(args, {"passed": found.passed, **_fields(found)}, lines)
     return 0 if found.passed else 1
 
 

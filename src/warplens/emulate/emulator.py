@@ -28,6 +28,7 @@ from warplens.errors import WarplensError
 from warplens.kernel.contents import contents, dtype_of
 from warplens.kernel.launch import SCALAR_BYTES, KernelCall, check_parameters
 from warplens.kernel.program import Program, Segment
+from warplens.kernel.variables import with_variables
 
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
 _GAP = 1 << 21  # between arrays: what runs over an end is seen
@@ -78,7 +79,7 @@ class Emulator:
         self, program: Program, call: KernelCall, caches: tuple[Cache, Cache] | None = None, *, values: bool = True
     ) -> None:
         """Make the memory of a call. Without `values` only what addresses and branches depend on is computed."""
-        self.program, self.call = program, call
+        self.call, self.program = call, (program := with_variables(program, call))
         r = program.resources
         self.offsets = check_parameters(call, r.parameter_bytes, program.demangled, r.parameters)
         self.addresses = self._addresses()

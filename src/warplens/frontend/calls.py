@@ -35,7 +35,9 @@ def source_of(
     `file` and `options` go before the launch file's.
     """
     if file is None and call.file is None:
-        raise WarplensError("the launch file names no `file`: name the kernel's file")
+        raise WarplensError(
+            "the launch file names no `file` with the kernel (a graph has nodes, a launch file has one)"
+        )
     path = Path(file) if file is not None else Path(call.folder) / str(call.file)
     given = options or Options()
     if not is_source(path):

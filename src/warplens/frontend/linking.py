@@ -22,7 +22,7 @@ FIRST_ADDRESS, STEP = 0x8_0000_0000, 1 << 21
 SYSTEM_ADDRESS, SYSTEM_STEP = 0x7_0000_0000, 16
 _IN_MEMORY = (".nv.global.init", ".nv.global", ".nv.constant3")
 _SIZES = {1: 4, 2: 8, 3: 4, 4: 8}  # R_CUDA_32, _64, _G32, _G64: bytes that a relocation writes
-_FUNCTION = 2  # kind of a symbol
+_OBJECT, _FUNCTION = 1, 2  # kinds of symbols
 
 
 class Linked(Struct, frozen=True):
@@ -31,6 +31,7 @@ class Linked(Struct, frozen=True):
     segments: list[Segment]
     constants: dict[int, bytes]
     symbols: dict[str, int]
+    variables: dict[str, tuple[int, int]]  # address and size
     system: list[str]
 
 
@@ -39,6 +40,7 @@ class _Symbol(Struct, frozen=True):
     kind: int
     section: int
     value: int
+    size: int
 
 
 def link(cubin: Cubin, kernel: str) -> Linked:
@@ -70,15 +72,26 @@ def link(cubin: Cubin, kernel: str) -> Linked:
     ]
     named = {plain(s.name): place for s, place in zip(symbols, places, strict=True) if place is not None and s.name}
     named |= {name: bases[cubin.sections[name].index] for name in _IN_MEMORY if name in cubin.sections}
-    return Linked([s for s in segments if s.size_bytes], constants, named, system)
+    variables = {
+        s.name: (place, s.size)
+        for s, place in zip(symbols, places, strict=True)
+        if place is not None and s.kind == _OBJECT and s.name and s.section in bases
+    }
+    return Linked([s for s in segments if s.size_bytes], constants, named, variables, system)
+
+
+def variables_of(cubin: Cubin) -> dict[str, int]:
+    """Return the sizes of a module's variables, in bytes, by the names of their symbols."""
+    there = {cubin.sections[name].index for name in _IN_MEMORY if name in cubin.sections}
+    return {s.name: s.size for s in _symbols(cubin) if s.kind == _OBJECT and s.name and s.section in there}
 
 
 def _symbols(cubin: Cubin) -> list[_Symbol]:
     table, names = cubin.content(".symtab"), cubin.content(".strtab")
     found = []
-    for at, kind, _, section, value, _ in struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24]):
+    for at, kind, _, section, value, size in struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24]):
         end = names.find(b"\0", at)
-        found.append(_Symbol(names[at:end].decode("utf-8", "replace"), kind & 15, section, value))
+        found.append(_Symbol(names[at:end].decode("utf-8", "replace"), kind & 15, section, value, size))
     return found
 
 

@@ -52,18 +52,25 @@ def is_source(path: str | Path) -> bool:
 
 def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
     """Return the demangled names of all kernels in a file, each once."""
-    found = demangled([kernel.name for kernel in _kernels(Path(path), options or Options())])
+    found = demangled([kernel.name for kernel in found_kernels(Path(path), options or Options())])
     return list(dict.fromkeys(found.values()))
 
 
-def load_program(path: str | Path, kernel: str | None = None, options: Options | None = None) -> Program:
-    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part)."""
-    return load_traced(Path(path), kernel, options or Options())[0]
+def load_program(
+    path: str | Path, kernel: str | None = None, options: Options | None = None, found: list[Kernel] | None = None
+) -> Program:
+    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part).
+
+    `found` are the file's kernels, where they were looked for already.
+    """
+    return load_traced(Path(path), kernel, options or Options(), found)[0]
 
 
-def load_traced(path: Path, kernel: str | None, options: Options) -> tuple[Program, list[Path]]:
+def load_traced(
+    path: Path, kernel: str | None, options: Options, found: list[Kernel] | None = None
+) -> tuple[Program, list[Path]]:
     """Load one kernel of a file; return with it the files that nvcc read, if that compiled it."""
-    found = _kernels(path, options)
+    found = found_kernels(path, options) if found is None else found
     if not found:
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
@@ -106,7 +113,8 @@ def load_programs(path: str | Path) -> dict[str, Program]:
     return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path), tool) for k in there}
 
 
-def _kernels(path: Path, options: Options) -> list[Kernel]:
+def found_kernels(path: Path, options: Options) -> list[Kernel]:
+    """Return all kernels of a file, compiled where it is a source."""
     if path.suffix in (".sass", ".txt"):
         text = read_text(path)
         functions = parse_disassembly(text) or [parse_bare(text, str(path))]
@@ -118,7 +126,7 @@ def _kernels(path: Path, options: Options) -> list[Kernel]:
             return [replace(kernel, read=made.read) for kernel in found]
     script = Path(split_name(str(path))[0])
     if script.suffix == ".py" and extract(read_text(script), str(script)).parameters:
-        raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch")
+        raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch, or --grid and so on")
     data = read_bytes(path)
     if is_cubin(data):
         return _in_cubin(data, path)
@@ -209,9 +217,11 @@ def _numbered(text: str) -> str:
 def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
     made = _assembled(replace(function, name=kernel.name), origin)
     linked = link(cubin, kernel.name)
+    named = demangled(list(linked.variables))
     return replace(
         made, resources=cubin.resources(kernel.name), tools=[*kernel.tools, *tools], constants=linked.constants,
         segments=linked.segments, symbols=linked.symbols, system=linked.system,
+        variables={named[name]: place for name, place in linked.variables.items()},
     )  # fmt: skip
 
 

@@ -61,6 +61,35 @@ def extract(text: str, file: str) -> TritonSource:
     return TritonSource(_with_lines(text, kept, modules), parameters, sorted(set(chains)))
 
 
+def pointers_of(text: str) -> dict[str, set[str]]:
+    """Return the parameters of each function that are pointers: where addresses of loads and stores begin."""
+    made = dict[str, set[str]]()
+    for function in (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)):
+        values = dict[str, list[ast.expr]]()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                values.setdefault(node.targets[0].id, []).append(node.value)
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.args]
+        taken = [c.args[0] for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr.startswith(_ADDRESSES)]
+        made[function.name] = {name for node in taken for name in _beginnings(node, values, set())}
+    return made
+
+
+_ADDRESSES = ("load", "store", "atomic_", "make_block_ptr", "make_tensor_descriptor")  # first: an address
+
+
+def _beginnings(node: ast.expr, values: dict[str, list[ast.expr]], seen: set[str]) -> set[str]:
+    """Return the names that a sum begins with, whatever they were assigned from among them."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        return _beginnings(node.left, values, seen) or _beginnings(node.right, values, seen)
+    if not isinstance(node, ast.Name) or node.id in seen:
+        return set()
+    seen.add(node.id)
+    if node.id in values:
+        return {name for value in values[node.id] for name in _beginnings(value, values, seen)}
+    return {node.id}
+
+
 def resolve(chains: list[str], module: Callable[[str], object]) -> None:
     """Look up what kernels name; refuse what is not of Triton's language. `module` imports one of Triton's."""
     for chain in chains:

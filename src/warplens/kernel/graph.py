@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
+from warplens import kinds
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 from warplens.kernel.workload import WARP
@@ -78,7 +79,7 @@ class Graph(Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_graph(path: str | Path) -> Graph:
     """Load a graph from a TOML file; what is wrong with it is said in one line."""
-    made = _fitting(read_toml(Path(path)), str(path))
+    made = _fitting(kinds.read(Path(path), "graph"), str(path))
     in_order([node.name or node.operation for node in made.nodes], made.needs(), made.name)
     return made
 

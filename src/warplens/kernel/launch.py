@@ -31,6 +31,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from warplens import kinds
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 
@@ -87,6 +88,19 @@ class Argument(_Part, frozen=True):
         return self.align or (8 if self.is_pointer else SCALAR_BYTES.get(self.type, 8))
 
 
+class Variable(_Part, frozen=True, kw_only=True):
+    """A `__device__` or `__constant__` variable: its one `value`, or what its elements are filled with.
+
+    `count` is how many of its elements that is: all where nothing is said.
+    """
+
+    name: Annotated[str, Meta(min_length=1)]
+    type: str
+    value: float | int | str | None = None
+    count: Annotated[int, Meta(ge=0, le=1 << 28)] | None = None
+    fill: str = "zeros"
+
+
 class Assumption(_Part, frozen=True):
     """What to believe of a branch or an access on a source line that depends on unknown values."""
 
@@ -117,6 +131,7 @@ class KernelCall(_Part, frozen=True, kw_only=True):
     source: str = ""
     notes: list[str] = []
     arguments: list[Argument] = field(default_factory=list, name="arg")
+    variables: list[Variable] = field(default_factory=list, name="global")
     assumptions: list[Assumption] = field(default_factory=list, name="assume")
     folder: str = "."
     variant: str = ""
@@ -145,7 +160,7 @@ class KernelCall(_Part, frozen=True, kw_only=True):
 def load_launch(path: str | Path, variant: str = "") -> KernelCall:
     """Read a launch file. `variant` names variants of it to apply, separated by commas, in this order."""
     path = Path(path)
-    return parse_launch(read_toml(path), str(path), variant, folder=str(path.parent))
+    return parse_launch(kinds.read(path, "launch"), str(path), variant, folder=str(path.parent))
 
 
 def list_variants(path: str | Path) -> list[str]:
@@ -156,6 +171,7 @@ def list_variants(path: str | Path) -> list[str]:
 
 def parse_launch(tree: dict[str, Any], file: str, variant: str = "", folder: str = ".") -> KernelCall:
     """Turn the tree of a launch file into a call; `file` is for messages."""
+    kinds.expect(tree, "launch", file)
     tree = dict(tree)
     variants = tree.pop("variant", {})
     if not isinstance(variants, dict):
@@ -208,6 +224,8 @@ def _check(call: KernelCall, file: str) -> None:
             raise FileError(f"{file}: grid: {extent} blocks in {axis}; a grid has at most {most} there")
     for i, argument in enumerate(call.arguments):
         _check_argument(argument, f"{file}: arg.{argument.name or i}")
+    for variable in call.variables:
+        _check_variable(variable, f"{file}: global.{variable.name}")
     for assumption in call.assumptions:
         beliefs = (assumption.taken_fraction, assumption.trips, assumption.bytes_apart)
         if sum(belief is not None for belief in beliefs) != 1:
@@ -243,6 +261,18 @@ def _check_argument(argument: Argument, where: str) -> None:
         _check_integer(argument.value, kind, where)
 
 
+def _check_variable(variable: Variable, where: str) -> None:
+    if variable.type.endswith("*"):
+        raise FileError(f"{where}.type: a variable that is a pointer cannot be given; {variable.type[:-1]!r} fills one")
+    if variable.value is None:
+        given = Argument(type=f"{variable.type}*", name=variable.name, count=variable.count or 0)
+    elif variable.count is not None:
+        raise FileError(f"{where}: a `value`, or `count` and `fill` of its elements, not both")
+    else:
+        given = Argument(type=variable.type, name=variable.name, value=variable.value)
+    _check_argument(given, where)
+
+
 def _check_integer(value: float | int, kind: str, where: str) -> None:
     signed, bits = _INTEGERS[kind]
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
@@ -260,6 +290,8 @@ def check_parameters(
     """
     if [size for _, size in places] == [a.size_bytes for a in call.arguments]:
         return [offset for offset, _ in places]
+    if (found := _of_members(call.arguments, places)) is not None:
+        return found
     at, offsets = 0, []
     for argument in call.arguments:
         at = -(-at // argument.align_bytes) * argument.align_bytes
@@ -280,6 +312,35 @@ def check_parameters(
                 f"parameter at its place{wanted}"
             )
     return offsets
+
+
+def _of_members(arguments: list[Argument], places: tuple[tuple[int, int], ...]) -> list[int] | None:
+    """Return the offsets where each parameter is one argument, or a structure whose members are arguments in a row.
+
+    A structure ends where its strictest member's alignment says, as in C: what follows it is not taken for a member.
+    """
+    fitting = {len(arguments): list[int]()}  # by how many arguments lie before it: offsets from a place on
+    for first, size in reversed(places):
+        found = dict[int, list[int]]()
+        for stop, rest in fitting.items():
+            for start in range(stop - 1, -1, -1):
+                offsets, end = _laid_out(arguments[start:stop])
+                if end == size:
+                    found.setdefault(start, [first + offset for offset in offsets] + rest)
+                if end > size:
+                    break
+        fitting = found
+    return fitting.get(0)
+
+
+def _laid_out(members: list[Argument]) -> tuple[list[int], int]:
+    """Return the offset of each member of a structure, and its size."""
+    at, offsets = 0, list[int]()
+    for member in members:
+        offsets.append(-(-at // member.align_bytes) * member.align_bytes)
+        at = offsets[-1] + member.size_bytes
+    strictest = max(member.align_bytes for member in members)
+    return offsets, -(-at // strictest) * strictest
 
 
 def _first_unlike(arguments: list[Argument], places: tuple[tuple[int, int], ...]) -> str:

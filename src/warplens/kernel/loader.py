@@ -18,6 +18,7 @@ from warplens.kernel.mix import from_mix
 from warplens.kernel.profile import COLUMNS, Profile
 from warplens.kernel.width import access_bytes, access_of
 from warplens.kernel.workload import Access, Workload
+from warplens.kinds import expect, other_kind
 from warplens.machine import KINDS
 from warplens.units import printable
 
@@ -39,8 +40,10 @@ def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
     if shipped:
         path = FOLDER / f"{name}.toml"
     elif path.suffix not in (".toml", ".json"):
-        if path.suffix in (".cu", ".ptx", ".cubin", ".py") or ("/" in str(name) and re.search(r"\w", str(name))):
-            raise FileError(f"{path}: a workload file ends in .toml or .json; a kernel's file needs --launch L.toml")
+        if (other := other_kind(path, "workload")) is not None:
+            raise other
+        if "/" in str(name) and re.search(r"\w", str(name)):
+            raise FileError(f"{path}: a workload file ends in .toml or .json")
         hint = nearest(str(name), list_workloads()) or "; `warplens workload list` shows them"
         raise WarplensError(f"unknown workload {str(name)[:80]!r}{hint}")
     tree = read_json(path) if path.suffix == ".json" else read_toml(path)
@@ -54,11 +57,7 @@ def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
 def parse_workload(tree: Any, file: str) -> Workload:
     """Turn the tree of a workload file into a Workload; `file` is for messages."""
     _finite(tree, (), file)
-    if isinstance(tree, dict) and "grid" in tree and "block" in tree:
-        launch = (
-            "a launch file, for --launch" if "arg" in tree else "a launch file, for --launch, or a graph without nodes"
-        )
-        raise FileError(f"{file}: no workload: {'a graph, for `simulate`' if 'node' in tree else launch}")
+    expect(tree, "workload", file)
     for table in ("instructions", "divergent"):  # msgspec does not say which class of a table is wrong
         counts = tree.get(table) if isinstance(tree, dict) else None
         for kind, count in counts.items() if isinstance(counts, dict) else ():

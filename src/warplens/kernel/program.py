@@ -39,7 +39,8 @@ class Program(Struct, frozen=True):
     """One kernel. `name` is the mangled name; `jump_targets` has the targets of each indirect branch by offset.
 
     `segments` are the module's variables, `symbols` their addresses and those of the functions, `system` the
-    functions of the system that it calls, such as vprintf.
+    functions of the system that it calls, such as vprintf. `variables` are the module's `__device__` and `__constant__`
+    variables: address and size in bytes by the name of the symbol.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Program(Struct, frozen=True):
     constants: dict[int, bytes] = {}
     segments: list[Segment] = []
     symbols: dict[str, int] = {}
+    variables: dict[str, tuple[int, int]] = {}
     system: list[str] = []
 
     @property

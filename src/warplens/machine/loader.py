@@ -19,6 +19,7 @@ import msgspec
 from warplens.cache import made_once
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, parse_toml, read_text, read_toml
+from warplens.kinds import expect
 from warplens.machine.base import based
 from warplens.machine.machine import Machine, Source
 from warplens.units import unit_of
@@ -86,6 +87,7 @@ def load_file(path: Path) -> Machine:
 
 def parse(tree: dict[str, Any], file: str) -> Machine:
     """Turn the tree of a machine file into a Machine with its sources; `file` is for messages."""
+    expect(tree, "machine", file)
     if "sources" in tree:
         raise FileError(f"{file}: sources: unknown key (sources stand beside their numbers)")
     tree = _with_base(tree, file)

@@ -12,6 +12,7 @@ from warplens.kernel import Number, Workload
 from warplens.machine import Machine
 from warplens.models.residency import Residency
 from warplens.simulate.simulation import Simulation
+from warplens.units import number, printable, seconds, sure
 
 # What limits a kernel whose latency is not hidden, by the part of its time that is the largest.
 _LATENCY_OF = {"dram": "dram latency", "l2": "l2 latency", "l1": "l1 latency", "barriers": "barriers",
@@ -69,6 +70,19 @@ class Prediction(Struct, frozen=True, kw_only=True):
     interval_about: str = ""
     simulation: Simulation | None = None
     why_not_ours: str = ""
+
+    def __repr__(self) -> str:
+        """Say the answer in two lines, as the console does: all of it has its names."""
+        head = f"{printable(self.workload)} on {printable(self.machine)}"
+        answer = self.warps_per_sm if self.seconds is None else self.seconds
+        if np.ndim(answer):
+            return f"{head}\n  {np.size(answer):,} times by {self.model}"
+        head += f": {number(float(self.warps_per_sm))} warps per SM"
+        if self.seconds is None:
+            return f"{head}\n  {self.model} gives no time"
+        time = seconds(float(self.seconds)) + ("" if self.per in ("kernel", "program") else f" per {self.per}")
+        time += f", {sure(self.interval_seconds)}" if self.interval_seconds is not None else ""
+        return f"{head}\n  {time}   by {self.model}      limited by: {self.bound}"
 
     @property
     def bound(self) -> Any:

@@ -17,6 +17,7 @@ from warplens.sweep.tune import Tuned
 from warplens.units import printable, seconds
 
 _LONGEST_REASON = 200  # characters
+_FEW_ALIKE = 4  # configurations that are named beside the best
 _MOST_BEST = 60  # lines: the rest is in the files
 
 
@@ -61,12 +62,17 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
+    alike = [] if measured else [_values(c.values) for c in found.as_fast() if c.number != best.number]
+    if alike:
+        few = "; ".join(alike[:_FEW_ALIKE]) + (f"; {len(alike) - _FEW_ALIKE} more" if len(alike) > _FEW_ALIKE else "")
+        parts.append(printable(f"as fast, within 0.5 %: {few}: keep what you have if it is among them"))
     parts += [f"warning: {printable(text)}" for text in found.warnings]
     rows = []
     for c in [m.candidate for m in measured] or found.candidates[:top]:
         predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
-        rows.append([_written(c), predicted, seconds(times[c.number]) if c.number in times else "", c.bound])
-    parts.append(terminal.table(["configuration", "predicted", "measured", "limited by"], rows, {1, 2}))
+        rows.append([_written(c), predicted, *([seconds(times[c.number])] if measured else []), c.bound])
+    heads = ["configuration", "predicted", *(["measured"] if measured else []), "limited by"]
+    parts.append(terminal.table(heads, rows, {1, 2} if measured else {1}))
     illegal = sum(found.illegal.values())
     parts.append(
         f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "

@@ -11,6 +11,7 @@ saxpy on NVIDIA H200: 64 warps per SM (100 %)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from warplens import units
 from warplens.api import Comparison
 from warplens.kernel import Workload
 from warplens.machine import Machine, evidence
@@ -107,11 +109,8 @@ def timed(x: float, machine: Machine) -> str:
 
 
 def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
-    """Say what we are 90 % sure of; the unit stands once where both ends have the same."""
-    digits = 3 if machine is None or machine.base is None else 2
-    low, high = (seconds(float(f"{x:.{digits}g}"), 3) for x in interval)
-    (at, unit), (_, other) = low.split(), high.split()
-    return f"90 % sure of {at if unit == other else low} to {high}"
+    """Say what we are 90 % sure of: with two digits where no launch was timed on the GPU."""
+    return units.sure(interval, 3 if machine is None or machine.base is None else 2)
 
 
 def not_ours(p: Prediction) -> list[RenderableType]:
@@ -204,16 +203,33 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     return [made, "", *(Text(line, "dim") for line in says)]
 
 
+_IMPORTANT = re.compile(
+    r"chip\.\w+|memory\.(pin|sustained|capacity)_\w+|bandwidth\.(dram_(read|write|r1w1)_16|l[12]_load_16)\.bytes_per_second"
+    r"|sm\.(schedulers|warps_max|blocks_max|threads_per_block_max|registers|registers_per_thread_max|shared_bytes"
+    r"|shared_per_block_max_bytes|cuda_cores|sfu_units|fp64_units)|cache\.(l[12]_bytes|l[12]_latency_cycles|\w+_per_second)"
+    r"|instructions\.(fp32|fp64|int|imul|sfu|load|shared|tensor)\.(latency_cycles|peak_ops\w+)"
+)  # of a machine file: what an engineer asks first; the rest are latencies of operations, curves, residuals
+_FEW_NUMBERS = 100  # of a machine: all of them are shown
+
+
+def important(m: Machine) -> list[str]:
+    """Return the keys of the numbers that are shown where not all are asked for."""
+    return [key for key in m.sources if len(m.sources) <= _FEW_NUMBERS or _IMPORTANT.fullmatch(key)]
+
+
 def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:
-    """Render one machine: every number with its source. `values` maps a dotted key to its value."""
-    rows = []
-    for key, source in m.sources.items():
-        value = values[key]
+    """Render one machine: numbers with their sources, and with references if all are given. `values`: by dotted key."""
+    rows, whole = [], len(values) == len(m.sources)
+    for key, value in values.items():
+        source = m.sources[key]
         shown = ", ".join(map(number, value)) if isinstance(value, list) else quantity(value, source.unit)
-        rows.append([key, shown, source.source, source.ref + (f" ({source.date})" if source.date else "")])
+        reference = source.ref + (f" ({source.date})" if source.date else "")
+        rows.append([key, shown, source.source, *([reference] if whole else [])])
     parts: list[RenderableType] = [Text(f"{m.name} ({m.id}), {m.architecture}", "bold"), ""]
     parts += [Text(f"  {note}", "dim") for note in m.notes]
-    return [*parts, table(["key", "value", "source", "reference"], rows, {1})]
+    heads = ["key", "value", "source", *(["reference"] if whole else [])]
+    more = [] if whole else [f"{len(m.sources) - len(values):,} numbers more, and where each comes from: --all"]
+    return [*parts, table(heads, rows, {1}), *more]
 
 
 def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:

@@ -42,6 +42,21 @@ _ALIASES = {"shared_load": "shared", "global_load": "load"}
 _LAUNCH = {"registers": "registers_per_thread", "shared": "shared_bytes_per_block", "blocks": "blocks_per_sm"}
 _OF_A_LINE = ("conflict", "sectors", "l1_hit", "l2_hit")
 _LINE_BYTES, _WARP = 128, 32
+SETTABLE = {
+    "launch.registers": "registers per thread",
+    "launch.shared": "bytes of shared memory per block",
+    "launch.blocks": "blocks that an SM holds",
+    "line:N.conflict": "passes over the least that the shared-memory accesses of line N take: 1 is none",
+    "line:N.sectors": "sectors per request of the accesses of line N",
+    "line:N.l1_hit": "share of L1 hits of line N, 0 to 1; likewise line:N.l2_hit",
+    "machine.sms": "SMs of the GPU",
+    "machine.clock": "its clock in Hz",
+    "machine.dram": "bytes per second of DRAM; likewise machine.l2",
+    "machine.SECTION.FIELD": "a number of its machine file, by its key: `warplens machine show NAME --all`",
+    "CLASS.latency": "cycles of an instruction class; likewise CLASS.rate (per cycle and scheduler), CLASS.slots",
+    "CLASS.count": "instructions of a class, of a workload that gives counts",
+    "shared.conflict_degree": "of every access to shared memory; likewise the other fields of an access",
+}  # what `--set` takes, as it is listed; CLASS: a class of instructions, such as fp32, load or shared
 _MOST_PER_REQUEST = 32  # sectors or passes: one for each thread of a warp
 
 
@@ -92,14 +107,19 @@ def overlay(
         elif head.startswith("line:") and len(rest) == 1 and rest[0] in _OF_A_LINE:
             workload = _of_line(workload, key, head[5:], rest[0], value)
         else:
-            known = ["machine.sms", "machine.clock", "machine.dram", "launch.registers", "line:1.conflict",
-                     *(f"{k}.latency" for k in KINDS), "shared.conflict_degree"]  # fmt: skip
-            hint = (
-                nearest(key, known)
-                or f"; there are {', '.join(known[:5])}, CLASS.latency and others; of `whatif` occupancy and gpu too"
-            )
-            raise WarplensError(f"nothing to set under {key!r}{hint}")
+            raise WarplensError(f"nothing to set under {key!r}{_meant(key)}")
     return machine, workload
+
+
+def _meant(key: str) -> str:
+    """Return the key that may be meant, by its whole or by its last part, or where all are listed."""
+    known = [*(k for k in SETTABLE if "CLASS" not in k and "SECTION" not in k), *(f"{k}.latency" for k in KINDS)]
+    by_end = {name.rpartition(".")[2]: name for name in reversed(known)} | {"regs": "launch.registers"}
+    by_end |= {"occupancy": "occupancy", "gpu": "gpu", "sm": "machine.sms"}
+    if (close := nearest(key, known)) or "." in key:
+        return close or "; `warplens whatif --list` has all"
+    found = re.search("'(.+)'", nearest(f"{key} ", by_end))  # not itself: the end alone is no key
+    return f"; did you mean {by_end[found[1]]!r}?" if found else "; `warplens whatif --list` has all"
 
 
 def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in_code: bool) -> Machine:

@@ -116,7 +116,8 @@ def emulation_key(code: str | None, call: KernelCall, machine: Machine, emulatio
 
 def _held(call: KernelCall) -> list[str]:
     """What tells the files from which a call's arrays are filled from others."""
-    files = [found[1] for argument in call.arguments if (found := _FILE.search(argument.fill))]
+    fills = [*(argument.fill for argument in call.arguments), *(variable.fill for variable in call.variables)]
+    files = [found[1] for fill in fills if (found := _FILE.search(fill))]
     return [digest(Path(call.folder) / name) for name in files]
 
 

@@ -33,6 +33,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from warplens import kinds
 from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import convert, read_toml
 from warplens.kernel.launch import KernelCall, parse_launch
@@ -174,7 +175,7 @@ class _File(_Part, frozen=True, kw_only=True):
 def load_sweep(path: str | Path) -> Sweep:
     """Read a sweep file and the launch files that it names; check what can be checked without a compiler."""
     path = Path(path)
-    said = convert(read_toml(path), _File, str(path))
+    said = convert(kinds.read(path, "space"), _File, str(path))
     launches = [read_toml(path.parent / kernel.launch) for kernel in said.kernels]
     if not said.kernels and not said.workloads:
         raise FileError(f"{path}: no [[kernel]] and no [[workload]] in it: nothing to sweep")

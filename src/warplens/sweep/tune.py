@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.cache import Cache
 from warplens.errors import WarplensError, nearest
@@ -60,6 +61,15 @@ class Tuned(Struct, frozen=True):
     def measured(self, count: int, seconds: Callable[[Candidate], float]) -> list[tuple[Candidate, float]]:
         """Time so many candidates, each chosen by what the ones before it took; return them with their seconds."""
         return choose(self.candidates, count, seconds)
+
+    def by_time(self) -> Tuned:
+        """Return the same with the fastest first, as a table shows them, whatever is as good within half a percent."""
+        return replace(self, candidates=sorted(self.candidates, key=lambda c: (not c.emulated, c.seconds)))
+
+    def as_fast(self) -> list[Candidate]:
+        """Return the emulated candidates whose predictions differ too little from the fastest one's to choose by."""
+        emulated = [c for c in self.candidates if c.emulated]
+        return [c for c in emulated if c.seconds <= _ALIKE * min(c.seconds for c in emulated)]
 
     @property
     def share(self) -> float:
@@ -288,7 +298,7 @@ class _Search:
             shape = c.call.grid_shape, c.call.block_shape
             made.append(Candidate(number, c.values, *shape, seconds, emulated, bound, place, doubt))
         made.sort(key=lambda c: (not c.emulated, c.seconds))
-        alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]
+        alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]  # as_fast()
         made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])
         kernel = next(iter(self.legal.values())).kernel
         return Tuned(

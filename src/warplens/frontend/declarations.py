@@ -1,0 +1,147 @@
+"""Declarations in CUDA source: kernels with their parameters, and structures with their members.
+
+What the preprocessor makes is not seen, nor what a template's arguments do: the compiler is asked for types. Here are
+the names that it does not keep.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from msgspec import Struct
+
+_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+_BOUNDS = re.compile(
+    r"__(?:launch_bounds|cluster_dims|maxnreg|block_size|attribute)__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+)
+_MOST_KERNELS = 1000  # of a source: more are not looked for
+_KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w+)\s*(?:<[^(){};]*>)?\s*\(")
+_STRUCTURE = re.compile(r"\bstruct\s+(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?(\w+)\s*\{([^{}]*)\}")
+_ALIAS = re.compile(r"\btypedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;")
+
+
+class Kernel(Struct, frozen=True):
+    """A kernel's name, its parameters (type, name), and its body."""
+
+    name: str
+    parameters: list[tuple[str, str]]
+    body: str
+
+
+def without_comments(text: str) -> str:
+    """Return source with comments and texts in quotes left out, and what stands before a kernel's name in brackets."""
+    return _BOUNDS.sub(" ", _NOISE.sub(" ", text))
+
+
+def closing(text: str, at: int) -> int:
+    """Return where the bracket that opens there is closed; the end of the text where it never is."""
+    pair = {"(": ")", "{": "}"}[text[at]]
+    depth = 0
+    for found in re.finditer(rf"[{re.escape(text[at] + pair)}]", text[at:]):
+        depth += 1 if found[0] == text[at] else -1
+        if depth == 0:
+            return at + found.start()
+    return len(text)
+
+
+def split_top(text: str) -> list[str]:
+    """Split a list at its commas, but not within brackets."""
+    parts, depth, start = list[str](), 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "(<[{") - (character in ")>]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [*parts, text[start:].strip()] if text.strip() else []
+
+
+def declared_kernels(text: str) -> list[Kernel]:
+    """Return the kernels that source without comments defines, and those that it only declares."""
+    made = []
+    for found in islice(_KERNEL.finditer(text), _MOST_KERNELS):
+        end = closing(text, found.end() - 1)
+        given = split_top(text[found.end() : end])
+        parameters = [_declared(one) for one in ([] if given == ["void"] else given)]
+        body = re.compile(r"\s*\{").match(text, end + 1)
+        made.append(Kernel(found[1], parameters, text[body.end() : closing(text, body.end() - 1)] if body else ""))
+    return sorted(made, key=lambda kernel: not kernel.body)
+
+
+def _declared(text: str) -> tuple[str, str]:
+    """Return type and name of `const float *__restrict__ x = nullptr` or `float x[]`."""
+    plain = re.sub(r"\b(__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text.partition("=")[0])
+    found = re.fullmatch(r"\s*(.*?[\s*&>])\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)", plain, re.DOTALL)
+    if found is None:
+        return plain.strip(), ""
+    return (found[1] + "*" * found[3].count("[")).strip(), found[2]
+
+
+def declared_structures(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the members (type, name) of structures that hold nothing but plain members, by their names."""
+    found = dict(_STRUCTURE.findall(text))
+    found |= {name: body for body, name in _ALIAS.findall(text)}
+    made = {name: _plain_members(body) for name, body in found.items()}
+    return {name: members for name, members in made.items() if members}
+
+
+def _plain_members(body: str) -> list[tuple[str, str]]:
+    made = list[tuple[str, str]]()
+    for statement in body.split(";"):
+        if not statement.strip():
+            continue
+        first, *more = split_top(statement.partition("=")[0] if "," not in statement else statement)
+        if re.search(r"[()\[\]:&=#]|\b(static|union|using)\b", statement.replace("::", "")):
+            return []  # functions, arrays, bit fields: not told
+        kind, name = _declared(first)
+        made.append((kind, name))
+        base = kind.rstrip("* ")
+        made += [(base + " *" * other.count("*"), other.replace("*", "").strip()) for other in more]
+    return made if all(name for _, name in made) else []
+
+
+def ptx_types(text: str) -> dict[str, list[str]]:
+    """Return the types of each PTX entry's parameters, as C++ writes them; `?` for pointers and what is not told."""
+    made = {}
+    for name, given in _ENTRY.findall(text)[:_MOST_KERNELS]:
+        rows = [row.split() for row in given.split(",") if row.strip()]
+        pointers = any(".ptr" in row for row in rows)
+        made[name] = ["?" if ".ptr" in row else _ptx_type(row, pointers) for row in rows]
+    return made
+
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^()]*)\)")
+_PTX_TYPES = {
+    ".f32": "float", ".f64": "double", ".u32": "int", ".s32": "int", ".b32": "int", ".u16": "short", ".s16": "short",
+    ".b16": "short", ".u8": "char", ".s8": "char",
+}  # fmt: skip
+
+
+def _ptx_type(row: list[str], pointers: bool) -> str:
+    """Return the type of one parameter; `pointers`: whether the compiler marks those that are pointers."""
+    kind = next((word for word in row if word in _PTX_TYPES or word in (".u64", ".s64", ".b64", ".b8")), "")
+    return "long" if pointers and kind in (".u64", ".s64", ".b64") else _PTX_TYPES.get(kind, "?")
+
+
+def with_types(text: str) -> str:
+    """Return source without comments with the names that it gives to plain types replaced by them."""
+    given = re.findall(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;", text)
+    given += [(kind, name) for name, kind in re.findall(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;", text)]
+    for kind, name in given[:100]:
+        if not kind.startswith("struct"):
+            text = re.sub(rf"\b{name}\b", kind, text)
+    return text
+
+
+def shared_extent(body: str, long: str, text: str) -> int | None:
+    """Return the first extent of a kernel's array in shared memory: a number, a macro, a constant, or a template's."""
+    found = re.search(r"\b__shared__\b[^;\[]*\[\s*(\w+)", body)
+    if found is None:
+        return None
+    name = re.escape(found[1])
+    known = re.search(rf"#\s*define\s+{name}\s+(\d+)|\b{name}\s*=\s*(\d+)", text)
+    number = found[1] if found[1].isdecimal() else (known[1] or known[2]) if known else None
+    if number is None:
+        given = re.findall(r"(?<=[<, ])(\d+)(?=[,>])", long)
+        number = given[0] if len(given) == 1 else None
+    return int(number) if number and len(number) < 6 else None
