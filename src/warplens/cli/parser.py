@@ -24,7 +24,8 @@ _GROUPS = {
     "GPUs and workloads": ("machine", "workload", "sweep"),
     "the papers' models": ("predict", "compare", "models", "reproduce", "validate"),
 }
-_COMPILING = frozenset("analyze advise whatif diff show occupancy simulate profile sweep tune check init".split())
+_COMPILING = frozenset(("analyze", "advise", "whatif", "diff", "show", "occupancy", "simulate", "profile", "sweep",
+                        "tune", "check", "init"))  # fmt: skip
 _EPILOG = """examples:
   warplens analyze kernel.cu                      its kernels, and the command that goes on with each
   warplens analyze kernel.cu --grid 32768 --block 256 --arg n=8388608 --arg x=8388608
