@@ -234,7 +234,7 @@ def test_options_replace_what_a_launch_file_says(folder: Path) -> None:
     call = load_launch(folder / "l.toml", "small")
     made = changed(call, Flags(block="32,2", shared=64, arguments=["x=11"], variables=["g=5", "h=f32[4]:iota"]))
     assert (made.grid, made.block, made.dynamic_shared_bytes, made.folder) == (2, [32, 2], 64, call.folder)
-    assert [(a.value, a.count, a.fill) for a in made.arguments] == [(7, None, "zeros"), (None, 11, "ones")]
+    assert [(a.value, a.count, a.fill) for a in made.arguments] == [(7, None, ""), (None, 11, "ones")]
     assert [(v.name, v.type, v.value, v.count) for v in made.variables] == [
         ("g", "i32", 5, None),
         ("h", "f32", None, 4),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import statistics
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.events import two_events_us
 from warplens.errors import WarplensError
 from warplens.kernel import Launch, Workload
 from warplens.kernel.workload import WarpListing
@@ -29,7 +29,6 @@ DATA = Path(__file__).parents[2] / "data" / "h200"
 GPU = load_machine("h200")
 EVERY = GPU.launch.block_interval_cycles or 0.0
 CLOCK_GHZ = 1e-9 * GPU.chip.clock_hz
-UP_TO_US = 100.0
 MICROSECONDS, FIRST_END, LAST_END = 0, 2, 3  # columns of a launch; the ends in nanoseconds
 
 
@@ -42,20 +41,10 @@ def _median(sample: dict[str, Any], column: int) -> float:
     return float(statistics.median(launch[column] for launch in sample["launches"]))
 
 
-@cache
-def _two_events() -> float:
-    """Return the cycles that two events around a kernel add to ncu's duration: launches that were timed both ways."""
-    both = [json.loads(gzip.decompress((DATA / "kernels" / f"{of}.json.gz").read_bytes()))["launches"]
-            for of in ("times", "durations")]  # fmt: skip
-    short = [name for name, timed in both[0].items() if timed["warm_us"] < UP_TO_US]
-    added = statistics.median(both[0][n]["warm_us"] - both[1][n]["warm_us"] for n in short)
-    return 1e3 * CLOCK_GHZ * float(added)
-
-
 def _off(sample: dict[str, Any], every: float) -> float:
     """Return by how much a launch is off that ends when the ends of its blocks are noted, so many cycles apart."""
     noted = CLOCK_GHZ * _median(sample, FIRST_END) + every * sample["blocks"]
-    start = start_cycles(GPU, 0, accesses_memory=True) + _two_events()
+    start = start_cycles(GPU, 0, accesses_memory=True) + 1e3 * CLOCK_GHZ * two_events_us()
     cycles = start + max(CLOCK_GHZ * _median(sample, LAST_END), noted)
     return float(cycles / (1e3 * CLOCK_GHZ * _median(sample, MICROSECONDS)) - 1)
 

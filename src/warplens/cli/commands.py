@@ -222,8 +222,7 @@ def _simulate(args: argparse.Namespace) -> None:
     if len(machines) > 1:
         raise WarplensError("simulate takes one GPU")
     _check_simulate(args)
-    if not native.there():  # interpreted, what takes a second would take half an hour
-        raise WarplensError("the simulator needs Numba: pip install 'warplens[emulate]'")
+    native.refuse_without_numba("the simulator")
     if args.file is None and args.launch is None:
         raise WarplensError("name a workload, a kernel's file or a launch file")
     if names_kernel(args):

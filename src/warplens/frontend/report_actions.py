@@ -57,7 +57,7 @@ def actions(asked: Asked) -> list[Action]:
         )
         raise FileError(f"{asked.path}: ncu-report {why}: the report was damaged or cut short") from None
     if answer.missing:
-        raise toolchain.MissingTool("a .ncu-rep is read by ncu-report; `pip install 'warplens[ncu]'` brings it")
+        raise toolchain.MissingTool("a .ncu-rep is read by ncu-report; `pip install ncu-report` brings it")
     if answer.error:
         raise FileError(f"{asked.path}: not read by ncu-report: {toolchain.one_line(answer.error)}")
     return answer.actions

@@ -50,7 +50,7 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile)]
     if workload.tools:
-        parts.append(Text(f"  machine code by {', '.join(workload.tools)}"))
+        parts.append(f"  machine code by {', '.join(workload.tools)}")  # a path is not wrapped
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
     return parts
