@@ -41,10 +41,12 @@ def what_if(found: WhatIf) -> list[RenderableType]:
 def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
     """Return what was assumed or is not modelled of all of them, and what of some, which seem faster for it."""
     everywhere = set.intersection(*(set(p.notes) for _, p in found))
-    shared = [Text(f"note: {printable(x)}", "yellow") for x in dict.fromkeys(found[0][1].notes) if x in everywhere]
-    lines = [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]
-    some = ["", "Not the same for all, so compare with care:", *lines] if lines else []
-    return [*(["", *shared] if shared else []), *some]
+    parts: list[RenderableType] = []
+    if shared := [x for x in found[0][1].notes if x in everywhere]:
+        parts += ["", *(Text(f"note: {printable(x)}", "yellow") for x in shared)]
+    if lines := [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]:
+        parts += ["", "Not the same for all, so compare with care:", *lines]
+    return parts
 
 
 def _text(value: float | str) -> str:
