@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 DEMO   := $(VENV)/.demo
 READY  := $(VENV)/.ready
 PINS   := --constraint constraints.txt
+EXTRAS := dev
 PIP    := $(BIN)/python -m pip install --no-compile --disable-pip-version-check
 # What Python compiles is kept, whatever the surroundings say: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,11 +23,13 @@ test: lint
 	@$(MAKE) --no-print-directory -j2 types warm
 	@$(MAKE) --no-print-directory layers pytest
 
-# The same with the newest version of everything, in a folder of its own; what these were is printed last.
+# The same with the newest version of everything but Triton (286 MB), in a folder of its own; what these were is printed
+# last, also where a test fails.
 test-newest:
 	rm -rf build/newest
-	$(MAKE) --no-print-directory VENV=build/newest PINS="--upgrade --upgrade-strategy eager" demo test
-	build/newest/bin/python -m pip freeze --exclude-editable
+	$(MAKE) --no-print-directory VENV=build/newest EXTRAS=dev,ncu,parquet,dask \
+		PINS="--upgrade --upgrade-strategy eager" demo test; code=$$?; \
+	build/newest/bin/python -m pip freeze --exclude-editable; exit $$code
 
 # The emulator and the simulator are compiled once, not by each process that tests.
 warm: $(READY)
@@ -68,7 +71,7 @@ $(DEMO): pyproject.toml constraints.txt
 	@touch $(DEMO)
 
 $(READY): $(DEMO)
-	$(PIP) $(PINS) --editable '.[dev]'
+	$(PIP) $(PINS) --editable '.[$(EXTRAS)]'
 	@touch $(READY)
 
 clean:

@@ -1,4 +1,4 @@
-"""Kernel Tuner times only what warplens leaves: pip install kernel_tuner 'warplens[cuda,emulate]'.
+"""Kernel Tuner times only what warplens leaves: pip install kernel_tuner warplens.
 
 python examples/tuning/kernel_tuner_example.py           # the space that is left; needs no GPU
 python examples/tuning/kernel_tuner_example.py --tune    # and times it on the GPU at hand

@@ -369,7 +369,10 @@ def what_if(
     from warplens.advise.whatif import what_if
 
     w, m = _workload(workload), _machine(gpu)
-    return what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
+    found = what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
+    then = w if other is None else other[0]
+    before, after = _noted(found.before, texts(w.unmodelled)), _noted(found.after, texts(then.unmodelled))
+    return replace(found, before=before, after=after)
 
 
 def diff(before: Workload | str | Path, after: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Difference:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -165,9 +164,10 @@ class Kept:
 
 @contextlib.contextmanager
 def _obeying_signals() -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C end the command line at once, for LLVM takes seconds; nothing has to be cleared away.
+    """Let SIGTERM and Ctrl-C end the command line at once, for LLVM takes seconds.
 
-    A program that has imported us keeps its own ways.
+    This process has nothing to clear away. A forked one that compiles the kernel (cli/ahead.py) ends by itself when it
+    has compiled it, with its temporary folders. A program that has imported us keeps its own ways.
     """
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
     ours = str(getattr(before[signal.SIGTERM], "__module__", "")).startswith("warplens.cli")
@@ -190,7 +190,7 @@ def _alone(places: list[Path]) -> Iterator[None]:
     The lock is a locked file in the first folder that takes it. It ends with its process, however that ends.
     """
     lock, handle, end = _lock_of(places), None, time.monotonic() + _LONGEST_WAIT_SECONDS
-    with contextlib.suppress(OSError):  # a folder without locks
+    with contextlib.suppress(OSError, ImportError):  # a folder or a system without locks
         while lock and (handle := _locked(lock)) is None and time.monotonic() < end:
             _say_waiting()
             time.sleep(_PAUSE_SECONDS)
@@ -221,6 +221,8 @@ def _lock_of(places: list[Path]) -> Path | None:
 
 def _locked(lock: Path) -> int | None:
     """Lock a file and return it, open; nothing where another process has it, or has just taken it away."""
+    import fcntl  # not on Windows
+
     handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

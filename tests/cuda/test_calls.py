@@ -159,6 +159,11 @@ def test_every_command_on_a_kernel_takes_the_call_and_the_launch_file(
             assert (code, err) == (0, "") and "saxpy" in out, (command, call, err)
     assert _run(capsys, "diff", launch, launch)[0] == 0
     assert _run(capsys, "occupancy", launch)[0] == 0
+    assert _run(capsys, "show", launch, "--list") == _run(capsys, "show", source, "--list")
+    with launch.open("a") as file:
+        file.write("\n[variant.small]\nblock = 64\n")
+    assert "blocks of 64 threads" in _run(capsys, "occupancy", f"{launch}:small")[1]
+    assert "blocks of 64 threads" not in _run(capsys, "occupancy", launch)[1]
     code, out, _ = _run(capsys, "analyze", f"{launch}:", "--fast")
     assert code == 2
     assert wl.analyze(str(launch)).launch == wl.analyze(None, launch).launch
@@ -212,6 +217,7 @@ def _flags(**changes: Any) -> Flags:
         (_flags(arguments=["n=1", "a=2", "x=4:oness", "y=4"]), "unknown fill 'oness'; did you mean 'ones'?"),
         (_flags(arguments=["1", "2", "3", "4", "5"]), "--arg 5: one too many: the kernel takes n, a, x, y"),
         (_flags(variables=["5"]), "--global 5: write NAME=VALUE"),
+        (_flags(arguments=["1", "2", "3", "4"], variables=["c=null"]), "--global c=null: a variable holds numbers"),
     ],
 )
 def test_what_is_wrong_with_a_call_is_one_line(folder: Path, flags: Flags, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -178,6 +179,52 @@ def test_text_json_page_and_saved_workload_say_it(tmp_path: Path, capsys: pytest
     for command in ("predict", "simulate", "advise", "compare"):
         assert main([command, str(saved)]) == 0
         assert said in " ".join(capsys.readouterr().out.split()), command
+
+
+SPACE = """
+gpus = ["h200"]
+models = ["warplens-fast"]
+[[kernel]]
+launch = "l.toml"
+[kernel.parameter]
+threads = [64, 128]
+[kernel.set]
+block = "threads"
+"""
+
+
+def test_every_command_that_predicts_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch, space, saved = (tmp_path / name for name in ("l.toml", "s.toml", "w.json"))
+    launch.write_text(
+        f'file = "{FILE}"\nkernel = "allocates"\ngrid = 264\nblock = 128\n'
+        'arg = [{ name = "x", type = "f32*", count = 65536, fill = "random" }]\n'
+    )
+    space.write_text(SPACE)
+    line = next(i for i, text in enumerate(LINES, 1) if "malloc" in text)
+    said = f"line {line}: malloc: the driver's code"
+    api.analyze(None, load_launch(launch), "h200", brisk=True).save(saved)
+
+    def run(*arguments: object) -> tuple[str, Any]:
+        assert main([str(a) for a in arguments]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert main([*(str(a) for a in arguments), "--json"]) == 0
+        return text, json.loads(capsys.readouterr().out)
+
+    text, data = run("check", saved, "--max-time", "1s", "--model", "warplens-fast", "--against", saved)
+    assert text.count(said) == 1 and data["notes"][0].startswith(said)
+    text, data = run("whatif", saved, "--set", "launch.registers=64", "--model", "warplens-fast")
+    assert text.count(said) == 1 and "compare with care" not in text
+    assert all(data[side]["notes"][0].startswith(said) for side in ("before", "after"))
+    text, data = run("diff", saved, saved)
+    assert text.count(said) == 1 and "compare with care" not in text and data["after"]["notes"]
+    text, _ = run("analyze", launch, "--gpu", "h200,h100", "--fast")
+    assert text.count(said) == 1 and text.count(f"no interval: not modelled: malloc (line {line})") == 1
+    text, data = run("tune", space, "--model", "warplens-fast", "--share", "1", "--no-cache", "--workers", "1")
+    assert text.count(said) == 1 and data["notes"][0].startswith(said)
+    text, data = run("sweep", space, "--no-cache", "--workers", "1")
+    assert f"note: 2 points: {said}" in text and any(said in note for note in data["notes"])
+    rows = (space.with_suffix(".sweep") / "results.jsonl").read_text().splitlines()
+    assert [json.loads(row)["note"].startswith(said) for row in rows] == [True, True]
 
 
 def _has_a_word(x: Instruction) -> bool:

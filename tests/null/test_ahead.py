@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 FORKED = """
@@ -53,3 +55,24 @@ def test_a_forked_process_answers_and_ends(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORKED, *(str(tmp_path / name) for name in ("k.sass", "note", "later"))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+LEFT = """
+import os, signal, sys
+from warplens.cli.ahead import forked
+from warplens.frontend import toolchain
+
+tool = f"import time; time.sleep(0.5); open({sys.argv[1]!r}, 'w').write('compiled')"
+with forked(lambda: (print(os.getpid(), flush=True), toolchain.execute([sys.executable, "-c", tool], 60))):
+    os.kill(os.getpid(), signal.SIGKILL)  # as SIGTERM does while LLVM compiles
+"""
+
+
+def test_a_forked_process_ends_by_itself_where_the_other_was_killed(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", LEFT, str(tmp_path / "note")]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)  # until both have closed standard output
+    assert done.returncode == -signal.SIGKILL and (tmp_path / "note").read_text() == "compiled"
+    state, start = Path(f"/proc/{int(done.stdout)}/stat"), time.monotonic()
+    while state.exists() and ") Z " not in state.read_text():
+        assert time.monotonic() - start < 20
+        time.sleep(0.01)

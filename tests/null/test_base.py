@@ -194,3 +194,11 @@ def test_only_close_names_are_offered() -> None:
     assert "did you mean" not in str(caught.value) and "h100-pcie" in str(caught.value)
     with pytest.raises(WarplensError, match="did you mean 'rtx4090'"):
         load_machine("rtx-4090")
+
+
+@pytest.mark.parametrize(("name", "table"), [("t4", "cache"), ("a40", "sm")])
+def test_a_list_of_tables_where_a_table_is_wanted_is_refused(name: str, table: str) -> None:
+    tree = tree_of(name)
+    tree[table] = [tree[table]]
+    with pytest.raises(WarplensError, match=rf"{table}"):
+        parse(tree, f"{name}.toml")

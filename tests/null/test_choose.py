@@ -8,10 +8,11 @@ import statistics
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import warplens
-from warplens.sweep.choose import COMMON, LIMIT, OWN, Candidate, choose
+from warplens.sweep.choose import COMMON, LIMIT, OWN, Candidate, choose, told
 
 SIDE = 11
 
@@ -108,3 +109,9 @@ def test_a_prediction_that_failed_says_little_of_its_neighbours() -> None:
     took = {0: 1.0e-6, 1: 1.6e-6, 2: 0.97e-6, 3: 1.02e-6}
     chosen = [c.number for c, _ in choose(candidates, 3, lambda c: took[c.number])]
     assert chosen == [0, 1, 2]
+
+
+def test_where_every_estimate_was_right_the_others_stay_as_they_are() -> None:
+    """Errors of no size made a singular matrix."""
+    mean, deviation = told(np.zeros((2, 3)), [0, 1], np.zeros(3), np.zeros(2), 0.0)
+    assert mean.tolist() == [0, 0, 0] and deviation == pytest.approx(1e-6)

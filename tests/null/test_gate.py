@@ -30,6 +30,8 @@ def test_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_workload_that_our_model_cannot_take_is_checked_by_one_that_can(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "volkov-add-load", "--max-time", "1us"]) == 0
     assert "by volkov-contention" in capsys.readouterr().out
+    assert main(["check", "volkov-add-load", "--max-time", "1us", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["why_not_ours"].startswith("warplens needs profile")
     assert main(["check", "volkov-add-load", "--max-time", "1us", "--model", "warplens"]) == 2
     assert "warplens needs profile" in capsys.readouterr().err
 

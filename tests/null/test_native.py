@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -239,3 +240,29 @@ def test_what_takes_long_is_said_at_once_and_again(
     with waiting("compiling it", "2 s"):
         time.sleep(0.3)
     assert capsys.readouterr().err == "warplens: compiling it: about 2 s .\n"
+
+
+WITHOUT_LOCKS = """
+import sys
+from pathlib import Path
+sys.modules["fcntl"] = None  # as on Windows
+import warplens
+from warplens import native
+with native._alone([Path(sys.argv[1])]):
+    print("compiles")
+"""
+
+
+def test_a_system_without_locks_compiles_without_them(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", WITHOUT_LOCKS, str(tmp_path / "kept.code")]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "compiles\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numba_is_for_every_system_and_compilers_for_linux() -> None:
+    """Without Numba a saved workload is answered by a paper's model, and `advise` refuses it."""
+    needs = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {need.split(">=")[0]: "linux" in need for need in needs if "numba" in need or "linux" in need}.items() >= {
+        "numba": False, "nvidia-cuda-nvcc": True,
+    }.items()  # fmt: skip

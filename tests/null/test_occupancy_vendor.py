@@ -1,6 +1,6 @@
 """Occupancy against the vendor's own calculator: `cuda_occupancy.h`, compiled here, on every compute capability.
 
-Needs the header (it comes with the extra `cuda`) and a C compiler; skipped without. No GPU.
+Needs the header (it comes with the wheels that warplens needs) and a C compiler; skipped without. No GPU.
 """
 
 from __future__ import annotations

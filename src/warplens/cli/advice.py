@@ -16,7 +16,7 @@ from warplens.machine import Machine
 from warplens.report import advice
 from warplens.report import whatif as report
 from warplens.report.terminal import table
-from warplens.simulate.overlay import SETTABLE, parse
+from warplens.simulate.overlay import SETTABLE, parse, refuse_twice
 
 
 def counted(args: argparse.Namespace, machine: Machine, options: api.Options) -> Workload:
@@ -42,6 +42,7 @@ def whatif(args: argparse.Namespace, machine: Machine, options: api.Options) -> 
     """Predict with some numbers replaced, or on another GPU, beside the prediction as it is."""
     if args.list:
         return show(args, settable(), [table(["--set", "what it is"], [[k, v] for k, v in settable().items()])])
+    refuse_twice(args.changes)
     changes = dict[str, float]()
     other: tuple[Workload, Machine] | None = None
     workload = counted(args, machine, options)

@@ -37,18 +37,24 @@ class NoCall(WarplensError):
         self.file, self.command, self.kernels = file, command, kernels
 
 
-def settle(args: argparse.Namespace) -> None:
+def take_launch_file(args: argparse.Namespace) -> None:
     """Take a launch file in the place of the kernel's file, `L.toml` or `L.toml:VARIANT`, for what it is."""
     file = getattr(args, "file", None)
     if file is None or not hasattr(args, "grid"):
         return
-    path, _, variant = str(file).rpartition(":") if re.search(r"\.toml:[\w,.-]+$", str(file)) else (str(file), "", "")
+    path, variant = split_variant(str(file))
     if kind_of(path) != "launch":
         return
     if args.launch is not None:
         raise WarplensError(f"{path}: a launch file, and --launch {args.launch} is another one; give one of them")
     args.launch, args.file = path, None
     args.variant = ",".join(filter(None, (variant, args.variant)))
+
+
+def split_variant(name: str) -> tuple[str, str]:
+    """Return the file and the variant of `L.toml:VARIANT`; an empty variant where none is named."""
+    path, _, variant = name.rpartition(":") if re.search(r"\.toml:[\w,.-]+$", name) else (name, "", "")
+    return path, variant
 
 
 def names_kernel(args: argparse.Namespace) -> bool:
@@ -158,7 +164,7 @@ def _no_kernel(file: str) -> WarplensError:
     return WarplensError(f"{file}: neither a kernel's file (.cu, .ptx, .cubin, .py) nor a launch file")
 
 
-def tell(error: NoCall, *, as_json: bool) -> None:
+def print_kernels(error: NoCall, *, as_json: bool) -> None:
     """Print the kernels of a file with their parameters, and the command that goes on with each."""
     from warplens.frontend.starting import command_line
 

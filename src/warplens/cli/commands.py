@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from warplens import api, native, study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
 from warplens.cli.analysis import machines_of as _machines
-from warplens.cli.call import asked, flags_of, names_kernel
+from warplens.cli.call import asked, flags_of, names_kernel, split_variant
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import read_text, write_whole
+from warplens.frontend.calls import source_of
 from warplens.kernel import Graph, Workload, is_graph
 from warplens.kinds import CODE, kind_of
 from warplens.machine import Machine, evidence
@@ -28,7 +28,7 @@ from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.report import html, listing, occupancy, profiled, simulation, terminal
 from warplens.report.data import to_json
-from warplens.simulate.overlay import parse
+from warplens.simulate.overlay import parse, refuse_twice
 from warplens.units import printable
 
 _MOST_WARPS = 1e6
@@ -97,7 +97,7 @@ def _one_machine(args: argparse.Namespace) -> Machine:
 
 
 def _occupancy(args: argparse.Namespace) -> None:
-    if args.workload is None or _is_code(args.workload) or kind_of(args.workload) == "launch":
+    if args.workload is None or _is_code(args.workload) or kind_of(split_variant(args.workload)[0]) == "launch":
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
         if getattr(args, option) is not None:
@@ -133,11 +133,12 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
     if args.html and len(machines) > 1:
         raise WarplensError("--html takes one GPU")
     parts: list[RenderableType] = []
+    path, variant = split_variant(args.workload or "")
     for m in machines:
         program, block, dynamic = None, args.block, args.dynamic_shared
-        if kind_of(args.workload or "") == "launch":
+        if kind_of(path) == "launch":
             program, call = api.program_and_call(
-                api.load_launch(args.workload), m, None, args.kernel, _options(args, "")
+                api.load_launch(path, variant), m, None, args.kernel, _options(args, "")
             )
             block = call.threads_per_block if block is None else block
             dynamic = dynamic or call.dynamic_shared_bytes
@@ -168,7 +169,10 @@ def _show_(args: argparse.Namespace) -> None:
         raise WarplensError("show what? Name a kernel's file (.cu, .ptx, .cubin, .sass, a program) or a launch file")
     options = _options(args, args.arch)
     if args.list:
-        names = api.list_kernels(args.file, options)
+        file, how = args.file, options
+        if args.launch is not None:
+            file, how = source_of(api.load_launch(args.launch, args.variant), args.arch, file, options)
+        names = api.list_kernels(file, how)
         return _show(args, names, [printable(name) for name in names])
     machine, profile = api.load_machine(args.gpu), None
     if args.launch is None and not flags_of(args) and kind_of(args.file) != "triton":
@@ -238,10 +242,8 @@ def _simulate(args: argparse.Namespace) -> None:
         seed=args.seed, full=args.full, events=args.events if args.trace else 0, sampled=True,
         **({"policy": args.policy} if args.policy is not None else {}),
     )  # fmt: skip
-    pairs = [parse(text) for text in args.changes]
-    if twice := [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]:
-        raise WarplensError(f"--set {twice[0]} is given twice")
-    changes = dict(pairs)
+    refuse_twice(args.changes)
+    changes = dict(parse(text) for text in args.changes)
     made = api.simulate(work, machines[0], warps_per_sm=args.warps, mode=args.mode, changes=changes, options=options)
     code = work.code if isinstance(work, Workload) else []
     if args.trace:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warplens.cli import laboratory, sweeps
-from warplens.cli.call import NoCall, init, settle, tell
+from warplens.cli.call import NoCall, init, print_kernels, take_launch_file
 from warplens.cli.parser import parser
 from warplens.errors import RefusedSource, WarplensError
 from warplens.units import printable
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(error.message, file=sys.stderr)
         if isinstance(error, NoCall):
             try:
-                tell(error, as_json=bool(args and args.json))
+                print_kernels(error, as_json=bool(args and args.json))
             except BrokenPipeError:
                 _discard_output()
         return 2
@@ -84,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
         return laboratory.run(args)
     if hasattr(args, "launch"):
-        settle(args)
+        take_launch_file(args)
     if args.command == "init":
         return init(args)
     if args.command in ("sweep", "tune", "check"):

@@ -133,7 +133,7 @@ def _check(args: argparse.Namespace) -> int:
     from warplens.cli.call import asked, names_kernel
     from warplens.cli.output import show, watching
     from warplens.study.gate import gate, parse_share, parse_time
-    from warplens.units import seconds
+    from warplens.units import printable, seconds
 
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, machine = parse_share(args.tolerance), api.load_machine(args.gpu)
@@ -158,11 +158,13 @@ def _check(args: argparse.Namespace) -> int:
         other = None if args.model else api.compare(workload, machine).headline
         if other is None:
             raise
-        found, why = ask(other.model), f" (not by our own model: {error})"
+        found, why = ask(other.model), str(error)
+    not_ours = f" (not by our own model: {why})" if why else ""
     head = f"{found.kernel} on {machine.name}"
-    lines = [f"ok: {head}: {seconds(found.seconds)} by {found.model}{why}, limited by {found.bound}"]
-    lines = [f"too slow: {head}: {reason}{why}" for reason in found.reasons] or lines
-    show(args, {"passed": found.passed, **_fields(found)}, lines)
+    lines = [f"ok: {head}: {seconds(found.seconds)} by {found.model}{not_ours}, limited by {found.bound}"]
+    lines = [f"too slow: {head}: {reason}{not_ours}" for reason in found.reasons] or lines
+    lines += [f"note: {printable(note)}" for note in found.notes]
+    show(args, {"passed": found.passed, **_fields(found), "why_not_ours": why}, lines)
     return 0 if found.passed else 1
 
 

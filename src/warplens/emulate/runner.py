@@ -227,6 +227,7 @@ class Runner:
         for name in ("executed", "unknown_executed", "assumed_accesses"):
             setattr(self.emulator, name, getattr(self.emulator, name) + getattr(twin.emulator, name))
             setattr(twin.emulator, name, 0)
+        self.emulator.beyond |= twin.emulator.beyond
         twin.accesses = 0.0
         twin.footprints, twin.work = {}, {}
 

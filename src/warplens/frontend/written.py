@@ -140,6 +140,8 @@ def _variables(flags: Flags, known: list[Parameter], before: list[dict[str, Any]
         given = parse_given(text, "--global")
         if given.name is None:
             raise WarplensError(f"--global {text}: write NAME=VALUE, NAME=f32[COUNT]:FILL or NAME=TYPE:VALUE")
+        if given.null:
+            raise WarplensError(f"--global {text}: a variable holds numbers: write {given.name}=VALUE")
         kind = given.type or kinds.get(given.name, "") or ("f32" if isinstance(given.value, float) else "i32")
         row: dict[str, Any] = {"name": given.name, "type": kind}
         if given.count is not None:

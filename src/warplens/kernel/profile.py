@@ -224,9 +224,3 @@ class Profile(_Part, frozen=True, kw_only=True):
         """Share of sectors asked of L2 and found there."""
         sectors = self.total("l2_sectors")
         return self.total("l2_hit_sectors") / sectors if sectors else 0.0
-
-    @property
-    def l2_counted_hit_share(self) -> float:
-        """The same as a profiler counts it (lts__t_sector_hit_rate), where L2 has parts that ask one another."""
-        lookups = sum(t.l2_lookup_bytes for t in self.traffic)
-        return 1 - sum(t.l2_lookup_missed_bytes for t in self.traffic) / lookups if lookups else 0.0

@@ -166,7 +166,7 @@ def _place(tree: Any, dotted: str) -> Any:
     """Return what stands under a key, a quantity or a plain value; None where there is nothing."""
     for part in dotted.split("."):
         if isinstance(tree, list):
-            tree = tree[int(part)] if int(part) < len(tree) else None
+            tree = tree[int(part)] if part.isdigit() and int(part) < len(tree) else None
         else:
             tree = tree.get(part) if isinstance(tree, dict) else None
     return tree

@@ -47,7 +47,7 @@ def outcome(found: Outcome) -> list[RenderableType]:
         f"{found.points:,} points{earlier}{failed}",
         *said,
         *files,
-        *(f"note: {note}" for note in found.notes),
+        *(f"note: {printable(note)}" for note in found.notes),
     ]
 
 
@@ -78,7 +78,8 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
         f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "
         f"({100 * found.share:.1f} % of the legal ones), {found.pruned} ruled out by their bound"
     )
-    return [*parts, *(f"  {count} times: {_short(reason)}" for reason, count in list(found.illegal.items())[:3])]
+    parts += [f"  {count} times: {_short(reason)}" for reason, count in list(found.illegal.items())[:3]]
+    return [*parts, *(f"note: {printable(note)}" for note in found.notes)]
 
 
 def _values(values: Mapping[str, Value]) -> str:

@@ -34,15 +34,19 @@ def what_if(found: WhatIf) -> list[RenderableType]:
         ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
     ]
     rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
-    notes = _only_there([(before.machine, before), (after.machine, after)])
+    notes = _notes([(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)])
     return [*parts, table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *notes]
 
 
-def _only_there(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
-    """Return what was assumed or is not known of some of the GPUs: they seem faster for it."""
+def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
+    """Return what was assumed or is not modelled of all of them, and what of some, which seem faster for it."""
     everywhere = set.intersection(*(set(p.notes) for _, p in found))
-    lines = [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]
-    return ["", "Not the same for all, so compare with care:", *lines] if lines else []
+    parts: list[RenderableType] = []
+    if shared := [x for x in found[0][1].notes if x in everywhere]:
+        parts += ["", *(Text(f"note: {printable(x)}", "yellow") for x in shared)]
+    if lines := [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]:
+        parts += ["", "Not the same for all, so compare with care:", *lines]
+    return parts
 
 
 def _text(value: float | str) -> str:
@@ -87,7 +91,7 @@ def difference(found: Difference, names: tuple[str, str], machine: Machine) -> l
             c for c in changes if changes is found.code or max(c.before, c.after) >= _LEAST * most or c.unit == "B"
         ]
         parts += ["", table([title, first, second, "ratio"], [_row(c) for c in shown], right={1, 2, 3})]
-    return parts
+    return [*parts, *_notes([(first, a), (second, b)])]
 
 
 def _row(c: Change) -> list[str]:
@@ -118,7 +122,9 @@ def gpus(
         notes = ["", "The times are by different models: compare them with care, or choose one with --model."]
         why = {m.name: silent[m.name] for m, _, _ in found if m.name in silent}
         notes += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
-    notes += _only_there([(machine.name, p) for machine, p, _ in found])
+    notes += _notes([(machine.name, p) for machine, p, _ in found])
+    unsure = {p.interval_about: None for _, p, _ in found if p.interval_seconds is None and p.interval_about}
+    notes += [printable(reason) for reason in unsure]
     headers = ["GPU", "time", "", "of the best", "limited by", "warps per SM", "by", "best remedy"]
     title = Text(f"{printable(kernel)} on {len(found)} GPUs", "bold")
     return [title, "", table(headers, rows, right={1, 3, 5}), *notes]

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -67,6 +68,13 @@ def parse(text: str) -> tuple[str, float]:
         return key.strip(), float(value)
     except ValueError:
         raise WarplensError(f"--set takes KEY=NUMBER, not {text!r}") from None if sign else WarplensError(text)
+
+
+def refuse_twice(changes: Sequence[str]) -> None:
+    """Refuse a key that several `KEY=VALUE` name: one of them would have no effect."""
+    keys = Counter(text.partition("=")[0].strip() for text in changes)
+    if twice := [key for key, count in keys.items() if count > 1]:
+        raise WarplensError(f"--set {twice[0]} is given twice")
 
 
 def checked(key: str, value: object) -> float:

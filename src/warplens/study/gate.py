@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
+from warplens.kernel.unmodelled import texts
 from warplens.machine import Machine
 from warplens.models import Prediction, predict
 from warplens.units import seconds as written
@@ -17,7 +18,10 @@ _GREW = 1.005  # a limit that grew by less is not named
 
 
 class Gate(Struct, frozen=True):
-    """The verdict: the kernel's time, what it was held against, and why it is too slow; no reasons: it passes."""
+    """The verdict: the kernel's time, what it was held against, and why it is too slow; no reasons: it passes.
+
+    `notes` say what neither workload's time has in it, because it is not modelled.
+    """
 
     kernel: str
     gpu: str
@@ -28,6 +32,7 @@ class Gate(Struct, frozen=True):
     against_seconds: float | None
     tolerance: float
     reasons: list[str]
+    notes: list[str] = []
 
     @property
     def passed(self) -> bool:
@@ -62,9 +67,10 @@ def gate(
             f"{written(time)} by {now.model} is {percent:.1f} % slower than {written(_time(before))} before "
             f"({100 * tolerance:g} % allowed): {_why(before, now)}"
         )
+    notes = list(dict.fromkeys(note for w in (workload, against) if w is not None for note in texts(w.unmodelled)))
     return Gate(
         workload.name, machine.id, now.model, time, now.limited_by, max_seconds,
-        None if before is None else _time(before), tolerance, reasons,
+        None if before is None else _time(before), tolerance, reasons, notes,
     )  # fmt: skip
 
 

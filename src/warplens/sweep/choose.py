@@ -27,6 +27,7 @@ from warplens.sweep.expression import Value
 # its functions; of two launches of a function, over the root of two, with the same limit; what another limit adds.
 COMMON, OWN, LIMIT = 0.091, 0.050, 0.078
 _NOISE = 0.005  # of a measured median: how far two runs are apart (data/h200/tuning/README.md)
+_LEAST_VARIANCE = 1e-12  # where every estimate was right, all others are zero
 _FAILED = 3.0  # standard deviations: an error beyond is a prediction that failed, and says little of its neighbours
 
 Floats = npt.NDArray[np.float64]
@@ -107,9 +108,9 @@ def told(
     between: Floats, known: Sequence[int], variance: Floats, off: Floats, noise: float | Floats
 ) -> tuple[Floats, Floats]:
     """Mean and deviation of normal errors of which some are known, from the covariances of these with all."""
-    weights = np.linalg.solve(between[:, known] + noise * np.eye(len(known)), between)
+    weights = np.linalg.solve(between[:, known] + (noise + _LEAST_VARIANCE) * np.eye(len(known)), between)
     left = variance - (weights * between).sum(0)
-    return off @ weights, np.sqrt(np.maximum(left, 1e-12))
+    return off @ weights, np.sqrt(np.maximum(left, _LEAST_VARIANCE))
 
 
 def expected_gain(gain: Floats, deviation: Floats) -> Floats:

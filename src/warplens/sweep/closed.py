@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 
 from warplens.errors import FileError, WarplensError
 from warplens.kernel import Workload, load_workload, mix
+from warplens.kernel.unmodelled import texts
 from warplens.machine import KINDS, load_machine
 from warplens.models import predict
 
@@ -101,17 +102,18 @@ def chunks(
 
 
 def _predicted(workload: Workload, values: dict[str, Array], gpu: str, model: str, count: int) -> dict[str, Any]:
-    """Return seconds, cycles, bound and error of so many points: columns, or one value for all of them."""
+    """Return seconds, cycles, bound, error and note of so many points: columns, or one value for all of them."""
     try:
         p = predict(_varied(workload, values), load_machine(gpu), model, warps_per_sm=values.get("warps_per_sm"))
         if p.seconds is None or p.cycles is None:
             raise WarplensError(f"{model} gives no time")
     except WarplensError as error:
-        return {"seconds": None, "cycles": None, "bound": None, "error": str(error)}
+        return {"seconds": None, "cycles": None, "bound": None, "error": str(error), "note": None}
     numbers = {
         name: np.broadcast_to(np.asarray(x, float), count) for name, x in (("seconds", p.seconds), ("cycles", p.cycles))
     }
-    return {**numbers, "bound": p.bound if isinstance(p.bound, str) else np.broadcast_to(p.bound, count), "error": None}
+    bound = p.bound if isinstance(p.bound, str) else np.broadcast_to(p.bound, count)
+    return {**numbers, "bound": bound, "error": None, "note": "; ".join(texts(workload.unmodelled)) or None}
 
 
 def _varied(workload: Workload, values: dict[str, Array]) -> Workload:

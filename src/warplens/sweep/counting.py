@@ -50,13 +50,6 @@ def count(call: KernelCall, machine: Machine, cache: Cache, emulation: Emulation
     return Counted(program, replace(found, code=program.instructions, source=program.origin))
 
 
-def is_counted(call: KernelCall, machine: Machine, cache: Cache) -> bool:
-    """Whether the cache has what a call does, so that nothing has to be emulated."""
-    code, _ = compiled(call, machine, cache)
-    key = emulation_key(code, call, machine)
-    return key is not None and cache.get(key, Workload) is not None
-
-
 def compiled(call: KernelCall, machine: Machine, cache: Cache) -> tuple[str | None, Program]:
     """Return a call's kernel for a machine, and its key; no key where a source is not known whole."""
     path, options = source_of(call, architecture(machine, OLDEST))

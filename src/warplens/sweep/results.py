@@ -7,6 +7,7 @@ writes row group after row group and needs nothing beside itself (extra `parquet
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -25,8 +26,9 @@ from warplens.sweep.spec import Sweep
 from warplens.sweep.worker import Row
 
 _ROW_GROUP = 50_000
+_MOST_NOTES = 3  # that are printed
 _TYPES = {"number": "int64", "kernel": "string", "gpu": "string", "model": "string", "seconds": "float64",
-          "cycles": "float64", "bound": "string", "error": "string"}  # fmt: skip
+          "cycles": "float64", "bound": "string", "error": "string", "note": "string"}  # fmt: skip
 
 
 class Best(Struct):
@@ -54,27 +56,39 @@ def remove(folder: Path) -> None:
 NO_PARQUET = "no results.parquet: that needs pyarrow (pip install pyarrow, then the same command again)"
 
 
-def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best]]:
-    """Write the files; return how many points of closed form are among them, their paths, and the best points."""
+def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best], list[str]]:
+    """Write the files; return how many points of closed form are among them, their paths, the best points, and notes.
+
+    The notes say what is not modelled, of how many points.
+    """
     lines, closed_points = folder / "results.jsonl", 0
     best: dict[tuple[str, str], Best] = {}
+    notes = Counter[str]()
     with writing(lines) as stream:
         for row in journal.rows():
             stream.write(msgspec.json.encode(_flat(row)) + b"\n")
+            notes.update([row.note] if row.note else [])
             if row.model == sweep.models[0] and row.seconds is not None:
                 _compare(best, Best(row.kernel, row.gpu, row.model, row.values, row.seconds, row.bound or ""))
         for part in _closed(sweep):
             closed_points += len(part["number"])
             stream.writelines(msgspec.json.encode(row) + b"\n" for row in _by_row(part))
+            notes.update({part["note"]: len(part["number"])} if part["note"] else {})
             if part["error"] is not None:
                 journal.count_failed(part["error"], len(part["number"]))
             if part["model"] == sweep.models[0] and part["seconds"] is not None:
                 _compare(best, _best_of(part))
     if importlib.util.find_spec("pyarrow") is None:
-        return closed_points, [str(lines)], list(best.values())
+        return closed_points, [str(lines)], list(best.values()), _most(notes)
     table = folder / "results.parquet"
     _write_parquet(table, sweep, journal.rows())
-    return closed_points, [str(lines), str(table)], list(best.values())
+    return closed_points, [str(lines), str(table)], list(best.values()), _most(notes)
+
+
+def _most(notes: Counter[str]) -> list[str]:
+    """Return the commonest notes, each with its points."""
+    said = [f"{count:,} points: {note}" for note, count in notes.most_common(_MOST_NOTES)]
+    return said + ([f"{len(notes) - len(said):,} more, which the rows say"] if len(notes) > len(said) else [])
 
 
 def _compare(best: dict[tuple[str, str], Best], new: Best) -> None:

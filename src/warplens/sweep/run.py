@@ -39,7 +39,7 @@ _LOOK_SECONDS = 2.0  # between looks at the engine
 class Outcome(Struct, frozen=True):
     """What a sweep made: points, how many of them failed, how many were there before, the files, the best points.
 
-    `reasons`: of failures, with how many points each; `notes`: what is not there, and why.
+    `reasons`: of failures, with how many points each; `notes`: what is not modelled, and what is not there.
     """
 
     points: int
@@ -76,8 +76,8 @@ def run(
             _Run(sweep, journal, engine, cache, watch or (lambda done, total: None), work).all()
         finally:
             engine.close()
-        closed_points, files, best = results.write(folder, sweep, journal)
-        notes = [] if any(file.endswith(".parquet") for file in files) else [results.NO_PARQUET]
+        closed_points, files, best, notes = results.write(folder, sweep, journal)
+        notes += [] if any(file.endswith(".parquet") for file in files) else [results.NO_PARQUET]
         return Outcome(journal.points + closed_points, journal.failed, earlier, files, journal.reasons, best, notes)
 
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from warplens.cache import Cache
 from warplens.errors import WarplensError, nearest
 from warplens.kernel.launch import KernelCall
+from warplens.kernel.unmodelled import texts
 from warplens.machine import Machine, occupancy
 from warplens.models import MODELS, predict
 from warplens.sweep.choose import Candidate, Floats, by_itself, choose, expected_gain, nearness, places, told
@@ -52,6 +53,7 @@ class Tuned(Struct, frozen=True):
     pruned: int
     candidates: list[Candidate]
     warnings: list[str] = []
+    notes: list[str] = []  # what of the emulated ones is not modelled
 
     @property
     def best(self) -> Candidate:
@@ -303,8 +305,12 @@ class _Search:
         kernel = next(iter(self.legal.values())).kernel
         return Tuned(
             kernel, self.machine.id, self.model, len(made) + sum(self.illegal.values()), self.illegal,
-            len(self.predicted), self.pruned, made, self._warnings(),
+            len(self.predicted), self.pruned, made, self._warnings(), self._notes(),
         )  # fmt: skip
+
+    def _notes(self) -> list[str]:
+        """Return what of the emulated candidates is not modelled."""
+        return list(dict.fromkeys(text for c in self.counted.values() for text in texts(c.workload.unmodelled)))
 
     def _warnings(self) -> list[str]:
         """Say where the emulated candidates do not do the same work: their times do not compare."""

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from warplens.cache import Cache
 from warplens.errors import FileError, WarplensError
+from warplens.kernel.unmodelled import texts
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.sweep.counting import Counted, Emulation, count
@@ -27,7 +28,10 @@ _FULL = [os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT)]  # compiler
 
 
 class Row(Struct, frozen=True, omit_defaults=True):
-    """One point: a configuration of a kernel on a GPU with a model; seconds, or why there are none."""
+    """One point: a configuration of a kernel on a GPU with a model; seconds, or why there are none.
+
+    `note` says what of the kernel is not modelled.
+    """
 
     number: int
     kernel: str
@@ -38,6 +42,7 @@ class Row(Struct, frozen=True, omit_defaults=True):
     cycles: float | None = None
     bound: str | None = None
     error: str | None = None
+    note: str | None = None
 
 
 class Task(Struct, frozen=True):
@@ -92,7 +97,9 @@ def _row(c: Configuration, gpu: str, model: str, counted: Counted | str) -> Row:
         p = predict(counted.workload, _machine(gpu), model)
         if p.seconds is None or p.cycles is None:
             raise WarplensError(f"{model} gives no time")
-        return Row(c.number, c.kernel, c.values, gpu, model, float(p.seconds), float(p.cycles), str(p.bound))
+        note = "; ".join(texts(counted.workload.unmodelled)) or None
+        time = float(p.seconds), float(p.cycles)
+        return Row(c.number, c.kernel, c.values, gpu, model, *time, str(p.bound), note=note)
     except Exception as error:
         return Row(c.number, c.kernel, c.values, gpu, model, error=_said(error))
 
