@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from warplens.errors import FileError, WarplensError
-from warplens.files import read_text, read_toml
+from warplens.files import read_json, read_toml
 
 # What each kind is called, and what takes it.
 KINDS = {
@@ -44,10 +43,10 @@ def kind_of(path: str | Path) -> str:
         if file.suffix == ".toml":
             return kind_of_tree(read_toml(file))
         if file.suffix == ".json":
-            return kind_of_tree(json.loads(read_text(file)))
+            return kind_of_tree(read_json(file))
         with file.open("rb") as stream:
             return "code" if stream.read(8).startswith(_BINARY) else ""
-    except (WarplensError, OSError, ValueError, RecursionError):
+    except (WarplensError, OSError, ValueError):
         return ""  # whoever reads it says what is wrong
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import warplens as wl
 from warplens.cli import main
-from warplens.errors import WarplensError
+from warplens.errors import RefusedSource, WarplensError
+from warplens.frontend.compile import Options
 from warplens.frontend.declarations import ptx_types
 from warplens.frontend.interface import Interface, interfaces
 from warplens.frontend.written import Flags, call_of, changed
@@ -279,3 +280,79 @@ def test_a_triton_kernel_is_told_by_how_it_uses_its_parameters(capsys: pytest.Ca
     )
     call = call_of(kernel, flags, file)
     assert call.num_warps == 4 and call.constexpr["BLOCK_M"] == 64 and call.arguments[0].type == "f16*"
+
+
+def test_what_the_compiler_was_told_is_told_again(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the commands that are shown, and in the launch file that `init` writes, relative to it."""
+    (folder / "told" / "inc").mkdir(parents=True)
+    (folder / "told" / "by.h").write_text("")
+    (folder / "told" / "inc" / "by.h").write_text("#define BY A\n")
+    (folder / "told" / "k.cu").write_text(
+        "#include <by.h>\n__global__ void k(float *x) { x[threadIdx.x] *= BY + B; }\n__global__ void l() {}\n"
+    )
+    monkeypatch.chdir(folder / "told")
+    told = ["-DA=1", "-Iinc", "--flag=-DB=2", "--flag=-std=c++20", "--maxrregcount=64", "--gpu=a100",
+            "--toolkit=wheels"]  # fmt: skip
+    code, _, err = _run(capsys, "analyze", "k.cu", "--kernel", "k", *told)
+    shown = [shlex.split(line) for line in err.splitlines() if line.startswith("    warplens")]
+    assert code == 2 and len(shown) == 2, err
+    for words in shown:
+        assert words[-len(told) :] == told and words[3:5] == ["--kernel", "k"]
+    code, out, err = _run(capsys, *shown[0][1:], "--fast")
+    assert (code, err) == (0, "") and "limited by" in out
+    (folder / "told" / "calls").mkdir()
+    assert _run(capsys, *shown[1][1:], "-o", "calls/k.toml")[0] == 0
+    call = load_launch("calls/k.toml")
+    assert (call.file, call.defines, call.includes, call.flags) == (
+        "../k.cu",
+        ["A=1", "B=2"],
+        ["../inc"],
+        ["-std=c++20"],
+    )
+    code, out, err = _run(capsys, "analyze", "calls/k.toml", "--fast", "--toolkit", "wheels")
+    assert (code, err) == (0, "") and "limited by" in out
+
+
+def test_a_macro_and_a_folder_among_the_flags_are_of_the_current_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "flags" / "inc").mkdir(parents=True)
+    (folder / "flags" / "inc" / "m.h").write_text("#define N M\n")
+    (folder / "flags" / "k.cu").write_text("#include <m.h>\n__global__ void k(float *x) { x[threadIdx.x] *= N; }\n")
+    (folder / "flags" / "calls").mkdir()
+    (folder / "flags" / "calls" / "k.toml").write_text(
+        'file = "../k.cu"\ngrid = 1\nblock = 32\n[[arg]]\nname = "x"\ntype = "f32*"\ncount = 32\n'
+    )
+    monkeypatch.chdir(folder / "flags")
+    for given in (["k.cu"], ["--launch", "calls/k.toml"]):
+        code, out, err = _run(capsys, "show", *given, "--flag=-DM=2", "--flag=-Iinc")
+        assert (code, err) == (0, "") and "STG" in out
+    code, _, err = _run(capsys, "show", "k.cu", "--flag=-Inowhere")
+    assert code == 2 and "-I nowhere: no such folder" in err
+
+
+def test_a_kernel_that_is_not_there_is_told_without_a_call_too(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = _run(capsys, "analyze", folder / "several.cu", "--kernel", "stepp")
+    assert (code, out) == (2, "") and "no kernel 'stepp'" in err and "step" in err.partition("'stepp'")[2]
+    assert err.count("\n") == 1
+
+
+def test_a_triton_kernel_whose_text_names_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef helper(x):\n    return x\n\n"
+        '@triton.jit\ndef add(x, n):\n    """Run by add(x, n)."""\n    tl.store(x, helper(n))\n'
+    )
+    assert [kernel.chosen for kernel in interfaces(tmp_path / "k.py")] == ["add"]
+
+
+def test_an_error_that_names_the_architecture_is_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('#error "set gpu-architecture"\n__global__ void k() {}\n')
+    with pytest.raises(RefusedSource):
+        interfaces(tmp_path / "k.cu")
+    (tmp_path / "k.cu").write_text("__global__ void k() {}\n")
+    with pytest.raises(WarplensError, match="does not compile for sm_30"):
+        interfaces(tmp_path / "k.cu", Options(arch="sm_30", toolkit="wheels"))

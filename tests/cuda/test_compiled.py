@@ -6,13 +6,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from warplens.cache import Cache
 from warplens.cli import ahead
 from warplens.cli.parser import parser
 from warplens.errors import WarplensError
-from warplens.frontend import compile, nvrtc
+from warplens.frontend import compile, compiled, nvrtc
+from warplens.frontend.load import load_traced
+from warplens.kernel.launch import load_launch
 from warplens.kernel.program import Program
+from warplens.machine import load_machine
+from warplens.sweep import counting
 
 pytestmark = pytest.mark.cuda
 SOURCE = '#include "by.h"\n__global__ void times(float *a) { a[threadIdx.x] *= BY + MORE; }\n'
@@ -112,3 +117,45 @@ def test_a_folder_that_takes_nothing_does_no_harm(launch: Path, monkeypatch: pyt
     (launch.parent / "kept").write_text("a file, not a folder")
     assert load(launch) == load(launch)
     assert Cache(launch.parent / "kept" / "warplens").get("0" * 64, Program) is None
+
+
+@pytest.mark.parametrize(("written", "found"), [("<a.h>", "inc"), ('"a.h"', "s")])
+def test_a_header_is_looked_for_where_the_compilers_look(
+    written: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In quotes beside the file that includes it first, in angle brackets in the include folders: by NVRTC and nvcc."""
+    for folder, value in (("s", 1), ("inc", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.h").write_text(f"#define VALUE {value}\n")
+    source, cache = tmp_path / "s" / "k.cu", Cache(tmp_path / "kept")
+    check = f'#if VALUE != {1 if found == "s" else 2}\n#error "the other one"\n#endif\n'
+    source.write_text(f"#include {written}\n{check}__global__ void k(int *p) {{ *p = VALUE; }}\n")
+    options = compile.Options(includes=[str(tmp_path / "inc")])
+    first = compiled.kept(source, None, options, cache)
+    (tmp_path / found / "a.h").write_text((tmp_path / found / "a.h").read_text() + "#define CHANGED\n")
+    monkeypatch.setattr(compiled, "load_traced", refuse)
+    with pytest.raises(WarplensError, match="compiled again"):
+        compiled.kept(source, None, options, cache)
+    if shutil.which("gcc"):
+        monkeypatch.undo()
+        by_nvcc = replace(options, flags=["--extended-lambda"])  # NVRTC has none
+        monkeypatch.chdir(tmp_path)
+        program, read = load_traced(source.relative_to(tmp_path), None, by_nvcc)
+        assert program.tools[0].startswith("nvcc ") and all(file.is_file() for file in read)
+        assert [x.text for x in program.instructions] == [x.text for x in first.instructions]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="nvcc needs a host compiler")
+def test_a_key_is_of_what_nvcc_read_too(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers of the system decide what a sweep counts, as they decide what is compiled."""
+    system = launch.parent / "system"
+    system.mkdir()
+    (system / "more.h").write_text("#define MORE 1\n")
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(system))
+    (launch.parent / "times.cu").write_text("#include <vector>\n#include <more.h>\n" + SOURCE)
+    call, gpu, cache = load_launch(launch), load_machine("h200"), Cache(launch.parent / "sweep")
+    key, program = counting.compiled(call, gpu, cache)
+    assert key is not None and counting.compiled(call, gpu, cache) == (key, program)
+    (system / "more.h").write_text("#define MORE 2\n")
+    other, changed = counting.compiled(call, gpu, cache)
+    assert other not in (None, key) and changed != program

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from warplens import api
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.frontend import Options, list_kernels, load_program, nvrtc, toolchain, toolkits
 from warplens.frontend.names import choose, demangled
 from warplens.kernel.flow import flow_graph
+from warplens.kernel.launch import KernelCall
 
 pytestmark = pytest.mark.cuda
 SOURCE = """
@@ -171,8 +173,16 @@ def test_fat_binaries_objects_libraries_and_programs(tmp_path: Path) -> None:
         assert sorted(list_kernels(path)) == ["plain", "void scale<3>(float*, int)"], path
         assert load_program(path, "plain").arch == "sm_90"  # the default, as it is there
         assert load_program(path, "plain", Options(arch="sm_80")).arch == "sm_80"
-        with pytest.raises(WarplensError, match=r"plain is there for sm_80, sm_90, not for sm_86; choose one"):
-            load_program(path, "plain", Options(arch="sm_86"))
+        assert load_program(path, "plain", Options(arch="sm_89")).arch == "sm_80"  # what a GPU of cc 8.9 runs
+        with pytest.raises(WarplensError, match=r"plain is there for sm_80, sm_90, and none runs on sm_75; name a GPU"):
+            load_program(path, "plain", Options(arch="sm_75"))
+
+
+def test_a_launch_of_a_fat_binary_takes_the_code_of_its_gpu(tmp_path: Path) -> None:
+    fat = next(_fat_files(tmp_path))
+    launch = KernelCall(file=fat.name, kernel="plain", grid=[1], block=[32], folder=str(tmp_path))
+    for gpu, arch in (("a100", "sm_80"), ("rtx4090", "sm_80"), ("h200", "sm_90")):
+        assert api.program_of(launch, gpu).arch == arch
 
 
 def test_one_architecture_needs_no_choice_and_ptx_is_assembled(tmp_path: Path) -> None:

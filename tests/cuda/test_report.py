@@ -117,7 +117,7 @@ def test_every_launch_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = SimpleNamespace(num_actions=lambda: 2, action_by_idx=lambda i: actions[i])
     context = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: rows)
     monkeypatch.setitem(sys.modules, "ncu_report", SimpleNamespace(load_report=lambda path: context))
-    monkeypatch.setattr(toolchain, "serve", lambda module, given, limit: (0, report_actions.answered(given)))
+    monkeypatch.setattr(toolchain, "serve", lambda module, given, *limits: (0, report_actions.answered(given)))
     first, second = report.load_report(REPORTS / "vector_add.ncu-rep")
     assert first.record.executed == [64] * 17 + [0] and first.record.counters == {"time_ns": 3500.0}
     assert first.call.blocks == 8 and first.program.has_control
@@ -138,6 +138,7 @@ def test_every_launch_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ("body", "why"),
     [
         ("import os; os.abort()", "ncu-report broke off (exit code -6): the report was damaged or cut short"),
+        ("x = bytearray(3 << 30)", "not read by ncu-report: MemoryError()"),
         ("print('{', flush=True); raise KeyError('x' * 9)", "not read by ncu-report: KeyError('xxxxxxxxx')"),
     ],
 )

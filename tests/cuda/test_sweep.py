@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from warplens import api
 from warplens.cache import Cache
+from warplens.frontend.load import load_traced
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.sweep import counting, engines
@@ -103,7 +104,7 @@ def test_the_cache_spares_work_and_knows_what_changes_it(tmp_path: Path, monkeyp
 
         return noted
 
-    monkeypatch.setattr(counting, "_load", counted("compile", counting._load))
+    monkeypatch.setattr("warplens.frontend.compiled.load_traced", counted("compile", load_traced))
     monkeypatch.setattr(counting, "_profile", counted("emulate", counting._profile))
 
     def again(machine: Any = gpu, folder: str = "cache") -> tuple[Any, list[str]]:

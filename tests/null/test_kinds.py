@@ -65,3 +65,12 @@ def test_the_wrong_kind_is_one_line_that_names_the_right_command(
 
 def test_every_kind_says_what_takes_it() -> None:
     assert all(what and "take" in how for what, how in KINDS.values())
+
+
+@pytest.mark.parametrize("value", ["[" * 100 + "]" * 100, "1" + "0" * 4000])
+def test_json_without_bounds_has_no_kind(value: str, tmp_path: Path) -> None:
+    """Lists in one another 100 times, a number of 4001 digits: what reads the file says that."""
+    (tmp_path / "w.json").write_text('{"given": 1}')
+    assert kind_of(tmp_path / "w.json") == "workload"
+    (tmp_path / "w.json").write_text(f'{{"given": {value}}}')
+    assert kind_of(tmp_path / "w.json") == ""

@@ -27,6 +27,7 @@ from warplens.files import default_folder
 from warplens.frontend import Options, nvrtc
 from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
 from warplens.frontend.compiled import kept
+from warplens.frontend.flags import split
 from warplens.frontend.triton import split_name
 from warplens.kernel.launch import load_launch
 from warplens.kernel.program import Program
@@ -39,12 +40,14 @@ _GARBAGE = 100_000  # new objects, after which it is looked for
 
 def options(args: argparse.Namespace, arch: str) -> Options:
     """How to compile, from the command line."""
-    limit, missing = args.maxrregcount, [f for f in args.includes if not Path(f).is_dir()]
+    macros, folders, others = split(args.flags)
+    limit, includes = args.maxrregcount, [*args.includes, *folders]
+    missing = [folder for folder in includes if not Path(folder).is_dir()]
     if limit is not None and not 16 <= limit <= 255:
         raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
     if missing:
         raise WarplensError(f"-I {missing[0]}: no such folder")
-    return Options(arch, args.defines, args.includes, args.use_fast_math, limit, args.flags)
+    return Options(arch, [*args.defines, *macros], includes, args.use_fast_math, limit, others)
 
 
 @contextmanager

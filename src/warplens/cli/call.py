@@ -29,12 +29,24 @@ class Asked(NamedTuple):
 class NoCall(WarplensError):
     """A kernel's file without a call: nothing to analyze, but its kernels and what to write are known."""
 
-    def __init__(self, file: str, command: str, kernels: list[Any]) -> None:
-        """Keep the interfaces of the file's kernels."""
+    def __init__(self, args: argparse.Namespace, kernels: list[Any], *, named: bool) -> None:
+        """Keep the interfaces of the kernels that are asked for; `named`: whether a command has to name its kernel."""
+        file = args.file
         super().__init__(
             f"{file}: how is the kernel called? Give grid, block and arguments as below, or in a launch file"
         )
-        self.file, self.command, self.kernels = file, command, kernels
+        self.file, self.command, self.kernels, self.named = file, args.command, kernels, named
+        self.given = given(args)
+
+
+def given(args: argparse.Namespace) -> list[str]:
+    """Return what the arguments say of the compiler and the GPU, to be said again."""
+    words = [*(f"-D{macro}" for macro in args.defines), *(f"-I{folder}" for folder in args.includes)]
+    words += [f"--flag={flag}" for flag in args.flags]
+    words += ["--use_fast_math"] if args.use_fast_math else []
+    words += [f"--maxrregcount={args.maxrregcount}"] if args.maxrregcount is not None else []
+    words += [f"--gpu={args.gpu}"] if args.gpu != "h200" else []
+    return words + ([f"--toolkit={args.toolkit}"] if args.toolkit else [])
 
 
 def take_launch_file(args: argparse.Namespace) -> None:
@@ -93,7 +105,8 @@ def asked(args: argparse.Namespace, gpu: Any) -> Asked:
     found, kernels = _kernels(args.file, made)
     wanted = named or args.kernel
     if not flags:
-        raise NoCall(args.file, args.command, [k for k in kernels if wanted is None or wanted in k.demangled])
+        meant = kernels if wanted is None else [chosen(kernels, wanted, args.file)]
+        raise NoCall(args, meant, named=len(kernels) > 1 and named is None)
     kernel = chosen(kernels, wanted, args.file)
     if triton:
         return Asked(f"{file}:{kernel.chosen}", call_of(kernel, flags, file))
@@ -123,6 +136,8 @@ def _kernels(file: str, made: Any) -> tuple[Any, list[Any]]:
 
 def init(args: argparse.Namespace) -> int:
     """Write a launch file for a kernel; a file that is there is not written over."""
+    from msgspec.structs import replace
+
     from warplens.cli.ahead import options
     from warplens.files import write_whole
     from warplens.frontend.calls import OLDEST, architecture
@@ -137,8 +152,8 @@ def init(args: argparse.Namespace) -> int:
     out = Path(args.out) if args.out else Path(file).with_suffix(".toml")
     if out.exists() and not args.force:
         raise WarplensError(f"{out} is there already: name another by -o, or give --force to write over it")
-    beside = os.path.relpath(Path(file).resolve(), out.resolve().parent)
-    write_whole(out, launch_text(kernel, beside, how))
+    beside, *folders = (os.path.relpath(Path(f).resolve(), out.resolve().parent) for f in (file, *how.includes))
+    write_whole(out, launch_text(kernel, beside, replace(how, includes=folders)))
     if args.json:
         print(to_json({"file": str(out), "kernel": kernel.chosen}))
     else:
@@ -168,8 +183,7 @@ def print_kernels(error: NoCall, *, as_json: bool) -> None:
     """Print the kernels of a file with their parameters, and the command that goes on with each."""
     from warplens.frontend.starting import command_line
 
-    several = len(error.kernels) > 1
-    commands = [command_line(k, error.file, error.command, name=several) for k in error.kernels]
+    commands = [command_line(k, error.file, error.command, error.given, name=error.named) for k in error.kernels]
     if as_json:
         from warplens.report.data import to_json
 
@@ -188,9 +202,9 @@ def print_kernels(error: NoCall, *, as_json: bool) -> None:
         lines += ["", f"  {kernel.chosen}({parameters})", f"    {command}"]
     if len(error.kernels) > _MOST_SHOWN:
         lines += ["", f"  and {len(error.kernels) - _MOST_SHOWN} more: `warplens show {error.file} --list`"]
-    only = f" --kernel {shlex.quote(error.kernels[0].chosen)}" if several else ""
+    init = ["warplens", "init", error.file, *(["--kernel", error.kernels[0].chosen] if error.named else [])]
     lines += [
         "", "The sizes are guesses: set them to what your program does. To keep them in a file:",
-        f"    warplens init {shlex.quote(error.file)}{only}",
+        f"    {shlex.join([*init, *error.given])}",
     ]  # fmt: skip
     print("\n".join(map(printable, lines)), file=sys.stderr)

@@ -20,7 +20,7 @@ from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
 from warplens.errors import WarplensError
 from warplens.files import read_text, write_whole
-from warplens.frontend.calls import source_of
+from warplens.frontend.calls import OLDEST, source_of
 from warplens.kernel import Graph, Workload, is_graph
 from warplens.kinds import CODE, kind_of
 from warplens.machine import Machine, evidence
@@ -144,7 +144,7 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
             dynamic = dynamic or call.dynamic_shared_bytes
         elif args.workload is not None:
             compiles = Path(args.workload).suffix in (".cu", ".cuh", ".ptx")
-            options = _options(args, api.architecture(m)) if compiles else api.Options()
+            options = _options(args, api.architecture(m)) if compiles else api.Options(api.architecture(m, OLDEST))
             program = api.load_program(args.workload, args.kernel, options)
         tables.append(
             api.occupancy_table(

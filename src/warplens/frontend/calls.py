@@ -32,7 +32,7 @@ def source_of(
 ) -> tuple[Path, Options]:
     """Return the file with a call's kernel and how to compile it for an architecture.
 
-    `file` and `options` go before the launch file's.
+    `file` and `options` go before the launch file's. Folders of the launch file are relative to it.
     """
     if file is None and call.file is None:
         raise WarplensError(
@@ -41,17 +41,18 @@ def source_of(
     path = Path(file) if file is not None else Path(call.folder) / str(call.file)
     given = options or Options()
     if not is_source(path):
-        return path, Options(toolkit=given.toolkit)
-    macros, folders, others = split([*call.flags, *given.flags])
-    there = [str(Path(call.folder) / folder) for folder in (*call.includes, *folders)]
+        return path, Options(arch=arch, toolkit=given.toolkit)
+    macros, folders, others = split(call.flags)
+    macros_given, folders_given, others_given = split(given.flags)
+    there = [*folders_given, *(str(Path(call.folder) / folder) for folder in (*call.includes, *folders))]
     if missing := [folder for folder in there if not Path(folder).is_dir()]:
         raise WarplensError(f"includes: {missing[0]}: no such folder")
     return path, Options(
         arch=arch,
-        defines=[*call.defines, *macros, *given.defines],
+        defines=[*call.defines, *macros, *given.defines, *macros_given],
         includes=[*given.includes, *there],
         fast_math=call.fast_math or given.fast_math,
         register_limit=given.register_limit or call.register_limit,
-        flags=others,
+        flags=[*others, *others_given],
         toolkit=given.toolkit,
     )

@@ -116,10 +116,11 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
     defines = [" ".join(d.partition("=")[::2] if "=" in d else (d, "1")) for d in options.defines]
     head = "".join(f"#define {d}\n" for d in defines) + f'#line 1 "{quoted}"\n'
     (folder / "source.cu").write_text(head + source, encoding="utf-8", errors="replace")
-    places = {f"include{i}": place for i, place in enumerate((path.parent, *map(Path, options.includes)))}
+    places = {f"include{i}": place for i, place in enumerate((*map(Path, options.includes), path.parent))}
     for link, place in places.items():
         (folder / link).symlink_to(place.resolve(), target_is_directory=True)
-    given = [*options.switches(), *flags.checked(options.flags, name)[1], *(f"-I{link}" for link in places)]
+    beside = f"-Xcompiler=-iquote{[*places][-1]}"  # the copy is not beside what it includes in quotes
+    given = [*options.switches(), *flags.checked(options.flags, name)[1], beside, *(f"-I{link}" for link in places)]
     arguments = ["-cubin", f"-arch={options.arch}", *given, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
     version = f"nvcc {toolkit.version('nvcc', 'nvidia-cuda-nvcc')} {toolkit.where}"
     code, text = _run(nvcc, arguments, folder, name)
@@ -129,7 +130,7 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
         names = {"source.cu": name, **{link: str(place) for link, place in places.items()}}
         text = shown(text, name, folders, names, folder)
         raise RefusedSource(f"{name}: {version} refused it:", _with_hint(text))
-    return Compiled(out, [version], _read(folder, places))
+    return Compiled(out, [version], _read(folder))
 
 
 def _run(program: Path, arguments: list[str], folder: Path, name: str) -> tuple[int, str]:
@@ -154,12 +155,15 @@ def _with_hint(text: str) -> str:
     return text if shutil.which("gcc") else f"{text}\n{_NEEDS_HOST_COMPILER}"
 
 
-def _read(folder: Path, places: dict[str, Path]) -> list[Path]:
-    """Return the files that nvcc read, by its list of dependencies; links that we made are followed."""
+def _read(folder: Path) -> list[Path]:
+    """Return the files that nvcc read, by its list of dependencies; links that we made are followed.
+
+    The list has the source by its name in `#line` too, relative to another folder: what is not there is left out.
+    """
     try:
         text = (folder / "read.d").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     names = re.findall(r"((?:\\.|[^\s\\])+)", text.partition(" : ")[2].replace("\\\n", " "))
     files = [folder / re.sub(r"\\(.)", r"\1", name) for name in names]
-    return [file.resolve() for file in files if file.name != "source.cu" or file.parent != folder]
+    return [file.resolve() for file in files if file.is_file() and file != folder / "source.cu"]

@@ -47,16 +47,24 @@ class Kept(Struct, frozen=True):
 
 def kept(path: Path, kernel: str | None, options: Options, there: Cache) -> Program:
     """Return a kernel that was kept, or load and keep it."""
+    return keyed(path, kernel, options, there)[1]
+
+
+def keyed(path: Path, kernel: str | None, options: Options, there: Cache) -> tuple[str | None, Program]:
+    """Return a kernel that was kept, or load and keep it; with it the key of its code and all that was read for it."""
     code = code_key(path, options, kernel)
-    key = code and key_of("program", code, str(path))  # its lines name the file
-    found = there.get(key, Kept) if key else None
-    if found is not None and found.is_current():
-        return found.program
-    program, read = load_traced(path, kernel, options)
-    if key:
-        with contextlib.suppress(WarplensError):  # one that is gone by now
-            there.put(key, Kept(program, {str(file): digest(file) for file in read}))
-    return program
+    if code is None:
+        return None, load_traced(path, kernel, options)[0]
+    key = key_of("program", code, str(path))  # its lines name the file
+    found = there.get(key, Kept)
+    if found is None or not found.is_current():
+        program, read = load_traced(path, kernel, options)
+        try:
+            found = Kept(program, {str(file): digest(file) for file in read})
+        except WarplensError:  # one that is gone by now
+            return None, program
+        there.put(key, found)
+    return key_of("program", code, sorted(found.read.values())), found.program
 
 
 def code_key(path: Path, options: Options, kernel: str | None) -> str | None:
@@ -74,7 +82,8 @@ def code_key(path: Path, options: Options, kernel: str | None) -> str | None:
 def sources(path: Path, options: Options) -> Iterator[str | None]:
     """Yield a source and all that it includes by name; None where what it includes cannot be told.
 
-    Headers in angle brackets that are in no include folder are the compiler's own.
+    A header in quotes is looked for beside the file that includes it first; one in angle brackets, which is in no
+    include folder, is the compiler's own.
     """
     folders = [*map(Path, options.includes), path.parent]
     waiting, seen = [path], set[Path]()
@@ -90,7 +99,7 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
             if not found:
                 yield None
                 return
-            places = [folder / (found[1] or found[2]) for folder in (file.parent, *folders)]
+            places = [folder / (found[1] or found[2]) for folder in ([file.parent] if found[1] else []) + folders]
             waiting += [place for place in places if place.is_file()][:1]
 
 

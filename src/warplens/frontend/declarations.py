@@ -2,6 +2,9 @@
 
 What the preprocessor makes is not seen, nor what a template's arguments do: the compiler is asked for types. Here are
 the names that it does not keep.
+
+Every pattern has a bound on what it spans, and reads runs of blanks as one: time grows with the length of the source,
+whatever is in it.
 """
 
 from __future__ import annotations
@@ -11,14 +14,20 @@ from itertools import islice
 
 from msgspec import Struct
 
-_NOISE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+_NOISE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|'\\?\"'|\"(?:[^\"\\\n]|\\.)*+\"?", re.DOTALL)
 _BOUNDS = re.compile(
-    r"__(?:launch_bounds|cluster_dims|maxnreg|block_size|attribute)__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+    r"__(?:launch_bounds|cluster_dims|maxnreg|block_size|attribute)__ ?"
+    r"\((?:[^()]|\((?:[^()]|\([^()]{0,400}+\)){0,400}+\)){0,400}+\)"
 )
+_LONGEST = 400  # characters of a parameter or member: of a longer one nothing is told
 _MOST_KERNELS = 1000  # of a source: more are not looked for
-_KERNEL = re.compile(r"\b__global__\b[^(){};]*?\b(\w+)\s*(?:<[^(){};]*>)?\s*\(")
-_STRUCTURE = re.compile(r"\bstruct\s+(?:__align__\s*\([^)]*\)\s*|alignas\s*\([^)]*\)\s*)?(\w+)\s*\{([^{}]*)\}")
-_ALIAS = re.compile(r"\btypedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;")
+_MOST_REPLACED = 10_000  # names of types
+_KERNEL = re.compile(
+    r"\b__global__ (?:[^(){};< ]++(?:<[^(){};<>]{0,200}+>)? ){0,12}?(?:\w++::)*+(\w++) ?(?:<[^(){};]{0,200}>)? ?\("
+)
+_STRUCTURE = re.compile(r"\bstruct (?:(?:__align__|alignas) ?\([^)]{0,400}+\) ?)?(\w++) ?\{([^{}]*+)\}")
+_ALIAS = re.compile(r"\btypedef struct ?\w*+ ?\{([^{}]*+)\} ?(\w++) ?;")
+_VARIABLE = re.compile(r"\b__(?:constant|device)__ ((?:[\w:]++ ){1,12})(\w++) ?[\[;=]")
 
 
 class Kernel(Struct, frozen=True):
@@ -30,19 +39,26 @@ class Kernel(Struct, frozen=True):
 
 
 def without_comments(text: str) -> str:
-    """Return source with comments and texts in quotes left out, and what stands before a kernel's name in brackets."""
-    return _BOUNDS.sub(" ", _NOISE.sub(" ", text))
+    """Return source with comments and texts in quotes left out, and what stands before a kernel's name in brackets.
+
+    Every run of blanks becomes one.
+    """
+    return _blanks(_BOUNDS.sub(" ", _blanks(_NOISE.sub(" ", text))))
 
 
-def closing(text: str, at: int) -> int:
-    """Return where the bracket that opens there is closed; the end of the text where it never is."""
+def _blanks(text: str) -> str:
+    return re.sub(r"[^\S ]\s*+| \s++", " ", text)
+
+
+def closing(text: str, at: int, stop: int) -> int:
+    """Return where the bracket that opens there is closed; `stop` where it is not closed before that."""
     pair = {"(": ")", "{": "}"}[text[at]]
     depth = 0
-    for found in re.finditer(rf"[{re.escape(text[at] + pair)}]", text[at:]):
+    for found in re.compile(rf"[{re.escape(text[at] + pair)}]").finditer(text, at, stop):
         depth += 1 if found[0] == text[at] else -1
         if depth == 0:
-            return at + found.start()
-    return len(text)
+            return found.start()
+    return stop
 
 
 def split_top(text: str) -> list[str]:
@@ -57,21 +73,32 @@ def split_top(text: str) -> list[str]:
 
 
 def declared_kernels(text: str) -> list[Kernel]:
-    """Return the kernels that source without comments defines, and those that it only declares."""
+    """Return the kernels that source without comments defines, and those that it only declares.
+
+    A kernel ends at the latest where the next one begins.
+    """
     made = []
     for found in islice(_KERNEL.finditer(text), _MOST_KERNELS):
-        end = closing(text, found.end() - 1)
+        stop = text.find("__global__", found.end())
+        stop = len(text) if stop < 0 else stop
+        end = closing(text, found.end() - 1, stop)
+        if end == stop:
+            continue
         given = split_top(text[found.end() : end])
         parameters = [_declared(one) for one in ([] if given == ["void"] else given)]
-        body = re.compile(r"\s*\{").match(text, end + 1)
-        made.append(Kernel(found[1], parameters, text[body.end() : closing(text, body.end() - 1)] if body else ""))
+        body = re.compile(r" ?\{").match(text, end + 1)
+        whole = text[body.end() : closing(text, body.end() - 1, stop)] if body else ""
+        made.append(Kernel(found[1], parameters, whole))
     return sorted(made, key=lambda kernel: not kernel.body)
 
 
 def _declared(text: str) -> tuple[str, str]:
     """Return type and name of `const float *__restrict__ x = nullptr` or `float x[]`."""
     plain = re.sub(r"\b(__restrict__|__restrict|restrict|__grid_constant__)\b", " ", text.partition("=")[0])
-    found = re.fullmatch(r"\s*(.*?[\s*&>])\s*(\w+)\s*((?:\[[^\]]*\]\s*)*)", plain, re.DOTALL)
+    plain = _blanks(plain)
+    found = None
+    if len(plain) <= _LONGEST:
+        found = re.fullmatch(r" ?(.*?[ *&>]) ?(\w++) ?((?:\[[^\]]*+\] ?)*)", plain)
     if found is None:
         return plain.strip(), ""
     return (found[1] + "*" * found[3].count("[")).strip(), found[2]
@@ -125,21 +152,26 @@ def _ptx_type(row: list[str], pointers: bool) -> str:
 
 def with_types(text: str) -> str:
     """Return source without comments with the names that it gives to plain types replaced by them."""
-    given = re.findall(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;", text)
-    given += [(kind, name) for name, kind in re.findall(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;", text)]
-    for kind, name in given[:100]:
-        if not kind.startswith("struct"):
-            text = re.sub(rf"\b{name}\b", kind, text)
-    return text
+    given = re.findall(r"\btypedef ([\w ]{1,40}?) (\w++) ?;", text)
+    given += [(kind, name) for name, kind in re.findall(r"\busing (\w++) ?= ?([\w ]{1,40}?) ?;", text)]
+    kinds = {name: kind for kind, name in reversed(given[:100]) if not kind.startswith("struct")}
+    if not kinds:
+        return text
+    return re.sub(rf"\b(?:{'|'.join(kinds)})\b", lambda found: kinds[found[0]], text, count=_MOST_REPLACED)
+
+
+def declared_variables(text: str) -> dict[str, str]:
+    """Return the types of `__device__` and `__constant__` variables in source without comments, by their names."""
+    return {name: kind for kind, name in reversed(_VARIABLE.findall(text))}
 
 
 def shared_extent(body: str, long: str, text: str) -> int | None:
     """Return the first extent of a kernel's array in shared memory: a number, a macro, a constant, or a template's."""
-    found = re.search(r"\b__shared__\b[^;\[]*\[\s*(\w+)", body)
+    found = re.search(r"\b__shared__\b[^;\[]{0,400}+\[ ?(\w+)", body)
     if found is None:
         return None
     name = re.escape(found[1])
-    known = re.search(rf"#\s*define\s+{name}\s+(\d+)|\b{name}\s*=\s*(\d+)", text)
+    known = re.search(rf"# ?define {name} (\d+)|\b{name} ?= ?(\d+)", text)
     number = found[1] if found[1].isdecimal() else (known[1] or known[2]) if known else None
     if number is None:
         given = re.findall(r"(?<=[<, ])(\d+)(?=[,>])", long)

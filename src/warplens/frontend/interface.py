@@ -22,6 +22,7 @@ from warplens.frontend.declarations import (
     Kernel,
     declared_kernels,
     declared_structures,
+    declared_variables,
     ptx_types,
     shared_extent,
     split_top,
@@ -33,7 +34,7 @@ from warplens.frontend.load import Kernel as Found
 from warplens.frontend.load import found_kernels
 from warplens.frontend.names import demangled
 from warplens.frontend.triton import split_name
-from warplens.frontend.triton_source import extract, pointers_of
+from warplens.frontend.triton_source import called_functions, extract, pointers_of
 from warplens.kernel.launch import SCALAR_BYTES, Argument
 
 _SCALARS = {
@@ -101,7 +102,7 @@ def interfaces(
     found = {kernel.name: kernel for kernel in there}
     readable = demangled(list(found))
     text = with_types(without_comments(read_text(Path(path)))) if Path(path).suffix in (".cu", ".cuh") else ""
-    declared, structures = declared_kernels(text), declared_structures(text)
+    declared, structures, variables = declared_kernels(text), declared_structures(text), declared_variables(text)
     entries = ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
     made = []
     for mangled, kernel in found.items():
@@ -116,7 +117,8 @@ def interfaces(
         body = known.body if known else ""
         made.append(Interface(
             _chosen(long, list(readable.values())), long, _parameters(long, sizes, known, structures),
-            _variables(cubin, text), body, shared_extent(body, long, text), uses.threads_max, uses.threads_required,
+            _variables(cubin, variables), body, shared_extent(body, long, text), uses.threads_max,
+            uses.threads_required,
         ))  # fmt: skip
     return made
 
@@ -234,17 +236,16 @@ def _size(members: Iterable[Parameter]) -> int:
     return -(-at // strictest) * strictest
 
 
-def _variables(cubin: Cubin, text: str) -> list[Parameter]:
+def _variables(cubin: Cubin, declared: dict[str, str]) -> list[Parameter]:
     """Return the variables of a module, with their types where the source has them."""
     made = []
     names = demangled(list(sizes := variables_of(cubin)))
     for symbol, name in names.items():
         if name.startswith("__") or "::__" in name:
             continue  # the compiler's own
-        bare = re.escape(name.rpartition("::")[2])
-        found = re.search(rf"__(?:constant|device)__\s+([\w:\s]+?)\s*\b{bare}\s*[\[;=]", text)
-        kind, lanes = launch_type(found[1]) if found else ("", 1)
-        made.append(Parameter(name, kind, _shown(found[1]) if found else "", sizes[symbol], lanes))
+        written = declared.get(name.rpartition("::")[2], "")
+        kind, lanes = launch_type(written) if written else ("", 1)
+        made.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes))
     return made
 
 
@@ -252,7 +253,7 @@ def _of_triton(path: Path) -> list[Interface]:
     """Return the kernels of a Python file: Triton's functions that no other one calls; types are told by their use."""
     text = read_text(path)
     source = extract(text, str(path))
-    called = {name for name in source.parameters if len(re.findall(rf"\b{name}\s*\(", source.text)) > 1}
+    called = called_functions(source.text)
     pointers = pointers_of(source.text)
     made = []
     for name, parameters in source.parameters.items():

@@ -140,13 +140,28 @@ def _in_cubin(data: bytes, path: Path, tools: list[str] | None = None) -> list[K
 
 
 def _for_arch(found: list[Kernel], arch: str, path: Path) -> Kernel:
-    """Choose among the architectures that a kernel is there for: the one asked for, or the only one."""
+    """Choose among the architectures that a kernel is there for: the one asked for, what runs on it, or the only one.
+
+    Of code of the same major version that is not newer than the GPU, the newest runs.
+    """
     there = sorted({kernel.arch for kernel in found})
     fitting = [k for k in found if k.arch == arch] or [k for k in found if k.arch.rstrip("af") == arch.rstrip("af")]
     if fitting or len(there) == 1:
         return (fitting or found)[0]
+    asked = _version(arch)
+    runs = [k for k in found if k.arch[-1] != "a" and _version(k.arch)[0] == asked[0] and _version(k.arch) < asked]
+    if runs:
+        return max(runs, key=lambda k: _version(k.arch))
     name = toolchain.one_line(demangle(found[0].name))
-    raise WarplensError(f"{path}: {name} is there for {', '.join(there)}, not for {arch}; choose one with --arch")
+    raise WarplensError(
+        f"{path}: {name} is there for {', '.join(there)}, and none runs on {arch}; name a GPU of one of these"
+    )
+
+
+def _version(arch: str) -> tuple[int, int]:
+    """Return the compute capability of an architecture: (10, 3) of sm_103f."""
+    number = int(re.sub(r"\D", "", arch) or 0)
+    return divmod(number, 10)
 
 
 def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Program:

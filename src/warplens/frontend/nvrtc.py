@@ -7,6 +7,7 @@ A process that is there for nothing else (`cli/ahead.py`) sets `RUNS_HERE`: a ne
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, ToolError
 from warplens.frontend.toolkits import OTHERWISE
 
 RUNS_HERE = False  # whether this process may be lost, if NVRTC crashes
+_UNKNOWN = re.compile(r"^nvrtc: error: invalid value for --gpu-architecture", re.MULTILINE)
 _LOOK_SECONDS = 1.0  # how often it is looked at how long NVRTC takes
 
 
@@ -55,7 +57,7 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
         answer = json.loads(out)
     except ValueError:
         raise ToolError(f"{name}: NVRTC broke off (exit code {code}) on this source") from None
-    if "gpu-architecture" in str(answer.get("error", "")):
+    if _UNKNOWN.search(str(answer.get("error", ""))):
         raise UnknownArchitecture(f"this NVRTC does not compile for {arch}; {OTHERWISE}")
     if "error" in answer:
         raise RefusedSource(f"{name}: NVRTC refused it:", str(answer["error"]) or "NVRTC failed without a message")

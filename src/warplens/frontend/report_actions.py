@@ -20,6 +20,7 @@ from warplens.errors import FileError
 from warplens.frontend import toolchain
 
 _SECONDS, _BYTES_PER_SECOND = 20.0, 1e6  # of the processor
+_BYTES_PER_BYTE = 500  # of memory, beside what the library itself takes
 
 
 class Asked(Struct):
@@ -47,8 +48,9 @@ class _Answer(Struct):
 
 def actions(asked: Asked) -> list[Action]:
     """Return the launches of a report in their order."""
-    seconds = _SECONDS + Path(asked.path).stat().st_size / _BYTES_PER_SECOND
-    code, out = toolchain.serve("report_actions", msgspec.json.encode(asked), seconds)
+    size = Path(asked.path).stat().st_size
+    seconds, most = _SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
+    code, out = toolchain.serve("report_actions", msgspec.json.encode(asked), seconds, most)
     try:
         answer = msgspec.json.decode(out, type=_Answer)
     except ValueError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from warplens.frontend.compile import Options
@@ -47,7 +48,8 @@ class _Sizes:
 
 def _is_side(name: str, body: str) -> bool:
     bare = re.escape(name.rpartition(".")[2])
-    ends_loop = "gridDim" not in body and re.search(rf"\bfor\s*\([^;]*;[^;]*\b{bare}\b|\brange\(.*\b{bare}\b", body)
+    loop = rf"\bfor ?\([^;]{{0,200}}+;[^;]{{0,200}}?\b{bare}\b|\brange\(.{{0,200}}?\b{bare}\b"
+    ends_loop = "gridDim" not in body and re.search(loop, body)
     return bool(ends_loop or re.search(rf"\b{bare}\s*\*|\*\s*(?:\w+\s*[.]\s*)?{bare}\b", body))
 
 
@@ -77,7 +79,7 @@ def starting_tree(kernel: Interface) -> dict[str, Any]:
         tree |= _of_triton(kernel, sizes)
     else:
         tree["block"] = block[0] if sizes.flat and block[1] == 1 else block
-    if re.search(r"\bextern\b[^;]*__shared__", kernel.body):
+    if re.search(r"\bextern\b[^;]{0,400}?__shared__", kernel.body):
         tree["dynamic_shared_bytes"] = _DYNAMIC_BYTES * threads
     return {**tree, "arg": [_argument(p, sizes) for p in kernel.parameters if not p.constant]}
 
@@ -147,16 +149,21 @@ def _written(p: Parameter, argument: dict[str, Any], triton: bool) -> str:
     return f"{typed}:{value}" if not p.type or typed == "bytes" else value
 
 
-def command_line(kernel: Interface, file: str, command: str = "analyze", *, name: bool = True) -> str:
-    """Return the command that launches a kernel with these sizes, for a shell."""
+def command_line(
+    kernel: Interface, file: str, command: str = "analyze", given: Sequence[str] = (), *, name: bool = True
+) -> str:
+    """Return the command that launches a kernel with these sizes, for a shell; `given` are more options."""
     words = ["warplens", command, file, *(["--kernel", kernel.chosen] if name else [])]
     for key, text in starting_words(kernel).items():
         words += [key, text] if key.startswith("--") else ["--arg", text]
-    return shlex.join(words)
+    return shlex.join([*words, *given])
 
 
 def launch_text(kernel: Interface, file: str, options: Options) -> str:
-    """Return a launch file to begin with, with a comment wherever a number is a guess."""
+    """Return a launch file to begin with, with a comment wherever a number is a guess.
+
+    `file` and the include folders of `options` are relative to it.
+    """
     tree, written = starting_tree(kernel), {p.name: p.written for p in kernel.parameters}
     lines = [
         f"# A call of {_comment(kernel.demangled)}.",
@@ -175,6 +182,8 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
     if tree.get("dynamic_shared_bytes"):
         lines += [f"dynamic_shared_bytes = {tree['dynamic_shared_bytes']}  # the third number of <<< >>>"]
     lines += [f"defines = {_toml(options.defines)}"] if options.defines else []
+    lines += [f"includes = {_toml(options.includes)}"] if options.includes else []
+    lines += [f"flags = {_toml(options.flags)}"] if options.flags else []
     lines += ["fast_math = true"] if options.fast_math else []
     lines += [f"register_limit = {options.register_limit}"] if options.register_limit else []
     for argument in tree["arg"]:

@@ -127,14 +127,14 @@ def disassembler_limits(size: int) -> tuple[float, int]:
     return seconds, TOOL_BYTES + _BYTES_PER_BYTE * size
 
 
-def serve(module: str, given: bytes, limit_seconds: float) -> tuple[int, bytes]:
+def serve(module: str, given: bytes, limit_seconds: float, limit_bytes: int | None = None) -> tuple[int, bytes]:
     """Let `serve` of a module of this package answer in a process of its own; return exit code and output.
 
     The module comes from where this one is, never from the current folder.
     """
     home = str(Path(__file__).resolve().parents[2])
     program = f"import sys; sys.path.append({home!r}); from warplens.frontend import {module}; {module}.serve()"
-    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, given=given)
+    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, limit_bytes, given=given)
     return code, out
 
 

@@ -61,6 +61,17 @@ def extract(text: str, file: str) -> TritonSource:
     return TritonSource(_with_lines(text, kept, modules), parameters, sorted(set(chains)))
 
 
+def called_functions(text: str) -> set[str]:
+    """Return the functions that another one calls by name."""
+    return {
+        node.func.id
+        for function in ast.parse(text).body
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id != function.name
+    }
+
+
 def pointers_of(text: str) -> dict[str, set[str]]:
     """Return the parameters of each function that are pointers: where addresses of loads and stores begin."""
     made = dict[str, set[str]]()

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from warplens.cache import Cache, key_of
+from warplens.cache import Cache, T, key_of
 from warplens.errors import WarplensError
-from warplens.frontend import load_program
 from warplens.frontend.calls import OLDEST, architecture, source_of
-from warplens.frontend.compile import Options
-from warplens.frontend.compiled import code_key, digest, is_text, sources
+from warplens.frontend.compiled import digest, is_text, keyed, sources
 from warplens.kernel import Workload
 from warplens.kernel.counted import workload_of
 from warplens.kernel.launch import KernelCall
@@ -55,25 +53,35 @@ def compiled(call: KernelCall, machine: Machine, cache: Cache) -> tuple[str | No
     path, options = source_of(call, architecture(machine, OLDEST))
     if path.suffix.startswith(".py"):  # also with the kernel's name behind it
         raise WarplensError(f"{path}: a launch of a Triton kernel needs num_warps, and is not swept")
-    key = code_key(path, options, call.kernel)
-    return (key, _program(key, path, options, call.kernel, cache)) if key else (None, _load(path, options, call.kernel))
+    return keyed(path, call.kernel, options, _Decoded(cache))
 
 
-_KEPT: dict[str, Program] = {}  # the programs that this process decoded last
+_KEPT: dict[str, Any] = {}  # the programs that this process decoded last
 _MOST_KEPT = 8
 
 
-def _program(key: str, path: Path, options: Options, kernel: str | None, cache: Cache) -> Program:
-    if key not in _KEPT:
-        made = cache.made(key, Program, lambda: replace(_load(path, options, kernel), origin=""))
-        while len(_KEPT) >= _MOST_KEPT:
+class _Decoded(Cache):
+    """A cache of programs that need not be decoded again by the process that did it last."""
+
+    def __init__(self, behind: Cache) -> None:
+        super().__init__(behind.folder)
+
+    def get(self, key: str, kind: type[T]) -> T | None:
+        """Return an entry; None where there is none, or one that was damaged."""
+        found: T | None = _KEPT.get(key) or super().get(key, kind)
+        if found is not None:
+            self._remember(key, found)
+        return found
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep an entry."""
+        self._remember(key, value)
+        super().put(key, value)
+
+    def _remember(self, key: str, value: Any) -> None:
+        while key not in _KEPT and len(_KEPT) >= _MOST_KEPT:
             del _KEPT[next(iter(_KEPT))]
-        _KEPT[key] = made
-    return replace(_KEPT[key], origin=str(path))
-
-
-def _load(path: Path, options: Options, kernel: str | None) -> Program:
-    return load_program(path, kernel, options)
+        _KEPT[key] = value
 
 
 def _profile(program: Program, call: KernelCall, machine: Machine, emulation: Emulation) -> Profile:
