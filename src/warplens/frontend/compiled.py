@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.cache import Cache, key_of
-from warplens.errors import WarplensError
-from warplens.files import read_bytes, read_text
+from warplens.errors import FileError, WarplensError
+from warplens.files import LARGEST_TEXT_BYTES, read_bytes, read_text
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options
 from warplens.frontend.load import load_traced
@@ -74,7 +75,8 @@ def code_key(path: Path, options: Options, kernel: str | None) -> str | None:
 def sources(path: Path, options: Options) -> Iterator[str | None]:
     """Yield a source and all that it includes by name; None where what it includes cannot be told.
 
-    Headers in angle brackets that are in no include folder are the compiler's own.
+    Headers in angle brackets that are in no include folder are the compiler's own. What is no plain file, or is too
+    large, is refused.
     """
     folders = [*map(Path, options.includes), path.parent]
     waiting, seen = [path], set[Path]()
@@ -83,15 +85,30 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
         if file in seen:
             continue
         seen.add(file)
-        text = read_text(file)
+        text = read_text(file, "backslashreplace")  # a comment in a header may be of any encoding
         yield text
         for named in _INCLUDE.findall(text):
             found = re.match(r'"([^"]+)"|<([^>]+)>', named)
             if not found:
                 yield None
-                return
+                continue
             places = [folder / (found[1] or found[2]) for folder in (file.parent, *folders)]
-            waiting += [place for place in places if place.is_file()][:1]
+            waiting += _first_file(places, f"{file}: #include {found[0]}")
+
+
+def _first_file(places: list[Path], name: str) -> list[Path]:
+    """Return the first of these places where there is a file; `name` is for messages."""
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):  # not there, too long a name, a NUL byte in it
+            found = place.stat()
+            if stat.S_ISDIR(found.st_mode):
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                raise FileError(f"{name}: not a plain file")
+            if found.st_size > LARGEST_TEXT_BYTES:
+                raise FileError(f"{name}: larger than {LARGEST_TEXT_BYTES >> 20} MiB")
+            return [place]
+    return []
 
 
 def _tools(toolkit: str | None, suffix: str) -> list[str]:
