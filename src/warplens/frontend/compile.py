@@ -16,7 +16,7 @@ from warplens.errors import RefusedSource, WarplensError
 from warplens.files import read_text
 from warplens.frontend import flags, nvrtc, toolchain, toolkits
 from warplens.frontend.messages import shown
-from warplens.frontend.processes import TOO_LONG, ToolError
+from warplens.frontend.processes import ToolError
 from warplens.frontend.toolkits import OTHERWISE, Toolkit
 
 DEFAULT_ARCH = "sm_90"
@@ -64,6 +64,7 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
         return assemble(path, options, folder, folder / "out.cubin")
     if (library := toolkit.nvrtc()) is None and toolkit.tool("nvcc") is None:
         raise toolchain.MissingTool(f"nothing that compiles CUDA is installed; {toolchain.bringing('NVRTC')}")
+    _refuse_endless(path, options)
     refused: RefusedSource | None = None
     if library is not None and for_nvrtc == for_nvcc:
         try:
@@ -75,6 +76,14 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
     if shutil.which("gcc") is None and refused is not None:
         raise RefusedSource(refused.line, f"{refused.message}\n{_NEEDS_HOST_COMPILER}")
     return _by_nvcc(path, source, options, toolkit, folder)
+
+
+def _refuse_endless(path: Path, options: Options) -> None:
+    """Refuse a source that includes what is no plain file, or one that is too large."""
+    from warplens.frontend.compiled import sources  # it imports this module
+
+    for _ in sources(path, options):
+        pass
 
 
 def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
@@ -134,14 +143,14 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
 
 
 def _run(program: Path, arguments: list[str], folder: Path, name: str) -> tuple[int, str]:
-    """Run a compiler in a folder; return its exit code and all that it said."""
+    """Run a compiler in a folder; return its exit code and all that it said. What is beyond our limits is refused."""
+    limits = toolchain.COMPILER_SECONDS, toolchain.COMPILER_BYTES
     try:
-        code, out, err = toolchain.execute([str(program), *arguments], toolchain.COMPILER_SECONDS, folder=folder)
+        code, out, err = toolchain.execute([str(program), *arguments], *limits, folder=folder)
     except OSError as error:
         raise ToolError(f"{program} could not be run: {error.strerror or error}") from None
-    if code == TOO_LONG:
-        limit = f"{toolchain.COMPILER_SECONDS:.0f} s of processor time"
-        raise ToolError(f"{name}: {program.name} did not finish within {limit}; compile it yourself and give the cubin")
+    if beyond := toolchain.excess(code, err + out, *limits):
+        raise ToolError(f"{name}: {program.name} {beyond}; compile it yourself and give the cubin")
     return code, (err + out).decode("utf-8", "replace")
 
 

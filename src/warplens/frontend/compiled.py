@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.cache import Cache, key_of
-from warplens.errors import WarplensError
-from warplens.files import read_bytes, read_text
+from warplens.errors import FileError, WarplensError
+from warplens.files import LARGEST_TEXT_BYTES, read_bytes, read_text
 from warplens.frontend import toolchain
 from warplens.frontend.compile import Options
 from warplens.frontend.load import load_traced
@@ -83,7 +84,7 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
     """Yield a source and all that it includes by name; None where what it includes cannot be told.
 
     A header in quotes is looked for beside the file that includes it first; one in angle brackets, which is in no
-    include folder, is the compiler's own.
+    include folder, is the compiler's own. What is no plain file, or is too large, is refused.
     """
     folders = [*map(Path, options.includes), path.parent]
     waiting, seen = [path], set[Path]()
@@ -92,15 +93,30 @@ def sources(path: Path, options: Options) -> Iterator[str | None]:
         if file in seen:
             continue
         seen.add(file)
-        text = read_text(file)
+        text = read_text(file, "backslashreplace")  # a comment in a header may be of any encoding
         yield text
         for named in _INCLUDE.findall(text):
             found = re.match(r'"([^"]+)"|<([^>]+)>', named)
             if not found:
                 yield None
-                return
+                continue
             places = [folder / (found[1] or found[2]) for folder in ([file.parent] if found[1] else []) + folders]
-            waiting += [place for place in places if place.is_file()][:1]
+            waiting += _first_file(places, f"{file}: #include {found[0]}")
+
+
+def _first_file(places: list[Path], name: str) -> list[Path]:
+    """Return the first of these places where there is a file; `name` is for messages."""
+    for place in places:
+        with contextlib.suppress(OSError, ValueError):  # not there, too long a name, a NUL byte in it
+            found = place.stat()
+            if stat.S_ISDIR(found.st_mode):
+                continue
+            if not stat.S_ISREG(found.st_mode):
+                raise FileError(f"{name}: not a plain file")
+            if found.st_size > LARGEST_TEXT_BYTES:
+                raise FileError(f"{name}: larger than {LARGEST_TEXT_BYTES >> 20} MiB")
+            return [place]
+    return []
 
 
 def _tools(toolkit: str | None, suffix: str) -> list[str]:

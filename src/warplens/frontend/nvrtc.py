@@ -17,12 +17,14 @@ from typing import Any
 from warplens.errors import RefusedSource, WarplensError
 from warplens.frontend import nvrtc_compile, toolchain, toolkits
 from warplens.frontend.encoding import writer
-from warplens.frontend.toolchain import COMPILER_SECONDS, TOO_LONG, ToolError
+from warplens.frontend.processes import IDLE_SECONDS, STALLED, at_most
+from warplens.frontend.toolchain import COMPILER_BYTES, COMPILER_SECONDS, TOO_LONG, ToolError
 from warplens.frontend.toolkits import OTHERWISE
 
 RUNS_HERE = False  # whether this process may be lost, if NVRTC crashes
 _UNKNOWN = re.compile(r"^nvrtc: error: invalid value for --gpu-architecture", re.MULTILINE)
 _LOOK_SECONDS = 1.0  # how often it is looked at how long NVRTC takes
+_LITTLE = 1e-3  # of the time: what looking takes
 
 
 class UnknownArchitecture(WarplensError):
@@ -47,11 +49,15 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
         "options": options,
         "out": str(output),
     }
-    code, out = _here(request) if RUNS_HERE else _elsewhere(request)
-    if code == TOO_LONG:
+    if RUNS_HERE:
+        with at_most(COMPILER_BYTES):
+            code, out, err = _here(request)
+    else:
+        code, out, err = _elsewhere(request)
+    if beyond := toolchain.excess(code, err, COMPILER_SECONDS, COMPILER_BYTES):
         raise ToolError(
-            f"{name}: NVRTC did not finish within {COMPILER_SECONDS:.0f} s of processor time; look for macros or "
-            "templates that grow without end, or compile it yourself (nvcc -cubin) and give the cubin"
+            f"{name}: NVRTC {beyond}; look for macros or templates that grow without end, "
+            "and for pipes among its includes, or compile it yourself (nvcc -cubin) and give the cubin"
         )
     try:
         answer = json.loads(out)
@@ -64,18 +70,23 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
     return str(answer["version"])
 
 
-def _elsewhere(request: dict[str, Any]) -> tuple[int, str | bytes]:
-    """Let a new process answer a request; return its exit code and the answer."""
+def _elsewhere(request: dict[str, Any]) -> tuple[int, str | bytes, bytes]:
+    """Let a new process answer a request; return its exit code, the answer and its errors."""
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("nvrtc_compile.py"))]
-    return toolchain.execute(command, COMPILER_SECONDS, given=json.dumps(request).encode())[:2]
+    return toolchain.execute(command, COMPILER_SECONDS, COMPILER_BYTES, given=json.dumps(request).encode())
 
 
-def _here(request: dict[str, Any]) -> tuple[int, str | bytes]:
+def _here(request: dict[str, Any]) -> tuple[int, str | bytes, bytes]:
     """Let a thread answer a request, so that signals are heeded meanwhile; return as a process would."""
     made = list[str]()
     thread = threading.Thread(target=lambda: made.append(nvrtc_compile.answer(request)), daemon=True)
     thread.start()
     writer(request["arch"])  # is asked for next, and read meanwhile
+    moved, used = time.monotonic(), time.process_time()
     while thread.is_alive() and time.process_time() < COMPILER_SECONDS:
         thread.join(_LOOK_SECONDS)
-    return (0, made[0]) if made else (TOO_LONG if thread.is_alive() else 1, "")
+        if time.process_time() - used > _LITTLE * (time.monotonic() - moved):
+            moved, used = time.monotonic(), time.process_time()
+        elif time.monotonic() - moved > IDLE_SECONDS:
+            return STALLED, "", b""
+    return (0, made[0], b"") if made else (TOO_LONG if thread.is_alive() else 1, "", b"")

@@ -54,9 +54,7 @@ def actions(asked: Asked) -> list[Action]:
     try:
         answer = msgspec.json.decode(out, type=_Answer)
     except ValueError:
-        why = (
-            f"did not finish within {seconds:.0f} s" if code == toolchain.TOO_LONG else f"broke off (exit code {code})"
-        )
+        why = toolchain.excess(code, b"", seconds) or f"broke off (exit code {code})"
         raise FileError(f"{asked.path}: ncu-report {why}: the report was damaged or cut short") from None
     if answer.missing:
         raise toolchain.MissingTool("a .ncu-rep is read by ncu-report; `pip install ncu-report` brings it")

@@ -16,6 +16,7 @@ from warplens.frontend import toolkits
 from warplens.frontend.processes import TOO_LONG as TOO_LONG
 from warplens.frontend.processes import MissingTool as MissingTool
 from warplens.frontend.processes import ToolError as ToolError
+from warplens.frontend.processes import excess as excess
 from warplens.frontend.processes import execute as execute
 from warplens.frontend.processes import finished as finished
 from warplens.frontend.processes import running as running
@@ -33,6 +34,7 @@ _WHEEL = {
 NEWEST_TESTED = (13, 5)  # of the CUDA toolkits
 _NVIDIAS = re.compile(r"(?:NVRTC|nvcc|ptxas|nvlink|fatbinary|nvdisasm) (\d{1,4})\.(\d{1,4})")
 TOOL_SECONDS, COMPILER_SECONDS = 3.0, 60.0  # processor time; a large source takes long
+COMPILER_BYTES = 8 << 30  # of memory, each; one with CUB and cooperative groups takes less than 1 GiB
 TOOL_BYTES = 1 << 30  # of memory, a damaged file may make a tool ask for all there is
 # What nvdisasm may take for a cubin: ten times the time and four times the memory of a healthy one.
 _BYTES_PER_SECOND, _BYTES_PER_BYTE = 16000.0, 500
@@ -155,8 +157,8 @@ def run(
         code, out, err = execute(command, limit_seconds, limit_bytes, folder=folder)
     except OSError as error:
         raise ToolError(f"{name} could not be run: {error.strerror or error}") from None
-    if code == TOO_LONG:
-        raise ToolError(f"{name} did not finish within {limit_seconds:.0f} s of processor time")
+    if beyond := excess(code, err, limit_seconds, limit_bytes):
+        raise ToolError(f"{name} {beyond}")
     if code != 0:
         text = one_line((err or out).decode("utf-8", "replace"))
         raise ToolError(f"{name}: {text or (f'crashed by signal {-code}' if code < 0 else f'failed with code {code}')}")

@@ -23,7 +23,7 @@ from warplens.errors import FileError, WarplensError, nearest
 from warplens.files import read_text
 from warplens.frontend import toolchain
 from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.toolchain import TOO_LONG, MissingTool, ToolError, one_line
+from warplens.frontend.toolchain import MissingTool, ToolError, one_line
 from warplens.frontend.triton_source import TritonSource, extract
 from warplens.kernel.launch import Argument, KernelCall
 
@@ -134,8 +134,8 @@ def _chosen(source: TritonSource, kernel: str | None, path: Path) -> str:
 def _asked(request: dict[str, Any], what: str) -> dict[str, Any]:
     """Let the child process compile; its message is the error."""
     code, out = toolchain.serve("triton_compile", json.dumps(request).encode(), TRITON_SECONDS)
-    if code == TOO_LONG:
-        raise ToolError(f"{what}: Triton did not finish within {TRITON_SECONDS:.0f} s of processor time")
+    if beyond := toolchain.excess(code, b"", TRITON_SECONDS):
+        raise ToolError(f"{what}: Triton {beyond}")
     try:
         answer: dict[str, Any] = json.loads(out)
     except ValueError:
