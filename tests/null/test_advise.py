@@ -14,6 +14,7 @@ import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
 from warplens.advise.case import Case, Proposal, Refusal, Site
+from warplens.advise.diff import difference
 from warplens.advise.memory import _dense, lower_precision
 from warplens.advise.occupancy import raise_occupancy
 from warplens.advise.overlay import regrouped, with_fewer, with_launch
@@ -41,6 +42,7 @@ from warplens.report.terminal import console
 from warplens.report.whatif import gpus
 from warplens.study.kernels import Launch, launches
 from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
+from warplens.units import seconds
 
 GPU = wl.load_machine("h200")
 CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")
@@ -490,6 +492,27 @@ def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys:
     assert main(["diff", *files]) == 0
     out = capsys.readouterr().out
     assert "what the grid does" in out and "alone, each limit would take" in out
+
+
+def test_times_that_are_shown_as_the_same_have_no_reason_for_a_difference() -> None:
+    workload = measured("stride").workload
+    before = wl.predict(workload, GPU, "warplens-fast")
+    cycles = {**before.limits, str(before.bound): 2 * float(before.limits[str(before.bound)])}
+    after = replace(before, limits=cycles, seconds=1.004 * float(before.seconds or 0.0))
+    # 1 / 1.004 is shown as 1.00x: the limit that has doubled made no difference
+    assert difference(workload, workload, before, after).why == f"no difference in time; {before.limited_by} limits both"
+    launch = replace(before, parts={"launch": 1e9}, seconds=2 * float(before.seconds or 0.0))
+    assert difference(workload, workload, launch, replace(launch, seconds=1e-3)).why == "launch limits both"
+
+
+def test_a_simulation_says_that_the_launch_comes_on_top(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = measured("stride").workload
+    workload.save(file := tmp_path / "w.json")
+    p = wl.predict(workload, GPU, "warplens")
+    launch = float(p.parts["launch"]) / GPU.chip.clock_hz
+    assert main(["simulate", str(file), "--top", "0"]) == 0
+    said = f"on the SMs; with the launch, {seconds(launch)}, {seconds(float(p.seconds or 0.0))}"
+    assert said in capsys.readouterr().out
 
 
 def test_why_names_the_bytes_that_drive_a_limit() -> None:
