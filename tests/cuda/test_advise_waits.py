@@ -7,14 +7,14 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from warplens.advise.advisor import advise
 from warplens.advise.advice import Advice
+from warplens.advise.advisor import advise
 from warplens.kernel import Workload
 from warplens.kernel.launch import Argument
 from warplens.machine import load_machine
 from warplens.models import Prediction
 
-from .test_unmodelled import N, X, ZEROS, analysed, array
+from .test_unmodelled import ZEROS, N, X, analysed, array
 
 pytestmark = pytest.mark.cuda
 

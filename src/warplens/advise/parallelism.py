@@ -277,7 +277,8 @@ def unroll(case: Case) -> Answer:
     if share < 0.02:
         return refused(name, f"turning its loops takes {share:.0%} of the instructions")
     inside = case.inside(static)
-    known = {i for i in (address_instructions(case.code) & inside) - case.waits if case.code[i].kind in ("int", "imul", "imul_wide")}
+    addresses = (address_instructions(case.code) & inside) - case.waits
+    known = {i for i in addresses if case.code[i].kind in ("int", "imul", "imul_wide")}
     known = over | {i for i in known if case.code[i].opcode != "ISETP"}  # of a loop that vanishes: constants
     bared = once_each(lambda run: tuple(c for c in run if c.origin not in over))
     gone = once_each(lambda run: tuple(c for c in run if c.origin not in known))
