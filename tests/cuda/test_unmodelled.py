@@ -54,6 +54,7 @@ CASES: dict[str, tuple[list[Argument], list[tuple[str, float | None]], str]] = {
     "reads_unwritten": ([X], [("shared memory that is read before it is written", None)], "i < n"),
     "waits_for_clock": ([X, N], [("a branch that depends on a clock", None)], ""),
     "waits_for_time": ([X, N], [("a branch that depends on a clock", None)], ""),
+    "waits_for_barrier": ([X], [("a wait for a barrier (mbarrier)", None)], ""),
     "waits_for_flag": (
         [array("flag", "i32", 64, "ones"), X],
         [("a loop until another thread has written", None), ("a volatile load", 1.5)],

@@ -14,6 +14,7 @@ import warplens as wl
 from warplens.advise import REMEDIES, benefits
 from warplens.advise.advice import Advised
 from warplens.advise.case import Case, Proposal, Refusal, Site
+from warplens.advise.diff import difference
 from warplens.advise.memory import _dense, lower_precision
 from warplens.advise.occupancy import raise_occupancy
 from warplens.advise.overlay import regrouped, with_fewer, with_launch
@@ -34,6 +35,7 @@ from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.kernel import Workload
 from warplens.kernel.profile import Crowding, Fewer, Profile
+from warplens.report import analysis
 from warplens.report.advice import benefit_chart
 from warplens.report.headline import headline
 from warplens.report.page.curve import occupancy_curve
@@ -41,6 +43,7 @@ from warplens.report.terminal import console
 from warplens.report.whatif import gpus
 from warplens.study.kernels import Launch, launches
 from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
+from warplens.units import seconds
 
 GPU = wl.load_machine("h200")
 CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")
@@ -480,6 +483,11 @@ def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys:
     assert data["speedup"] > 3 and data["changes"] == {"line:10.conflict": 1.0}
     assert main(["whatif", files[0], "--set", "gpu=h200", "--set", "occupancy=16"]) == 0
     assert "warps per SM" in capsys.readouterr().out
+    assert main(["whatif", files[0], "--set", "gpu=h100"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.search(r": about [\d.]+x (as fast|slower)$", lines[0])
+    (time,) = (line for line in lines if line.startswith("time"))
+    assert re.fullmatch(r"time +[\d.]+ us +about \d{1,3}(\.\d)? us +[\d.]+x *", time), time
     assert main(["whatif", files[0]]) == 2
     assert "--set" in capsys.readouterr().err
     assert main(["diff", *files, "--json"]) == 0
@@ -490,6 +498,38 @@ def test_the_command_line_shows_what_if_and_what_changed(tmp_path: Path, capsys:
     assert main(["diff", *files]) == 0
     out = capsys.readouterr().out
     assert "what the grid does" in out and "alone, each limit would take" in out
+
+
+def test_instructions_that_few_blocks_come_to_are_named_by_their_source_lines() -> None:
+    workload, made = counted("matmul_tiled16")
+    code = [replace(x, line=10 + i // 4) for i, x in enumerate(workload.code)]
+    made = replace(made, unsure=[3, 4, 5, 9])  # lines 10, 11, 11, 12
+    assert any("instructions (lines 10, 11, 12) may be off" in line for line in analysis.counted(made, code))
+    code[5] = replace(code[5], line=None)
+    assert any("instructions (numbers 3, 4, 5, 9) may be off" in line for line in analysis.counted(made, code))
+
+
+def test_times_that_are_shown_as_the_same_have_no_reason_for_a_difference() -> None:
+    workload = measured("stride").workload
+    before = wl.predict(workload, GPU, "warplens-fast")
+    cycles = {**before.limits, str(before.bound): 2 * float(before.limits[str(before.bound)])}
+    after = replace(before, limits=cycles, seconds=1.004 * float(before.seconds or 0.0))
+    # 1 / 1.004 is shown as 1.00x: the limit that has doubled made no difference
+    assert (
+        difference(workload, workload, before, after).why == f"no difference in time; {before.limited_by} limits both"
+    )
+    launch = replace(before, parts={"launch": 1e9}, seconds=2 * float(before.seconds or 0.0))
+    assert difference(workload, workload, launch, replace(launch, seconds=1e-3)).why == "launch limits both"
+
+
+def test_a_simulation_says_that_the_launch_comes_on_top(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = measured("stride").workload
+    workload.save(file := tmp_path / "w.json")
+    p = wl.predict(workload, GPU, "warplens")
+    launch = float(p.parts["launch"]) / GPU.chip.clock_hz
+    assert main(["simulate", str(file), "--top", "0"]) == 0
+    said = f"on the SMs; with the launch, {seconds(launch)}, {seconds(float(p.seconds or 0.0))}"
+    assert said in capsys.readouterr().out
 
 
 def test_why_names_the_bytes_that_drive_a_limit() -> None:

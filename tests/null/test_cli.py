@@ -311,6 +311,16 @@ def test_a_machine_shows_its_important_numbers_first(capsys: pytest.CaptureFixtu
     assert "numbers more, and where each comes from: --all" in short and "whitepaper" in whole
 
 
+@pytest.mark.parametrize("option", ["--html", "--save"])
+def test_a_dash_is_no_name_of_a_file(
+    option: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("analyze", "kernel.cu", option, "-", capsys=capsys)
+    assert code == 2 and f"{option} -: it is written to a file only; give its name" in err
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize(
     ("key", "said"),
     [("regs", "'launch.registers'"), ("sms", "'machine.sms'"), ("launch.register", "'launch.registers'"),

@@ -66,7 +66,7 @@ def test_similar_is_by_limit_and_size_where_there_are_enough() -> None:
     expected = [
         (19, "limited by dram bandwidth, of 10 us or more"),
         (24, "limited by memory, of 10 us or more"),
-        (19, "limited by units of an SM, under 10 us"),
+        (19, "limited by units of an SM or launch, under 10 us"),
         (19, "limited by units of an SM"),
         (45, "of all kinds"),
     ]

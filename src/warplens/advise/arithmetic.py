@@ -184,7 +184,7 @@ def fewer_instructions(case: Case) -> Answer:
     name = "fewer-instructions"
     inside = case.inside(case.loops()) or set(range(len(case.code)))
     extra = {i for i in address_instructions(case.code) & inside if case.code[i].kind not in ("exit", "barrier")}
-    extra -= from_data(case.code, case.executed)  # a search, an index that is loaded: the work itself
+    extra -= from_data(case.code, case.executed) | case.waits  # a search, an index that is loaded: the work itself
     share = case.share(extra)
     if share < 0.05:
         return refused(name, f"addresses and conditions take {share:.0%} of the instructions")

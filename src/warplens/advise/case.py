@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from warplens.advise.advice import Place
+from warplens.advise.slices import waiting
 from warplens.errors import MissingField
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile, Segment
@@ -18,6 +19,8 @@ from warplens.models.prediction import Prediction
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 GLOBAL = frozenset(("LDG", "STG", "LD", "ST", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG"))
+_BULK = ("UTMA", "UBLK")
+_GENERIC = frozenset(("LD", "ST", "ATOM"))
 LOCAL = frozenset(("LDL", "STL"))
 
 
@@ -125,8 +128,20 @@ class Case:
 
     @cached_property
     def global_sites(self) -> list[Site]:
-        """Accesses to global memory, atomics too."""
-        return [s for s in self.sites if s.instruction.opcode in GLOBAL]
+        """Accesses to global memory, atomics too; generic ones that touch no sector go to shared memory."""
+        sites = (s for s in self.sites if s.instruction.opcode in GLOBAL)
+        return [s for s in sites if s.sectors or s.instruction.opcode not in _GENERIC]
+
+    @property
+    def without_global(self) -> str:
+        """Why remedies for global memory do not apply to a kernel without such accesses."""
+        copies = any(n and x.opcode.startswith(_BULK) for x, n in zip(self.code, self.executed, strict=True))
+        return "only bulk copies (TMA) access its global memory" if copies else "it uses no global memory"
+
+    @cached_property
+    def waits(self) -> set[int]:
+        """What only waits, for a time or for others: nothing that could be done with fewer instructions."""
+        return waiting(self.code)
 
     def share(self, indices: Iterable[int]) -> float:
         """Return which share of all executions these instructions are."""
@@ -140,12 +155,16 @@ class Case:
         ranked = sorted(lines.items(), key=lambda item: -sum(self.executed[i] for i in item[1]))
         return tuple(Place(self.workload.source, line, tuple(group)) for line, group in ranked[:most])
 
+    def idles(self, segment: Segment) -> bool:
+        """Whether a segment only waits."""
+        return self.inside([segment]) <= self.waits
+
     def loops(self) -> list[Segment]:
-        """Return the repeated stretches of the ways, the longest in all first."""
+        """Return the repeated stretches of the ways that do not only wait, the longest in all first."""
         found: dict[tuple[tuple[int, int], ...], int] = {}
         for path in self.profile.paths:
             for s in path.segments:
-                if s.times > 1:
+                if s.times > 1 and not self.idles(s):
                     key = tuple((first, stop) for first, stop in s.runs)
                     found[key] = found.get(key, 0) + s.instructions * path.warps
         return [Segment(list(runs), 2) for runs, _ in sorted(found.items(), key=lambda item: -item[1])]

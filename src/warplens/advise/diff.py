@@ -18,6 +18,7 @@ from warplens.machine import KINDS
 from warplens.models.prediction import Prediction
 
 _SECTOR_BYTES = 32
+_SAME = 0.005  # of the time: a difference that is shown as 1.00x
 
 
 class Change(Struct, frozen=True):
@@ -125,17 +126,19 @@ _DRIVERS = {
 
 def _why(before: Prediction, after: Prediction, limits: tuple[Change, ...], counts: tuple[Change, ...]) -> str:
     """Say in a sentence what made the difference: the limit of the slower one, and the count that drives it."""
-    if before.seconds == after.seconds:
-        same = after.limited_by == before.limited_by
+    same = after.limited_by == before.limited_by
+    if abs(float(before.seconds or 0.0) / float(after.seconds or 1.0) - 1) < _SAME:
         return f"no difference in time; {after.limited_by} limits both" if same else "the same time"
     faster = float(after.seconds or 0.0) <= float(before.seconds or 0.0)
     slow, fast = (before, after) if faster else (after, before)
-    limit = next((c for c in limits if c.what == str(slow.bound)), None)
+    limit = next((c for c in limits if c.what == str(slow.bound)), None) if slow.limited_by != "launch" else None
+    if same and limit is None:
+        return f"{slow.limited_by} limits both"
     head = f"{slow.limited_by} limits the slower one"
     if limit is None or not limit.before or not limit.after:
         return f"{head}, {fast.limited_by} the faster one"
     ratio = limit.before / limit.after if faster else limit.after / limit.before
-    text = f"{head} and takes {ratio:.3g} times as long there"
+    text = f"{head} and, alone, takes {ratio:.3g} times as long there"
     driver = next((c for c in counts if c.what == _DRIVERS.get(limit.what)), None)
     if driver is not None and driver.before and driver.after:
         more = driver.before / driver.after if faster else driver.after / driver.before

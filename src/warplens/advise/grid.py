@@ -24,13 +24,14 @@ def fill_the_gpu(case: Case) -> Answer:
     if blocks >= places:
         return refused(name, f"{blocks:,} blocks fill all {sms} SMs")
     factor = min(64, places // blocks)
-    turns = max((s.times for path in case.profile.paths for s in path.segments), default=1)
+    turns = max((s.times for path in case.profile.paths for s in path.segments if not case.idles(s)), default=1)
     factor = min(factor, turns)
     if factor < 2:
         return refused(name, "it has no loop whose iterations other blocks could take")
 
     def rewrite(path: Path) -> list[tuple[Way, float]]:
-        return [([(as_written(s), max(1, round(s.times / factor))) for s in path.segments], 1.0)]
+        times = [s.times if case.idles(s) else max(1, round(s.times / factor)) for s in path.segments]
+        return [([(as_written(s), n) for s, n in zip(path.segments, times, strict=True)], 1.0)]
 
     made = fewer_blocks(rewritten(case.workload, rewrite), 1 / factor)
     return [

@@ -22,9 +22,10 @@ _GLOBAL_ATOMICS = frozenset(("RED", "REDG", "ATOM", "ATOMG"))
 def avoid_spills(case: Case) -> Answer:
     """Enough registers for what is spilled to local memory."""
     name = "avoid-spills"
-    sites = [s for s in case.sites if s.instruction.opcode in LOCAL]
+    local, marked = [s for s in case.sites if s.instruction.opcode in LOCAL], case.workload.spills
+    sites = [s for s in local if marked is None or s.instruction.offset in marked]
     if not sites:
-        return refused(name, "it spills no registers")
+        return refused(name, "it spills no registers" + (": its local memory has arrays, or stacks" if local else ""))
     words = {o.text for s in sites for o in s.instruction.operands if o.kind == "memory"}
     registers = min(255, case.launch.registers_per_thread + len(words))
     made = with_launch(dropped(case.workload, {s.index for s in sites}), registers_per_thread=registers)

@@ -30,7 +30,7 @@ def coalesce(case: Case) -> Answer:
     """Each access in as few sectors as its bytes fill; nothing is fetched that nobody asked for."""
     name = "coalesce"
     if not case.global_sites:
-        return refused(name, "it uses no global memory")
+        return refused(name, case.without_global)
     scattered = [s for s in case.global_sites if _is_scattered(s)]
     if not scattered:
         return refused(name, "its accesses to global memory are coalesced")
@@ -124,7 +124,7 @@ def vector_accesses(case: Case) -> Answer:
     name = "vector-loads"
     narrow = [s for s in case.global_sites if _is_narrow(s)]
     if not case.global_sites:
-        return refused(name, "it uses no global memory")
+        return refused(name, case.without_global)
     if not narrow:
         wide = any(s.bytes_per_thread >= _WIDEST for s in case.global_sites)
         return refused(name, "already 16 bytes per thread" if wide else "no coalesced access is narrower than 16 bytes")
@@ -225,7 +225,7 @@ def lower_precision(case: Case) -> Answer:
     name = "lower-precision"
     sites = [s for s in case.global_sites if s.bytes_per_thread >= 4 and s.instruction.kind in ("load", "store")]
     if not sites:
-        return refused(name, "it moves no data of four bytes or more")
+        return refused(name, "it moves no data of four bytes or more" if case.global_sites else case.without_global)
     types = {s.index: data_type(case, s) for s in sites}
     floats = [s for s in sites if types[s.index] in ("f32", "f64")]
     if not floats:

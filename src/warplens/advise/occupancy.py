@@ -102,7 +102,7 @@ def lower_occupancy(case: Case) -> Answer:
     if on_sm <= 1:
         return refused(name, "one block per SM is the least")
     if not case.profile.total("sectors"):
-        return refused(name, "it uses no global memory")
+        return refused(name, case.without_global)
     if known is None:
         return refused(name, "what L1 keeps for fewer blocks was not counted; `warplens analyze` counts it")
     if not known.fits(case.profile):

@@ -267,16 +267,18 @@ def unroll(case: Case) -> Answer:
     """Loops without the instructions that only turn them, in most turns."""
     name = "unroll"
     loops = case.loops()
-    static = [Segment([(loop.start, loop.stop)], 2) for loop in loops_of(case.code) if case.executed[loop.stop - 1]]
+    turned = (loop for loop in loops_of(case.code) if case.executed[loop.stop - 1])
+    static = [s for loop in turned if not case.idles(s := Segment([(loop.start, loop.stop)], 2))]
     if not static:
         return refused(name, "it has no loop")
     over = {i for s in (*loops, *static) for i in loop_overhead(case.code, s)}
-    over -= from_data(case.code, case.executed)  # a turn that hangs on data is still asked for
+    over -= from_data(case.code, case.executed) | case.waits  # a turn that hangs on data is still asked for
     share = case.share(over & case.inside((*loops, *static)))
     if share < 0.02:
         return refused(name, f"turning its loops takes {share:.0%} of the instructions")
     inside = case.inside(static)
-    known = {i for i in address_instructions(case.code) & inside if case.code[i].kind in ("int", "imul", "imul_wide")}
+    addresses = (address_instructions(case.code) & inside) - case.waits
+    known = {i for i in addresses if case.code[i].kind in ("int", "imul", "imul_wide")}
     known = over | {i for i in known if case.code[i].opcode != "ISETP"}  # of a loop that vanishes: constants
     bared = once_each(lambda run: tuple(c for c in run if c.origin not in over))
     gone = once_each(lambda run: tuple(c for c in run if c.origin not in known))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Segment
+from warplens.kernel.waiting import idles
 from warplens.machine import KINDS
 
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))
@@ -137,6 +138,14 @@ def loops_of(code: Sequence[Instruction]) -> list[range]:
     at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
     heads = ((at.get(x.target, i + 1), i) for i, x in enumerate(code) if x.target is not None and x.opcode == "BRA")
     return [range(head, i + 1) for head, i in heads if head < i]  # what jumps to itself fills the end of a kernel
+
+
+def waiting(code: Sequence[Instruction]) -> set[int]:
+    """Return what only waits: sleeps, and innermost loops that go round by a clock or until others are there."""
+    loops = loops_of(code)
+    inner = [a for a in loops if not any(b != a and b.start >= a.start and b.stop <= a.stop for b in loops)]
+    found = {i for loop in inner if idles([code[i] for i in loop]) for i in loop}
+    return found | {i for i, x in enumerate(code) if x.opcode == "NANOSLEEP"}
 
 
 def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:

@@ -57,7 +57,7 @@ def whatif(args: argparse.Namespace, machine: Machine, options: api.Options) -> 
     if not changes and other is None:
         raise WarplensError("say what to change: --set KEY=VALUE; `warplens whatif --list` has the keys")
     found = api.what_if(workload, machine, changes, model=args.model, other=other)
-    show(args, report.data(found), report.what_if(found))
+    show(args, report.data(found), report.what_if(found, machine, machine if other is None else other[1]))
     return None
 
 

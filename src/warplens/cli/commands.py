@@ -26,6 +26,7 @@ from warplens.kinds import CODE, kind_of
 from warplens.machine import Machine, evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
+from warplens.models.warplens import launch_cycles
 from warplens.report import html, listing, occupancy, profiled, simulation, terminal
 from warplens.report.data import to_json
 from warplens.simulate.overlay import parse, refuse_twice
@@ -221,6 +222,13 @@ def _check_simulate(args: argparse.Namespace) -> None:
             raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")
 
 
+def _launch_seconds(work: Workload | Graph, machine: Machine) -> float:
+    """Return what `analyze` adds for the launch, of which the simulator knows nothing; none for what is not counted."""
+    if not isinstance(work, Workload) or work.profile is None or work.launch is None:
+        return 0.0
+    return launch_cycles(machine, work.profile) / machine.chip.clock_hz
+
+
 def _simulate(args: argparse.Namespace) -> None:
     machines = _machines(args)
     if len(machines) > 1:
@@ -248,7 +256,7 @@ def _simulate(args: argparse.Namespace) -> None:
     code = work.code if isinstance(work, Workload) else []
     if args.trace:
         write_whole(Path(args.trace), simulation.trace(made))
-    parts = simulation.answer(made, machines[0], args.top, code)
+    parts = simulation.answer(made, machines[0], args.top, code, _launch_seconds(work, machines[0]))
     text = _text_of(work.source) if isinstance(work, Workload) else []
     _show(args, simulation.data(made, code), [*parts, *simulation.source_lines(made, code, text)])
     if args.trace and not args.json:

@@ -69,6 +69,9 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
     if rest:
         asked = top if args.command is None else top.commands.choices[args.command]
         asked.unknown(rest[0])
+    for name in ("html", "save", "trace"):
+        if getattr(args, name, None) == "-":
+            raise WarplensError(f"--{name} -: it is written to a file only; give its name")
     return args
 
 

@@ -177,8 +177,9 @@ def _waits(program: Program, profile: Profile, ran: Sequence[Instruction]) -> It
     yield from _found(
         waits, "a loop until another thread has written", "how often it goes round is as the emulator's order has it"
     )
-    clocks = [x for x in clocked(program) if any(x is y for y in ran)]
+    clocks, barriers = ([x for x in found if any(x is y for y in ran)] for found in clocked(program))
     yield from _found(clocks, "a branch that depends on a clock", "the emulator's clock counts instructions")
+    yield from _found(barriers, "a wait for a barrier (mbarrier)", "it asks a clock, and its time is not modelled")
 
 
 def _bypassing(program: Program, profile: Profile) -> Iterator[Unmodelled]:

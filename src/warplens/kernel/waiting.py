@@ -37,11 +37,37 @@ def spins(program: Program) -> list[Instruction]:
     return [x for x, loop in _in_loops(program, asks) if _stays(x, loop) and _decides(x, loop)]
 
 
-def clocked(program: Program) -> list[Instruction]:
-    """Return the reads of a clock on which a branch depends."""
+def clocked(program: Program) -> tuple[list[Instruction], list[Instruction]]:
+    """Return the reads of a clock on which a branch depends; apart, those that only a wait for an mbarrier asks."""
     code = program.instructions
-    reads = [x for x in code if any(o.kind == "special" and o.text.startswith(_CLOCKS) for o in x.operands)]
-    return [x for x in reads if _decides(x, code)]
+    reads = [x for x in code if _reads_clock(x) and _decides(x, code)]
+    waits = {id(y) for loop in _barrier_loops(program) for y in loop if y.opcode in _WAYS} if reads else set()
+    others = [x for x in code if id(x) not in waits]
+    asked = [x for x in reads if _decides(x, others)]
+    return asked, [x for x in reads if not any(x is y for y in asked)]
+
+
+def idles(loop: Sequence[Instruction]) -> bool:
+    """Whether a loop only waits: it goes round by a clock, by an mbarrier, or until others have written."""
+    asks = [x for x in loop if _reads_clock(x) or _tries(x) or (x.writes and _bypasses(x) and _stays(x, loop))]
+    return any(_decides(x, loop) for x in asks)
+
+
+def _reads_clock(x: Instruction) -> bool:
+    return any(o.kind == "special" and o.text.startswith(_CLOCKS) for o in x.operands)
+
+
+def _tries(x: Instruction) -> bool:
+    """Whether an instruction asks for the phase of an mbarrier."""
+    return x.opcode == "SYNCS" and "PHASECHK" in x.modifiers
+
+
+def _barrier_loops(program: Program) -> list[list[Instruction]]:
+    """Return the smallest loop around each question for the phase of an mbarrier."""
+    found = dict[int, list[Instruction]]()
+    for x, loop in _in_loops(program, [x for x in program.instructions if _tries(x)]):
+        found[x.offset] = min(loop, found.get(x.offset, loop), key=len)
+    return list(found.values())
 
 
 def _in_loops(program: Program, found: list[Instruction]) -> Iterator[tuple[Instruction, list[Instruction]]]:

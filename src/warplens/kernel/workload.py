@@ -148,7 +148,8 @@ class Essential(_Part, frozen=True):
 class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """What a model is asked about. `code`, `profile` and `unmodelled` are there where it was counted from machine code.
 
-    `array_types` are the types of elements by the name of their array, where a launch file says them.
+    `array_types` are the types of elements by the name of their array, where a launch file says them. `spills` has the
+    offsets of the instructions that the compiler marked as spilling; None where that is not known.
     """
 
     format: Literal[1] = 1
@@ -173,6 +174,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     kernels: list[Workload] = field(default_factory=list, name="kernel")
     array_types: dict[str, str] = {}
     code: list[Instruction] = []
+    spills: tuple[int, ...] | None = None
     profile: Profile | None = None
     unmodelled: list[Unmodelled] = []
 

@@ -82,7 +82,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
             return f"{head}\n  {self.model} gives no time"
         time = seconds(float(self.seconds)) + ("" if self.per in ("kernel", "program") else f" per {self.per}")
         time += f", {sure(self.interval_seconds)}" if self.interval_seconds is not None else ""
-        return f"{head}\n  {time}   by {self.model}      limited by: {self.bound}"
+        return f"{head}\n  {time}   by {self.model}      limited by: {self.limited_by}"
 
     @property
     def bound(self) -> Any:
@@ -93,8 +93,13 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     @property
     def limited_by(self) -> str:
-        """The name of what limits the kernel, in words: of latency, whose it is, by the largest part of the time."""
+        """The name of what limits the kernel, in words: of latency, whose it is, by the largest part of the time.
+
+        It is the launch where this takes longer than the bound alone.
+        """
         bound = str(self.bound)
+        if bound != "latency" and bound in self.limits and self._launch_cycles > float(self.limits[bound]):
+            return "launch"
         waits = {name: float(cycles) for name, cycles in self.parts.items() if name in _LATENCY_OF}
         if bound != "latency" or not waits:
             return bound
@@ -106,9 +111,13 @@ class Prediction(Struct, frozen=True, kw_only=True):
         limits = {name: float(cycles) for name, cycles in self.limits.items()}
         if self.bound == "latency" and self.limited_by.endswith("latency"):
             limits[self.limited_by] = limits.pop("latency")
-        if launch := self.parts.get("launch"):
-            limits["launch"] = float(launch)
+        if self._launch_cycles:
+            limits["launch"] = self._launch_cycles
         return dict(sorted(limits.items(), key=lambda item: -item[1]))
+
+    @property
+    def _launch_cycles(self) -> float:
+        return float(self.parts.get("launch", 0.0))
 
     @property
     def ipc(self) -> Number | None:

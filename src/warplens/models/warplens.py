@@ -58,8 +58,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency, *, simul
     # The latency of all rounds is an estimate: the simulation, in which warps do wait, says what it comes to at most.
     limits: dict[str, Number] = {"latency": latency, **chip, **busy}
     notes, run, stalls = list[str](), None, dict[str, float]()
-    start = start_cycles(machine, min(blocks, sms), accesses_memory=profile.total("l2_sectors") > 0)
-    start += cold_code_cycles(machine, profile)
+    start = launch_cycles(machine, profile)
     if simulated:
         known = laid if workload.launch is not None and workload.launch.blocks == blocks else None
         run = simulate(workload, machine, warps_per_sm=float(residency.warps_per_sm), laid=known)
@@ -170,6 +169,12 @@ def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
 
 
 _COLD_ALTOGETHER = 16  # SMs: from here on first accesses take no longer (data/h200/short/study)
+
+
+def launch_cycles(machine: Machine, profile: Profile) -> float:
+    """Return the cycles that a kernel's launch takes beside its blocks' own, code beyond the caches among them."""
+    sms, asks = min(profile.grid_blocks, machine.chip.sm_count), profile.total("l2_sectors") > 0
+    return start_cycles(machine, sms, accesses_memory=asks) + cold_code_cycles(machine, profile)
 
 
 def start_cycles(machine: Machine, sms: float, *, accesses_memory: bool) -> float:

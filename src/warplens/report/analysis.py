@@ -24,6 +24,7 @@ saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ from rich.text import Text
 from warplens.advise import Advised
 from warplens.api import Comparison, occupancy
 from warplens.kernel import Workload
+from warplens.kernel.instruction import Instruction
 from warplens.kernel.profile import Profile
 from warplens.machine import Machine
 from warplens.models import Prediction
@@ -48,7 +50,7 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
     if p.parts:
         parts += [Text(f"  {made_of(p)}"), ""]
     if workload.profile is not None:
-        parts += [Text(f"  {line}") for line in counted(workload.profile)]
+        parts += [Text(f"  {line}") for line in counted(workload.profile, workload.code)]
     if workload.tools:
         parts.append(f"  machine code by {', '.join(workload.tools)}")  # a path is not wrapped
     said = workload.profile.notes if workload.profile is not None else []
@@ -63,7 +65,7 @@ def made_of(p: Prediction) -> str:
     return "the time is made of: " + ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
 
 
-def counted(profile: Profile) -> list[str]:
+def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
     """Say what the emulation counted, and how sure that is."""
     warps = profile.grid_blocks * profile.warps_per_block
     lines = [
@@ -77,16 +79,25 @@ def counted(profile: Profile) -> list[str]:
     else:
         lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_alike(profile)}")
     if profile.unsure:
-        few = ", ".join(f"{i:,}" for i in profile.unsure[:4]) + (", ..." if len(profile.unsure) > 4 else "")
         lines.append(
-            f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions (numbers {few}) may be off by "
-            "more than 2 %, as few of these blocks come to them or none: --exact counts them"
+            f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)}) may be "
+            "off by more than 2 %, as few of these blocks come to them or none: --exact counts them"
         )
     shares = {"instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses}
     unknown = [f"{share:.2%} of the {what}" for what, share in shares.items() if share > 0]
     if unknown:
         lines.append(f"{' and '.join(unknown)} are unknown to the emulator")
     return [*lines, *profile.notes]
+
+
+def _named(profile: Profile, code: Sequence[Instruction]) -> str:
+    """Name the first of the instructions whose counts are unsure: by source lines where all have one."""
+    lines = [code[i].line for i in profile.unsure] if code else []
+    known = bool(lines) and None not in lines
+    found = sorted({line for line in lines if line is not None}) if known else profile.unsure
+    what = "number" if not known else "line"
+    few = ", ".join(f"{n:,}" for n in found[:4]) + (", ..." if len(found) > 4 else "")
+    return f"{what}{'s' if len(found) > 1 else ''} {few}"
 
 
 def _alike(profile: Profile) -> str:

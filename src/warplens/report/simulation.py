@@ -32,7 +32,9 @@ _SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
 
 
-def answer(s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = ()) -> list[RenderableType]:
+def answer(
+    s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = (), launch_seconds: float = 0.0
+) -> list[RenderableType]:
     """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
     what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
@@ -46,6 +48,9 @@ def answer(s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instru
     line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
     far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
+    if launch_seconds and s.mode == "warplens":
+        with_it = seconds(s.seconds + launch_seconds)
+        line.append(f" on the SMs; with the launch, {seconds(launch_seconds)}, {with_it}", "bold default")
     line.append(f"   ({quantity(s.cycles, 'cycles')}{far})", "not bold default")
     waits = {r: share for r, share in s.stalls.items() if r != "selected"}
     if any(waits.values()):

@@ -19,16 +19,22 @@ from warplens.units import number, printable, quantity, seconds
 _LEAST = 0.005  # of the time: a limit or part below that is left out
 
 
-def what_if(found: WhatIf) -> list[RenderableType]:
-    """Render the prediction before and after."""
+def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableType]:
+    """Render the prediction before and after, on the machines that they are for."""
     before, after = found.before, found.after
+    about = machine.id != then.id and not (machine.base is None and then.base is None)
     changed = ", ".join(f"{key} = {_text(value)}" for key, value in found.changes.items())
     parts: list[RenderableType] = [
-        Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup)}", "bold"),
+        Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup, about)}", "bold"),
         "",
     ]
     rows = [
-        ["time", seconds(float(before.seconds or 0)), seconds(float(after.seconds or 0)), f"{found.speedup:.2f}x"],
+        [
+            "time",
+            timed(float(before.seconds or 0), machine),
+            timed(float(after.seconds or 0), then),
+            f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x",
+        ],
         ["machine", before.machine, after.machine, ""],
         ["limited by", before.limited_by, after.limited_by, ""],
         ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
@@ -53,8 +59,10 @@ def _text(value: float | str) -> str:
     return value if isinstance(value, str) else number(value)
 
 
-def _times(speedup: float) -> str:
-    return f"{speedup:.2f}x as fast" if speedup >= 1 else f"{1 / speedup:.2f}x slower"
+def _times(speedup: float, about: bool = False) -> str:
+    """Say how much faster; `about` where no launch was timed on one of two GPUs."""
+    factor = f"about {max(speedup, 1 / speedup):.2g}x" if about else f"{max(speedup, 1 / speedup):.2f}x"
+    return f"{factor} {'as fast' if speedup >= 1 else 'slower'}"
 
 
 def _limits(a: Prediction, b: Prediction) -> list[list[str]]:

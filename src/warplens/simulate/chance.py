@@ -24,7 +24,7 @@ ALIKE = 0.01  # of the mean: its error at 95 %; as the runs end when it is small
 FEWEST, MOST = 3, 32  # runs, for an error and for a mean
 STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t, 97.5 %: of 3, 4, 5 ... 10 and more runs
 SEEDS, NEXT_SEED = 1 << 28, 1_000_003  # what is drawn from a seed then fits into 64 bits
-ONCE = "chance: latencies were drawn once, with another seed the time differs"
+ONCE = "one run with random latencies: with another seed the time differs"
 
 
 class Mean(Struct, frozen=True):
@@ -64,5 +64,5 @@ def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: flo
             break
     mean, known = statistics.mean(ends), len(runs) >= FEWEST
     near = min(range(len(runs)), key=lambda k: abs(ends[k] - mean))
-    notes = [] if known else [ONCE if len(runs) == 1 else ONCE.replace("once", "twice")]
+    notes = [] if known else [ONCE if len(runs) == 1 else ONCE.replace("one run", "two runs")]
     return Mean(mean, error if known else 0.0, issued, runs[near], each[near], notes)

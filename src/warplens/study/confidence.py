@@ -160,11 +160,12 @@ def similar(known: Sequence[Residual], bound: str, seconds: float, function: str
     others = [r for r in known if r.function != function]
     part, short = limited_by(bound), seconds < SHORT_SECONDS
     size = "under 10 us" if short else "of 10 us or more"
+    or_launch = " or launch" if short or part == "latency" else ""  # what a prediction then names as its limit
     as_long = [r for r in others if (r.seconds < SHORT_SECONDS) == short]
     for chosen, about in (
-        ([r for r in as_long if r.bound == bound], f"limited by {bound}, {size}"),
-        ([r for r in as_long if limited_by(r.bound) == part], f"limited by {part}, {size}"),
-        ([r for r in others if limited_by(r.bound) == part], f"limited by {part}"),
+        ([r for r in as_long if r.bound == bound], f"limited by {bound}{or_launch}, {size}"),
+        ([r for r in as_long if limited_by(r.bound) == part], f"limited by {part}{or_launch}, {size}"),
+        ([r for r in others if limited_by(r.bound) == part], f"limited by {part}{or_launch}"),
     ):
         if len(chosen) >= FEWEST:
             return chosen, about

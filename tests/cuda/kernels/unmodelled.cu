@@ -31,6 +31,22 @@ __global__ void waits_for_time(float *x, int n) {
   do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(u)); while (u - t < n);
   x[threadIdx.x] = 1;
 }
+__global__ void waits_for_barrier(float *x) {
+  __shared__ unsigned long long phase;
+  unsigned b = __cvta_generic_to_shared(&phase), done = 0;
+  unsigned long long t, u;
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(b), "r"(blockDim.x) : "memory");
+  __syncthreads();
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(b) : "memory");
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  while (!done) {
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done) : "r"(b) : "memory");
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(u));
+    if (!done && u - t > 10000) __nanosleep(100);
+  }
+  x[threadIdx.x] = 1;
+}
 __global__ void waits_for_flag(volatile int *flag, float *x) { while (flag[0] == 0); x[threadIdx.x] = 1; }
 __global__ void takes_lock(int *lock, float *x) {
   if (threadIdx.x == 0) { while (atomicCAS(lock, 0, 1) != 0); x[0] += 1; __threadfence(); atomicExch(lock, 0); }
@@ -76,6 +92,26 @@ __global__ void stores_tensor(float *x) {
   if (threadIdx.x == 0)
     asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%0, {%2}], [%1];\n"
                  "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::"l"(x), "r"(a), "r"(0) : "memory");
+}
+__global__ void loads_tensor(float *x) {
+  __shared__ alignas(128) float s[256];
+  __shared__ unsigned long long phase;
+  unsigned a = __cvta_generic_to_shared(s), b = __cvta_generic_to_shared(&phase);
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.init.shared.b64 [%2], 1;\n"
+                 "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3}], [%2];"
+                 ::"r"(a), "l"(x), "r"(b), "r"(0) : "memory");
+}
+__global__ void adds_in_cluster(float *x, int *y) {
+  __shared__ int sums[4];
+  unsigned long long there;
+  if (threadIdx.x < 4) sums[threadIdx.x] = 0;
+  __syncthreads();
+  asm volatile("mapa.u64 %0, %1, 0;" : "=l"(there) : "l"(sums + threadIdx.x % 4));
+  atomicAdd((int *)there, 1);
+  __syncthreads();
+  atomicAdd(y + threadIdx.x % 4, sums[threadIdx.x % 4]);
+  x[threadIdx.x] = 1;
 }
 __global__ void prefetches(float *x) { asm volatile("prefetch.global.L2 [%0];" ::"l"(x + threadIdx.x * 32)); x[threadIdx.x] = 1; }
 __global__ void samples(cudaTextureObject_t t, float *x) { x[threadIdx.x] = tex2D<float>(t, threadIdx.x, 1.0f); }

@@ -74,4 +74,5 @@ def limits(content: Content) -> Markup:
 
 def counts(content: Content) -> list[str]:
     """Return what the emulation counted, in lines."""
-    return [] if content.workload.profile is None else counted(content.workload.profile)
+    workload = content.workload
+    return [] if workload.profile is None else counted(workload.profile, workload.code)
