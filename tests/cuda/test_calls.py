@@ -273,3 +273,53 @@ def test_a_triton_kernel_is_told_by_how_it_uses_its_parameters(capsys: pytest.Ca
     )
     call = call_of(kernel, flags, file)
     assert call.num_warps == 4 and call.constexpr["BLOCK_M"] == 64 and call.arguments[0].type == "f16*"
+
+
+STRUCTURE = """
+#define N 3
+struct Params { const float *x; float scale[N], *y; int n; };
+__global__ void rescale(Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.y[i] = p.x[i] * p.scale[i % 3];
+}
+"""
+
+
+def test_an_array_in_a_structure_is_a_member_for_each_element(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.cu").write_text(STRUCTURE)
+    [kernel] = interfaces(tmp_path / "s.cu")
+    assert [(p.name, p.type) for p in kernel.parameters] == [
+        ("p.x", "f32*"), ("p.scale.0", "f32"), ("p.scale.1", "f32"), ("p.scale.2", "f32"), ("p.y", "f32*"),
+        ("p.n", "i32"),
+    ]  # fmt: skip
+    _, out, _ = _run(capsys, "analyze", tmp_path / "s.cu", "--json")
+    [row] = json.loads(out)["kernels"]
+    assert "--arg p.scale.2=1" in row["command"] and "--arg p.n=16777216" in row["command"]
+    made = call_of(kernel, Flags("4", "256", arguments=[f"p.{m}=1024" for m in ("x", "scale.0", "scale.1", "scale.2",
+                                                                                "y", "n")]), "s.cu")  # fmt: skip
+    assert [a.size_bytes for a in made.arguments] == [8, 4, 4, 4, 8, 4]
+
+
+def test_a_structure_of_unknown_members_is_not_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from warplens.frontend import nvrtc
+
+    cubin = tmp_path / "s.cubin"
+    nvrtc.compile_source(STRUCTURE, "s.cu", "sm_90", [], cubin)
+    _, out, _ = _run(capsys, "analyze", cubin, "--json")
+    [row] = json.loads(out)["kernels"]
+    assert "'arg0=bytes:<40 bytes in hex>'" in row["command"]  # 8 + 3 * 4, to 24, + 8 + 4, to 40
+    code, out, err = _run(capsys, *shlex.split(row["command"])[1:])
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "'<40 bytes in hex>': a structure's bytes are written in hex" in err and "--arg arg0.n=i32:1024" in err
+    code, _, err = _run(capsys, "init", cubin)
+    assert code == 0
+    code, _, err = _run(capsys, "analyze", cubin.with_suffix(".toml"))
+    assert code == 2 and "its members one by one" in err
+    members = ["arg0.x=f32[1024]", "arg0.a=f32:1", "arg0.b=f32:1", "arg0.c=f32:1", "arg0.y=f32[1024]", "arg0.n=i32:1024"]
+    [kernel] = interfaces(cubin)
+    call = call_of(kernel, Flags("4", "256", arguments=members), cubin)
+    assert [a.type for a in call.arguments] == ["f32*", "f32", "f32", "f32", "f32*", "i32"]
+    flags = [word for text in members for word in ("--arg", text)]
+    assert _run(capsys, "analyze", cubin, "--grid", "4", "--block", "256", *flags, "--fast")[0] == 0

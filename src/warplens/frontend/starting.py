@@ -111,7 +111,7 @@ def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
     kind = p.type or ("f32*" if p.size_bytes == 8 else "i32")
     said: dict[str, Any] = {"name": p.name, "type": kind}
     if kind == "bytes":
-        return {**said, "value": "00" * p.size_bytes}
+        return {**said, "value": f"<{p.size_bytes} bytes in hex>"}  # refused: zeros would be a kernel without work
     if not kind.endswith("*"):
         if kind[0] in "fb":
             return {**said, "value": 1.0}
@@ -191,7 +191,7 @@ def _hint(key: str, value: Any) -> str:
     return {
         "count": "  # elements",
         "fill": "  # or zeros, ones, iota, linear(start, step), uniform(lo, hi), random_int(lo, hi), file(\"x.npy\")",
-        "value": "  # all its bytes, in hex" if isinstance(value, str) else "",
+        "value": "  # or an [[arg]] for each member" if isinstance(value, str) else "",
     }.get(key, "")  # fmt: skip
 
 

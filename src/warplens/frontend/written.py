@@ -35,7 +35,9 @@ class Flags(Struct, frozen=True):
 
 def call_of(kernel: Interface, flags: Flags, file: str | Path) -> KernelCall:
     """Return the call of a kernel; what is missing is named, with what to write."""
-    given = _by_name([parse_given(text) for text in flags.arguments], [p.name for p in kernel.parameters])
+    texts = [parse_given(text) for text in flags.arguments]
+    kernel = replace(kernel, parameters=_with_members(kernel.parameters, texts))
+    given = _by_name(texts, [p.name for p in kernel.parameters])
     shape = _shape(flags)
     if kernel.triton and "block" in shape and "num_warps" not in shape:
         shape["num_warps"] = max(1, _threads(shape["block"]) // 32)
@@ -80,6 +82,15 @@ def changed(call: KernelCall, flags: Flags) -> KernelCall:
     if flags.variables:
         tree["global"] = _variables(flags, [], tree.get("global", []))
     return replace(parse_launch(tree, _WHERE, folder=call.folder), variant=call.variant)
+
+
+def _with_members(parameters: list[Parameter], given: list[Given]) -> list[Parameter]:
+    """Return the parameters with members, as they are given, in the place of structures of which none are known."""
+    made = list[Parameter]()
+    for p in parameters:
+        members = [g.name for g in given if g.name and g.name.startswith(f"{p.name}.")] if p.type == "bytes" else []
+        made += [Parameter(name, "", "") for name in dict.fromkeys(members)] or [p]
+    return made
 
 
 def _shape(flags: Flags) -> dict[str, Any]:
