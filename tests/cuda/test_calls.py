@@ -106,6 +106,8 @@ def test_without_a_call_the_kernels_and_the_command_to_go_on_with_are_told(
     assert (
         code == 2 and err.count("\n") == 1 and {row["kernel"] for row in rows} == set(_kernels(folder / "several.cu"))
     )
+    commands = {row["kernel"]: row["command"] for row in rows}
+    assert commands["step"].endswith("--global rounds=16") and "--global" not in commands["count"]
     product = next(row["command"] for row in rows if row["kernel"] == "product<float, 1>")
     # n is multiplied by, and the kernel uses y: 2048 x 2048, in tiles of its shared memory, 2048 / 16 = 128 blocks
     assert shlex.split(product)[:8] == ["warplens", "advise", str(folder / "several.cu"), "--kernel",

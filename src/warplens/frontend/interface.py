@@ -57,7 +57,8 @@ _UNKNOWN_BYTES = 16  # of what a pointer to void or to a structure points to: as
 class Parameter(Struct, frozen=True):
     """One value that a launch gives: its name, its type in a launch file (empty: unknown), its type as written.
 
-    `lanes` is how many elements of the type one of the source has: 4 of a `float4 *`. A `constant` is compiled in.
+    `lanes` is how many elements of the type one of the source has: 4 of a `float4 *`. A `constant` is compiled in, as
+    are a variable's first contents.
     """
 
     name: str
@@ -244,7 +245,10 @@ def _variables(cubin: Cubin, text: str) -> list[Parameter]:
         bare = re.escape(name.rpartition("::")[2])
         found = re.search(rf"__(?:constant|device)__\s+([\w:\s]+?)\s*\b{bare}\s*[\[;=]", text)
         kind, lanes = launch_type(found[1]) if found else ("", 1)
-        made.append(Parameter(name, kind, _shown(found[1]) if found else "", sizes[symbol], lanes))
+        initialised = re.search(rf"\b{bare}\s*[={{]", found[0] + text[found.end() :][:1]) if found else None
+        made.append(
+            Parameter(name, kind, _shown(found[1]) if found else "", sizes[symbol], lanes, initialised is not None)
+        )
     return made
 
 

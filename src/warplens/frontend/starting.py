@@ -123,6 +123,17 @@ def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
     return {**said, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
 
 
+def starting_variables(kernel: Interface) -> dict[str, float | int]:
+    """Return values of the numbers among the variables that the kernel uses and the source does not set."""
+    made = dict[str, float | int]()
+    for v in kernel.variables:
+        bare = re.escape(v.name.rpartition("::")[2])
+        if SCALAR_BYTES.get(v.type) == v.size_bytes and not v.constant and re.search(rf"\b{bare}\b", kernel.body):
+            number = _number(v.name)
+            made[v.name] = 1.0 if v.type[0] in "fb" else _SMALL_SIDE if number is None else number
+    return made
+
+
 def starting_words(kernel: Interface) -> dict[str, str]:
     """Return what a command line says of such a call: of --grid and the like, and of each argument by its name."""
     tree = starting_tree(kernel)
@@ -152,6 +163,8 @@ def command_line(kernel: Interface, file: str, command: str = "analyze", *, name
     words = ["warplens", command, file, *(["--kernel", kernel.chosen] if name else [])]
     for key, text in starting_words(kernel).items():
         words += [key, text] if key.startswith("--") else ["--arg", text]
+    for name, value in starting_variables(kernel).items():
+        words += ["--global", f"{name}={value:g}"]
     return shlex.join(words)
 
 
@@ -180,7 +193,12 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
     for argument in tree["arg"]:
         lines += ["", f"[[arg]]  # {_comment(written[argument['name']])}"]
         lines += [f"{key} = {_toml(value)}{_hint(key, value)}" for key, value in argument.items()]
+    values = starting_variables(kernel)
     for variable in kernel.variables:
+        if variable.name in values:
+            lines += ["", f"[[global]]  # {_comment(variable.written)}", f"name = {_toml(variable.name)}"]
+            lines += [f"type = {_toml(variable.type)}", f"value = {values[variable.name]}"]
+            continue
         bare, kind = variable.name, variable.type.rstrip("*") or "f32"
         lines += ["", f"# [[global]]  # {_comment(variable.written)}, {variable.size_bytes} bytes: to give it a value"]
         lines += [f"# name = {_toml(bare)}", f"# type = {_toml(kind)}", '# fill = "random"']
