@@ -319,9 +319,25 @@ def test_a_structure_of_unknown_members_is_not_guessed(tmp_path: Path, capsys: p
     assert code == 0
     code, _, err = _run(capsys, "analyze", cubin.with_suffix(".toml"))
     assert code == 2 and "its members one by one" in err
-    members = ["arg0.x=f32[1024]", "arg0.a=f32:1", "arg0.b=f32:1", "arg0.c=f32:1", "arg0.y=f32[1024]", "arg0.n=i32:1024"]
+    members = [
+        "arg0.x=f32[1024]",
+        "arg0.a=f32:1",
+        "arg0.b=f32:1",
+        "arg0.c=f32:1",
+        "arg0.y=f32[1024]",
+        "arg0.n=i32:1024",
+    ]
     [kernel] = interfaces(cubin)
     call = call_of(kernel, Flags("4", "256", arguments=members), cubin)
     assert [a.type for a in call.arguments] == ["f32*", "f32", "f32", "f32", "f32*", "i32"]
     flags = [word for text in members for word in ("--arg", text)]
     assert _run(capsys, "analyze", cubin, "--grid", "4", "--block", "256", *flags, "--fast")[0] == 0
+
+
+def test_contents_that_nobody_wrote_are_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("analyze", folder / "several.cu", "--kernel", "count", "--grid", "4", "--block", "64", "--arg", "n=256",
+            "--arg", "keys=256", "--fast")  # fmt: skip
+    _, out, _ = _run(capsys, *call, "--arg", "bins=256")
+    assert "contents assumed: bins = hash_mod(64), keys = random\n" in out  # of bytes, all values
+    _, out, _ = _run(capsys, *call, "--arg", "bins=256:zeros")
+    assert "contents assumed: keys = random\n" in out

@@ -69,7 +69,9 @@ def variables(runner: Runner, pointers: int, executed: npt.NDArray[np.float64]) 
         for name in _at(missing, bank + offset):
             made.setdefault(name, []).append(i)
     pairs = zip(code.pool, emulator.pool[:, 0].tolist(), strict=True)
-    low = [value for (kind, number, _), value in pairs if kind == "address" or (kind == "bank" and number == _ADDRESSES)]
+    low = [
+        value for (kind, number, _), value in pairs if kind == "address" or (kind == "bank" and number == _ADDRESSES)
+    ]
     named = {name: place for name, place in missing.items() if any(_holds(place, value) for value in low)}
     for i in _asks(code, ops.GLOBAL, executed).tolist():
         at = int(runner.arrays[i]) - 1 - pointers

@@ -40,6 +40,7 @@ SCALAR_BYTES = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
 }  # fmt: skip
 _INTEGERS = {name: (name[0] == "i", 8 * size) for name, size in SCALAR_BYTES.items() if name[0] in "iu"}
+CONTENTS_ASSUMED = "contents assumed: "  # begins the note of a call whose arrays' contents nobody wrote
 _LARGEST_MEMORY = 1 << 40
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
