@@ -13,7 +13,7 @@ import warplens as wl
 from warplens.cli import main
 from warplens.errors import WarplensError
 from warplens.frontend.declarations import ptx_types
-from warplens.frontend.interface import Interface, interfaces
+from warplens.frontend.interface import Interface, Parameter, interfaces
 from warplens.frontend.written import Flags, call_of, changed
 from warplens.kernel.launch import load_launch
 
@@ -341,3 +341,16 @@ def test_contents_that_nobody_wrote_are_said(folder: Path, capsys: pytest.Captur
     assert "contents assumed: bins = hash_mod(64), keys = random\n" in out  # of bytes, all values
     _, out, _ = _run(capsys, *call, "--arg", "bins=256:zeros")
     assert "contents assumed: keys = random\n" in out
+
+
+def test_a_template_argument_and_rows_are_seen_in_block_and_grid() -> None:
+    from warplens.frontend.declarations import shared_extent
+    from warplens.frontend.starting import starting_tree
+
+    assert shared_extent("__shared__ T part[N];", "void blocksum<float, 128u>(float const*, int)", "") == 128
+    body = "const float *row = x + blockIdx.x * n; for (int i = threadIdx.x; i < n; i += blockDim.x) s += row[i];"
+    [n, x] = [Parameter("n", "i32", "int", 4), Parameter("x", "f32*", "float *", 8)]
+    tree = starting_tree(Interface("rows", "rows(float const*, int)", [x, n], body=body, tile=128))
+    assert (tree["grid"], tree["block"]) == (2048, 128)  # a block for each of 2048 rows
+    each = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i * n < 9) x[i] = 1;"
+    assert starting_tree(Interface("k", "k()", [x, n], body=each))["grid"] == 8  # 2048 / 256

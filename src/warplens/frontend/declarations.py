@@ -167,6 +167,6 @@ def shared_extent(body: str, long: str, text: str) -> int | None:
         return None
     number = _number(found[1], text)
     if number is None:
-        given = re.findall(r"(?<=[<, ])(\d+)(?=[,>])", long)
+        given = re.findall(r"(?<=[<, ])(\d+)(?=[uUlL]*[,>])", long)
         number = int(given[0]) if len(given) == 1 else None
     return number if number and number < 100_000 else None

@@ -23,6 +23,9 @@ _NUMBERS = {
     r"step|shift|seed|stage|phase|scale|inc[xy]?": 1,
     r"iters?|iterations|steps|rounds|repeats?|num_?iters?": 16,
 }  # whole numbers that are no sizes, by their names
+_BY_THREADS = re.compile(
+    r"blockIdx\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockDim|blockDim\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockIdx"
+)  # the number of a thread in the grid; without it a block has a row
 _DYNAMIC_BYTES = 16  # per thread, of a kernel that takes shared memory from the launch
 
 
@@ -68,7 +71,7 @@ def starting_tree(kernel: Interface) -> dict[str, Any]:
     threads = block[0] * block[1]
     if not sizes.flat:
         grid = [max(1, sizes.value // extent) for extent in block]
-    elif sizes.value == _LENGTH or re.search(r"blockDim\s*\.\s*x", kernel.body):
+    elif sizes.value == _LENGTH or _BY_THREADS.search(kernel.body):
         grid = [max(1, sizes.value // block[0])]
     else:
         grid = [sizes.value]  # a block for each row
