@@ -38,9 +38,8 @@ def needed_only(code: Code, *, guards: bool = True, constants: bool = False) -> 
     `constants` an indexed load of a constant that nothing depends on does nothing too.
     """
     constant = (code.table[:, ops.GROUP] == ops.INTEGER) & (code.table[:, ops.OP] == ops.LOAD_CONSTANT)
-    pure = (
-        np.isin(code.table[:, ops.GROUP], PURE) & (~constant | constants)
-    ).tolist()  # constants: whether they are inside the bank
+    read = np.zeros_like(constant) if constants else constant  # to see whether the place is inside the bank
+    pure = (np.isin(code.table[:, ops.GROUP], PURE) & ~read).tolist()
     rows: list[Row] = code.table.tolist()
     flow = _Flow(rows)
     loaded: set[int] = set()  # spaces of memory whose contents matter

@@ -100,8 +100,8 @@ def _plain_members(body: str, text: str) -> list[tuple[str, str]]:
         kind, name = _declared(first.partition("[")[0])
         base = kind.rstrip("* ")
         pointed = [(base + " *" * o.count("*"), o.partition("[")[0].replace("*", "").strip()) for o in more]
-        for declared, (kind, name) in zip([first, *more], [(kind, name), *pointed], strict=True):
-            made += [(kind, name + element) for element in _elements(declared, text)]
+        for declared, (each, called) in zip([first, *more], [(kind, name), *pointed], strict=True):
+            made += [(each, called + element) for element in _elements(declared, text)]
     return made if made and all(re.match(r"\w", name) for _, name in made) else []
 
 

@@ -166,8 +166,8 @@ def command_line(kernel: Interface, file: str, command: str = "analyze", *, name
     words = ["warplens", command, file, *(["--kernel", kernel.chosen] if name else [])]
     for key, text in starting_words(kernel).items():
         words += [key, text] if key.startswith("--") else ["--arg", text]
-    for name, value in starting_variables(kernel).items():
-        words += ["--global", f"{name}={value:g}"]
+    for variable, value in starting_variables(kernel).items():
+        words += ["--global", f"{variable}={value:g}"]
     return shlex.join(words)
 
 

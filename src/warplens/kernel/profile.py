@@ -135,7 +135,7 @@ class Crowding(_Part, frozen=True, kw_only=True):
 
 
 class Assumed(_Part, frozen=True):
-    """Values on which the way of a kernel depends and that nobody gave: of which instructions, of what array or variable."""
+    """Values on which the way of a kernel depends and that nobody gave: of which instructions, of which variable."""
 
     kind: Literal["contents", "shared", "constant", "variable"]
     instructions: list[int]

@@ -211,7 +211,7 @@ _SAID: dict[str, Callable[[str], tuple[str, str]]] = {
     ),
     "variable": lambda name: (
         f"the contents of variable {name}",
-        f"branches or addresses depend on them, and the launch does not give them (--global {name}=...): taken as zeros",
+        f"branches or addresses depend on them, and the launch does not give them (--global {name}=): taken as zeros",
     ),
     "shared": lambda name: (
         "shared memory that is read before it is written",
