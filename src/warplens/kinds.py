@@ -71,7 +71,10 @@ def expect(tree: Any, wanted: str, file: str) -> None:
     """Refuse a file that is of another kind than the one that is read."""
     found = kind_of_tree(tree)
     if found not in ("", wanted):
-        raise FileError(f"{file}: {KINDS[found][0]}, where {KINDS[wanted][0]} is wanted; {KINDS[found][1]}")
+        hint = KINDS[found][1]
+        if (found, wanted) == ("launch", "space"):
+            hint += f'; a space names it: [[kernel]] with `launch = "{Path(file).name}"` (docs/formats/sweep.md)'
+        raise FileError(f"{file}: {KINDS[found][0]}, where {KINDS[wanted][0]} is wanted; {hint}")
 
 
 def read(path: Path, wanted: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from warplens.cli import main
 from warplens.errors import RefusedSource, WarplensError
 from warplens.frontend.compile import Options
 from warplens.frontend.declarations import ptx_types
-from warplens.frontend.interface import Interface, interfaces
+from warplens.frontend.interface import Interface, Parameter, interfaces
 from warplens.frontend.written import Flags, call_of, changed
 from warplens.kernel.launch import load_launch
 
@@ -107,6 +107,8 @@ def test_without_a_call_the_kernels_and_the_command_to_go_on_with_are_told(
     assert (
         code == 2 and err.count("\n") == 1 and {row["kernel"] for row in rows} == set(_kernels(folder / "several.cu"))
     )
+    commands = {row["kernel"]: row["command"] for row in rows}
+    assert commands["step"].endswith("--global rounds=16") and "--global" not in commands["count"]
     product = next(row["command"] for row in rows if row["kernel"] == "product<float, 1>")
     # n is multiplied by, and the kernel uses y: 2048 x 2048, in tiles of its shared memory, 2048 / 16 = 128 blocks
     assert shlex.split(product)[:8] == ["warplens", "advise", str(folder / "several.cu"), "--kernel",
@@ -356,3 +358,82 @@ def test_an_error_that_names_the_architecture_is_of_the_source(tmp_path: Path) -
     (tmp_path / "k.cu").write_text("__global__ void k() {}\n")
     with pytest.raises(WarplensError, match="does not compile for sm_30"):
         interfaces(tmp_path / "k.cu", Options(arch="sm_30", toolkit="wheels"))
+
+
+STRUCTURE = """
+#define N 3
+struct Params { const float *x; float scale[N], *y; int n; };
+__global__ void rescale(Params p) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < p.n) p.y[i] = p.x[i] * p.scale[i % 3];
+}
+"""
+
+
+def test_an_array_in_a_structure_is_a_member_for_each_element(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.cu").write_text(STRUCTURE)
+    [kernel] = interfaces(tmp_path / "s.cu")
+    assert [(p.name, p.type) for p in kernel.parameters] == [
+        ("p.x", "f32*"), ("p.scale.0", "f32"), ("p.scale.1", "f32"), ("p.scale.2", "f32"), ("p.y", "f32*"),
+        ("p.n", "i32"),
+    ]  # fmt: skip
+    _, out, _ = _run(capsys, "analyze", tmp_path / "s.cu", "--json")
+    [row] = json.loads(out)["kernels"]
+    assert "--arg p.scale.2=1" in row["command"] and "--arg p.n=16777216" in row["command"]
+    made = call_of(kernel, Flags("4", "256", arguments=[f"p.{m}=1024" for m in ("x", "scale.0", "scale.1", "scale.2",
+                                                                                "y", "n")]), "s.cu")  # fmt: skip
+    assert [a.size_bytes for a in made.arguments] == [8, 4, 4, 4, 8, 4]
+
+
+def test_a_structure_of_unknown_members_is_not_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from warplens.frontend import nvrtc
+
+    cubin = tmp_path / "s.cubin"
+    nvrtc.compile_source(STRUCTURE, "s.cu", "sm_90", [], cubin)
+    _, out, _ = _run(capsys, "analyze", cubin, "--json")
+    [row] = json.loads(out)["kernels"]
+    assert "'arg0=bytes:<40 bytes in hex>'" in row["command"]  # 8 + 3 * 4, to 24, + 8 + 4, to 40
+    code, out, err = _run(capsys, *shlex.split(row["command"])[1:])
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "'<40 bytes in hex>': a structure's bytes are written in hex" in err and "--arg arg0.n=i32:1024" in err
+    code, _, err = _run(capsys, "init", cubin)
+    assert code == 0
+    code, _, err = _run(capsys, "analyze", cubin.with_suffix(".toml"))
+    assert code == 2 and "its members one by one" in err
+    members = [
+        "arg0.x=f32[1024]",
+        "arg0.a=f32:1",
+        "arg0.b=f32:1",
+        "arg0.c=f32:1",
+        "arg0.y=f32[1024]",
+        "arg0.n=i32:1024",
+    ]
+    [kernel] = interfaces(cubin)
+    call = call_of(kernel, Flags("4", "256", arguments=members), cubin)
+    assert [a.type for a in call.arguments] == ["f32*", "f32", "f32", "f32", "f32*", "i32"]
+    flags = [word for text in members for word in ("--arg", text)]
+    assert _run(capsys, "analyze", cubin, "--grid", "4", "--block", "256", *flags, "--fast")[0] == 0
+
+
+def test_contents_that_nobody_wrote_are_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("analyze", folder / "several.cu", "--kernel", "count", "--grid", "4", "--block", "64", "--arg", "n=256",
+            "--arg", "keys=256", "--fast")  # fmt: skip
+    _, out, _ = _run(capsys, *call, "--arg", "bins=256")
+    assert "contents assumed: bins = hash_mod(64), keys = random\n" in out  # of bytes, all values
+    _, out, _ = _run(capsys, *call, "--arg", "bins=256:zeros")
+    assert "contents assumed: keys = random\n" in out
+
+
+def test_a_template_argument_and_rows_are_seen_in_block_and_grid() -> None:
+    from warplens.frontend.declarations import shared_extent
+    from warplens.frontend.starting import starting_tree
+
+    assert shared_extent("__shared__ T part[N];", "void blocksum<float, 128u>(float const*, int)", "") == 128
+    body = "const float *row = x + blockIdx.x * n; for (int i = threadIdx.x; i < n; i += blockDim.x) s += row[i];"
+    [n, x] = [Parameter("n", "i32", "int", 4), Parameter("x", "f32*", "float *", 8)]
+    tree = starting_tree(Interface("rows", "rows(float const*, int)", [x, n], body=body, tile=128))
+    assert (tree["grid"], tree["block"]) == (2048, 128)  # a block for each of 2048 rows
+    each = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i * n < 9) x[i] = 1;"
+    assert starting_tree(Interface("k", "k()", [x, n], body=each))["grid"] == 8  # 2048 / 256

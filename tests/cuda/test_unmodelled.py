@@ -68,6 +68,8 @@ CASES: dict[str, tuple[list[Argument], list[tuple[str, float | None]], str]] = {
     "adds_system": ([array("x", "i32")], [("an atomic of system scope", 1)], "atomicAdd_system"),
     "depends": ([X], [("griddepcontrol.wait", 1), ("griddepcontrol.launch_dependents", 1)], ""),
     "takes_trips": ([array("n", "i32", fill=""), X], [("the contents of n", None)], "i < n[threadIdx.x]"),
+    "filters": ([X], [("the contents of variable ntaps", None)], "k < ntaps"),
+    "looks_up": ([X], [("the contents of variable places", None)], "places[threadIdx.x]"),
     "stores_bulk": ([X], [("a bulk copy (TMA)", None)], ""),
     "stores_tensor": ([X], [("a copy by tensor map (TMA)", None)], ""),
     "prefetches": ([X], [("a prefetch", 1.25)], "prefetch.global"),
@@ -82,6 +84,7 @@ ORDINARY = {
     "sums": [X, array("y")],
     "takes_trips": [array("n", "i32", fill="random_int(0, 9)"), X],
     "calls_itself": [array("x", "i32")],
+    "weighs": [X],
 }
 
 

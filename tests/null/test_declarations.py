@@ -68,7 +68,7 @@ def test_blanks_and_bounds_leave_what_is_declared() -> None:
         __global__ std::enable_if_t<true, void> next(real *x) {}
     """)
     )
-    assert declared_variables(text) == {"scale": "float ", "count": "static unsigned int "}
+    assert declared_variables(text) == {"scale": ("float ", False), "count": ("static unsigned int ", True)}
     assert declared_structures(text) == {"Box": [("unsigned int", "n"), ("float *", "to"), ("float *", "from")]}
     step, following = declared_kernels(text)
     assert (step.name, step.parameters) == ("step", [("Box", "box"), ("unsigned int", "last")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,28 @@ def test_json_without_bounds_has_no_kind(value: str, tmp_path: Path) -> None:
     assert kind_of(tmp_path / "w.json") == "workload"
     (tmp_path / "w.json").write_text(f'{{"given": {value}}}')
     assert kind_of(tmp_path / "w.json") == ""
+
+
+def test_a_launch_file_with_a_fault_is_refused_for_that_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "key.toml").write_text('grid = 1\nblock = 32\nkernl = "x"\n')
+    (tmp_path / "bytes.toml").write_bytes(b'grid = 1\nblock = 32\nkernel = "\xff"\n')
+    os.mkfifo(tmp_path / "pipe.toml")
+    said = {
+        "key": "kernl: unknown key; did you mean 'kernel'",
+        "bytes": "not a text file",
+        "pipe": "a device or a pipe",
+    }
+    for name, words in said.items():
+        assert main(["analyze", str(tmp_path / f"{name}.toml")]) == 2
+        err = capsys.readouterr().err
+        assert words in err and err.count("\n") == 1
+
+
+def test_a_launch_file_in_the_place_of_a_space_says_how_a_space_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l.toml").write_text("grid = 1\nblock = 32\n")
+    assert main(["tune", str(tmp_path / "l.toml")]) == 2
+    assert '[[kernel]] with `launch = "l.toml"` (docs/formats/sweep.md)' in capsys.readouterr().err

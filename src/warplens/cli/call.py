@@ -171,11 +171,15 @@ def chosen(kernels: list[Any], wanted: str | None, file: str) -> Any:
 
 
 def _no_kernel(file: str) -> WarplensError:
+    from warplens.kernel.launch import load_launch
+
     kind = kind_of(file)
     if kind:
         return WarplensError(f"{file}: {KINDS[kind][0]}, where a kernel's file is wanted; {KINDS[kind][1]}")
     if not Path(file).exists():
         return WarplensError(f"{file}: No such file or directory")
+    if Path(file).suffix == ".toml":
+        load_launch(file)  # says what is wrong with it
     return WarplensError(f"{file}: neither a kernel's file (.cu, .ptx, .cubin, .py) nor a launch file")
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from warplens.emulate import layout, ops
 from warplens.emulate.decode import Code
 from warplens.emulate.emulator import EmulationError
 from warplens.emulate.runner import Runner
 from warplens.emulate.sample import Counts
+from warplens.emulate.slicing import needed_only
 from warplens.kernel.launch import KernelCall
 from warplens.kernel.profile import Assumed
+from warplens.kernel.variables import CONSTANT_BANK, not_given
 
+_ADDRESSES = 4  # the bank that has addresses of the module's variables
 _POISON = 0xA5A5A5A5  # in each word of shared memory: no small number, no float of a size that programs compute with
 _TIMES, _SOME = 20, 100_000  # of the block's instructions, that it may execute with such values before it is stopped
 _UNKNOWN = (layout.UNKNOWN_BRANCH, layout.UNKNOWN_ADDRESS)
@@ -25,6 +30,7 @@ def assumed(runner: Runner, first: int, lone: Counts, executed: npt.NDArray[np.f
     emulator = runner.emulator
     pointers = [i for i, address in enumerate(emulator.addresses) if address]
     made = contents(emulator.code, runner.call, pointers, runner.arrays, executed)
+    made += variables(runner, len(pointers), executed)
     beyond = sorted(emulator.beyond)
     if beyond:
         made.append(Assumed("constant", beyond))
@@ -45,6 +51,60 @@ def contents(
             made.setdefault(pointers[at], []).append(i)
     names = {n: call.arguments[n].name or f"argument {n + 1}" for n in made}
     return [Assumed("contents", made[n], names[n]) for n in sorted(made)]
+
+
+def variables(runner: Runner, pointers: int, executed: npt.NDArray[np.float64]) -> list[Assumed]:
+    """Return the variables of the module that nobody gives and that an address or a branch depends on.
+
+    A load from global memory tells only the section that it goes to: all its variables whose address the code has.
+    """
+    emulator = runner.emulator
+    missing = not_given(emulator.program, runner.call)
+    if not missing:
+        return []
+    code = replace(emulator.code, table=needed_only(emulator.code, constants=True))
+    made: dict[str, list[int]] = {}
+    bank = emulator.program.symbols.get(".nv.constant3", 0)
+    for i, offset in _constants(code, executed):
+        for name in _at(missing, bank + offset):
+            made.setdefault(name, []).append(i)
+    pairs = zip(code.pool, emulator.pool[:, 0].tolist(), strict=True)
+    low = [
+        value for (kind, number, _), value in pairs if kind == "address" or (kind == "bank" and number == _ADDRESSES)
+    ]
+    named = {name: place for name, place in missing.items() if any(_holds(place, value) for value in low)}
+    for i in _asks(code, ops.GLOBAL, executed).tolist():
+        at = int(runner.arrays[i]) - 1 - pointers
+        segment = emulator.program.segments[at] if 0 <= at < len(emulator.program.segments) else None
+        for name, (address, _) in named.items() if segment else ():
+            if segment and segment.address <= address < segment.address + segment.size_bytes:
+                made.setdefault(name, []).append(i)
+    return [Assumed("variable", made[name], name) for name in missing if name in made]
+
+
+def _constants(code: Code, executed: npt.NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """Yield the instructions of which something is needed and their places in the bank of __constant__ variables."""
+    table = code.table
+    held = {code.row_count + k: place for k, (kind, bank, place) in enumerate(code.pool)
+            if kind == "bank" and bank == CONSTANT_BANK}  # fmt: skip
+    if not held and not (table[:, ops.OP] == ops.LOAD_CONSTANT).any():
+        return
+    for i in np.flatnonzero((executed > 0) & (table[:, ops.GROUP] != ops.NOTHING)).tolist():
+        row = table[i].tolist()
+        if row[ops.GROUP] == ops.INTEGER and row[ops.OP] == ops.LOAD_CONSTANT:
+            if row[ops.Y] == CONSTANT_BANK:
+                yield i, row[ops.X]
+        else:
+            yield from ((i, held[row[which]]) for which in (ops.A, ops.B, ops.C) if row[which] in held)
+
+
+def _at(places: dict[str, tuple[int, int]], address: int) -> list[str]:
+    return [name for name, (first, size) in places.items() if first <= address < first + size]
+
+
+def _holds(place: tuple[int, int], low: int) -> bool:
+    """Whether a variable holds an address of which the low half is known."""
+    return place[0] & 0xFFFFFFFF <= low < (place[0] & 0xFFFFFFFF) + place[1]
 
 
 def _asks(code: Code, space: int, executed: npt.NDArray[np.float64]) -> Any:

@@ -31,13 +31,15 @@ _EVERY_PART = sum(1 << part * WIDTH for part in range(15))  # the set that is al
 Row = list[int]
 
 
-def needed_only(code: Code, *, guards: bool = True) -> npt.NDArray[np.int64]:
+def needed_only(code: Code, *, guards: bool = True, constants: bool = False) -> npt.NDArray[np.int64]:
     """Return the code table in which instructions do nothing whose results no address and no branch depends on.
 
-    Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to.
+    Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to. With
+    `constants` an indexed load of a constant that nothing depends on does nothing too.
     """
     constant = (code.table[:, ops.GROUP] == ops.INTEGER) & (code.table[:, ops.OP] == ops.LOAD_CONSTANT)
-    pure = (np.isin(code.table[:, ops.GROUP], PURE) & ~constant).tolist()  # constants: whether they are inside the bank
+    read = np.zeros_like(constant) if constants else constant  # to see whether the place is inside the bank
+    pure = (np.isin(code.table[:, ops.GROUP], PURE) & ~read).tolist()
     rows: list[Row] = code.table.tolist()
     flow = _Flow(rows)
     loaded: set[int] = set()  # spaces of memory whose contents matter

@@ -27,7 +27,8 @@ _KERNEL = re.compile(
 )
 _STRUCTURE = re.compile(r"\bstruct (?:(?:__align__|alignas) ?\([^)]{0,400}+\) ?)?(\w++) ?\{([^{}]*+)\}")
 _ALIAS = re.compile(r"\btypedef struct ?\w*+ ?\{([^{}]*+)\} ?(\w++) ?;")
-_VARIABLE = re.compile(r"\b__(?:constant|device)__ ((?:[\w:]++ ){1,12})(\w++) ?[\[;=]")
+_VARIABLE = re.compile(r"\b__(?:constant|device)__ ((?:[\w:]++ ){1,12})(\w++) ?([\[;=])")
+_MOST_ELEMENTS = 64  # of an array in a structure: a longer one is not given element by element
 
 
 class Kernel(Struct, frozen=True):
@@ -105,26 +106,52 @@ def _declared(text: str) -> tuple[str, str]:
 
 
 def declared_structures(text: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the members (type, name) of structures that hold nothing but plain members, by their names."""
+    """Return the members (type, name) of structures that hold nothing but plain members and arrays of them, by name.
+
+    An array is a member for each of its elements: `scale.0`, `scale.1`.
+    """
     found = dict(_STRUCTURE.findall(text))
     found |= {name: body for body, name in _ALIAS.findall(text)}
-    made = {name: _plain_members(body) for name, body in found.items()}
+    made = {name: _plain_members(body, text) for name, body in found.items()}
     return {name: members for name, members in made.items() if members}
 
 
-def _plain_members(body: str) -> list[tuple[str, str]]:
+def _plain_members(body: str, text: str) -> list[tuple[str, str]]:
     made = list[tuple[str, str]]()
     for statement in body.split(";"):
         if not statement.strip():
             continue
         first, *more = split_top(statement.partition("=")[0] if "," not in statement else statement)
-        if re.search(r"[()\[\]:&=#]|\b(static|union|using)\b", statement.replace("::", "")):
-            return []  # functions, arrays, bit fields: not told
-        kind, name = _declared(first)
-        made.append((kind, name))
+        if re.search(r"[():&=#]|\b(static|union|using)\b", statement.replace("::", "")):
+            return []  # functions, bit fields: not told
+        kind, name = _declared(first.partition("[")[0])
         base = kind.rstrip("* ")
-        made += [(base + " *" * other.count("*"), other.replace("*", "").strip()) for other in more]
-    return made if all(name for _, name in made) else []
+        pointed = [(base + " *" * o.count("*"), o.partition("[")[0].replace("*", "").strip()) for o in more]
+        for declared, (each, called) in zip([first, *more], [(kind, name), *pointed], strict=True):
+            made += [(each, called + element) for element in _elements(declared, text)]
+    return made if made and all(re.match(r"\w", name) for _, name in made) else []
+
+
+def _elements(declared: str, text: str) -> list[str]:
+    """Return what stands behind the name of each element: nothing of a plain member, no element where that is unknown.
+
+    The elements of `m[2][3]` lie in a row: `.0` to `.5`.
+    """
+    count = 1
+    for extent in (extents := re.findall(r"\[\s*(\w*)\s*\]", declared)):
+        count *= _number(extent, text) or 0
+    if len(extents) != declared.count("["):
+        return []
+    return [f".{i}" for i in range(count)] if extents and count <= _MOST_ELEMENTS else [] if extents else [""]
+
+
+def _number(written: str, text: str) -> int | None:
+    """Return a whole number by its digits, or by the macro or constant of the source that it names."""
+    if written.isdecimal():
+        return int(written)
+    name = re.escape(written)
+    known = re.search(rf"# ?define {name} (\d+)|\b{name} ?= ?(\d+)", text) if written else None
+    return int(known[1] or known[2]) if known else None
 
 
 def ptx_types(text: str) -> dict[str, list[str]]:
@@ -160,9 +187,9 @@ def with_types(text: str) -> str:
     return re.sub(rf"\b(?:{'|'.join(kinds)})\b", lambda found: kinds[found[0]], text, count=_MOST_REPLACED)
 
 
-def declared_variables(text: str) -> dict[str, str]:
-    """Return the types of `__device__` and `__constant__` variables in source without comments, by their names."""
-    return {name: kind for kind, name in reversed(_VARIABLE.findall(text))}
+def declared_variables(text: str) -> dict[str, tuple[str, bool]]:
+    """Return, by name, the type of each `__device__` or `__constant__` variable, and whether it is set in the source."""
+    return {name: (kind, behind == "=") for kind, name, behind in reversed(_VARIABLE.findall(text))}
 
 
 def shared_extent(body: str, long: str, text: str) -> int | None:
@@ -170,10 +197,8 @@ def shared_extent(body: str, long: str, text: str) -> int | None:
     found = re.search(r"\b__shared__\b[^;\[]{0,400}+\[ ?(\w+)", body)
     if found is None:
         return None
-    name = re.escape(found[1])
-    known = re.search(rf"# ?define {name} (\d+)|\b{name} ?= ?(\d+)", text)
-    number = found[1] if found[1].isdecimal() else (known[1] or known[2]) if known else None
+    number = _number(found[1], text)
     if number is None:
-        given = re.findall(r"(?<=[<, ])(\d+)(?=[,>])", long)
-        number = given[0] if len(given) == 1 else None
-    return int(number) if number and len(number) < 6 else None
+        given = re.findall(r"(?<=[<, ])(\d+)(?=[uUlL]*[,>])", long)
+        number = int(given[0]) if len(given) == 1 else None
+    return number if number and number < 100_000 else None

@@ -58,7 +58,8 @@ _UNKNOWN_BYTES = 16  # of what a pointer to void or to a structure points to: as
 class Parameter(Struct, frozen=True):
     """One value that a launch gives: its name, its type in a launch file (empty: unknown), its type as written.
 
-    `lanes` is how many elements of the type one of the source has: 4 of a `float4 *`. A `constant` is compiled in.
+    `lanes` is how many elements of the type one of the source has: 4 of a `float4 *`. A `constant` is compiled in, as
+    are a variable's first contents.
     """
 
     name: str
@@ -236,16 +237,16 @@ def _size(members: Iterable[Parameter]) -> int:
     return -(-at // strictest) * strictest
 
 
-def _variables(cubin: Cubin, declared: dict[str, str]) -> list[Parameter]:
+def _variables(cubin: Cubin, declared: dict[str, tuple[str, bool]]) -> list[Parameter]:
     """Return the variables of a module, with their types where the source has them."""
     made = []
     names = demangled(list(sizes := variables_of(cubin)))
     for symbol, name in names.items():
         if name.startswith("__") or "::__" in name:
             continue  # the compiler's own
-        written = declared.get(name.rpartition("::")[2], "")
+        written, is_set = declared.get(name.rpartition("::")[2], ("", False))
         kind, lanes = launch_type(written) if written else ("", 1)
-        made.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes))
+        made.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes, is_set))
     return made
 
 

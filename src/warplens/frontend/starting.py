@@ -24,6 +24,9 @@ _NUMBERS = {
     r"step|shift|seed|stage|phase|scale|inc[xy]?": 1,
     r"iters?|iterations|steps|rounds|repeats?|num_?iters?": 16,
 }  # whole numbers that are no sizes, by their names
+_BY_THREADS = re.compile(
+    r"blockIdx\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockDim|blockDim\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockIdx"
+)  # the number of a thread in the grid; without it a block has a row
 _DYNAMIC_BYTES = 16  # per thread, of a kernel that takes shared memory from the launch
 
 
@@ -70,7 +73,7 @@ def starting_tree(kernel: Interface) -> dict[str, Any]:
     threads = block[0] * block[1]
     if not sizes.flat:
         grid = [max(1, sizes.value // extent) for extent in block]
-    elif sizes.value == _LENGTH or re.search(r"blockDim\s*\.\s*x", kernel.body):
+    elif sizes.value == _LENGTH or _BY_THREADS.search(kernel.body):
         grid = [max(1, sizes.value // block[0])]
     else:
         grid = [sizes.value]  # a block for each row
@@ -113,7 +116,7 @@ def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
     kind = p.type or ("f32*" if p.size_bytes == 8 else "i32")
     said: dict[str, Any] = {"name": p.name, "type": kind}
     if kind == "bytes":
-        return {**said, "value": "00" * p.size_bytes}
+        return {**said, "value": f"<{p.size_bytes} bytes in hex>"}  # refused: zeros would be a kernel without work
     if not kind.endswith("*"):
         if kind[0] in "fb":
             return {**said, "value": 1.0}
@@ -123,6 +126,17 @@ def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
             "value": min(number if number is not None else sizes.value, (1 << 8 * SCALAR_BYTES[kind] - 1) - 1),
         }
     return {**said, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
+
+
+def starting_variables(kernel: Interface) -> dict[str, float | int]:
+    """Return values of the numbers among the variables that the kernel uses and the source does not set."""
+    made = dict[str, float | int]()
+    for v in kernel.variables:
+        bare = re.escape(v.name.rpartition("::")[2])
+        if SCALAR_BYTES.get(v.type) == v.size_bytes and not v.constant and re.search(rf"\b{bare}\b", kernel.body):
+            number = _number(v.name)
+            made[v.name] = 1.0 if v.type[0] in "fb" else _SMALL_SIDE if number is None else number
+    return made
 
 
 def starting_words(kernel: Interface) -> dict[str, str]:
@@ -156,6 +170,8 @@ def command_line(
     words = ["warplens", command, file, *(["--kernel", kernel.chosen] if name else [])]
     for key, text in starting_words(kernel).items():
         words += [key, text] if key.startswith("--") else ["--arg", text]
+    for variable, value in starting_variables(kernel).items():
+        words += ["--global", f"{variable}={value:g}"]
     return shlex.join([*words, *given])
 
 
@@ -189,7 +205,12 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
     for argument in tree["arg"]:
         lines += ["", f"[[arg]]  # {_comment(written[argument['name']])}"]
         lines += [f"{key} = {_toml(value)}{_hint(key, value)}" for key, value in argument.items()]
+    values = starting_variables(kernel)
     for variable in kernel.variables:
+        if variable.name in values:
+            lines += ["", f"[[global]]  # {_comment(variable.written)}", f"name = {_toml(variable.name)}"]
+            lines += [f"type = {_toml(variable.type)}", f"value = {values[variable.name]}"]
+            continue
         bare, kind = variable.name, variable.type.rstrip("*") or "f32"
         lines += ["", f"# [[global]]  # {_comment(variable.written)}, {variable.size_bytes} bytes: to give it a value"]
         lines += [f"# name = {_toml(bare)}", f"# type = {_toml(kind)}", '# fill = "random"']
@@ -200,7 +221,7 @@ def _hint(key: str, value: Any) -> str:
     return {
         "count": "  # elements",
         "fill": "  # or zeros, ones, iota, linear(start, step), uniform(lo, hi), random_int(lo, hi), file(\"x.npy\")",
-        "value": "  # all its bytes, in hex" if isinstance(value, str) else "",
+        "value": "  # or an [[arg]] for each member" if isinstance(value, str) else "",
     }.get(key, "")  # fmt: skip
 
 

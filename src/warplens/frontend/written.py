@@ -13,9 +13,10 @@ from warplens.errors import WarplensError, nearest
 from warplens.frontend.interface import Interface, Parameter
 from warplens.frontend.starting import starting_words
 from warplens.kernel.given import Given, parse_given, parse_shape
-from warplens.kernel.launch import KernelCall, parse_launch
+from warplens.kernel.launch import CONTENTS_ASSUMED, KernelCall, parse_launch
 
 _WHERE = "command line"
+_MOST_NAMED = 4  # arrays of which a note says what they are taken to hold
 
 
 class Flags(Struct, frozen=True):
@@ -35,7 +36,9 @@ class Flags(Struct, frozen=True):
 
 def call_of(kernel: Interface, flags: Flags, file: str | Path) -> KernelCall:
     """Return the call of a kernel; what is missing is named, with what to write."""
-    given = _by_name([parse_given(text) for text in flags.arguments], [p.name for p in kernel.parameters])
+    texts = [parse_given(text) for text in flags.arguments]
+    kernel = replace(kernel, parameters=_with_members(kernel.parameters, texts))
+    given = _by_name(texts, [p.name for p in kernel.parameters])
     shape = _shape(flags)
     if kernel.triton and "block" in shape and "num_warps" not in shape:
         shape["num_warps"] = max(1, _threads(shape["block"]) // 32)
@@ -52,11 +55,13 @@ def call_of(kernel: Interface, flags: Flags, file: str | Path) -> KernelCall:
             f"{name} {words[name]}" if name.startswith("--") else f"--arg {words[name]}" for name in missing
         )
         raise WarplensError(f"{kernel.chosen}: missing: {said} (the sizes are guesses: set them to your program's)")
-    arguments = [_argument(p, given[p.name]) for p in kernel.parameters if not p.constant]
+    taken = [p for p in kernel.parameters if not p.constant]
+    arguments = [_argument(p, given[p.name]) for p in taken]
     constants = {p.name: _constant(given[p.name]) for p in kernel.parameters if p.constant}
     tree = {
         "file": str(Path(file)), "kernel": kernel.chosen, **shape, "arg": arguments,
         **({"constexpr": constants} if constants else {}), "global": _variables(flags, kernel.variables, []),
+        "notes": _assumed([(row, given[p.name]) for p, row in zip(taken, arguments, strict=True)]),
     }  # fmt: skip
     return parse_launch(tree, _WHERE)
 
@@ -80,6 +85,23 @@ def changed(call: KernelCall, flags: Flags) -> KernelCall:
     if flags.variables:
         tree["global"] = _variables(flags, [], tree.get("global", []))
     return replace(parse_launch(tree, _WHERE, folder=call.folder), variant=call.variant)
+
+
+def _with_members(parameters: list[Parameter], given: list[Given]) -> list[Parameter]:
+    """Return the parameters with members, as they are given, in the place of structures of which none are known."""
+    made = list[Parameter]()
+    for p in parameters:
+        members = [g.name for g in given if g.name and g.name.startswith(f"{p.name}.")] if p.type == "bytes" else []
+        made += [Parameter(name, "", "") for name in dict.fromkeys(members)] or [p]
+    return made
+
+
+def _assumed(rows: list[tuple[dict[str, Any], Given]]) -> list[str]:
+    """Return a note of the arrays of whole numbers whose contents nobody wrote: they are often indices or lengths."""
+    chosen = [f"{row['name']} = {row['fill']}" for row, given in rows
+              if given.fill is None and "fill" in row and row["type"][0] in "iu"]  # fmt: skip
+    more = f" and {len(chosen) - _MOST_NAMED} more" if len(chosen) > _MOST_NAMED else ""
+    return [f"{CONTENTS_ASSUMED}{', '.join(chosen[:_MOST_NAMED])}{more}"] if chosen else []
 
 
 def _shape(flags: Flags) -> dict[str, Any]:

@@ -40,6 +40,7 @@ SCALAR_BYTES = {
     "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
 }  # fmt: skip
 _INTEGERS = {name: (name[0] == "i", 8 * size) for name, size in SCALAR_BYTES.items() if name[0] in "iu"}
+CONTENTS_ASSUMED = "contents assumed: "  # begins the note of a call whose arrays' contents nobody wrote
 _LARGEST_MEMORY = 1 << 40
 _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
@@ -254,7 +255,10 @@ def _check_argument(argument: Argument, where: str) -> None:
         raise FileError(f"{where}: missing `value`")
     if argument.type == "bytes":
         if not isinstance(argument.value, str) or not re.fullmatch(r"([0-9a-fA-F]{2})+", argument.value):
-            raise FileError(f'{where}.value: bytes are written in hex, as in "0000803f"')
+            raise FileError(
+                f"{where}.value: {argument.value!r}: a structure's bytes are written in hex, as in '0000803f'; or give "
+                f"its members one by one, as in --arg {argument.name or 'p'}.n=i32:1024 (docs/formats/launch.md)"
+            )
     elif isinstance(argument.value, str):
         raise FileError(f"{where}.value: must be a number, not text")
     elif kind in _INTEGERS:

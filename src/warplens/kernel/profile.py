@@ -135,9 +135,9 @@ class Crowding(_Part, frozen=True, kw_only=True):
 
 
 class Assumed(_Part, frozen=True):
-    """Values on which the way of a kernel depends and that nobody gave: of which instructions, of what array."""
+    """Values on which the way of a kernel depends and that nobody gave: of which instructions, of which variable."""
 
-    kind: Literal["contents", "shared", "constant"]
+    kind: Literal["contents", "shared", "constant", "variable"]
     instructions: list[int]
     name: str = ""
 

@@ -210,6 +210,10 @@ _SAID: dict[str, Callable[[str], tuple[str, str]]] = {
         f"the contents of {name}",
         f"branches or addresses depend on them, and the launch does not give them (fill of {name}): taken as zeros",
     ),
+    "variable": lambda name: (
+        f"the contents of variable {name}",
+        f"branches or addresses depend on them, and the launch does not give them (--global {name}=): taken as zeros",
+    ),
     "shared": lambda name: (
         "shared memory that is read before it is written",
         "a branch or an address depends on it: taken as zeros",

@@ -10,7 +10,7 @@ from warplens.kernel.contents import contents, dtype_of
 from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, Variable
 from warplens.kernel.program import Program, Segment
 
-_CONSTANT_BANK, _CONSTANTS = 3, ".nv.constant3"  # the bank and the section of __constant__ variables
+CONSTANT_BANK, _CONSTANTS = 3, ".nv.constant3"  # the bank and the section of __constant__ variables
 _LARGEST_BYTES = 1 << 28
 
 
@@ -26,8 +26,29 @@ def with_variables(program: Program, call: KernelCall) -> Program:
         at = next(k for k, s in enumerate(segments) if s.address <= address < s.address + s.size_bytes)
         segments[at] = _written(segments[at], address - segments[at].address, data)
         if start == segments[at].address:
-            constants[_CONSTANT_BANK] = segments[at].data
+            constants[CONSTANT_BANK] = segments[at].data
     return replace(program, segments=segments, constants=constants)
+
+
+def not_given(program: Program, call: KernelCall) -> dict[str, tuple[int, int]]:
+    """Return the places of the variables that the call does not give and that hold nothing but zeros at first.
+
+    Those that the compiler made are left out. A variable that the source sets to zero is not told from one that it does
+    not set.
+    """
+    given = {_named(program, variable.name) for variable in call.variables}
+    there = {name: place for name, place in program.variables.items() if name not in given}
+    return {name: place for name, place in there.items() if not _reserved(name) and not _first(program, *place)}
+
+
+def _reserved(name: str) -> bool:
+    return name.startswith(("_", "$")) or "::_" in name
+
+
+def _first(program: Program, address: int, size: int) -> bool:
+    """Whether a variable holds anything but zeros at first."""
+    segment = next((s for s in program.segments if s.address <= address < s.address + s.size_bytes), None)
+    return segment is None or any(segment.data[address - segment.address :][:size])
 
 
 def _named(program: Program, name: str) -> str:

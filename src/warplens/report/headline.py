@@ -8,7 +8,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.kernel.launch import KernelCall
+from warplens.kernel.launch import CONTENTS_ASSUMED, KernelCall
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report.terminal import bars, not_ours, sure, timed
@@ -33,5 +33,6 @@ def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[Renderab
     if p.interval_about:
         rests = "by the errors of " if p.interval_seconds is not None else ""
         parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
+    parts += [Text(f"  {printable(n)}", "yellow") for n in call.notes if n.startswith(CONTENTS_ASSUMED)]
     parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     return [*parts, "", Text("  alone, each limit would take"), *bars(p), ""]

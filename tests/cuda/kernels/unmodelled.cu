@@ -118,8 +118,22 @@ __global__ void samples(cudaTextureObject_t t, float *x) { x[threadIdx.x] = tex2
 __global__ void takes_work(int *next, float *x) {
   for (;;) { int i = atomicAdd(next, 1); if (i >= 4096) break; x[i] *= 2; }
 }
+__constant__ int ntaps, unused;
+__constant__ float taps[64];
+__global__ void filters(float *x) {
+  float a = 0;
+  for (int k = 0; k < ntaps; k++) a += x[threadIdx.x + k] * taps[k];
+  x[threadIdx.x] = a + unused;
+}
+__device__ int places[128];
+__global__ void looks_up(float *x) { x[places[threadIdx.x]] = 1; }
 
 // Nothing is to be said of these.
+__constant__ int seven = 7;
+__device__ float weights[128];
+__global__ void weighs(float *x) {
+  for (int k = 0; k < seven; k++) x[threadIdx.x + k] += weights[threadIdx.x] + taps[k] + taps[threadIdx.x & 63] + unused;
+}
 __global__ void stores_time(long long *x) {
   long long t = clock64();
   __syncthreads();
