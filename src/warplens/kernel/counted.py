@@ -63,7 +63,7 @@ def workload_of(program: Program, call: KernelCall, profile: Profile, machine: M
         links=_links(program, profile, machine),
         array_types={a.name: a.element for a in call.arguments if a.is_pointer and a.name},
         code=program.instructions,
-        spills=program.resources.spills,
+        spills=program.resources.spills if program.resources.registers else None,  # nothing is known without a cubin
         profile=profile,
         unmodelled=unmodelled(program, profile),
     )
