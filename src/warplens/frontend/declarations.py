@@ -188,7 +188,7 @@ def with_types(text: str) -> str:
 
 
 def declared_variables(text: str) -> dict[str, tuple[str, bool]]:
-    """Return, by name, the type of each `__device__` or `__constant__` variable, and whether it is set in the source."""
+    """Return, by name, the type of each `__device__` or `__constant__` variable, and whether the source sets it."""
     return {name: (kind, behind == "=") for kind, name, behind in reversed(_VARIABLE.findall(text))}
 
 
