@@ -78,12 +78,12 @@ def _elsewhere(request: dict[str, Any]) -> tuple[int, str | bytes, bytes]:
 
 def _here(request: dict[str, Any]) -> tuple[int, str | bytes, bytes]:
     """Let a thread answer a request, so that signals are heeded meanwhile; return as a process would."""
-    made = list[str]()
+    made, end = list[str](), time.process_time() + COMPILER_SECONDS
     thread = threading.Thread(target=lambda: made.append(nvrtc_compile.answer(request)), daemon=True)
     thread.start()
     writer(request["arch"])  # is asked for next, and read meanwhile
     moved, used = time.monotonic(), time.process_time()
-    while thread.is_alive() and time.process_time() < COMPILER_SECONDS:
+    while thread.is_alive() and time.process_time() < end:
         thread.join(_LOOK_SECONDS)
         if time.process_time() - used > _LITTLE * (time.monotonic() - moved):
             moved, used = time.monotonic(), time.process_time()
