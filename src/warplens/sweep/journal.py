@@ -8,7 +8,6 @@ so that any length is put in order in bounded memory.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import heapq
 import os
 import time
@@ -71,6 +70,8 @@ class Journal:
 
     def __init__(self, path: Path, head: Head, restart: bool = False) -> None:
         """Open or begin a journal; one of another sweep is refused, or thrown away where all is to begin anew."""
+        import fcntl  # not on Windows, where the other commands work
+
         self.path, self.done, self.points, self.failed = path, Done(), 0, 0
         self.reasons: dict[str, int] = {}  # of failures
         self.end, self.synced = 0, time.monotonic()
