@@ -18,10 +18,10 @@ from pathlib import Path
 
 from distributed import LocalCluster
 
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.sweep import engines
-from warplens.sweep.run import Watch, run
-from warplens.sweep.spec import load_sweep
+from warplens.program.toolkits import prefer_wheels
+from warplens.tuner import engines
+from warplens.tuner.run import Watch, run
+from warplens.tuner.spec import load_sweep
 
 SPEC = Path(__file__).with_name("sweep.toml")
 

@@ -33,9 +33,9 @@ from typing import Any
 from msgspec import Struct
 
 from warplens.api import KernelCall, Options, load_launch, load_program
-from warplens.frontend import toolchain
-from warplens.frontend.calls import source_of
-from warplens.frontend.toolkits import prefer_wheels
+from warplens.program import toolchain
+from warplens.program.toolkits import prefer_wheels
+from warplens.workload.call_options import source_of
 
 ROOT = Path(__file__).parents[1]
 FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import load_machine
-from warplens.simulate import bursts
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Step, lay_steps, straight
-from warplens.simulate.fluid_run import run_fluid
-from warplens.simulate.reads import Operands
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import PIPES, units
+from warplens.simulator import bursts
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Step, lay_steps, straight
+from warplens.simulator.fluid_run import run_fluid
+from warplens.simulator.reads import Operands
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import PIPES, units
 
 H200 = units(load_machine("h200"))
 CORES, INTEGER, SHARED = (PIPES.index(name) for name in ("cuda cores", "integer", "shared memory"))

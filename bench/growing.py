@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.progress import track
 
 import warplens as wl
-from warplens.kernel import Launch, Workload
-from warplens.kernel.workload import WarpListing
 from warplens.machine import load_machine
+from warplens.workload import Launch, Workload
+from warplens.workload.workload import WarpListing
 
 OPERATIONS = ("FADD R1, R1, R3\n", "FADD R2, R1, R3\n", "FFMA R4, R4, R5, R6\n", "IMAD R7, R7, R2, R1\n",
               "MUFU R1, R1\n", "LDS R8, [R9]\n", "DFMA R10, R10, R2, R1\n", "BAR\n")  # fmt: skip

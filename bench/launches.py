@@ -32,9 +32,9 @@ from typing import NamedTuple
 import msgspec
 
 import warplens as wl
-from warplens.errors import WarplensError
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch
+from warplens.core.errors import WarplensError
+from warplens.program.toolkits import prefer_wheels
+from warplens.workload.launch import SCALAR_BYTES, KernelCall, load_launch
 
 ROOT = Path(__file__).parents[1]
 FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}

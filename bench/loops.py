@@ -13,7 +13,7 @@ anew for the laboratory's, is simulated for hundreds of thousands of cycles, as 
 warps do from turn to turn can be chaotic), products for 64 and 128 turns. What was measured is a mean over all SMs,
 of three launches and more: how a loop begins differs from SM to SM and launch to launch, and many go on for ever in
 one of several ways. So they begin two to eight times by chance, until these say their mean to 0.3 % (two alike end
-it): the laboratory's behind its barrier, with other counts of issues (`warplens.study.begins`; of two warps on a
+it): the laboratory's behind its barrier, with other counts of issues (`papers.validation.begins`; of two warps on a
 scheduler they are known), `others` as in some launches, the rest within 64 cycles. Warps begin the loops of products
 when they were seen to, in one launch of many (product_begins.json.gz). No time is fitted; some rules of branches, and
 how often warps have issued before, were read from turns of some of these loops (tests/null/test_turns.py). Of those
@@ -40,27 +40,34 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.progress import track
 
-from warplens.kernel.instruction import Instruction
+from warplens.laboratory import journal
+from warplens.laboratory.catalogue import entries
+from warplens.laboratory.checks import checked, compiled, timed_loop
 from warplens.machine import load_machine
-from warplens.measure import journal
-from warplens.measure.catalogue import entries
-from warplens.measure.checks import checked, compiled, timed_loop
-from warplens.simulate.code import Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.simulate.steady import steady
-from warplens.simulate.units import units
-from warplens.study.begins import FIRST_LATER, SCHEDULERS, at_times, behind_barrier, issues_by_chance, issues_of_few
-from warplens.study.simulated import stored_code
-from warplens.study.validation import data_file, read
+from warplens.papers.validation.begins import (
+    FIRST_LATER,
+    SCHEDULERS,
+    at_times,
+    behind_barrier,
+    issues_by_chance,
+    issues_of_few,
+)
+from warplens.papers.validation.mixes import data_file, read
+from warplens.papers.validation.simulated import stored_code
+from warplens.program.instruction import Instruction
+from warplens.simulator.code import Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
+from warplens.simulator.steady import steady
+from warplens.simulator.units import units
 
 FAMILIES = ("instruction.", "pair.", "issue.")  # of the laboratory
 JOURNALS = ("measured.jsonl.xz", "measured_again.jsonl.xz", "measured_third.jsonl.xz")  # the first is compared with
 GLOBAL = ("instruction.ldl",)  # local memory lies in global memory
 NOT_THESE = ("ldg64", "address_ldg")  # of the register ports: loads of global memory
 LIMITS = (2.0, 5.0, 10.0)  # percent
-# Cycles for which a loop of one chain runs in the laboratory (`warplens.measure.plans`; of four chains four times as
+# Cycles for which a loop of one chain runs in the laboratory (`warplens.laboratory.plans`; of four chains four times as
 # long), those of register_ports.cu and switches.cu; the turns of products, of which the longer less the shorter counts.
 MEASURED, SPENT, TURNS = 480_000.0, 400_000.0, (64, 128)
 FEWEST, MOST = 2, 8  # begins, where they are not known

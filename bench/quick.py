@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import warplens as wl
-from warplens.emulate.profiler import BRISK, FULL, QUICK, Effort, profile
-from warplens.frontend import load_program
-from warplens.frontend.calls import OLDEST, architecture, source_of
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.kernel.counted import workload_of
-from warplens.kernel.launch import load_launch
-from warplens.study.kernels import PARTS, launches
+from warplens.emulator.profiler import BRISK, FULL, QUICK, Effort, profile
+from warplens.papers.validation.kernels import PARTS, launches
+from warplens.program import load_program
+from warplens.program.toolkits import prefer_wheels
+from warplens.workload.call_options import OLDEST, architecture, source_of
+from warplens.workload.counted import workload_of
+from warplens.workload.launch import load_launch
 
 FILES = {path.stem: path for path in (Path(__file__).parents[1] / "examples").rglob("*.toml")}
 DATA_DEPENDENT = ("mandelbrot", "hash_probe", "spmv_vector", "compact", "embedding_bag")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.kernel import mix
 from warplens.machine import load_machine
 from warplens.models import predict
+from warplens.program.toolkits import prefer_wheels
+from warplens.workload import mix
 
 
 def best(function: Callable[[], object], repeats: int = 7) -> float:
@@ -61,15 +61,15 @@ def decodings() -> list[tuple[str, int, float]]:
     Nothing is known from the run before: what the front end keeps of opcodes, operands and shapes is forgotten. The
     time is the processor's, the best of runs that are spread over seconds, so that others' work is not in it.
     """
-    from warplens.errors import WarplensError
-    from warplens.frontend import disassembly, load, toolchain
+    from warplens.core.errors import WarplensError
+    from warplens.program import disassembly, load, toolchain
 
     files = sorted((Path(__file__).parents[1] / "data").rglob("*.cubin"))
     try:
         texts = {file.name: toolchain.run("nvdisasm", "-c", "-g", "-hex", file, limit_bytes=1 << 30) for file in files}
     except WarplensError:
         return []
-    layers = ("warplens.frontend", "warplens.kernel")
+    layers = ("warplens.program", "warplens.workload")
     loaded = [module for name, module in sys.modules.items() if name.startswith(layers)]
     kept = {id(value): value for module in loaded for value in vars(module).values() if hasattr(value, "cache_clear")}
     tables = {"_table", "_demangler"}  # a file and a library, read once in a process
@@ -106,12 +106,12 @@ def emulating(launch: str, blocks: int) -> float | None:
 
     The best of five runs of some hundredths of a second each: what others do on the core is not in it.
     """
-    from warplens.errors import WarplensError
+    from warplens.core.errors import WarplensError
 
     try:
-        from warplens.emulate.emulator import Emulator
-        from warplens.frontend import load_program
-        from warplens.kernel.launch import load_launch
+        from warplens.emulator.emulator import Emulator
+        from warplens.program import load_program
+        from warplens.workload.launch import load_launch
 
         call = load_launch(Path(__file__).parents[1] / "examples" / launch)
         emulator = Emulator(load_program(Path(call.folder) / str(call.file), call.kernel), call)
@@ -132,9 +132,9 @@ def simulating() -> tuple[float, float, float]:
     import os
     import tempfile
 
-    from warplens.simulate.run import Options, run
-    from warplens.simulate.units import units
-    from warplens.study.simulated import mix_code
+    from warplens.papers.validation.simulated import mix_code
+    from warplens.simulator.run import Options, run
+    from warplens.simulator.units import units
 
     made = units(load_machine("h200"))
     speeds = []
@@ -164,9 +164,9 @@ def simulating() -> tuple[float, float, float]:
 def crowded() -> list[tuple[str, float]]:
     """Return millions of instructions simulated per second in loops of one alone, of 16 warps on each scheduler."""
     import warplens as wl
-    from warplens.kernel import Launch, Workload
-    from warplens.kernel.workload import WarpListing
-    from warplens.simulate.run import Options
+    from warplens.simulator.run import Options
+    from warplens.workload import Launch, Workload
+    from warplens.workload.workload import WarpListing
 
     gpu, launch, made = load_machine("h200"), Launch(grid=132 * 16, block=256, blocks_per_sm=8), []
     texts = ("MUFU R1, R1\n", "LDS R4, [R5]\n", "IMAD R1, R1, R2, R1\n")
@@ -190,8 +190,8 @@ def growing() -> list[tuple[str, float, float, float]]:
     import tempfile
 
     import warplens as wl
-    from warplens.kernel import Launch, Workload
-    from warplens.kernel.workload import WarpListing
+    from warplens.workload import Launch, Workload
+    from warplens.workload.workload import WarpListing
 
     gpu, made, stream = load_machine("h200"), [], "LD R1, [R2]\n" + 20 * "FADD R1, R1, R3\n"
     tile = 16 * "FADD R1, R1, R3\n" + "MUFU R1, R1\nLDS R4, [R5]\nBAR\n"
@@ -237,8 +237,8 @@ def showing() -> tuple[int, float] | None:
     """Return how many instructions a large kernel has and the seconds that `show` takes on it, its cubin given."""
     import tempfile
 
-    from warplens.errors import WarplensError
-    from warplens.frontend import load_program, nvrtc
+    from warplens.core.errors import WarplensError
+    from warplens.program import load_program, nvrtc
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "large.cubin"

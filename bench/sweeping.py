@@ -14,18 +14,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from warplens.cache import Cache
-from warplens.emulate.profiler import QUICK, profile
-from warplens.errors import WarplensError
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.kernel.counted import workload_of
+from warplens.core.cache import Cache
+from warplens.core.errors import WarplensError
+from warplens.emulator.profiler import QUICK, profile
 from warplens.machine import load_machine
 from warplens.models import predict
-from warplens.sweep import closed, engines
-from warplens.sweep.counting import compiled
-from warplens.sweep.run import run
-from warplens.sweep.spec import Configuration, load_sweep
-from warplens.sweep.worker import Row, Task
+from warplens.program.toolkits import prefer_wheels
+from warplens.tuner import closed, engines
+from warplens.tuner.counting import compiled
+from warplens.tuner.run import run
+from warplens.tuner.spec import Configuration, load_sweep
+from warplens.tuner.worker import Row, Task
+from warplens.workload.counted import workload_of
 
 SPEC = Path(__file__).with_name("sweep.toml")
 CORES = 2

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import warplens as wl
-from warplens.errors import WarplensError
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.study.kernels import is_test
+from warplens.core.errors import WarplensError
+from warplens.papers.validation.kernels import is_test
+from warplens.program.toolkits import prefer_wheels
 
 DATA = Path(__file__).parents[1] / "data" / "h200"
 CLEARS_L2 = "reduction_k6"  # timed beside the others of a folder; a launch of examples/

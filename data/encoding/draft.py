@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Generator
 from typing import TypeVar
 
-from warplens.frontend.encoding import CONTROL, Choice, Float, Form, Number, Part, ready
+from warplens.program.encoding import CONTROL, Choice, Float, Form, Number, Part, ready
 
 T = TypeVar("T")
 # A part of the learning that asks for the texts of words, again and again, and returns something in the end.

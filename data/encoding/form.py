@@ -8,7 +8,7 @@ from atoms import Edit, cut, edits, is_float, number
 from draft import CODE_PLACE, KEPT, Asking, Draft, bits_of, part_mask, spread, write_part
 from nvdisasm import RELATIVE
 
-from warplens.frontend.encoding import OPCODE, Choice, Float, Number, Part
+from warplens.program.encoding import OPCODE, Choice, Float, Number, Part
 
 Fields = dict[int, Number | Float]  # by the atoms that they are
 Place = tuple[int, int]  # atoms, from the first to before the last

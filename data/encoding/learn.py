@@ -1,4 +1,4 @@
-"""Learn from nvdisasm how it writes the machine words of sm_90; src/warplens/frontend/files/sm_90.json is such a table.
+"""Learn from nvdisasm how it writes the machine words of sm_90; src/warplens/program/files/sm_90.json is such a table.
 
     python data/encoding/learn.py OUT.json [--words WORDS.json.xz] [--only OPCODE,...] FILE...
 
@@ -36,10 +36,10 @@ from check import check_random_words, check_special_values
 from draft import KEPT, Asking, Draft
 from form import learn_form
 
-from warplens.frontend import Options, toolchain
-from warplens.frontend.compile import compile_file
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.encoding import OPCODE, WORD_BYTES, Choice, Encoding, Form, Writer
+from warplens.program import Options, toolchain
+from warplens.program.compile import compile_file
+from warplens.program.cubin import parse_cubin
+from warplens.program.encoding import OPCODE, WORD_BYTES, Choice, Encoding, Form, Writer
 
 _SPECIAL = ("RZ", "URZ", "PT", "UPT")
 _MOST_FORMS, _MOST_FAILURES = 60, 20  # of one opcode

@@ -8,8 +8,8 @@ import re
 import struct
 import tempfile
 
-from warplens.frontend import toolchain
-from warplens.frontend.encoding import OPCODE, WORD_BYTES
+from warplens.program import toolchain
+from warplens.program.encoding import OPCODE, WORD_BYTES
 
 # CALL.REL, WARPSYNC, BSSY, BRA, LEPC, RET.REL: opcodes whose last number is a place in the code.
 RELATIVE = {0x344, 0x348, 0x944, 0x945, 0x947, 0x948, 0x94E, 0x950}

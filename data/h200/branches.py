@@ -54,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(512) branches(u32 *out, int turns, 
 
 def build(folder: Path) -> None:
     """Compile the kernel; keep it, where its slots are, into which registers they read, and what ends a turn."""
-    from warplens.frontend import load_program, nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import load_program, nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "branches.cubin"

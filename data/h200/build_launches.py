@@ -21,10 +21,10 @@ from pathlib import Path
 
 import msgspec
 
-from warplens.frontend.compile import Options, compile_file
-from warplens.frontend.cubin import Cubin, parse_cubin
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.kernel.launch import KernelCall, check_parameters, list_variants, load_launch
+from warplens.program.compile import Options, compile_file
+from warplens.program.cubin import Cubin, parse_cubin
+from warplens.program.toolkits import prefer_wheels
+from warplens.workload.launch import KernelCall, check_parameters, list_variants, load_launch
 
 ROOT = Path(__file__).resolve().parents[2]
 Source = tuple[Path, tuple[str, ...], bool, int | None]

@@ -20,9 +20,9 @@ import msgspec
 from build_launches import ROOT, calls, entry, source_of
 from build_launches import compiled as compiled_cuda
 
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.triton import TritonKernel, compile_kernel
-from warplens.kernel.launch import KernelCall, load_launch
+from warplens.program.cubin import parse_cubin
+from warplens.workload.triton_call import TritonKernel, compile_kernel
+from warplens.workload.launch import KernelCall, load_launch
 
 
 def toml_of(call: KernelCall, cubin: str, about: str) -> str:

@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 
 import warplens as wl
-from warplens.errors import WarplensError
-from warplens.frontend.toolkits import prefer_wheels
+from warplens.core.errors import WarplensError
+from warplens.program.toolkits import prefer_wheels
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -31,7 +31,7 @@ ROOT = HERE.parents[1]
 
 def ladder_names(measured: set[str]) -> list[str]:
     """Return the launches of the ladders that are not among the measured kernels."""
-    text = (ROOT / "src" / "warplens" / "study" / "files" / "ladders.toml").read_text()
+    text = (ROOT / "src" / "warplens" / "papers" / "validation" / "ladders.toml").read_text()
     steps = [step for ladder in tomllib.loads(text)["ladder"] for step in ladder["steps"]]
     return sorted({step[side] for step in steps for side in ("before", "after")} - measured)
 

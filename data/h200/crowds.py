@@ -146,8 +146,8 @@ extern "C" __global__ void __launch_bounds__(1024) crowds(u32 *out, float *in, i
 
 def build(folder: Path, counted: bool = False) -> None:
     """Compile the kernel; keep it, and where the slots of both copies are: from a line's begin on."""
-    from warplens.frontend import load_program, nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import load_program, nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "crowds.cubin"

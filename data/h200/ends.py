@@ -32,7 +32,7 @@ KEPT = 2.0  # rounds of which begins and ends of blocks are kept
 
 def build(folder: Path) -> None:
     """Compile the kernels."""
-    from warplens.frontend import nvrtc
+    from warplens.program import nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     source = Path(__file__).with_suffix(".cu").read_text()
@@ -158,13 +158,14 @@ def differences(sample: dict[str, Any]) -> tuple[float, float, float]:
     import statistics
     import tempfile
 
+    from warplens.models.warplens.predict import start_cycles
+
     import warplens as wl
-    from warplens.models.warplens import start_cycles
-    from warplens.simulate.from_program import from_program
-    from warplens.simulate.run import Options
-    from warplens.simulate.run import run as simulated
-    from warplens.simulate.simulation import busy_sms
-    from warplens.simulate.units import units
+    from warplens.simulator.from_program import from_program
+    from warplens.simulator.run import Options
+    from warplens.simulator.run import run as simulated
+    from warplens.simulator.simulation import busy_sms
+    from warplens.simulator.units import units
 
     gpu, blocks = wl.load_machine("h200"), sample["blocks"]
     with tempfile.TemporaryDirectory() as folder:

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 import warplens as wl
-from warplens.emulate import layout
-from warplens.emulate.runner import Runner
-from warplens.frontend import Options, load_program
-from warplens.kernel.launch import KernelCall, load_launch
-from warplens.kernel.program import Program
+from warplens.emulator import layout
+from warplens.emulator.runner import Runner
+from warplens.program import Options, load_program
+from warplens.program.program import Program
+from warplens.workload.launch import KernelCall, load_launch
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

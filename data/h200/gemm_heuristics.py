@@ -14,7 +14,7 @@ from typing import Any
 import nvMatmulHeuristics as heuristics
 from build_launches import ROOT, calls
 
-from warplens.kernel.launch import KernelCall
+from warplens.workload.launch import KernelCall
 
 OUT = Path(__file__).parent / "gemm_heuristics.json"
 FILES = ("matmul/matmul_*", "today/dense/sgemm_*", "today/dense/hgemm_*", "triton/triton_matmul")

@@ -161,8 +161,8 @@ def scenarios() -> dict[str, tuple[list[list[Slot]], list[int]]]:
 
 def build(folder: Path) -> None:
     """Compile the kernel; keep it, where each body's slots are, and how the clock is read."""
-    from warplens.frontend import load_program, load_programs, nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import load_program, load_programs, nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "issue_order.cubin"

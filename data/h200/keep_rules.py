@@ -4,7 +4,7 @@
     ncu -i r.ncu-rep --page details --csv | gzip > FOLDER/details.csv.gz
     python data/h200/keep_rules.py FOLDER
 
-NAMES are the `before` of every step in src/warplens/study/files/ladders.toml. Writes ladders/rules.json.gz: for each
+NAMES are the `before` of every step in src/warplens/papers/files/ladders.toml. Writes ladders/rules.json.gz: for each
 launch the rules with an estimated speedup, in percent of the time saved, and whether it is of the kernel (global) or of
 what the rule looks at (local).
 """

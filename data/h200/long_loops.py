@@ -42,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(512) long_loops(u32 *out, int turns
 
 def build(folder: Path) -> None:
     """Compile the kernel; keep it, and where its slots are: behind what counts the turns."""
-    from warplens.frontend import load_program, nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import load_program, nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "long_loops.cubin"

@@ -20,13 +20,13 @@ from typing import Any
 import msgspec
 import wide_products
 
-from warplens.frontend import load_program, nvrtc
-from warplens.kernel.flow import flow_graph
-from warplens.measure import catalogue
-from warplens.measure.chains import chain
-from warplens.measure.checks import checked, compiled, timed_loop
-from warplens.measure.operations import OPERATIONS, PAIRS
-from warplens.measure.source import source_of
+from warplens.laboratory import catalogue
+from warplens.laboratory.chains import chain
+from warplens.laboratory.checks import checked, compiled, timed_loop
+from warplens.laboratory.operations import OPERATIONS, PAIRS
+from warplens.laboratory.source import source_of
+from warplens.program import load_program, nvrtc
+from warplens.program.control_flow import flow_graph
 
 here = Path(__file__).parent
 

@@ -22,8 +22,8 @@ NEVER = 0x7FC12345  # what no result is
 
 def build(folder: Path) -> None:
     """Compile the kernels; keep them, how many chains each has, and how wide its accesses to shared memory are."""
-    from warplens.measure.build import build as compiled
-    from warplens.measure.catalogue import entries
+    from warplens.laboratory.build import build as compiled
+    from warplens.laboratory.catalogue import entries
 
     folder.mkdir(parents=True, exist_ok=True)
     found = [e for e in entries() if e.name.startswith(FAMILIES) and not e.name.startswith(GLOBAL)]

@@ -31,11 +31,11 @@ OFFSET = 255 << 16 | (1 << 48) - 1 << 34  # where a branch has its distance, in 
 
 def build(folder: Path) -> None:
     """Compile the kernels; keep them, their code, and where their branches are."""
-    from warplens.frontend import load_program
-    from warplens.frontend.cubin import parse_cubin
-    from warplens.measure.build import build as compiled
-    from warplens.measure.catalogue import entries
-    from warplens.measure.checks import timed_loop
+    from warplens.laboratory.build import build as compiled
+    from warplens.laboratory.catalogue import entries
+    from warplens.laboratory.checks import timed_loop
+    from warplens.program import load_program
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     about = list[dict[str, object]]()

@@ -31,13 +31,13 @@ NEVER = 0x7FC12345  # what no result is
 
 def build(folder: Path) -> None:
     """Compile the kernels; keep them, their code, and how long a turn takes."""
-    from warplens.frontend import load_program
-    from warplens.frontend.cubin import parse_cubin
-    from warplens.measure import journal
-    from warplens.measure.build import build as compiled
-    from warplens.measure.catalogue import entries
-    from warplens.measure.checks import timed_loop
-    from warplens.study.validation import data_file
+    from warplens.laboratory import journal
+    from warplens.laboratory.build import build as compiled
+    from warplens.laboratory.catalogue import entries
+    from warplens.laboratory.checks import timed_loop
+    from warplens.papers.validation.mixes import data_file
+    from warplens.program import load_program
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     kernels, about = {e.name: e.kernels[0] for e in entries() if e.name in NAMES}, list[dict[str, Any]]()

@@ -67,10 +67,10 @@ def row_words() -> list[list[Slot]]:
 
 def instructions(file: Path) -> dict[str, tuple[str, int]]:
     """Return the first instruction of each opcode with its modifiers in a file of kernels: its text and its bits."""
-    from warplens.frontend import load_programs
-    from warplens.frontend.compile import Options, compile_file
-    from warplens.frontend.cubin import parse_cubin
-    from warplens.frontend.toolkits import wheels_if_there
+    from warplens.program import load_programs
+    from warplens.program.compile import Options, compile_file
+    from warplens.program.cubin import parse_cubin
+    from warplens.program.toolkits import wheels_if_there
 
     found = dict[str, tuple[str, int]]()
     with tempfile.TemporaryDirectory() as folder:

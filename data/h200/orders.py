@@ -76,8 +76,8 @@ def text(code: Program) -> str:
 
 def build(folder: Path) -> None:
     """Compile the kernel; keep it, where its slots are, and into which registers they read."""
-    from warplens.frontend import load_program, nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import load_program, nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "orders.cubin"

@@ -31,7 +31,7 @@ ARGUMENTS = "u64 *, float, double *, unsigned, unsigned"
 
 def build(folder: Path) -> None:
     """Compile the kernels; keep the loops that are not those of register_ports_code.json.gz."""
-    from warplens.frontend import nvrtc
+    from warplens.program import nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     source = (HERE / "register_ports.cu").read_text()
@@ -53,7 +53,7 @@ def _loop(file: Path, kernel: str, row: dict[str, Any]) -> tuple[dict[str, Any],
     """Return a kernel's longest loop with what names it, and whether it is the one that is kept."""
     import msgspec
 
-    from warplens.frontend import load_program
+    from warplens.program import load_program
 
     program = load_program(file, kernel)
     code, number = program.instructions, {x.offset: i for i, x in enumerate(program.instructions)}

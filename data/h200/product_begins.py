@@ -24,7 +24,7 @@ def build(folder: Path) -> None:
     import msgspec
     import wide_products
 
-    from warplens.frontend import load_program, nvrtc
+    from warplens.program import load_program, nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     file, kernels = folder / "product_begins.cubin", list(wide_products.loops())

@@ -106,7 +106,7 @@ def build(folder: Path) -> None:
     """Compile the kernels; keep the code of their loops."""
     import msgspec
 
-    from warplens.frontend import load_programs, nvrtc
+    from warplens.program import load_programs, nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     source = "typedef unsigned u32; typedef unsigned long long u64;"

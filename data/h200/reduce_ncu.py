@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from warplens.frontend.ncu import records
+from warplens.papers.validation.ncu_pages import records
 
 
 def launches(folder: Path, names: list[str]) -> dict[str, Any]:

@@ -29,9 +29,9 @@ def build(folder: Path) -> None:
     """Compile, change, and keep the loops."""
     import msgspec
 
-    from warplens.frontend import load_program, nvrtc
-    from warplens.measure.patches import patched
-    from warplens.measure.source import Expectation, Kernel
+    from warplens.laboratory.patches import patched
+    from warplens.laboratory.source import Expectation, Kernel
+    from warplens.program import load_program, nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     plain, loops = folder / "compiled.cubin", []

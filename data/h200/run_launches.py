@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from driver import Failure, Gpu
 
-from warplens.kernel.contents import contents, dtype_of
-from warplens.kernel.launch import SCALAR_BYTES, Argument, KernelCall, load_launch
+from warplens.workload.contents import contents, dtype_of
+from warplens.workload.launch import SCALAR_BYTES, Argument, KernelCall, load_launch
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 1 << 21  # elements made at a time by one thread

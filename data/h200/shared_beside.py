@@ -28,7 +28,7 @@ def build(folder: Path) -> None:
     """Compile the kernels; keep their two loops: the one of loads and adds, and that of the warp beside."""
     import msgspec
 
-    from warplens.frontend import load_program, nvrtc
+    from warplens.program import load_program, nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     file, loops = folder / "shared_beside.cubin", list[dict[str, Any]]()

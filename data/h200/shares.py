@@ -23,7 +23,7 @@ def build(folder: Path) -> None:
     """Compile the kernels; keep the code of their loops."""
     import msgspec
 
-    from warplens.frontend import load_programs, nvrtc
+    from warplens.program import load_programs, nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "shares.cubin"

@@ -64,8 +64,8 @@ def edit(word: int, field: Field, value: int) -> int:
 
 def build(folder: Path) -> None:
     """Compile, change, and keep the code of each loop as it was compiled."""
-    from warplens.frontend import nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     plain = folder / "compiled.cubin"
@@ -91,7 +91,7 @@ def build(folder: Path) -> None:
 
 def _loop(file: Path, name: str) -> list[tuple[Any, int]]:
     """Return the loop's instructions and their offsets in the kernel: up to the longest branch back."""
-    from warplens.frontend import load_program
+    from warplens.program import load_program
 
     code = load_program(file, name).instructions
     number = {x.offset: i for i, x in enumerate(code)}

@@ -48,8 +48,8 @@ def programs() -> list[tuple[str, int, list[Slot]]]:
 
 def build(folder: Path) -> None:
     """Compile the kernel; keep it, where its slots are, how the clock is read, and into which registers."""
-    from warplens.frontend import load_program, nvrtc
-    from warplens.frontend.cubin import parse_cubin
+    from warplens.program import load_program, nvrtc
+    from warplens.program.cubin import parse_cubin
 
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "together.cubin"

@@ -30,7 +30,7 @@ WARPS, BLOCKS, KEPT = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16), 132 * 40, 24
 
 def build(folder: Path) -> None:
     """Compile the kernel."""
-    from warplens.frontend import nvrtc
+    from warplens.program import nvrtc
 
     folder.mkdir(parents=True, exist_ok=True)
     nvrtc.compile_source(SOURCE, "turns.cu", "sm_90", [], folder / "turns.cubin")

@@ -13,7 +13,7 @@ import numpy as np
 from kernel_tuner import tune_kernel
 from kernel_tuner.searchspace import Searchspace
 
-from warplens.sweep.hooks import kernel_tuner_restriction
+from warplens.tuner.hooks import kernel_tuner_restriction
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "h200" / "tuning"
 TUNE_PARAMS = {

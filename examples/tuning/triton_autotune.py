@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 
 import warplens as wl
-from warplens.kernel.workload import Access, Launch, Workload
-from warplens.sweep.hooks import triton_prune
+from warplens.workload.workload import Access, Launch, Workload
+from warplens.tuner.hooks import triton_prune
 
 GPU = wl.load_machine("h200")
 CONFIGS = [

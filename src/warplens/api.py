@@ -4,109 +4,67 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens import kernel, machine, models
-from warplens.errors import WarplensError
-from warplens.frontend import Options, list_kernels, load_call, load_program, report, toolchain
-from warplens.frontend.calls import OLDEST, architecture, source_of
-from warplens.kernel import Graph, Number, Workload, list_workloads, load_graph, load_workload, mix
-from warplens.kernel.analysis import Analysis, analyse
-from warplens.kernel.counted import workload_of
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.launch import KernelCall, load_launch
-from warplens.kernel.profile import Profile
-from warplens.kernel.program import Program, Resources
-from warplens.kernel.reported import profile_of
-from warplens.kernel.unmodelled import texts
-from warplens.kinds import kind_of
+from warplens import machine, models
+from warplens.core.errors import WarplensError
+from warplens.core.file_kinds import kind_of
+from warplens.core.native import refuse_without_numba
+from warplens.core.units import seconds
 from warplens.machine import Machine, Occupancy, OccupancyTable, list_machines, load_machine
-from warplens.measure import ncu
 from warplens.models import Curve, Prediction, needed_warps
-from warplens.native import refuse_without_numba
-from warplens.simulate import Simulation, SimulationOptions
-from warplens.simulate.simulation import Mode
-from warplens.simulate.simulation import simulate as _simulate
-from warplens.study import confidence
-from warplens.units import seconds
+from warplens.models.comparison import OURS, PUBLISHED, Comparison, noted
+from warplens.models.residency import occupancy_of
+from warplens.models.warplens import intervals
+from warplens.models.warplens.intervals import with_interval
+from warplens.program import Options, list_kernels, load_program, toolchain
+from warplens.program.analysis import Analysis, analyse
+from warplens.program.control_flow import flow_graph
+from warplens.program.program import Program, Resources
+from warplens.simulator import Simulation, SimulationOptions
+from warplens.simulator.simulation import Mode
+from warplens.simulator.simulation import simulate as _simulate
+from warplens.workload import Graph, Number, Workload, is_graph, list_workloads, load_graph, load_workload, mix
+from warplens.workload import ncu_report as report
+from warplens.workload.call_options import OLDEST, architecture, source_of
+from warplens.workload.counted import workload_of
+from warplens.workload.launch import KernelCall, load_launch
+from warplens.workload.profile import Profile
+from warplens.workload.reported import profile_of
+from warplens.workload.triton_call import load_call
+from warplens.workload.unmodelled import texts
 
 if TYPE_CHECKING:
-    from warplens.advise import Advice, Advised
-    from warplens.advise.diff import Difference
-    from warplens.advise.whatif import WhatIf
-    from warplens.study import Item, KernelValidation, ModelError, reproduce, validate, validate_kernels
-    from warplens.study.ablation import Ablation, ablate
-    from warplens.study.from_ncu import validate_ncu
-    from warplens.study.ladders import Climbed, climb
-    from warplens.study.profiled import Profiled
-    from warplens.study.stalls import Stalls, validate_stalls
+    from warplens.advisor import Advice, Advised
+    from warplens.advisor.diff import Difference
+    from warplens.advisor.whatif import WhatIf
 
 __all__ = [
-    "Ablation", "Advice", "Advised", "Analysis", "Climbed", "Comparison", "Curve", "Difference", "Graph", "Item",
-    "KernelCall", "KernelValidation", "Machine", "ModelError", "Number", "Occupancy", "OccupancyTable", "Options",
-    "Prediction", "Profile", "Profiled", "Program", "Simulation", "SimulationOptions", "Stalls", "WhatIf",
-    "Workload", "ablate", "advise", "analyse", "analyze", "architecture", "climb", "compare", "diff",
-    "list_kernels", "list_machines", "list_models", "list_workloads", "load_graph", "load_launch", "load_machine",
-    "load_program", "load_report", "load_workload", "mix", "needed_warps", "occupancy", "occupancy_curve",
-    "occupancy_table", "predict", "predict_all", "profile", "profile_program", "program_and_call", "program_of",
-    "reproduce", "simulate", "validate", "validate_kernels", "validate_ncu", "validate_stalls", "what_if",
+    "Advice", "Advised", "Analysis", "Comparison", "Curve", "Difference", "Graph", "KernelCall", "Machine",
+    "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
+    "SimulationOptions", "WhatIf", "Workload", "advise", "analyse", "analyze", "architecture", "compare",
+    "diff", "list_kernels", "list_machines", "list_models", "list_workloads", "load_graph", "load_launch",
+    "load_machine", "load_program", "load_report", "load_workload", "mix", "needed_warps", "occupancy",
+    "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
+    "program_and_call", "program_of", "simulate", "what_if",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"
 DEFAULT_MODEL = "volkov"  # of curves, and where no model is asked for and none that speaks is physically possible
-_OURS = ("warplens", "warplens-fast")
-_PUBLISHED = ("volkov-contention", "volkov")  # the most complete model first
 
 
 # What a prediction does not need is imported when it is asked for: it takes as long as all of our models.
-_LATER = {
-    "Advice": "advise", "Advised": "advise", "Difference": "advise.diff", "WhatIf": "advise.whatif",
-    "Item": "study", "KernelValidation": "study", "ModelError": "study", "reproduce": "study", "validate": "study",
-    "validate_kernels": "study", "Ablation": "study.ablation", "ablate": "study.ablation",
-    "validate_ncu": "study.from_ncu", "Climbed": "study.ladders", "climb": "study.ladders",
-    "Profiled": "study.profiled", "Stalls": "study.stalls", "validate_stalls": "study.stalls",
-}  # fmt: skip
+_LATER = {"Advice": "advice", "Advised": "advice", "Difference": "diff", "WhatIf": "whatif"}  # in `advisor`
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(importlib.import_module(f"warplens.{_LATER[name]}"), name)
+        return getattr(importlib.import_module(f"warplens.advisor.{_LATER[name]}"), name)
     raise AttributeError(f"module 'warplens.api' has no attribute {name!r}")
-
-
-class Comparison(Struct, frozen=True):
-    """What every model says of one workload on one machine; a model that cannot speak says why."""
-
-    workload: str
-    machine: str
-    predictions: dict[str, Prediction]
-    silent: dict[str, str]
-    notes: list[str] = []  # what no model knows of
-
-    @property
-    def possible(self) -> dict[str, float]:
-        """Seconds by model, of those that give a time within the hardware's limits."""
-        timed = {name: p.seconds for name, p in self.predictions.items() if not p.flags}
-        return {name: float(s) for name, s in timed.items() if isinstance(s, (int, float))}
-
-    @property
-    def headline(self) -> Prediction | None:
-        """The answer to show first: our own model's where it speaks, even if a limit denies it; its flags say so then.
-
-        Else that of the most complete published model whose answer is physically possible, with why ours is silent.
-        """
-        ours = next((p for name in _OURS if (p := self.predictions.get(name)) and p.seconds is not None), None)
-        if ours is not None:
-            return _noted(ours, self.notes)
-        name = next((name for name in (*_PUBLISHED, *self.possible) if name in self.possible), None)
-        if name is None:
-            return None
-        return _noted(replace(self.predictions[name], why_not_ours=self.silent.get(_OURS[0], "")), self.notes)
 
 
 def list_models() -> dict[str, str]:
@@ -258,8 +216,8 @@ def _make_ready() -> None:
     parts = ("integer", "packed", "float", "memory", "async", "control", "tensor")
     for name in (
         "numpy.random",
-        "warplens.models.warplens",
-        *(f"warplens.emulate.decode_{p}" for p in parts),
+        "warplens.models.warplens.predict",
+        *(f"warplens.emulator.decode_{p}" for p in parts),
     ):
         importlib.import_module(name)
     _profiler().prepare()
@@ -267,40 +225,9 @@ def _make_ready() -> None:
 
 def _profiler() -> Any:
     refuse_without_numba("the emulator")
-    from warplens.emulate import profiler
+    from warplens.emulator import profiler
 
     return profiler
-
-
-def profile_program(
-    command: Sequence[str],
-    launch: str | Path | None,
-    machine: Machine | str = DEFAULT_GPU,
-    *,
-    workload: Workload | str | Path | None = None,
-    variant: str = "",
-    file: str | Path | None = None,
-    kernel: str | None = None,
-    options: Options | None = None,
-    model: str = "warplens",
-    skip: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> Profiled:
-    """Run a program under ncu and put one of its launches beside our predictions. Needs ncu and a GPU.
-
-    The launch file says what the program calls, or a workload that was counted elsewhere is that call; `skip` earlier
-    launches of the kernel are passed over.
-    """
-    from warplens.study.profiled import profiled
-
-    gpu = _machine(machine)
-    if workload is not None or launch is None:
-        known = _workload(workload or "")
-        return profiled(known, ncu.profile(command, known.name, skip=skip), gpu, model)
-    call = replace(load_launch(launch, variant), l2="cold")  # a profiler flushes the caches
-    name = program_of(call, gpu, file, kernel, options).demangled
-    record = ncu.profile(command, name, skip=skip)
-    return profiled(analyze(file, call, gpu, kernel=kernel, options=options, progress=progress), record, gpu, model)
 
 
 def predict(
@@ -316,17 +243,17 @@ def predict(
     possible. That says why ours is silent (`why_not_ours`).
     """
     w, m, why = _workload(workload), _machine(gpu), ""
-    for name in (*_OURS, *_PUBLISHED, *models.MODELS) if model is None else ():
+    for name in (*OURS, *PUBLISHED, *models.MODELS) if model is None else ():
         try:
             found = models.predict(w, m, name, warps_per_sm=warps_per_sm)
         except WarplensError as error:
             why = why or str(error)
             continue
-        if found.seconds is not None and (name in _OURS or not found.flags):
-            found = found if name in _OURS else replace(found, why_not_ours=why)
-            return _noted(_with_interval(found, w, m), texts(w.unmodelled))
+        if found.seconds is not None and (name in OURS or not found.flags):
+            found = found if name in OURS else replace(found, why_not_ours=why)
+            return noted(with_interval(found, w, m), texts(w.unmodelled))
     found = models.predict(w, m, model or DEFAULT_MODEL, warps_per_sm=warps_per_sm)
-    return _noted(_with_interval(found, w, m), texts(w.unmodelled))
+    return noted(with_interval(found, w, m), texts(w.unmodelled))
 
 
 def advise(
@@ -343,15 +270,15 @@ def advise(
     `most_code` instructions were predicted, no more remedies are tried.
     """
 
-    from warplens.advise import advise
+    from warplens.advisor import advise
 
     def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
-        found = confidence.interval(p, w, m)
+        found = intervals.interval(p, w, m)
         return None if isinstance(found, str) else (found.low, found.high)
 
     w, m = _workload(workload), _machine(gpu)
     made = advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
-    return replace(made, base=_noted(_with_interval(made.base, w, m), texts(w.unmodelled)))
+    return replace(made, base=noted(with_interval(made.base, w, m), texts(w.unmodelled)))
 
 
 def what_if(
@@ -366,18 +293,18 @@ def what_if(
 
     `other` is the workload and the machine that the changes are made to, where that is another GPU.
     """
-    from warplens.advise.whatif import what_if
+    from warplens.advisor.whatif import what_if
 
     w, m = _workload(workload), _machine(gpu)
     found = what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
     then = w if other is None else other[0]
-    before, after = _noted(found.before, texts(w.unmodelled)), _noted(found.after, texts(then.unmodelled))
+    before, after = noted(found.before, texts(w.unmodelled)), noted(found.after, texts(then.unmodelled))
     return replace(found, before=before, after=after)
 
 
 def diff(before: Workload | str | Path, after: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Difference:
     """Compare two counted kernels on one GPU: code, counts, limits, time, and why."""
-    from warplens.advise.diff import difference
+    from warplens.advisor.diff import difference
 
     a, b, m = _workload(before), _workload(after), _machine(gpu)
     return difference(a, b, predict(a, m, "warplens"), predict(b, m, "warplens"))
@@ -412,7 +339,7 @@ def compare(
     return Comparison(
         w.name,
         m.id,
-        {name: _with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)},
+        {name: with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)},
         {name: p for name, p in answers.items() if isinstance(p, str)},
         texts(w.unmodelled),
     )
@@ -431,15 +358,7 @@ def occupancy_curve(
 
 def occupancy(workload: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Occupancy | None:
     """Return how many blocks and warps fit on an SM and what limits that; None without a launch."""
-    launch = _workload(workload).launch
-    if launch is None:
-        return None
-    return machine.occupancy(
-        _machine(gpu),
-        threads_per_block=int(launch.threads_per_block),
-        registers_per_thread=launch.registers_per_thread,
-        shared_bytes_per_block=launch.shared_bytes_per_block,
-    )
+    return occupancy_of(_workload(workload), _machine(gpu))
 
 
 def occupancy_table(
@@ -482,27 +401,14 @@ def simulate(
 
     `changes` replaces numbers by name (`{"shared.latency": 60}`), `mode="lemeire"` is the paper's own model.
     """
-    if isinstance(workload, (str, Path)) and kernel.is_graph(workload):
-        workload = kernel.load_graph(workload)
+    if isinstance(workload, (str, Path)) and is_graph(workload):
+        workload = load_graph(workload)
     work = workload if isinstance(workload, (Program, Graph)) else _workload(workload)
     made = _simulate(
         work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, mode=mode, changes=changes, options=options
     )
     said = texts(work.unmodelled) if isinstance(work, Workload) else []
     return replace(made, notes=[*made.notes, *said]) if said else made
-
-
-def _noted(p: Prediction, notes: Sequence[str]) -> Prediction:
-    """Add notes that are not there."""
-    return replace(p, notes=[*dict.fromkeys([*p.notes, *notes])]) if notes else p
-
-
-def _with_interval(p: Prediction, workload: Workload, gpu: Machine) -> Prediction:
-    """Add how sure the prediction is, or why that is not known."""
-    found = confidence.interval(p, workload, gpu)
-    if isinstance(found, str):
-        return replace(p, interval_about=found)
-    return replace(p, interval_seconds=(found.low, found.high), interval_about=found.about)
 
 
 def _workload(given: Workload | str | Path) -> Workload:
@@ -517,7 +423,7 @@ def load_given(path: str | Path, machine: Machine | str = DEFAULT_GPU, *, alpha:
     """Load a workload by its name or file, or the only one of a profiler's report."""
     if str(path).endswith(".ncu-rep"):
         return only_kernel(load_report(path, machine), str(path))
-    return kernel.load_workload(path, alpha=alpha)
+    return load_workload(path, alpha=alpha)
 
 
 def only_kernel(found: list[tuple[Workload, KernelCall]], path: str) -> Workload:

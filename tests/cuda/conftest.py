@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.errors import WarplensError
-from warplens.frontend import nvrtc, toolchain
+from warplens.core.errors import WarplensError
+from warplens.program import nvrtc, toolchain
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from warplens.frontend import nvrtc, toolkits
+from warplens.program import nvrtc, toolkits
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.cu"))
 # A hundred kernels of each kind on every architecture; the others with `make test-all`. sm_86 and sm_89 have the

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from warplens.frontend import toolchain
-from warplens.frontend.disassembly import Function
-from warplens.frontend.encoding import WORD_BYTES
+from warplens.program import toolchain
+from warplens.program.disassembly import Function
+from warplens.program.encoding import WORD_BYTES
 
 _BANKS = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 Graph = tuple[set[tuple[int, int]], set[tuple[int, int]]]

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from warplens.frontend import Options, load_programs, toolchain
-from warplens.frontend.compile import compile_file
-from warplens.frontend.cubin import Cubin
-from warplens.frontend.load import Kernel, _by_encoding, _disassembled, _in_cubin
-from warplens.kernel.launch import KernelCall
-from warplens.kernel.program import Program
+from warplens.program import Options, load_programs, toolchain
+from warplens.program.compile import compile_file
+from warplens.program.cubin import Cubin
+from warplens.program.load import Kernel, _by_encoding, _disassembled, _in_cubin
+from warplens.program.program import Program
+from warplens.workload.launch import KernelCall
 
 OTHER_ORDER = "orders the instructions in another way than the code that was measured"
 

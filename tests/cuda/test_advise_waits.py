@@ -7,12 +7,12 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from warplens.advise.advice import Advice
-from warplens.advise.advisor import advise
-from warplens.kernel import Workload
-from warplens.kernel.launch import Argument
+from warplens.advisor.advice import Advice
+from warplens.advisor.advise import advise
 from warplens.machine import load_machine
 from warplens.models import Prediction
+from warplens.workload import Workload
+from warplens.workload.launch import Argument
 
 from .test_unmodelled import ZEROS, N, X, analysed, array
 

@@ -11,12 +11,12 @@ import pytest
 
 import warplens as wl
 from warplens.cli import main
-from warplens.errors import RefusedSource, WarplensError
-from warplens.frontend.compile import Options
-from warplens.frontend.declarations import ptx_types
-from warplens.frontend.interface import Interface, Parameter, interfaces
-from warplens.frontend.written import Flags, call_of, changed
-from warplens.kernel.launch import load_launch
+from warplens.core.errors import RefusedSource, WarplensError
+from warplens.program.compile import Options
+from warplens.program.declarations import ptx_types
+from warplens.workload.command_line import Flags, call_of, changed
+from warplens.workload.interface import Interface, Parameter, interfaces
+from warplens.workload.launch import load_launch
 
 pytestmark = pytest.mark.cuda
 SAXPY = """
@@ -175,7 +175,7 @@ def test_every_command_on_a_kernel_takes_the_call_and_the_launch_file(
 
 
 def test_a_program_and_ptx_are_told_by_the_names_that_they_keep(folder: Path) -> None:
-    from warplens.frontend import nvrtc
+    from warplens.program import nvrtc
 
     cubin = folder / "saxpy.cubin"
     nvrtc.compile_source(SAXPY, "saxpy.cu", "sm_90", [], cubin)
@@ -226,7 +226,7 @@ def _flags(**changes: Any) -> Flags:
 def test_what_is_wrong_with_a_call_is_one_line(folder: Path, flags: Flags, said: str) -> None:
     [kernel] = interfaces(folder / "saxpy.cu")
     with pytest.raises(WarplensError) as caught:
-        from warplens.kernel.contents import parse_fill
+        from warplens.workload.contents import parse_fill
 
         for argument in call_of(kernel, flags, "saxpy.cu").arguments:
             parse_fill(argument)
@@ -388,7 +388,7 @@ def test_an_array_in_a_structure_is_a_member_for_each_element(
 
 
 def test_a_structure_of_unknown_members_is_not_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from warplens.frontend import nvrtc
+    from warplens.program import nvrtc
 
     cubin = tmp_path / "s.cubin"
     nvrtc.compile_source(STRUCTURE, "s.cu", "sm_90", [], cubin)
@@ -427,8 +427,8 @@ def test_contents_that_nobody_wrote_are_said(folder: Path, capsys: pytest.Captur
 
 
 def test_a_template_argument_and_rows_are_seen_in_block_and_grid() -> None:
-    from warplens.frontend.declarations import shared_extent
-    from warplens.frontend.starting import starting_tree
+    from warplens.program.declarations import shared_extent
+    from warplens.workload.suggested_launch import starting_tree
 
     assert shared_extent("__shared__ T part[N];", "void blocksum<float, 128u>(float const*, int)", "") == 128
     body = "const float *row = x + blockIdx.x * n; for (int i = threadIdx.x; i < n; i += blockDim.x) s += row[i];"

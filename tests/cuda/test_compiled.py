@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from warplens.cache import Cache
 from warplens.cli import ahead
 from warplens.cli.parser import parser
-from warplens.errors import WarplensError
-from warplens.frontend import compile, compiled, nvrtc
-from warplens.frontend.load import load_traced
-from warplens.kernel.launch import load_launch
-from warplens.kernel.program import Program
+from warplens.core.cache import Cache
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.sweep import counting
+from warplens.program import compile, nvrtc
+from warplens.program import compile_cache as compiled
+from warplens.program.load import load_traced
+from warplens.program.program import Program
+from warplens.tuner import counting
+from warplens.workload.launch import load_launch
 
 pytestmark = pytest.mark.cuda
 SOURCE = '#include "by.h"\n__global__ void times(float *a) { a[threadIdx.x] *= BY + MORE; }\n'
@@ -88,7 +89,7 @@ def test_what_nvcc_made_is_kept_with_all_that_it_read(launch: Path, monkeypatch:
         made.append(path)
         return compile_file(path, options, folder)
 
-    monkeypatch.setattr("warplens.frontend.load.compile_file", noted)
+    monkeypatch.setattr("warplens.program.load.compile_file", noted)
     assert load(launch) == first and not made
     (launch.parent / "by.h").write_text("#define BY 3\n")
     assert load(launch) != first and len(made) == 1

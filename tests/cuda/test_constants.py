@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from warplens.frontend import load_programs, nvrtc
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options
-from warplens.simulate.steady import steady
-from warplens.simulate.units import units
-from warplens.study.begins import at_times
+from warplens.papers.validation.begins import at_times
+from warplens.program import load_programs, nvrtc
+from warplens.program.control_flow import flow_graph
+from warplens.program.instruction import Instruction
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options
+from warplens.simulator.steady import steady
+from warplens.simulator.units import units
 
 pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data" / "h200"

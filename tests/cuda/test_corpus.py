@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend import toolchain
-from warplens.frontend.accesses import accesses
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.decoding import decode_text
-from warplens.frontend.disassembly import Function, control_of, parse_disassembly
-from warplens.frontend.load import _assembled
-from warplens.frontend.operands import parse_operand
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.instruction import Control, Instruction
-from warplens.kernel.program import Program
+from warplens.program import toolchain
+from warplens.program.control_flow import flow_graph
+from warplens.program.cubin import parse_cubin
+from warplens.program.decoding import decode_text
+from warplens.program.disassembly import Function, control_of, parse_disassembly
+from warplens.program.instruction import Control, Instruction
+from warplens.program.load import _assembled
+from warplens.program.operands import parse_operand
+from warplens.program.program import Program
+from warplens.program.register_use import accesses
 
 from .corpus import CORPUS, TOGETHER, compiled, parts
 from .oracle import Graph, blocks_and_edges, definitions_and_uses, joined, live_ranges

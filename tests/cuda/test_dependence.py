@@ -9,9 +9,9 @@ import pytest
 
 from tests.cuda.programs import programs
 from tests.null.test_dependence import producers_by_walking
-from warplens.frontend import Options
-from warplens.kernel.analysis import analyse
 from warplens.machine import load_machine
+from warplens.program import Options
+from warplens.program.analysis import analyse
 
 pytestmark = pytest.mark.cuda
 CORPUS = Path(__file__).parents[1] / "corpus"

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from tests.cuda.programs import OTHER_ORDER, program_of, skip_before
-from warplens.emulate import integer
-from warplens.emulate.cache import new_cache
-from warplens.emulate.emulator import EmulationError, Emulator
-from warplens.emulate.layout import EXECUTED, LINES, SECTORS, WAVEFRONTS
-from warplens.errors import WarplensError
-from warplens.frontend import load_program
-from warplens.kernel.contents import contents
-from warplens.kernel.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch
-from warplens.kernel.program import Program
-from warplens.native import Function
+from warplens.core.errors import WarplensError
+from warplens.core.native import Function
+from warplens.emulator import integer
+from warplens.emulator.cache import new_cache
+from warplens.emulator.emulator import EmulationError, Emulator
+from warplens.emulator.layout import EXECUTED, LINES, SECTORS, WAVEFRONTS
+from warplens.program import load_program
+from warplens.program.program import Program
+from warplens.workload.contents import contents
+from warplens.workload.launch import SCALAR_BYTES, KernelCall, load_launch, parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]  # compiled once, on one worker
 ROOT = Path(__file__).parents[2]
@@ -149,7 +149,7 @@ def test_what_is_remembered_of_a_pattern_is_what_each_access_costs(values: bool)
 def test_memory_that_grows_on_the_way_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("histogram", "matmul_tiled16", "stride.stride8"):
         whole = _emulator(name, small=True)
-        monkeypatch.setattr("warplens.emulate.emulator._PAGES", 64)
+        monkeypatch.setattr("warplens.emulator.emulator._PAGES", 64)
         grown = _emulator(name, small=True)
         monkeypatch.undo()
         for emulator in (whole, grown):
@@ -316,7 +316,7 @@ REAL = ["uniform(0, 1)", "uniform(-3.5, 1e3)", "uniform(1e-3, 2)"]
 
 @pytest.mark.parametrize("element", ["u8", "i16", "i32", "u64", "f16", "bf16", "f32", "f64"])
 def test_arrays_hold_what_the_launch_file_says(element: str) -> None:
-    """The compiled fills against those of `warplens.kernel.contents`, bit for bit, read by a kernel."""
+    """The compiled fills against those of `warplens.workload.contents`, bit for bit, read by a kernel."""
     count, size = 512, SCALAR_BYTES[element]
     for fill in FILLS + (REAL if element[0] in "fb" else []):
         words = count * size // 4

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pytest
 
 from tests.cuda.programs import programs
-from warplens.emulate.emulator import EmulationError, Emulator
-from warplens.emulate.layout import EXECUTED, REQUESTS, SECTORS, USEFUL_BYTES, WAVEFRONTS
-from warplens.frontend import Options, load_program
-from warplens.kernel.launch import parse_launch
+from warplens.emulator.emulator import EmulationError, Emulator
+from warplens.emulator.layout import EXECUTED, REQUESTS, SECTORS, USEFUL_BYTES, WAVEFRONTS
+from warplens.program import Options, load_program
+from warplens.workload.launch import parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 KERNELS = Path(__file__).parent / "kernels"

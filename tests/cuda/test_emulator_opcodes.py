@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from warplens.emulate.decode import decode
-from warplens.frontend import toolchain
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.disassembly import parse_disassembly
-from warplens.frontend.linking import link
-from warplens.frontend.load import _assembled
+from warplens.emulator.decode import decode
+from warplens.program import toolchain
+from warplens.program.cubin import parse_cubin
+from warplens.program.disassembly import parse_disassembly
+from warplens.program.linking import link
+from warplens.program.load import _assembled
 
 from .corpus import CORPUS, compiled
 

@@ -13,11 +13,11 @@ from types import ModuleType
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend import Options, encoding, list_kernels, load_program, toolchain
-from warplens.frontend.compile import compile_file
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.encoding import OPCODE, WORD_BYTES, Writer, writer
-from warplens.frontend.lines import UnknownTable, source_lines
+from warplens.program import Options, encoding, list_kernels, load_program, toolchain
+from warplens.program.compile import compile_file
+from warplens.program.cubin import parse_cubin
+from warplens.program.encoding import OPCODE, WORD_BYTES, Writer, writer
+from warplens.program.line_table import UnknownTable, source_lines
 
 from .corpus import TOGETHER, compiled, parts
 
@@ -124,7 +124,7 @@ def same(path: Path, kernel: str | None, patch: pytest.MonkeyPatch, options: Opt
         without.setattr(toolchain, "run", None)
         ours = load_program(path, kernel, options)
     with patch.context() as without:
-        without.setattr("warplens.frontend.load.writer", lambda _: None)
+        without.setattr("warplens.program.load.writer", lambda _: None)
         theirs = load_program(path, kernel, options)
     assert [*ours.tools, toolchain.version("nvdisasm")] == theirs.tools
     return replace(ours, tools=theirs.tools) == theirs

@@ -17,10 +17,10 @@ from tests.cuda.today import sizes
 from tests.cuda.today.sizes import count as _count
 from tests.cuda.today.sizes import threads as _threads
 from tests.cuda.today.sizes import value as _value
-from warplens.frontend import load_program
-from warplens.frontend.cubin import parse_cubin
-from warplens.kernel.contents import contents
-from warplens.kernel.launch import KernelCall, check_parameters, list_variants, load_launch
+from warplens.program import load_program
+from warplens.program.cubin import parse_cubin
+from warplens.workload.contents import contents
+from warplens.workload.launch import KernelCall, check_parameters, list_variants, load_launch
 
 pytestmark = pytest.mark.cuda
 EMULATOR = pytest.mark.xdist_group("emulator")  # its worker has most of these kernels compiled

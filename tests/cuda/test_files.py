@@ -16,11 +16,11 @@ import pytest
 
 from warplens import api
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.frontend import Options, list_kernels, load_program, nvrtc, toolchain, toolkits
-from warplens.frontend.names import choose, demangled
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.launch import KernelCall
+from warplens.core.errors import WarplensError
+from warplens.program import Options, list_kernels, load_program, nvrtc, toolchain, toolkits
+from warplens.program.control_flow import flow_graph
+from warplens.program.kernel_names import choose, demangled
+from warplens.workload.launch import KernelCall
 
 pytestmark = pytest.mark.cuda
 SOURCE = """
@@ -297,7 +297,7 @@ def test_what_takes_too_much_goes_with_its_children(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_neither_process_nor_folder(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     program = (
-        "import signal, sys, tempfile; from warplens.frontend import toolchain\n"
+        "import signal, sys, tempfile; from warplens.program import toolchain\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started us may ignore it
         "with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:\n"
         f"    toolchain.execute({_with_grandchild(pid)!r}, 60, folder=folder)\n"
@@ -326,7 +326,7 @@ def test_a_macro_that_grows_without_end_costs_one_line(tmp_path: Path, monkeypat
 def test_a_compilation_ahead_has_the_same_limit(tmp_path: Path) -> None:
     (tmp_path / "bomb.cu").write_text(BOMB)
     program = (
-        "import sys; from warplens.cli.ahead import forked; from warplens.frontend import load_program, nvrtc\n"
+        "import sys; from warplens.cli.ahead import forked; from warplens.program import load_program, nvrtc\n"
         "nvrtc.COMPILER_SECONDS = 2.0\n"
         "with forked(lambda: load_program('bomb.cu')) as wait: wait()"
     )

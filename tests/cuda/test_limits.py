@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import WarplensError
-from warplens.files import LARGEST_TEXT_BYTES
-from warplens.frontend import Options, load_program, nvrtc, processes, toolchain
+from warplens.core import processes
+from warplens.core.errors import WarplensError
+from warplens.core.files import LARGEST_TEXT_BYTES
+from warplens.program import Options, load_program, nvrtc, toolchain
 
 pytestmark = pytest.mark.cuda
 KERNEL = "__global__ void k(int *p) { *p = 1; }\n"

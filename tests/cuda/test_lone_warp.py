@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend import load_programs
-from warplens.kernel.instruction import Instruction
-from warplens.kernel.lone_warp import issue_alone
-from warplens.kernel.program import Program
 from warplens.machine import load_machine
+from warplens.program import load_programs
+from warplens.program.instruction import Instruction
+from warplens.program.lone_warp import issue_alone
+from warplens.program.program import Program
 
 pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data" / "h200"

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.cuda.programs import skip_before
-from warplens.errors import WarplensError
-from warplens.measure import control, lives, memory, pipes, scattered, tensor, traffic, waits
-from warplens.measure.build import build
-from warplens.measure.catalogue import HELPERS, entries
-from warplens.measure.chains import chain, local, uniform
-from warplens.measure.checks import CheckError, bank_conflicts, check, checked, compiled, timed_loop
-from warplens.measure.operations import OPERATIONS, PAIRS
-from warplens.measure.source import Expectation, Kernel
+from warplens.core.errors import WarplensError
+from warplens.laboratory import control, lives, memory, pipes, scattered, tensor, traffic, waits
+from warplens.laboratory.build import build
+from warplens.laboratory.catalogue import HELPERS, entries
+from warplens.laboratory.chains import chain, local, uniform
+from warplens.laboratory.checks import CheckError, bank_conflicts, check, checked, compiled, timed_loop
+from warplens.laboratory.operations import OPERATIONS, PAIRS
+from warplens.laboratory.source import Expectation, Kernel
 
 pytestmark = pytest.mark.cuda
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")

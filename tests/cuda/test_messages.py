@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.errors import RefusedSource, WarplensError
-from warplens.frontend import Options, flags, load_program
-from warplens.frontend.messages import shown
+from warplens.core.errors import RefusedSource, WarplensError
+from warplens.program import Options, load_program
+from warplens.program import compiler_flags as flags
+from warplens.program.compiler_messages import shown
 
 pytestmark = pytest.mark.cuda
 SECRET = "hunter2:x:0:0\n"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import warplens as wl
-from warplens.errors import WarplensError
-from warplens.study.kernel_errors import rank_correlation
-from warplens.study.kernels import is_test
+from warplens.core.errors import WarplensError
+from warplens.papers.validation.kernel_errors import rank_correlation
+from warplens.papers.validation.kernels import is_test
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]

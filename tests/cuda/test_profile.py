@@ -15,18 +15,18 @@ import pytest
 
 import warplens as wl
 from tests.cuda.programs import OTHER_ORDER, program_of, skip_before
-from warplens.emulate.emulator import EmulationError
-from warplens.emulate.footprint import L2, Footprint, Grid, Reuse
-from warplens.emulate.layout import EXECUTED, L1_HITS
-from warplens.emulate.profiler import FULL, QUICK, Effort, profile
-from warplens.emulate.runner import Runner, l1_bytes
-from warplens.emulate.sample import Sample, estimate, number, place, shifts, strata
-from warplens.emulate.trace import paths_of
-from warplens.frontend import load_program
-from warplens.kernel.counted import workload_of
-from warplens.kernel.launch import load_launch, parse_launch
-from warplens.kernel.profile import Profile
+from warplens.emulator.emulator import EmulationError
+from warplens.emulator.footprint import L2, Footprint, Grid, Reuse
+from warplens.emulator.layout import EXECUTED, L1_HITS
+from warplens.emulator.profiler import FULL, QUICK, Effort, profile
+from warplens.emulator.runner import Runner, l1_bytes
+from warplens.emulator.sample import Sample, estimate, number, place, shifts, strata
+from warplens.emulator.trace import paths_of
+from warplens.program import load_program
 from warplens.report.analysis import counted
+from warplens.workload.counted import workload_of
+from warplens.workload.launch import load_launch, parse_launch
+from warplens.workload.profile import Profile
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]
@@ -514,7 +514,7 @@ def test_a_whole_grid_with_more_ways_than_are_kept_has_those_of_some_blocks(
     call = parse_launch({"grid": 100, "block": 64, "arg": [{"name": "x", "type": "f32*", "count": 64}]}, "k.toml")
     program = load_program(tmp_path / "k.cu")
     all_ways = profile(program, call, GPU, exact=True)
-    monkeypatch.setattr("warplens.emulate.runner._TRACE_ROWS", 1500 if uneven else 100)
+    monkeypatch.setattr("warplens.emulator.runner._TRACE_ROWS", 1500 if uneven else 100)
     some = profile(program, call, GPU, exact=True)
     assert (some.counts, some.traffic, some.exact) == (all_ways.counts, all_ways.traffic, True)
     assert some.heaviest == all_ways.heaviest == uneven

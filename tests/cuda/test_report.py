@@ -13,10 +13,12 @@ import pytest
 
 from warplens import api
 from warplens.cli import main
-from warplens.emulate.profiler import profile
-from warplens.errors import WarplensError
-from warplens.frontend import report, report_actions, toolchain
-from warplens.kernel.launch import load_launch
+from warplens.core.errors import WarplensError
+from warplens.emulator.profiler import profile
+from warplens.program import toolchain
+from warplens.workload import ncu_report as report
+from warplens.workload import ncu_report_process as report_actions
+from warplens.workload.launch import load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]

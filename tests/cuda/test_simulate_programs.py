@@ -15,21 +15,21 @@ import pytest
 from tests.cuda.programs import skip_before
 from warplens import api
 from warplens.cli import main
-from warplens.frontend import load_programs
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.program import Program
+from warplens.laboratory import journal
+from warplens.laboratory.catalogue import entries
+from warplens.laboratory.checks import checked, compiled, timed_loop
+from warplens.laboratory.source import Kernel
 from warplens.machine import load_machine
-from warplens.measure import journal
-from warplens.measure.catalogue import entries
-from warplens.measure.checks import checked, compiled, timed_loop
-from warplens.measure.source import Kernel
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.simulate.steady import steady
-from warplens.simulate.units import units
+from warplens.program import load_programs
+from warplens.program.control_flow import flow_graph
+from warplens.program.program import Program
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
+from warplens.simulator.steady import steady
+from warplens.simulator.units import units
 
 pytestmark = pytest.mark.cuda
 ROOT = Path(__file__).parents[2]

@@ -9,14 +9,14 @@ import pytest
 
 from tests.cuda.programs import program_of, programs
 from tests.cuda.test_profile import FILES
-from warplens.emulate import ops
-from warplens.emulate.emulator import Emulator
-from warplens.emulate.layout import EXECUTED, THREADS
-from warplens.emulate.pointers import as_seen
-from warplens.emulate.steadiness import Ways
-from warplens.frontend import Options, load_programs
-from warplens.frontend.nvrtc import compile_source
-from warplens.kernel.launch import KernelCall, load_launch, parse_launch
+from warplens.emulator import ops
+from warplens.emulator.emulator import Emulator
+from warplens.emulator.layout import EXECUTED, THREADS
+from warplens.emulator.pointers import as_seen
+from warplens.emulator.steadiness import Ways
+from warplens.program import Options, load_programs
+from warplens.program.nvrtc import compile_source
+from warplens.workload.launch import KernelCall, load_launch, parse_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 

@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from warplens import api
-from warplens.cache import Cache
-from warplens.frontend.load import load_traced
+from warplens.core.cache import Cache
 from warplens.machine import load_machine
 from warplens.models import predict
-from warplens.sweep import counting, engines
-from warplens.sweep.counting import count
-from warplens.sweep.run import run
-from warplens.sweep.spec import Configuration, load_sweep
-from warplens.sweep.worker import Task, rows
+from warplens.program.load import load_traced
+from warplens.tuner import counting, engines
+from warplens.tuner.counting import count
+from warplens.tuner.run import run
+from warplens.tuner.spec import Configuration, load_sweep
+from warplens.tuner.worker import Task, rows
 
 pytestmark = pytest.mark.cuda
 EMULATOR = pytest.mark.xdist_group("emulator")
@@ -104,7 +104,7 @@ def test_the_cache_spares_work_and_knows_what_changes_it(tmp_path: Path, monkeyp
 
         return noted
 
-    monkeypatch.setattr("warplens.frontend.compiled.load_traced", counted("compile", load_traced))
+    monkeypatch.setattr("warplens.program.compile_cache.load_traced", counted("compile", load_traced))
     monkeypatch.setattr(counting, "_profile", counted("emulate", counting._profile))
 
     def again(machine: Any = gpu, folder: str = "cache") -> tuple[Any, list[str]]:

@@ -11,9 +11,9 @@ import pytest
 
 from tests.cuda.programs import program_of
 from tests.cuda.today.references import REFERENCES
-from warplens.emulate.emulator import Emulator
-from warplens.kernel.contents import contents
-from warplens.kernel.launch import KernelCall, list_variants, load_launch
+from warplens.emulator.emulator import Emulator
+from warplens.workload.contents import contents
+from warplens.workload.launch import KernelCall, list_variants, load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 FILES = sorted((Path(__file__).parents[2] / "examples" / "today").rglob("*.toml"))

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.cli import main
-from warplens.errors import FileError
-from warplens.frontend import Options, load_program, toolchain
-from warplens.frontend.compile import compile_file
-from warplens.frontend.cubin import Cubin, parse_cubin
-from warplens.frontend.lines import UnknownTable, source_lines
-from warplens.kernel.program import Program
+from warplens.core.errors import FileError
+from warplens.program import Options, load_program, toolchain
+from warplens.program.compile import compile_file
+from warplens.program.cubin import Cubin, parse_cubin
+from warplens.program.line_table import UnknownTable, source_lines
+from warplens.program.program import Program
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 
@@ -110,7 +110,7 @@ def test_unknown_attributes_are_passed_over(section: str, cubin: Cubin, tmp_path
 def test_rows_that_nvdisasm_did_not_write_so_far_are_passed_over(
     cubin: Cubin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warplens.frontend.load.writer", lambda _: None)
+    monkeypatch.setattr("warplens.program.load.writer", lambda _: None)
     known, run = loaded(cubin, tmp_path), toolchain.run
     rows = "\t.novelty 3, %s\n.L_x_99:\n//## Column 7 of 9\n"
 

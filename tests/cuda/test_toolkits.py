@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.frontend import Options, load_program, nvrtc_compile, toolchain, toolkits
-from warplens.frontend.compile import assemble
+from warplens.core.errors import WarplensError
+from warplens.program import Options, load_program, toolchain, toolkits
+from warplens.program import nvrtc_process as nvrtc_compile
+from warplens.program.compile import assemble
 
 pytestmark = [
     pytest.mark.cuda,

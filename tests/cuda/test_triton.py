@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from warplens import api
-from warplens.emulate.emulator import Emulator
-from warplens.errors import WarplensError
-from warplens.frontend import load_program, load_programs
-from warplens.frontend.triton import compile_kernel
-from warplens.kernel.launch import load_launch
-from warplens.measure import tensor
-from warplens.measure.build import build
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.matrix import operand_wavefronts
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import units
-from warplens.study.triton import error, triton_launches
-from warplens.study.validation import read
+from warplens.core.errors import WarplensError
+from warplens.emulator.emulator import Emulator
+from warplens.laboratory import tensor
+from warplens.laboratory.build import build
+from warplens.papers.validation.mixes import read
+from warplens.papers.validation.triton import error, triton_launches
+from warplens.program import load_program, load_programs
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.matrix import operand_wavefronts
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import units
+from warplens.workload.launch import load_launch
+from warplens.workload.triton_call import compile_kernel
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]

@@ -10,18 +10,18 @@ from msgspec.structs import replace
 from rich.table import Table
 
 from tests.null.fake_gpu import FakeGpu
-from warplens.cache import Cache
-from warplens.errors import WarplensError
-from warplens.kernel.launch import KernelCall
+from warplens.core.cache import Cache
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.measure.calls import Timer
 from warplens.models import predict
 from warplens.report import sweeps
-from warplens.sweep.counting import Counted, compiled, count
-from warplens.sweep.estimate import done_anew, estimate
-from warplens.sweep.measured import measure
-from warplens.sweep.spec import Configuration, Sweep, load_sweep
-from warplens.sweep.tune import Tuned, budget, tune
+from warplens.tuner.counting import Counted, compiled, count
+from warplens.tuner.estimate import done_anew, estimate
+from warplens.tuner.measured import measure
+from warplens.tuner.spec import Configuration, Sweep, load_sweep
+from warplens.tuner.timing import Timer
+from warplens.tuner.tune import Tuned, budget, tune
+from warplens.workload.launch import KernelCall
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 SOURCE = """

@@ -90,7 +90,7 @@ def test_a_time_that_a_unit_denies_is_still_called_impossible() -> None:
     """Twice the rate of a kernel that issue limits to 95 % and more is about 1.9 times the peak of its busy units."""
     from msgspec.structs import replace
 
-    from warplens.models.physical import flagged
+    from warplens.models.plausibility import flagged
 
     w = workload("additions")
     p = wl.predict(w, GPU, "warplens")

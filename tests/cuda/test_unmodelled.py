@@ -11,22 +11,22 @@ from msgspec.structs import replace
 
 from warplens import api
 from warplens.cli.main import main
-from warplens.emulate import ops
-from warplens.emulate.decode import decode
-from warplens.frontend import Options, toolchain
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.disassembly import parse_disassembly
-from warplens.frontend.linking import link
-from warplens.frontend.load import _assembled
-from warplens.kernel import Workload
-from warplens.kernel.counted import workload_of
-from warplens.kernel.instruction import Instruction
-from warplens.kernel.launch import Argument, KernelCall, load_launch
-from warplens.kernel.unmodelled import IDLE, RULES, sleep_seconds, unmodelled
+from warplens.emulator import ops
+from warplens.emulator.decode import decode
 from warplens.machine import load_machine
 from warplens.models import Prediction
-from warplens.study import confidence
-from warplens.study.points import uncertainty
+from warplens.models.warplens import intervals as confidence
+from warplens.models.warplens.intervals import uncertainty
+from warplens.program import Options, toolchain
+from warplens.program.cubin import parse_cubin
+from warplens.program.disassembly import parse_disassembly
+from warplens.program.instruction import Instruction
+from warplens.program.linking import link
+from warplens.program.load import _assembled
+from warplens.workload import Workload
+from warplens.workload.counted import workload_of
+from warplens.workload.launch import Argument, KernelCall, load_launch
+from warplens.workload.unmodelled import IDLE, RULES, sleep_seconds, unmodelled
 
 from .corpus import CORPUS, compiled
 from .programs import options_of, programs

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warplens.emulate.emulator import Emulator
-from warplens.errors import WarplensError
-from warplens.frontend import load_program
-from warplens.kernel.launch import parse_launch
-from warplens.kernel.program import Program
+from warplens.core.errors import WarplensError
+from warplens.emulator.emulator import Emulator
+from warplens.program import load_program
+from warplens.program.program import Program
+from warplens.workload.launch import parse_launch
 
 pytestmark = pytest.mark.cuda
 SOURCE = """

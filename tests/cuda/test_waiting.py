@@ -1,12 +1,12 @@
-"""Blocks that take their work from a counter are told from those that only count (`kernel/waiting.py`)."""
+"""Blocks that take their work from a counter are told from those that only count (`program/waiting.py`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from warplens import api
-from warplens.frontend import Options, list_kernels, load_program
-from warplens.kernel.waiting import counter
+from warplens.program import Options, list_kernels, load_program
+from warplens.program.waiting import counter
 
 SOURCE = """
 extern "C" __global__ void alone(int n, int *next, float *x) {

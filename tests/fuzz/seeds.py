@@ -6,10 +6,10 @@ import contextlib
 import shutil
 from pathlib import Path
 
-from warplens.errors import WarplensError
-from warplens.frontend import nvrtc, toolchain
-from warplens.kernel.loader import FOLDER, load_workload
+from warplens.core.errors import WarplensError
 from warplens.machine.loader import FOLDER as MACHINES
+from warplens.program import nvrtc, toolchain
+from warplens.workload.loader import FOLDER, load_workload
 
 LOOP = """
 extern "C" __global__ void __launch_bounds__(128) loop(float *p, int n) {

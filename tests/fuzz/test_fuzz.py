@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from warplens import cli
-from warplens.errors import WarplensError
-from warplens.frontend import list_kernels
+from warplens.core.errors import WarplensError
+from warplens.program import list_kernels
 
 from . import seeds
 from .case import _run, _watch, prepared

@@ -13,9 +13,9 @@ pytest.importorskip("vl_convert")
 
 from warplens.api import compare
 from warplens.cli import main
-from warplens.report import html
-from warplens.study.item import Item, Plot, Row, line
-from warplens.units import seconds
+from warplens.core.units import seconds
+from warplens.papers.item import Item, Plot, Row, line
+from warplens.papers.report import html
 
 pytestmark = [pytest.mark.html, pytest.mark.xdist_group("html")]  # one worker bundles the scripts
 

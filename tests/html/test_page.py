@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 import warplens as wl
 from tests.html.browser import PROGRAM, Browser, browser
-from warplens.kernel import Workload
+from warplens.papers.validation.kernels import launches
 from warplens.report import analysis
 from warplens.report.data import to_json
 from warplens.report.page.content import gather
 from warplens.report.page.frame import SECTIONS, page
 from warplens.report.page.markup import seconds
-from warplens.study.kernels import launches
+from warplens.workload import Workload
 
 pytestmark = pytest.mark.xdist_group("browser")
 GPU = wl.load_machine("h200")

@@ -11,9 +11,9 @@ pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 from warplens.machine import load_machine
-from warplens.report import validation
-from warplens.study.kernel_errors import judged
-from warplens.study.points import Point
+from warplens.papers.report import validation
+from warplens.papers.validation.kernel_errors import judged
+from warplens.papers.validation.points import Point
 
 pytestmark = pytest.mark.html
 

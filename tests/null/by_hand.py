@@ -12,17 +12,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.null.test_reads import _text
-from warplens.frontend.decoding import decode_texts
-from warplens.kernel.instruction import Control, Instruction
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.simulate.steady import steady
-from warplens.simulate.units import Units, units
-from warplens.study.validation import data_file
+from warplens.papers.validation.mixes import data_file
+from warplens.program.decoding import decode_texts
+from warplens.program.instruction import Control, Instruction
+from warplens.simulator import layout as at
+from warplens.simulator.code import Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
+from warplens.simulator.steady import steady
+from warplens.simulator.units import Units, units
 
 # The text of an instruction, its stall count, whether it yields, and the operands that it keeps, if any.
 Placed = tuple[str, int, bool] | tuple[str, int, bool, int]

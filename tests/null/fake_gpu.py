@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from warplens.measure.driver import Facts
-from warplens.measure.nvml import State
-from warplens.measure.source import RECORD_WORDS
+from warplens.core.driver import Facts
+from warplens.laboratory.nvml import State
+from warplens.laboratory.source import RECORD_WORDS
 
 ATTRIBUTES = {
     "threads_per_block_max": 1024, "shared_per_block_bytes": 49152, "constant_bytes": 65536, "warp_size": 32,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from warplens.measure import journal
-from warplens.measure.agree import plain
-from warplens.measure.samples import Samples, load
+from warplens.laboratory import journal
+from warplens.laboratory.agree import plain
+from warplens.laboratory.samples import Samples, load
 
 DATA = Path(__file__).parents[2] / "data/h200"
 FULL = ("measured", "measured_again", "measured_third")

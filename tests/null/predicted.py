@@ -12,7 +12,7 @@ import pytest
 
 from warplens.machine import load_machine
 from warplens.models import predict
-from warplens.study.kernels import PARTS, Launch, Part, launches
+from warplens.papers.validation.kernels import PARTS, Launch, Part, launches
 
 ASKED = [pytest.param(part, marks=pytest.mark.xdist_group(f"launches-{part}")) for part in PARTS]
 

@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from warplens.sweep.engines import processes
-from warplens.sweep.run import Outcome, run
-from warplens.sweep.spec import Sweep, load_sweep
-from warplens.sweep.worker import Row, Task
+from warplens.tuner.engines import processes
+from warplens.tuner.run import Outcome, run
+from warplens.tuner.spec import Sweep, load_sweep
+from warplens.tuner.worker import Row, Task
 
 LAUNCH = """
 kernel = "k"

@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 import warplens as wl
-from warplens.advise import REMEDIES, benefits
-from warplens.advise.advice import Advised
-from warplens.advise.case import Case, Proposal, Refusal, Site
-from warplens.advise.diff import difference
-from warplens.advise.memory import _dense, lower_precision
-from warplens.advise.occupancy import raise_occupancy
-from warplens.advise.overlay import regrouped, with_fewer, with_launch
-from warplens.advise.rewrite import (
+from warplens.advisor import REMEDIES, benefits
+from warplens.advisor.advice import Advised
+from warplens.advisor.case import Case, Proposal, Refusal, Site
+from warplens.advisor.diff import difference
+from warplens.advisor.memory import _dense, lower_precision
+from warplens.advisor.occupancy import raise_occupancy
+from warplens.advisor.overlay import regrouped, with_fewer, with_launch
+from warplens.advisor.rewrite import (
     Copy,
     Repeat,
     as_written,
@@ -29,21 +29,21 @@ from warplens.advise.rewrite import (
     rewritten,
     without,
 )
-from warplens.advise.schedule import Scheduler
-from warplens.advise.slices import address_instructions, freed, from_data, indirect
+from warplens.advisor.schedule import Scheduler
+from warplens.advisor.slices import address_instructions, freed, from_data, indirect
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.kernel import Workload
-from warplens.kernel.profile import Crowding, Fewer, Profile
+from warplens.core.errors import WarplensError
+from warplens.core.units import seconds
+from warplens.papers.validation.kernels import Launch, launches
+from warplens.papers.validation.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
 from warplens.report import analysis
 from warplens.report.advice import benefit_chart
 from warplens.report.headline import headline
 from warplens.report.page.curve import occupancy_curve
 from warplens.report.terminal import console
 from warplens.report.whatif import gpus
-from warplens.study.kernels import Launch, launches
-from warplens.study.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
-from warplens.units import seconds
+from warplens.workload import Workload
+from warplens.workload.profile import Crowding, Fewer, Profile
 
 GPU = wl.load_machine("h200")
 CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")

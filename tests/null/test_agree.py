@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.measure.agree import FIXED, MEMORY, Pair, agree, promised, told
-from warplens.measure.derive_instructions import best
-from warplens.measure.samples import Samples
+from warplens.laboratory.agree import FIXED, MEMORY, Pair, agree, promised, told
+from warplens.laboratory.derive_instructions import best
+from warplens.laboratory.samples import Samples
 
 from .journals import FULL, QUICK, TOGETHER, events, numbers, part, samples
 

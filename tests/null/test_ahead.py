@@ -12,8 +12,8 @@ FORKED = """
 import os, sys, time
 from pathlib import Path
 from warplens.cli.ahead import forked
-from warplens.errors import FileError, WarplensError
-from warplens.frontend import load_program, toolchain
+from warplens.core.errors import FileError, WarplensError
+from warplens.program import load_program, toolchain
 
 listing = Path(sys.argv[1])
 with forked(lambda: load_program(listing)) as wait:
@@ -60,7 +60,7 @@ def test_a_forked_process_answers_and_ends(tmp_path: Path) -> None:
 LEFT = """
 import os, signal, sys
 from warplens.cli.ahead import forked
-from warplens.frontend import toolchain
+from warplens.program import toolchain
 
 tool = f"import time; time.sleep(0.5); open({sys.argv[1]!r}, 'w').write('compiled')"
 with forked(lambda: (print(os.getpid(), flush=True), toolchain.execute([sys.executable, "-c", tool], 60))):

@@ -11,10 +11,10 @@ from rich.console import Console
 
 import warplens as wl
 from warplens.models import Prediction
+from warplens.papers.validation.kernels import launches
 from warplens.report import simulation
 from warplens.report.analysis import rest
 from warplens.report.headline import headline
-from warplens.study.kernels import launches
 
 GPU = wl.load_machine("h200")
 CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")

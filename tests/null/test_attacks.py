@@ -17,17 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from warplens import api, files
-from warplens.cache import made_once
+from warplens import api
 from warplens.cli import main
-from warplens.emulate.emulator import EmulationError, Emulator
-from warplens.errors import FileError
-from warplens.frontend import load_program
-from warplens.kernel.contents import contents
-from warplens.kernel.launch import Argument, KernelCall
+from warplens.core import files
+from warplens.core.cache import made_once
+from warplens.core.errors import FileError
+from warplens.emulator.emulator import EmulationError, Emulator
+from warplens.laboratory import journal
 from warplens.machine.loader import FOLDER, capability
-from warplens.measure import journal
+from warplens.program import load_program
 from warplens.report.data import to_json
+from warplens.workload.contents import contents
+from warplens.workload.launch import Argument, KernelCall
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EVIL = "a\u001b[31mb\u0007\u202ec\u009b0m\nwarplens: forged"
@@ -252,7 +253,7 @@ def looping(folder: Path, turns: int) -> Emulator:
 def test_an_emulation_in_short_slices_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     for size in (1, 1000, 1 << 60):
-        monkeypatch.setattr("warplens.emulate.emulator._SLICE", size)
+        monkeypatch.setattr("warplens.emulator.emulator._SLICE", size)
         one = looping(tmp_path, 1000)
         one.run([0])
         made.append((one.stats.tolist(), one.work, one.executed))

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 import warplens as wl
-from warplens.errors import WarplensError
-from warplens.kernel import Workload
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine, evidence, list_machines, load_machine, taken
 from warplens.machine.loader import FOLDER, load_file, parse
+from warplens.papers.validation.kernels import launches
 from warplens.report import terminal
-from warplens.study.kernels import launches
+from warplens.workload import Workload
 
 MODERN = [m.id for m in list_machines() if m.base]
 KERNELS = ("saxpy", "transpose_tiled", "reduction_k6", "sgemm_tiled", "softmax_block", "gather", "hgemm_mma",

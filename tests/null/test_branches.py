@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.simulate.steady import steady
-from warplens.study.begins import at_times
-from warplens.study.validation import read
+from warplens.papers.validation.begins import at_times
+from warplens.papers.validation.mixes import read
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
+from warplens.simulator.steady import steady
 
 from .by_hand import Placed, h200, issues_from, program, script, without_port
 

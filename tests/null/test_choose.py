@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.sweep.choose import COMMON, LIMIT, OWN, Candidate, choose, told
+from warplens.tuner.choose import COMMON, LIMIT, OWN, Candidate, choose, told
 
 SIDE = 11
 

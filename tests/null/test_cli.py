@@ -195,7 +195,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("module", ["models", "advise", "simulate", "study.kernels"])
+@pytest.mark.parametrize("module", ["models", "advisor", "simulator", "papers.validation.kernels"])
 def test_a_module_can_be_imported_before_the_verbs(module: str) -> None:
     code = f"import warplens.{module}, warplens; warplens.predict, warplens.advise.__call__"
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
@@ -289,7 +289,7 @@ def test_slips_get_the_name_that_was_meant(
 def test_a_simulation_without_numba_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("warplens.native.there", lambda: False)
+    monkeypatch.setattr("warplens.core.native.there", lambda: False)
     code, out, err = run("simulate", "saxpy", capsys=capsys)
     assert (code, out) == (2, "") and "the simulator needs Numba" in err
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import warplens as wl
-from warplens.errors import FileError
+from warplens.core.errors import FileError
+from warplens.models.warplens import intervals
+from warplens.models.warplens.intervals import FEWEST, Interval, Residual, around, similar, tails
+from warplens.papers.validation import coverage as calibration
+from warplens.papers.validation.coverage import coverage
+from warplens.papers.validation.kernels import launches
+from warplens.papers.validation.points import Point
 from warplens.report.terminal import sure
-from warplens.study import confidence
-from warplens.study.confidence import FEWEST, Interval, Residual, around, coverage, similar, tails
-from warplens.study.kernels import launches
-from warplens.study.points import Point
 
 
 def others(errors: list[float], bound: str = "latency", seconds: float = 1e-4) -> list[Residual]:
@@ -91,14 +93,14 @@ def test_coverage_is_ninety_percent_of_errors_that_are_alike(bias: float) -> Non
 
 
 def test_what_ships_is_read_and_says_of_which_machine(tmp_path: Path) -> None:
-    known = confidence.shipped()
+    known = intervals.shipped()
     assert known.gpu == "h200" and set(known.models) == {"warplens", "warplens-fast"}
     assert all(len(rows) > 150 for rows in known.models.values())
-    confidence.save(known, tmp_path / "c.json")
-    assert confidence.load(tmp_path / "c.json") == known == confidence.load(confidence.FILE)
+    calibration.save(known, tmp_path / "c.json")
+    assert intervals.load(tmp_path / "c.json") == known == intervals.load(intervals.FILE)
     (tmp_path / "c.json").write_text("{")
     with pytest.raises(FileError, match=r"c\.json"):
-        confidence.load(tmp_path / "c.json")
+        intervals.load(tmp_path / "c.json")
 
 
 def test_errors_that_are_no_longer_made_are_noticed() -> None:
@@ -111,9 +113,9 @@ def test_errors_that_are_no_longer_made_are_noticed() -> None:
             for i in range(3)
         ]  # fmt: skip
 
-    kept = confidence.calibrate("h200", points(1.1), "made up")
-    assert not confidence.outdated(points(1.1), kept) and confidence.outdated(points(1.15), kept)
-    assert not confidence.outdated(points(1.15)[:2], kept)  # a part of the launches says nothing
+    kept = calibration.calibrate("h200", points(1.1), "made up")
+    assert not calibration.outdated(points(1.1), kept) and calibration.outdated(points(1.15), kept)
+    assert not calibration.outdated(points(1.15)[:2], kept)  # a part of the launches says nothing
 
 
 def test_predictions_carry_it_and_say_why_not() -> None:

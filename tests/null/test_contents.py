@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.errors import FileError, WarplensError
-from warplens.kernel.contents import contents
-from warplens.kernel.launch import Argument, KernelCall, check_parameters, parse_launch
+from warplens.core.errors import FileError, WarplensError
+from warplens.workload.contents import contents
+from warplens.workload.launch import Argument, KernelCall, check_parameters, parse_launch
 
 INDEX = np.arange(1000)
 

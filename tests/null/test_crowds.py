@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from warplens.kernel.instruction import Control
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.run import Options, run
-from warplens.study.validation import read
+from warplens.papers.validation.mixes import read
+from warplens.program.instruction import Control
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.run import Options, run
 
 from .by_hand import Placed, h200, placed, program, read_at, script
 

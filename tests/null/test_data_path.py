@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warplens.emulate import layout
-from warplens.emulate.bits import entry
-from warplens.emulate.wavefronts import shared_wavefronts, tag_queue
+from warplens.emulator import layout
+from warplens.emulator.bits import entry
+from warplens.emulator.wavefronts import shared_wavefronts, tag_queue
 
 DATA = Path(__file__).parents[2] / "data/h200/data_path.json"
 POINTS: list[dict[str, Any]] = json.loads(DATA.read_text())["points"]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from warplens.frontend.declarations import (
+from warplens.program.declarations import (
     declared_kernels,
     declared_structures,
     declared_variables,
@@ -14,8 +14,8 @@ from warplens.frontend.declarations import (
     with_types,
     without_comments,
 )
-from warplens.frontend.interface import Interface, Parameter
-from warplens.frontend.starting import starting_tree
+from warplens.workload.interface import Interface, Parameter
+from warplens.workload.suggested_launch import starting_tree
 
 LIMIT_SECONDS = 1.0
 COUNT = 20_000

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from warplens.frontend.accesses import accesses
-from warplens.frontend.decoding import decode_text, decode_texts
-from warplens.frontend.disassembly import parse_disassembly
-from warplens.frontend.operands import parse_operand
+from warplens.program.decoding import decode_text, decode_texts
+from warplens.program.disassembly import parse_disassembly
+from warplens.program.operands import parse_operand
+from warplens.program.register_use import accesses
 
 # text, reads, writes
 INSTRUCTIONS = [

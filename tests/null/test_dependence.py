@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from warplens.frontend import load_program
-from warplens.kernel.analysis import Analysis, analyse
-from warplens.kernel.dependence import Edge
-from warplens.kernel.flow import Flow
-from warplens.kernel.instruction import Instruction
-from warplens.kernel.program import Program
 from warplens.machine import load_machine
+from warplens.program import load_program
+from warplens.program.analysis import Analysis, analyse
+from warplens.program.control_flow import Flow
+from warplens.program.dependence import Edge
+from warplens.program.instruction import Instruction
+from warplens.program.program import Program
 
 LOOP = """
         /*0000*/ MOV R0, RZ ;

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from warplens.cli import main
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
+from warplens.laboratory import derive_control, derive_instructions, derive_scattered
+from warplens.laboratory.derive import _KEPT, derive
+from warplens.laboratory.derive_control import plateaus
+from warplens.laboratory.derive_memory import dram_bandwidth, dram_latency
+from warplens.laboratory.fits import loaded_latency
+from warplens.laboratory.samples import Samples, counts, load
 from warplens.machine import Machine, list_machines, load_machine
 from warplens.machine.loader import load_file
 from warplens.machine.writer import toml_of
-from warplens.measure import derive_control, derive_instructions, derive_scattered
-from warplens.measure.derive import _KEPT, derive
-from warplens.measure.derive_control import plateaus
-from warplens.measure.derive_memory import dram_bandwidth, dram_latency
-from warplens.measure.fits import loaded_latency
-from warplens.measure.samples import Samples, counts, load
 
 from . import journals
 from .fake_gpu import ATTRIBUTES

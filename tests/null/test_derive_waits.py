@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from warplens.measure import derive_waits
-from warplens.measure.numbers import Step
-from warplens.measure.samples import Samples
-from warplens.measure.waits import QUEUED, ROWS, WORDS
+from warplens.laboratory import derive_waits
+from warplens.laboratory.numbers import Step
+from warplens.laboratory.samples import Samples
+from warplens.laboratory.waits import QUEUED, ROWS, WORDS
 
 from .fake_gpu import ATTRIBUTES
 

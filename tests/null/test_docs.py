@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.null.predicted import ASKED, predicted
-from warplens.study import counts, reproduce, validate
-from warplens.study.kernels import Part, launches
+from warplens.papers import counts, reproduce, validate
+from warplens.papers.validation.kernels import Part, launches
 
 ROOT = Path(__file__).parents[2]
 FAR, NEAR = 20.0, 18.0  # percent: from here on a launch is named, and up to here no longer

@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 import warplens as wl
-from warplens.kernel.instruction import Control, Instruction
-from warplens.kernel.listing import parse_listing
-from warplens.kernel.profile import COLUMNS, Path, Profile, Segment, Traffic
-from warplens.simulate.traffic import course_of, dram_seconds
-from warplens.study.validation import data_file
+from warplens.papers.validation.mixes import data_file
+from warplens.program.instruction import Control, Instruction
+from warplens.program.listing import parse_listing
+from warplens.simulator.traffic import course_of, dram_seconds
+from warplens.workload.profile import COLUMNS, Path, Profile, Segment, Traffic
 
 H200 = wl.load_machine("h200")
 WIDTHS, TURNS = (16, 32, 64, 256, 1024), (2, 4, 8, 16, 32)

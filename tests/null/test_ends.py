@@ -13,17 +13,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.events import two_events_us
-from warplens.errors import WarplensError
-from warplens.kernel import Launch, Workload
-from warplens.kernel.workload import WarpListing
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.models.warplens import start_cycles
-from warplens.simulate.chance import MOST, mean_over_draws
-from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.from_workload import from_workload
-from warplens.simulate.run import Options, run
-from warplens.simulate.simulation import Simulation, simulate
-from warplens.simulate.units import units
+from warplens.models.warplens.predict import start_cycles
+from warplens.simulator.chance import MOST, mean_over_draws
+from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.from_workload import from_workload
+from warplens.simulator.run import Options, run
+from warplens.simulator.simulation import Simulation, simulate
+from warplens.simulator.units import units
+from warplens.workload import Launch, Workload
+from warplens.workload.workload import WarpListing
 
 DATA = Path(__file__).parents[2] / "data" / "h200"
 GPU = load_machine("h200")

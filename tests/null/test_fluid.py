@@ -7,15 +7,15 @@ import pytest
 
 from tests.null.predicted import ASKED, predicted
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.bursts import BurstArrays, lay_bursts
-from warplens.simulate.code import Code, Step, lay_steps, lay_ways, straight
-from warplens.simulate.fluid_run import run_fluid
-from warplens.simulate.fluid_sample import kernel_fluid
-from warplens.simulate.reads import Operands
-from warplens.simulate.run import Options, Run, run
-from warplens.simulate.units import PIPES, units
-from warplens.study.kernels import Part
+from warplens.papers.validation.kernels import Part
+from warplens.simulator import layout as at
+from warplens.simulator.bursts import BurstArrays, lay_bursts
+from warplens.simulator.code import Code, Step, lay_steps, lay_ways, straight
+from warplens.simulator.fluid_run import run_fluid
+from warplens.simulator.fluid_sample import kernel_fluid
+from warplens.simulator.reads import Operands
+from warplens.simulator.run import Options, Run, run
+from warplens.simulator.units import PIPES, units
 
 H200 = units(load_machine("h200"))
 CORES, INTEGER, L1, SHARED = (PIPES.index(n) for n in ("cuda cores", "integer", "memory system", "shared memory"))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from warplens.advisor.gate import parse_share, parse_time
 from warplens.cli import main
-from warplens.kernel import load_workload
-from warplens.study.gate import parse_share, parse_time
+from warplens.workload import load_workload
 
 
 def _check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -10,10 +10,10 @@ import pytest
 
 import warplens as wl
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.kernel.graph import Graph, GraphNode
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.models.lemeire import equation_1
+from warplens.models.published.lemeire import equation_1
+from warplens.workload.graph import Graph, GraphNode
 
 ROW = Path(__file__).parents[2] / "examples/graphs/row.toml"
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warplens.kernel.measured import own_writes
-from warplens.kernel.workload import Workload
 from warplens.machine import load_machine
-from warplens.models import hand_out
-from warplens.models.warplens import cold_code_cycles
-from warplens.simulate.simulation import simulate
-from warplens.study.kernels import launches
+from warplens.models.warplens import block_scheduling as hand_out
+from warplens.models.warplens.predict import cold_code_cycles
+from warplens.papers.validation.kernels import launches
+from warplens.simulator.simulation import simulate
+from warplens.workload.profiler_counts import own_writes
+from warplens.workload.workload import Workload
 
 DATA = Path(__file__).parents[2] / "data" / "h200"
 GPU = load_machine("h200")

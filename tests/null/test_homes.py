@@ -8,15 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from warplens.kernel import mix
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Way
-from warplens.simulate.from_workload import from_workload
-from warplens.simulate.run import Options, run
-from warplens.simulate.sample import kernel
-from warplens.simulate.units import units
-from warplens.study.validation import data_file
+from warplens.papers.validation.mixes import data_file
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Way
+from warplens.simulator.from_workload import from_workload
+from warplens.simulator.run import Options, run
+from warplens.simulator.sample import kernel
+from warplens.simulator.units import units
+from warplens.workload import mix
 
 
 @pytest.mark.parametrize("warps", [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16])

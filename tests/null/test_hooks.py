@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from warplens.errors import WarplensError
-from warplens.sweep.choose import Candidate
-from warplens.sweep.hooks import kernel_tuner_restriction, triton_prune
-from warplens.sweep.tune import Tuned
+from warplens.core.errors import WarplensError
+from warplens.tuner.choose import Candidate
+from warplens.tuner.hooks import kernel_tuner_restriction, triton_prune
+from warplens.tuner.tune import Tuned
 
 
 class Config(Struct, frozen=True):

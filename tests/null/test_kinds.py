@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.kernel.loader import FOLDER as WORKLOADS
-from warplens.kinds import KINDS, kind_of
+from warplens.core.file_kinds import KINDS, kind_of
 from warplens.machine.loader import FOLDER as MACHINES
+from warplens.workload.loader import FOLDER as WORKLOADS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from warplens.machine import Machine, load_machine
-from warplens.simulate.code import Code, Way
-from warplens.simulate.from_workload import ENDLESS, step
-from warplens.simulate.run import Options
-from warplens.simulate.steady import steady
-from warplens.simulate.traffic import SECTOR_BYTES
-from warplens.simulate.units import units
-from warplens.study.ablation import without
+from warplens.papers.validation.ablation import without
+from warplens.simulator.code import Code, Way
+from warplens.simulator.from_workload import ENDLESS, step
+from warplens.simulator.run import Options
+from warplens.simulator.steady import steady
+from warplens.simulator.traffic import SECTOR_BYTES
+from warplens.simulator.units import units
 
 from .journals import TOGETHER, samples
 

@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.study import Item, item_ids, reproduce
-from warplens.study.laboratory import laboratory
-from warplens.study.measured_summary import since_maxwell
+from warplens.core.errors import WarplensError
+from warplens.papers import Item, item_ids, reproduce
+from warplens.papers.laboratory import laboratory
+from warplens.papers.measured_summary import since_maxwell
 
 from .journals import QUICK, TOGETHER, part
 

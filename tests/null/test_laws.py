@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.kernel import Access, Launch, Number, Workload, mix
 from warplens.machine import Machine, load_machine
 from warplens.models import MODELS, needed_warps, predict
 from warplens.models.bounds import totals, worksheet
+from warplens.workload import Access, Launch, Number, Workload, mix
 
 FIVE = [load_machine(gpu) for gpu in ("8800gtx", "gtx280", "gtx480", "gtx680", "gtx980")]
 machines = st.sampled_from([*FIVE, load_machine("h200")])

@@ -7,7 +7,7 @@ from inspect import getattr_static
 
 import pytest
 
-from warplens.simulate.lean import _changes, compiling
+from warplens.simulator.lean import _changes, compiling
 
 numba = pytest.importorskip("numba")
 

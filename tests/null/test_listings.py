@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import WarplensError
-from warplens.frontend import list_kernels, load_program
-from warplens.kernel import classes
-from warplens.kernel.analysis import analyse
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.program import Program
+from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, load_machine
+from warplens.program import instruction_classes as classes
+from warplens.program import list_kernels, load_program
+from warplens.program.analysis import analyse
+from warplens.program.control_flow import flow_graph
+from warplens.program.program import Program
 
 KEPLER = """
 	code for sm_35

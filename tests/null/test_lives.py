@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from warplens.laboratory import derive_lives
 from warplens.machine import load_machine
-from warplens.measure import derive_lives
 
 from . import journals
 

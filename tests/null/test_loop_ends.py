@@ -1,13 +1,13 @@
 """What the end of a loop costs where two warps come to it, to the cycle (data/h200/loop_ends.json.gz).
 
-How a branch gets its target where others ask for theirs is in `simulate/jumps.py`; test_branches has it by itself.
+How a branch gets its target where others ask for theirs is in `simulator/jumps.py`; test_branches has it by itself.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from warplens.study.validation import read
+from warplens.papers.validation.mixes import read
 
 from .by_hand import Placed, issues_from, script, without_port
 

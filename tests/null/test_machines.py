@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from warplens.api import compare, list_models
-from warplens.cache import made_once
-from warplens.errors import WarplensError
-from warplens.files import default_folder
+from warplens.core.cache import made_once
+from warplens.core.errors import WarplensError
+from warplens.core.files import default_folder
 from warplens.machine import Machine, list_machines, load_machine, loader, occupancy, taken
 from warplens.machine.loader import FOLDER, load_file, parse
 
@@ -110,7 +110,7 @@ CHAINS = {
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", RECENT)
 def test_fixed_latencies_are_the_compilers_stall_counts(name: str, tmp_path: Path) -> None:
-    from warplens.frontend import load_programs, nvrtc
+    from warplens.program import load_programs, nvrtc
 
     try:
         nvrtc.library()

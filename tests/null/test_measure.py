@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.measure import build, plans, plans_lives, run, stamps
-from warplens.measure.catalogue import HELPERS, entries
-from warplens.measure.entry import Effort
-from warplens.measure.journal import Journal, read
-from warplens.measure.laboratory import Laboratory
-from warplens.measure.progress import Progress
+from warplens.core.errors import WarplensError
+from warplens.laboratory import build, plans, plans_lives, run, stamps
+from warplens.laboratory.catalogue import HELPERS, entries
+from warplens.laboratory.entry import Effort
+from warplens.laboratory.gpu_session import Laboratory
+from warplens.laboratory.journal import Journal, read
+from warplens.laboratory.progress import Progress
 
 from .fake_gpu import FakeGpu, FakeWatch, facts
 
@@ -55,8 +55,8 @@ import sys
 import time
 sys.modules |= dict.fromkeys(("msgspec", "rich", "numba", "llvmlite"))
 from warplens.cli import main
-from warplens.measure import laboratory, plans_memory, run
-assert not any(name.startswith(("warplens.frontend", "warplens.machine")) for name in sys.modules)
+from warplens.laboratory import laboratory, plans_memory, run
+assert not any(name.startswith(("warplens.program", "warplens.machine")) for name in sys.modules)
 assert main(["machine", "measure", "--check", "--only", "chase.l2"]) == 2
 sys.exit(main(["machine", "measure", "--list"]))
 """

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.measure import run
-from warplens.measure.build import Built
-from warplens.measure.catalogue import HELPERS, entries
-from warplens.measure.driver import DriverError, Facts, Gpu
-from warplens.measure.journal import read
-from warplens.measure.laboratory import Laboratory
-from warplens.measure.nvml import State
+from warplens.core.driver import DriverError, Facts, Gpu
+from warplens.core.errors import WarplensError
+from warplens.laboratory import run
+from warplens.laboratory.build import Built
+from warplens.laboratory.catalogue import HELPERS, entries
+from warplens.laboratory.gpu_session import Laboratory
+from warplens.laboratory.journal import read
+from warplens.laboratory.nvml import State
 
 from .fake_gpu import ATTRIBUTES, FakeGpu, FakeWatch, facts
 

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from warplens import native, notice
-from warplens.notice import waiting
+from warplens.core import native
+from warplens.core import progress as notice
+from warplens.core.progress import waiting
 
 PROGRAM = """
 import sys
 from pathlib import Path
 import numpy as np
-from warplens.native import Entry, Function
+from warplens.core.native import Entry, Function
 
 def total(x, times, out):
     s = 0
@@ -95,7 +96,7 @@ ALLOCATING = """
 import sys
 from pathlib import Path
 import numpy as np
-from warplens.native import Entry
+from warplens.core.native import Entry
 
 def doubled(x):
     return np.int64((x + x).sum())
@@ -186,7 +187,8 @@ def test_a_lock_that_a_process_left_blocks_nobody(tmp_path: Path, monkeypatch: p
 def test_the_command_line_obeys_signals_while_it_compiles_and_other_programs_keep_their_own() -> None:
     code = """
 import signal, os, sys
-from warplens import cli, native
+from warplens import cli
+from warplens.core import native
 if len(sys.argv) > 1:
     cli.main(["models", "--json"])
     sys.stdout.flush()
@@ -247,7 +249,7 @@ import sys
 from pathlib import Path
 sys.modules["fcntl"] = None  # as on Windows
 import warplens
-from warplens import native
+from warplens.core import native
 with native._alone([Path(sys.argv[1])]):
     print("compiles")
 """

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warplens.errors import WarplensError
-from warplens.frontend.ncu import records
-from warplens.kernel import Workload
-from warplens.kernel.flow import flow_graph
-from warplens.kernel.measured import with_measured
-from warplens.kernel.profile import Path, Profile
-from warplens.kernel.program import Program
-from warplens.kernel.reported import typical_way
-from warplens.study.kernels import launches
-from warplens.study.validation import read
+from warplens.core.errors import WarplensError
+from warplens.papers.validation.kernels import launches
+from warplens.papers.validation.mixes import read
+from warplens.papers.validation.ncu_pages import records
+from warplens.program.control_flow import flow_graph
+from warplens.program.program import Program
+from warplens.workload import Workload
+from warplens.workload.profile import Path, Profile
+from warplens.workload.profiler_counts import with_measured
+from warplens.workload.reported import typical_way
 
 NAMES = {"executed": "executed", "sectors": "global_sectors", "wavefronts": "shared_wavefronts"}
 SOURCE = """==PROF== Connected to process 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.emulate import layout
-from warplens.emulate.footprint import Block, Footprint, Grid, How, Weighted, alone, reuse_of
-from warplens.emulate.traffic import Around, spread_hits
-from warplens.kernel.listing import parse_listing
-from warplens.kernel.profile import Profile, Traffic
-from warplens.kernel.program import Program
-from warplens.models.warplens import schedule
+from warplens.emulator import layout
+from warplens.emulator.footprint import Block, Footprint, Grid, How, Weighted, alone, reuse_of
+from warplens.emulator.traffic import Around, spread_hits
+from warplens.models.warplens.predict import schedule
+from warplens.program.listing import parse_listing
+from warplens.program.program import Program
+from warplens.workload.profile import Profile, Traffic
 
 
 def _block(bits: int) -> Block:

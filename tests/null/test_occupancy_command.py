@@ -9,10 +9,10 @@ import pytest
 
 from warplens.api import occupancy_table
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.kernel.program import Program, Resources
+from warplens.core.errors import WarplensError
 from warplens.machine import Needs, list_machines, load_machine
 from warplens.machine import occupancy_table as table_of
+from warplens.program.program import Program, Resources
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -128,7 +128,7 @@ def test_a_what_if_replaces_the_compilers_numbers() -> None:
 
 
 def test_code_for_another_architecture_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
-    from warplens.report.occupancy import of_kernel
+    from warplens.papers.report.occupancy import of_kernel
     from warplens.report.terminal import console
 
     for gpu, noted in {"a100": False, "h200": True}.items():

@@ -6,7 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine, occupancy
 
 

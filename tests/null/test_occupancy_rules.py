@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine, Occupancy, load_machine, occupancy
 from warplens.machine.occupancy import lacking, most_registers, most_shared_bytes, step
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine, occupancy
 
 pytestmark = pytest.mark.cuda

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from warplens.study.validation import data_file
+from warplens.papers.validation.mixes import data_file
 
 from .by_hand import Placed, placed, script, turn_cycles
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from warplens.kernel.profile import Profile, Traffic
+from warplens.laboratory import derive_scattered
+from warplens.laboratory.agree import MEMORY
+from warplens.laboratory.plans_scattered import LINES
+from warplens.laboratory.samples import Samples
 from warplens.machine import load_machine
-from warplens.measure import derive_scattered
-from warplens.measure.agree import MEMORY
-from warplens.measure.plans_scattered import LINES
-from warplens.measure.samples import Samples
-from warplens.models.limits import atomic_cycles
+from warplens.models.warplens.limits import atomic_cycles
+from warplens.workload.profile import Profile, Traffic
 
 from . import journals
 

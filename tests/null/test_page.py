@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import warplens as wl
-from warplens.kernel import Workload
+from warplens.papers.validation.kernels import launches
 from warplens.report.page.accesses import _global
 from warplens.report.page.axes import Scale, decades, ticks
 from warplens.report.page.code import code, read_source
@@ -20,7 +20,7 @@ from warplens.report.page.instructions import Touches
 from warplens.report.page.markup import Markup, tag, text
 from warplens.report.page.occupancy import _said
 from warplens.report.page.roofs import _draw
-from warplens.study.kernels import launches
+from warplens.workload import Workload
 
 GPU = wl.load_machine("h200")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.kernel import load_workload, mix
-from warplens.kernel.coalesce import coalesced_before_1_3, sectors_and_lines, transactions, transactions_1_3
-from warplens.kernel.workload import Access, Workload
 from warplens.machine import load_machine
 from warplens.models import predict
-from warplens.models.lemeire import equation_1
 from warplens.models.prediction import Prediction
+from warplens.models.published.lemeire import equation_1
+from warplens.workload import load_workload, mix
+from warplens.workload.coalescing import coalesced_before_1_3, sectors_and_lines, transactions, transactions_1_3
+from warplens.workload.workload import Access, Workload
 
 
 def value(p: Prediction, term: str) -> float:

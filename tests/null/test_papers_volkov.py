@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplens.kernel import load_workload, mix, parse_listing, schedule
 from warplens.machine import load_machine
 from warplens.models import needed_warps, predict
 from warplens.models.bounds import totals, worksheet
 from warplens.models.prediction import Prediction
+from warplens.program import parse_listing, schedule
+from warplens.workload import load_workload, mix
 
 GPUS = ("8800gtx", "gtx280", "gtx480", "gtx680", "gtx980")
 
@@ -185,7 +186,7 @@ def test_refined_fit_for_the_g80_is_a_root_too() -> None:
 
 
 def test_quadratic_and_bisection_agree() -> None:
-    from warplens.models.volkov_contention import _bisection, _quadratic
+    from warplens.models.published.volkov_contention import _bisection, _quadratic
 
     curve = load_machine("kepler").contention
     assert curve is not None

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.run import Options, Run, run
-from warplens.simulate.units import units
-from warplens.study.simulated import stored_code
-from warplens.study.validation import data_file, read
+from warplens.papers.validation.mixes import data_file, read
+from warplens.papers.validation.simulated import stored_code
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.run import Options, Run, run
+from warplens.simulator.units import units
 
 _TURNS, _GROUPS = 60, 100
 _LEFT_WAITING = pytest.mark.xfail(strict=True, reason="the warp that makes products gets its slots too late")

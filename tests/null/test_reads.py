@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend.decoding import decode_text, decode_texts
-from warplens.kernel.instruction import Control, Instruction, Operand
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.reads import Reader, _lanes
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import Units, units
-from warplens.study.validation import data_file, read
+from warplens.papers.validation.mixes import data_file, read
+from warplens.program.decoding import decode_text, decode_texts
+from warplens.program.instruction import Control, Instruction, Operand
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.reads import Reader, _lanes
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import Units, units
 
 _NAMES = {
     "MMA": "HFMA2.MMA", "WIDE": "IMAD.WIDE.U32", "HIGH": "IMAD.HI.U32", "LOP3": "LOP3.LUT", "FADD.U": "FADD",

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
-from warplens.simulate.code import Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options
-from warplens.simulate.steady import steady
-from warplens.simulate.units import units
-from warplens.study.begins import at_times
-from warplens.study.simulated import stored_code
-from warplens.study.validation import read
+from warplens.papers.validation.begins import at_times
+from warplens.papers.validation.mixes import read
+from warplens.papers.validation.simulated import stored_code
+from warplens.program.instruction import Instruction
+from warplens.simulator.code import Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options
+from warplens.simulator.steady import steady
+from warplens.simulator.units import units
 
 REGIONS = 32.0  # of a turn
 

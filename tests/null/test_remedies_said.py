@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 import warplens as wl
-from warplens.advise import REMEDIES
-from warplens.advise.advice import Advised
-from warplens.advise.case import Case, Refusal
-from warplens.advise.data_types import data_type
-from warplens.advise.how import HOW
-from warplens.advise.memory import _scattered_title, coalesce, lower_precision
+from warplens.advisor import REMEDIES
+from warplens.advisor.advice import Advised
+from warplens.advisor.case import Case, Refusal
+from warplens.advisor.data_types import data_type
+from warplens.advisor.how import HOW
+from warplens.advisor.memory import _scattered_title, coalesce, lower_precision
+from warplens.papers.validation.kernels import launches
 from warplens.report.advice import NEAREST, answer, first_screen
 from warplens.report.data import to_json
-from warplens.study.kernels import launches
 
 GPU = wl.load_machine("h200")
 

@@ -10,14 +10,14 @@ from statistics import median
 import pytest
 
 from warplens.cli import main
+from warplens.laboratory.agree import agree
+from warplens.laboratory.catalogue import entries
+from warplens.laboratory.derive import numbers
+from warplens.laboratory.derive_instructions import best, latency
+from warplens.laboratory.derive_scattered import resident
+from warplens.laboratory.samples import Samples
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
-from warplens.measure.agree import agree
-from warplens.measure.catalogue import entries
-from warplens.measure.derive import numbers
-from warplens.measure.derive_instructions import best, latency
-from warplens.measure.derive_scattered import resident
-from warplens.measure.samples import Samples
 
 from . import journals
 

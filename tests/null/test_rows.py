@@ -1,12 +1,12 @@
-"""Stores of one thread in a row (`emulate/rows.py`)."""
+"""Stores of one thread in a row (`emulator/rows.py`)."""
 
 from __future__ import annotations
 
 import pytest
 
-from warplens.emulate.rows import stored_before
-from warplens.emulate.traffic import STORES
-from warplens.frontend.disassembly import parse_bare
+from warplens.emulator.rows import stored_before
+from warplens.emulator.traffic import STORES
+from warplens.program.disassembly import parse_bare
 
 ROW = "".join(f"STG.E.128 [R34.64+{16 * k:#x}], R{12 + 4 * k}\n" for k in range(4))
 

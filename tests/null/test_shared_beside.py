@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.machine import load_machine
-from warplens.simulate.code import Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import units
-from warplens.study.simulated import stored_code
-from warplens.study.validation import read
+from warplens.papers.validation.mixes import read
+from warplens.papers.validation.simulated import stored_code
+from warplens.simulator.code import Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import units
 
 CYCLES, SCHEDULERS, WARPS = 60_000.0, 4, 32
 MANY, BESIDE, NONE = range(3)  # ways

@@ -8,17 +8,17 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend.decoding import decode_text
-from warplens.kernel.instruction import Control, Instruction, Operand
 from warplens.machine import Machine, load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.accesses import register_cycles, sent
-from warplens.simulate.code import Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.overlay import overlay
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import PIPES, Units, units
-from warplens.study.validation import read
+from warplens.papers.validation.mixes import read
+from warplens.program.decoding import decode_text
+from warplens.program.instruction import Control, Instruction, Operand
+from warplens.simulator import layout as at
+from warplens.simulator.accesses import register_cycles, sent
+from warplens.simulator.code import Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.overlay import overlay
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import PIPES, Units, units
 
 # Their modifiers, class, registers of the result, of the address and of other operands.
 KINDS = {

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import units
-from warplens.study.simulated import stored_code
-from warplens.study.validation import read
+from warplens.papers.validation.mixes import read
+from warplens.papers.validation.simulated import stored_code
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import units
 
 _PARTS, _TURNS = 8, 40
 

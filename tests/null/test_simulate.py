@@ -14,25 +14,25 @@ from msgspec.structs import replace
 import warplens as wl
 from warplens import api
 from warplens.cli import main
-from warplens.errors import WarplensError
-from warplens.kernel import Access, Launch, Workload, mix
-from warplens.kernel.instruction import Control, Instruction
-from warplens.kernel.lone_warp import issue_alone
-from warplens.kernel.profile import COLUMNS, Profile, Segment
-from warplens.kernel.profile import Path as WarpPath
-from warplens.kernel.workload import WarpListing
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Way, lay_steps
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import from_workload
-from warplens.simulate.overlay import overlay
-from warplens.simulate.run import Course, Options, run
-from warplens.simulate.sample import kernel
-from warplens.simulate.stall_counts import restalled
-from warplens.simulate.steady import BUDGET, steady
-from warplens.simulate.units import POLICIES, units
-from warplens.simulate.views import IssueRate, Occupancy, Stalls, events, listen
+from warplens.program.instruction import Control, Instruction
+from warplens.program.lone_warp import issue_alone
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Way, lay_steps
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import from_workload
+from warplens.simulator.overlay import overlay
+from warplens.simulator.run import Course, Options, run
+from warplens.simulator.sample import kernel
+from warplens.simulator.stall_counts import restalled
+from warplens.simulator.steady import BUDGET, steady
+from warplens.simulator.units import POLICIES, units
+from warplens.simulator.views import IssueRate, Occupancy, Stalls, events, listen
+from warplens.workload import Access, Launch, Workload, mix
+from warplens.workload.profile import COLUMNS, Profile, Segment
+from warplens.workload.profile import Path as WarpPath
+from warplens.workload.workload import WarpListing
 
 LAUNCH = Launch(grid=64, block=128, blocks_per_sm=4)
 

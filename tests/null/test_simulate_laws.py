@@ -13,15 +13,15 @@ from msgspec.structs import replace
 import warplens as wl
 from tests.null.test_simulate import listing
 from warplens import api
-from warplens.kernel import Access, Launch, Number, Workload, mix
 from warplens.machine import load_machine
 from warplens.machine.machine import InstructionClass
 from warplens.models import predict
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.from_workload import ENDLESS, from_workload
-from warplens.simulate.run import Options, Run, run
-from warplens.simulate.units import PIPES, POLICIES, units
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.from_workload import ENDLESS, from_workload
+from warplens.simulator.run import Options, Run, run
+from warplens.simulator.units import PIPES, POLICIES, units
+from warplens.workload import Access, Launch, Number, Workload, mix
 
 OLD = ("gtx480", "gtx680", "gtx980")
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warplens.kernel.instruction import Instruction
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.simulate.steady import steady
-from warplens.simulate.units import PIPES, Units, units
-from warplens.study.simulated import Point, judged, mix_code, simulate_mixes, stored_code
-from warplens.study.validation import ModelError, data_file, model_error, needed_off, read
+from warplens.papers.validation.mixes import ModelError, data_file, model_error, needed_off, read
+from warplens.papers.validation.simulated import Point, judged, mix_code, simulate_mixes, stored_code
+from warplens.program.instruction import Instruction
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
+from warplens.simulator.steady import steady
+from warplens.simulator.units import PIPES, Units, units
 
 from .journals import events
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warplens import api
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.machine.papers import LemeireOperation
-from warplens.models.lemeire import equation_1
-from warplens.simulate.lemeire import Node, from_graph
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import units
-from warplens.study.lemeire_matrix import configurations, figure_3, performance
+from warplens.models.published.lemeire import equation_1
+from warplens.papers.lemeire_matrix import configurations, figure_3, performance
+from warplens.simulator.lemeire import Node, from_graph
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import units
 
 ROUND = Options(policy="round-robin")
 GPUS = ("c2050", "gtx1060")

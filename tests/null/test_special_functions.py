@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pytest
 from numba import njit
 
-from warplens.emulate import ops
-from warplens.emulate.tensor import add_products, result_bits
+from warplens.emulator import ops
+from warplens.emulator.tensor import add_products, result_bits
 
 FOLDER = Path(__file__).parents[2] / "data" / "h200" / "functions"
 Words = npt.NDArray[np.uint32]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from warplens.cli.main import main
-from warplens.kernel.instruction import Control, Instruction
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.run import Options, Run, run
-from warplens.simulate.units import units
-from warplens.study.stalls import Stalls, validate_stalls
+from warplens.papers.validation.stalls import Stalls, validate_stalls
+from warplens.program.instruction import Control, Instruction
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.run import Options, Run, run
+from warplens.simulator.units import units
 
 
 def loops(turns: list[list[tuple[str, str, int, int]]], options: Options, limit: float = 1e30, long: int = 1) -> Run:

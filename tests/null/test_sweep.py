@@ -22,19 +22,20 @@ import pytest
 from msgspec.structs import replace
 
 from tests.null import sweeping
-from warplens import kernel, models
-from warplens.cache import Cache, key_of
+from warplens import models
 from warplens.cli import main
-from warplens.errors import FileError, WarplensError
+from warplens.core.cache import Cache, key_of
+from warplens.core.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.report import sweeps
-from warplens.sweep import closed, journal, worker
-from warplens.sweep.engines import Engine, dask, processes
-from warplens.sweep.expression import evaluate
-from warplens.sweep.journal import Head, Journal
-from warplens.sweep.run import run
-from warplens.sweep.spec import Configuration, WrongPoint, load_sweep
-from warplens.sweep.worker import Row, Task
+from warplens.tuner import closed, journal, worker
+from warplens.tuner.engines import Engine, dask, processes
+from warplens.tuner.expression import evaluate
+from warplens.tuner.journal import Head, Journal
+from warplens.tuner.run import run
+from warplens.tuner.spec import Configuration, WrongPoint, load_sweep
+from warplens.tuner.worker import Row, Task
+from warplens.workload import mix
 
 
 def _lines(folder: Path, out: str = "out") -> list[dict[str, Any]]:
@@ -135,7 +136,7 @@ def test_a_key_in_the_wrong_place_is_not_proposed_instead_of_itself(tmp_path: Pa
 def test_workers_end_with_a_process_that_is_killed() -> None:
     script = (
         "import os, signal\n"
-        "from warplens.sweep.engines import processes\n"
+        "from warplens.tuner.engines import processes\n"
         "if __name__ == '__main__':\n"
         "    print(processes(1).start().submit(os.getpid).result(), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -514,7 +515,7 @@ def test_closed_form_points_are_those_of_single_predictions(tmp_path: Path) -> N
     timed = [r for r in rows if r["model"] == "volkov"]
     for row in timed[::7]:
         single = models.predict(
-            kernel.mix(row["alpha"]),
+            mix(row["alpha"]),
             load_machine(str(row["gpu"])),
             "volkov",
             warps_per_sm=row["warps_per_sm"],

@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 
 from warplens.machine import load_machine
-from warplens.simulate import layout as at
-from warplens.simulate.code import Code, Step, Way
-from warplens.simulate.run import Options, run
-from warplens.simulate.units import PIPES, Units, units
-from warplens.study.validation import read
+from warplens.papers.validation.mixes import read
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Step, Way
+from warplens.simulator.run import Options, run
+from warplens.simulator.units import PIPES, Units, units
 
 _PIPES = {"FADD": ("cuda cores", 1.0), "LOP3": ("integer", 2.0), "CLOCK": ("integer", 2.0)}
 _BEFORE = " ".join(["CLOCK 1", *["NOP 11"] * 8])  # as together.py begins, and ends

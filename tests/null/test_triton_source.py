@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from warplens.errors import FileError
-from warplens.frontend.triton import specialise, split_name
-from warplens.frontend.triton_source import extract, resolve
-from warplens.kernel.launch import KernelCall, load_launch, parse_launch
+from warplens.core.errors import FileError
+from warplens.program.triton import split_name
+from warplens.program.triton_source import extract, resolve
+from warplens.workload.launch import KernelCall, load_launch, parse_launch
+from warplens.workload.triton_call import specialise
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "triton"
 FILE = '''"""A file that must not run."""

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from warplens.frontend.decoding import decode_texts
-from warplens.kernel.instruction import Control, Instruction
-from warplens.simulate import layout as at
-from warplens.simulate.code import Way
-from warplens.simulate.from_program import from_program
-from warplens.simulate.from_workload import ENDLESS
-from warplens.simulate.run import Options, run
-from warplens.study.begins import BEFORE, FIRST_LATER, SCHEDULERS, behind_barrier, issues_of_few
-from warplens.study.validation import read
+from warplens.papers.validation.begins import BEFORE, FIRST_LATER, SCHEDULERS, behind_barrier, issues_of_few
+from warplens.papers.validation.mixes import read
+from warplens.program.decoding import decode_texts
+from warplens.program.instruction import Control, Instruction
+from warplens.simulator import layout as at
+from warplens.simulator.code import Way
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import ENDLESS
+from warplens.simulator.run import Options, run
 
 from .by_hand import h200, read_at
 

@@ -13,13 +13,20 @@ from rich.console import Console
 
 import warplens as wl
 from warplens.cli import main
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.report import validation
-from warplens.study.ablation import ALL, MECHANISMS, compared, lacks, without
-from warplens.study.kernel_errors import agreement, errors, groups, judged, rank_correlation, validate_kernels
-from warplens.study.kernels import is_test, launches
-from warplens.study.points import Point, Run, alpha, points
+from warplens.papers.report import validation
+from warplens.papers.validation.ablation import ALL, MECHANISMS, compared, lacks, without
+from warplens.papers.validation.kernel_errors import (
+    agreement,
+    errors,
+    groups,
+    judged,
+    rank_correlation,
+    validate_kernels,
+)
+from warplens.papers.validation.kernels import is_test, launches
+from warplens.papers.validation.points import Point, Run, alpha, points
 
 TRAIN, TEST = "saxpy", next(name for name in map(str, range(99)) if is_test(name))
 

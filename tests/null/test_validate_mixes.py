@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from warplens.cli import main
-from warplens.kernel import Workload
 from warplens.machine import load_machine
-from warplens.report import mixes
-from warplens.study.validation import Judged, Sweep, judge, model_error
+from warplens.papers.report import mixes
+from warplens.papers.validation.mixes import Judged, Sweep, judge, model_error
+from warplens.workload import Workload
 
 
 def _sweep(alpha: int, cycles: list[float]) -> Sweep:

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import warplens as wl
-from warplens.errors import WarplensError
-from warplens.kernel import Workload, parse_listing
-from warplens.kernel.counted import _access
-from warplens.kernel.graph import Graph, GraphNode
-from warplens.kernel.loader import parse_workload
-from warplens.kernel.profile import Profile
-from warplens.kernel.width import wavefronts
-from warplens.kernel.workload import Access
+from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
+from warplens.program import parse_listing
+from warplens.workload import Workload
+from warplens.workload.access_width import wavefronts
+from warplens.workload.counted import _access
+from warplens.workload.graph import Graph, GraphNode
+from warplens.workload.loader import parse_workload
+from warplens.workload.profile import Profile
+from warplens.workload.workload import Access
 
 NAMES = {"LDS": "lds", "LDS.64": "lds_64", "LDS.128": "lds_128", "STS": "sts", "STS.64": "sts_64", "STS.128": "sts_128"}
 

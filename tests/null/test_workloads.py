@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warplens.errors import FileError, WarplensError
-from warplens.kernel import Access, Workload, list_workloads, load_workload, mix, parse_listing, parse_workload
-from warplens.kernel.loader import FOLDER
+from warplens.core.errors import FileError, WarplensError
 from warplens.machine import list_machines, load_machine
 from warplens.models import MODELS, Prediction, predict, predict_all
-from warplens.models.physical import flagged
-from warplens.study.kernels import launches
+from warplens.models.plausibility import flagged
+from warplens.papers.validation.kernels import launches
+from warplens.program import parse_listing
+from warplens.workload import Access, Workload, list_workloads, load_workload, mix, parse_workload
+from warplens.workload.loader import FOLDER
 
 from .test_machines import mutated
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from warplens.emulate import ops
-from warplens.emulate.special import special, special_word
+from warplens.emulator import ops
+from warplens.emulator.special import special, special_word
 
 HERE = Path(__file__).resolve().parent
 Words = npt.NDArray[np.uint32]

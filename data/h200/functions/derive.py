@@ -1,6 +1,6 @@
 """Derive the tables of the special-function unit from what an H200 gave for every mantissa.
 
-    python data/h200/functions/derive.py        # about a minute; writes src/warplens/emulate/special_functions.json
+    python data/h200/functions/derive.py        # about a minute; writes src/warplens/emulator/special_functions.json
 
 The unit (Oberman and Siu, ARITH 2005) computes C0 + C1 l + C2 l^2 of a segment, with l the 17 bits of the argument
 below those that choose the segment, and cuts off the result. With 41 bits behind the point, C0 has 26 of them, C1 and
@@ -22,7 +22,7 @@ import numpy.typing as npt
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 MEASURED = HERE / "measured.npz"
-TABLES = ROOT / "src" / "warplens" / "emulate" / "special_functions.json"
+TABLES = ROOT / "src" / "warplens" / "emulator" / "special_functions.json"
 BITS = 17
 COUNT = 1 << BITS
 # Binades of tanh: bits of the argument below l. Smaller arguments are returned as they are, larger ones give 1.

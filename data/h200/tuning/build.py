@@ -20,11 +20,11 @@ from pathlib import Path
 
 import msgspec
 
-from warplens.frontend.compile import Options, compile_file
-from warplens.frontend.cubin import parse_cubin
-from warplens.frontend.toolkits import prefer_wheels
-from warplens.kernel.launch import KernelCall, check_parameters
-from warplens.sweep.spec import Configuration, load_sweep
+from warplens.program.compile import Options, compile_file
+from warplens.program.cubin import parse_cubin
+from warplens.program.toolkits import prefer_wheels
+from warplens.tuner.spec import Configuration, load_sweep
+from warplens.workload.launch import KernelCall, check_parameters
 
 HERE = Path(__file__).resolve().parent
 

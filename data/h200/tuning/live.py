@@ -18,13 +18,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from warplens.files import write_whole
-from warplens.frontend import nvrtc
+from warplens.core.cache import Cache
+from warplens.core.files import write_whole
 from warplens.machine import load_machine
-from warplens.sweep import engines, measured
-from warplens.cache import Cache
-from warplens.sweep.spec import Configuration, load_sweep
-from warplens.sweep.tune import tune
+from warplens.program import nvrtc
+from warplens.tuner import engines, measured
+from warplens.tuner.spec import Configuration, load_sweep
+from warplens.tuner.tune import tune
 
 HERE = Path(__file__).parent
 

@@ -25,11 +25,11 @@ import msgspec
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from driver import Failure, Gpu  # noqa: E402
-from run_launches import Arrays, Launch, scalar  # noqa: E402
+from driver import Failure, Gpu
+from run_launches import Arrays, Launch, scalar
 
-from warplens.kernel.contents import contents, dtype_of  # noqa: E402
-from warplens.kernel.launch import Argument, KernelCall  # noqa: E402
+from warplens.workload.contents import contents, dtype_of
+from warplens.workload.launch import Argument, KernelCall
 
 COMPARED = 1 << 16  # elements of an output
 

@@ -6,17 +6,17 @@ import argparse
 from pathlib import Path
 
 from warplens import api
-from warplens.advise.whatif import GPU, OCCUPANCY
+from warplens.advisor.whatif import GPU, OCCUPANCY
 from warplens.cli.call import asked, names_kernel
 from warplens.cli.output import show, watching
-from warplens.errors import WarplensError
-from warplens.kernel import Workload
-from warplens.kinds import CODE, KINDS, kind_of
+from warplens.core.errors import WarplensError
+from warplens.core.file_kinds import CODE, KINDS, kind_of
 from warplens.machine import Machine
 from warplens.report import advice
 from warplens.report import whatif as report
 from warplens.report.terminal import table
-from warplens.simulate.overlay import SETTABLE, parse, refuse_twice
+from warplens.simulator.overlay import SETTABLE, parse, refuse_twice
+from warplens.workload import Workload
 
 
 def counted(args: argparse.Namespace, machine: Machine, options: api.Options) -> Workload:

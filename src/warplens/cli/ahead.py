@@ -21,17 +21,17 @@ from typing import Any, BinaryIO, NoReturn
 
 from msgspec import DecodeError, msgpack
 
-from warplens.cache import Cache
-from warplens.errors import RefusedSource, WarplensError
-from warplens.files import default_folder
-from warplens.frontend import Options, nvrtc
-from warplens.frontend.calls import OLDEST, known_to_compilers, source_of
-from warplens.frontend.compiled import kept
-from warplens.frontend.flags import split
-from warplens.frontend.triton import split_name
-from warplens.kernel.launch import load_launch
-from warplens.kernel.program import Program
+from warplens.core.cache import Cache
+from warplens.core.errors import RefusedSource, WarplensError
+from warplens.core.files import default_folder
 from warplens.machine.loader import capability
+from warplens.program import Options, nvrtc
+from warplens.program.compile_cache import kept
+from warplens.program.compiler_flags import split
+from warplens.program.program import Program
+from warplens.program.triton import split_name
+from warplens.workload.call_options import OLDEST, known_to_compilers, source_of
+from warplens.workload.launch import load_launch
 
 Wait = Callable[[], Program | None]
 _Answer = Program | str | tuple[str, str] | None  # a program, a message, one with a compiler's below it, or nothing

@@ -14,13 +14,13 @@ from warplens import api
 from warplens.cli.ahead import options
 from warplens.cli.call import asked
 from warplens.cli.output import show, watching
-from warplens.errors import WarplensError
-from warplens.files import write_whole
-from warplens.kernel import Workload
+from warplens.core.errors import WarplensError
+from warplens.core.files import write_whole
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report.data import to_json
 from warplens.report.headline import headline
+from warplens.workload import Workload
 
 _MOST_CODE = 40_000  # instructions of all remedies that are tried: twenty of a kernel of a thousand
 

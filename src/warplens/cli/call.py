@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from warplens.errors import WarplensError
-from warplens.kinds import CODE, KINDS, kind_of
-from warplens.units import printable
+from warplens.core.errors import WarplensError
+from warplens.core.file_kinds import CODE, KINDS, kind_of
+from warplens.core.units import printable
 
 _MOST_SHOWN = 8  # kernels of a file with their commands
 
@@ -76,7 +76,7 @@ def names_kernel(args: argparse.Namespace) -> bool:
 
 def flags_of(args: argparse.Namespace) -> Any:
     """Return what the options say of a call."""
-    from warplens.frontend.written import Flags
+    from warplens.workload.command_line import Flags
 
     return Flags(args.grid, args.block, args.shared, args.num_warps, args.arguments, args.variables)
 
@@ -84,12 +84,12 @@ def flags_of(args: argparse.Namespace) -> Any:
 def asked(args: argparse.Namespace, gpu: Any) -> Asked:
     """Return the call that the arguments ask for, compiled for a GPU where its types have to be found out."""
     from warplens.cli.ahead import options
-    from warplens.frontend.calls import OLDEST, architecture
-    from warplens.frontend.compile import Options
-    from warplens.frontend.load import is_source, load_program
-    from warplens.frontend.triton import split_name
-    from warplens.frontend.written import call_of, changed
-    from warplens.kernel.launch import load_launch
+    from warplens.program.compile import Options
+    from warplens.program.load import is_source, load_program
+    from warplens.program.triton import split_name
+    from warplens.workload.call_options import OLDEST, architecture
+    from warplens.workload.command_line import call_of, changed
+    from warplens.workload.launch import load_launch
 
     flags = flags_of(args)
     if args.launch is not None:
@@ -119,9 +119,9 @@ def asked(args: argparse.Namespace, gpu: Any) -> Asked:
 
 def _kernels(file: str, made: Any) -> tuple[Any, list[Any]]:
     """Return the kernels of a file as they were found there, and their interfaces."""
-    from warplens.frontend.interface import interfaces
-    from warplens.frontend.load import found_kernels
-    from warplens.frontend.triton import split_name
+    from warplens.program.load import found_kernels
+    from warplens.program.triton import split_name
+    from warplens.workload.interface import interfaces
 
     if kind_of(file) not in CODE:
         raise _no_kernel(file)
@@ -139,12 +139,12 @@ def init(args: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from warplens.cli.ahead import options
-    from warplens.files import write_whole
-    from warplens.frontend.calls import OLDEST, architecture
-    from warplens.frontend.starting import launch_text
-    from warplens.frontend.triton import split_name
+    from warplens.core.files import write_whole
     from warplens.machine import load_machine
+    from warplens.program.triton import split_name
     from warplens.report.data import to_json
+    from warplens.workload.call_options import OLDEST, architecture
+    from warplens.workload.suggested_launch import launch_text
 
     how = options(args, architecture(load_machine(args.gpu), OLDEST))
     file, named = split_name(args.file)
@@ -164,14 +164,14 @@ def init(args: argparse.Namespace) -> int:
 
 def chosen(kernels: list[Any], wanted: str | None, file: str) -> Any:
     """Return the kernel that is meant."""
-    from warplens.frontend.names import choose
+    from warplens.program.kernel_names import choose
 
     by_name = {kernel.demangled: kernel for kernel in kernels}
     return by_name[choose(list(by_name), wanted, file)]
 
 
 def _no_kernel(file: str) -> WarplensError:
-    from warplens.kernel.launch import load_launch
+    from warplens.workload.launch import load_launch
 
     kind = kind_of(file)
     if kind:
@@ -185,7 +185,7 @@ def _no_kernel(file: str) -> WarplensError:
 
 def print_kernels(error: NoCall, *, as_json: bool) -> None:
     """Print the kernels of a file with their parameters, and the command that goes on with each."""
-    from warplens.frontend.starting import command_line
+    from warplens.workload.suggested_launch import command_line
 
     commands = [command_line(k, error.file, error.command, error.given, name=error.named) for k in error.kernels]
     if as_json:

@@ -11,26 +11,29 @@ import msgspec
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from warplens import api, native, study
+from warplens import api
+from warplens import papers as study
 from warplens.cli import advice, validation
 from warplens.cli.ahead import options as _options
 from warplens.cli.analysis import machines_of as _machines
 from warplens.cli.call import asked, flags_of, names_kernel, split_variant
 from warplens.cli.output import show as _show
 from warplens.cli.output import watching as _watching
-from warplens.errors import WarplensError
-from warplens.files import read_text, write_whole
-from warplens.frontend.calls import OLDEST, source_of
-from warplens.kernel import Graph, Workload, is_graph
-from warplens.kinds import CODE, kind_of
+from warplens.core import native
+from warplens.core.errors import WarplensError
+from warplens.core.file_kinds import CODE, kind_of
+from warplens.core.files import read_text, write_whole
+from warplens.core.units import printable
 from warplens.machine import Machine, evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
-from warplens.models.warplens import launch_cycles
-from warplens.report import html, listing, occupancy, profiled, simulation, terminal
+from warplens.models.warplens.predict import launch_cycles
+from warplens.papers.report import html, items, occupancy
+from warplens.report import listing, simulation, terminal
 from warplens.report.data import to_json
-from warplens.simulate.overlay import parse, refuse_twice
-from warplens.units import printable
+from warplens.simulator.overlay import parse, refuse_twice
+from warplens.workload import Graph, Workload, is_graph
+from warplens.workload.call_options import OLDEST, source_of
 
 _MOST_WARPS = 1e6
 
@@ -341,17 +344,17 @@ def _reproduce(args: argparse.Namespace) -> None:
     if args.list:
         ids = study.item_ids(args.gpu)
         return _show(args, ids, ids)
-    items = _made(args)
+    made = _made(args)
     if args.html:
-        write_whole(Path(args.html), html.reproduction(items, args.gpu))
+        write_whole(Path(args.html), html.reproduction(made, args.gpu))
     parts: list[RenderableType] = []
-    for it in items:
+    for it in made:
         if not args.disagreements or any(row.verdict == "differs" for row in it.rows):
-            parts += terminal.item(it, all_rows=not args.disagreements)
-    if args.gpu is None and any(study.counts(items).values()):  # our own tables compare with no paper
-        parts += ["", terminal.verdicts(study.counts(items))]
-    verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in items]
-    _show(args, {"items": items, "verdicts": verdicts, "counts": study.counts(items)}, parts)
+            parts += items.item(it, all_rows=not args.disagreements)
+    if args.gpu is None and any(study.counts(made).values()):  # our own tables compare with no paper
+        parts += ["", items.verdicts(study.counts(made))]
+    verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in made]
+    _show(args, {"items": made, "verdicts": verdicts, "counts": study.counts(made)}, parts)
     if args.html and not args.json:
         print(f"pictures: {args.html}")
     return None
@@ -359,18 +362,6 @@ def _reproduce(args: argparse.Namespace) -> None:
 
 def _validate(args: argparse.Namespace) -> None:
     return validation.run(args)
-
-
-def _profile(args: argparse.Namespace) -> None:
-    machine, command = api.load_machine(args.gpu), args.program[args.program[:1] == ["--"] :]
-    if (args.launch is None) == (args.workload is None):
-        raise WarplensError("name the call: --launch L.toml, or --workload W.json")
-    with _watching("profiling") as say:
-        found = api.profile_program(
-            command, args.launch, machine, workload=args.workload, variant=args.variant, file=args.file,
-            kernel=args.kernel, options=_options(args, ""), model=args.model, skip=args.skip, progress=say,
-        )  # fmt: skip
-    _show(args, profiled.data(found), profiled.answer(found, machine))
 
 
 def _made(args: argparse.Namespace) -> Sequence[study.Item]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 
 
 def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _agree(args: argparse.Namespace) -> int:
-    from warplens.measure.agree import agree_files, told
+    from warplens.laboratory.agree import agree_files, told
 
     pairs, lacking = agree_files(*map(Path, args.journals))
     if args.json:
@@ -81,10 +81,10 @@ def _agree(args: argparse.Namespace) -> int:
 
 
 def _derive(args: argparse.Namespace) -> int:
-    from warplens.files import write_whole
+    from warplens.core.files import write_whole
+    from warplens.laboratory.derive import borrowed, derive
     from warplens.machine import load_machine
     from warplens.machine.writer import toml_of
-    from warplens.measure.derive import borrowed, derive
 
     journals = [args.journal, *args.more]
     base, also = load_machine(args.base) if args.base else None, tuple(map(Path, args.also))
@@ -111,7 +111,7 @@ def _derive(args: argparse.Namespace) -> int:
 
 
 def _measure(args: argparse.Namespace) -> int:
-    from warplens.measure import run as laboratory
+    from warplens.laboratory import run as laboratory
 
     only, cubins = tuple(args.only), Path(args.cubins) if args.cubins else None
     if args.repetitions is not None and args.repetitions < 1:

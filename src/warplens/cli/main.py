@@ -15,8 +15,8 @@ from pathlib import Path
 from warplens.cli import laboratory, sweeps
 from warplens.cli.call import NoCall, init, print_kernels, take_launch_file
 from warplens.cli.parser import parser
-from warplens.errors import RefusedSource, WarplensError
-from warplens.units import printable
+from warplens.core.errors import RefusedSource, WarplensError
+from warplens.core.units import printable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,7 +78,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
 def _toolkit(named: str | None) -> contextlib.AbstractContextManager[None]:
     if named is None:
         return contextlib.nullcontext()
-    from warplens.frontend.toolkits import using
+    from warplens.program.toolkits import using
 
     return using(named)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn, TypeAlias
 
-from warplens.errors import nearest
+from warplens.core.errors import nearest
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 

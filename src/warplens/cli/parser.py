@@ -16,15 +16,15 @@ from warplens.cli.options import (
     json_option,
     toolkit_option,
 )
-from warplens.version import __version__
+from warplens.core.version import __version__
 
 _GROUPS = {
     "your kernel": ("analyze", "advise", "diff", "whatif", "check", "tune"),
-    "look closer": ("show", "occupancy", "simulate", "init", "profile"),
+    "look closer": ("show", "occupancy", "simulate", "init"),
     "GPUs and workloads": ("machine", "workload", "sweep"),
     "the papers' models": ("predict", "compare", "models", "reproduce", "validate"),
 }
-_COMPILING = frozenset(("analyze", "advise", "whatif", "diff", "show", "occupancy", "simulate", "profile", "sweep",
+_COMPILING = frozenset(("analyze", "advise", "whatif", "diff", "show", "occupancy", "simulate", "sweep",
                         "tune", "check", "init"))  # fmt: skip
 _EPILOG = """examples:
   warplens analyze kernel.cu                      its kernels, and the command that goes on with each
@@ -66,7 +66,7 @@ def parser(arguments: Sequence[str] = ()) -> _Top:
         ("predict", "compare"): _predict_commands, ("occupancy",): _occupancy_command, ("analyze",): _analyze_command,
         ("advise", "whatif", "diff"): _advise_commands, ("show",): _show_command, ("simulate",): _simulate_command,
         ("models",): _models_command, ("machine",): _machine_command, ("workload",): _shipped_command,
-        ("reproduce",): _reproduce_command, ("validate",): _validate_command, ("profile",): _profile_command,
+        ("reproduce",): _reproduce_command, ("validate",): _validate_command,
         ("init",): _init_command, ("sweep", "tune", "check"): sweeps.add_commands,
     }  # fmt: skip
     asked = [build for names, build in builders.items() if arguments and arguments[0] in names]
@@ -129,23 +129,6 @@ def _reproduce_command(commands: Commands) -> None:
     reproduce.add_argument("--disagreements", action="store_true", help="show only what differs from the paper")
     reproduce.add_argument("--html", metavar="FILE", help="write tables and pictures to a self-contained HTML file")
     json_option(reproduce)
-
-
-def _profile_command(commands: Commands) -> None:
-    text = "run a program under ncu, and predict its kernel from the profiler's counts and from the emulator's"
-    command = commands.add_parser("profile", help=text, description=text)
-    command.add_argument("--launch", metavar="L.toml", help="the call that the program makes")
-    command.add_argument("--workload", metavar="W.json", help="instead: this call, as `analyze --save` kept it (where "
-                         "there is no emulator)")  # fmt: skip
-    command.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")
-    command.add_argument("--file", help="CUDA source, PTX or a cubin (default: what the launch file names)")
-    command.add_argument("--kernel", help="which kernel, by name or a part of it")
-    gpu_option(command)
-    command.add_argument("--model", default="warplens", help="a model's name (default: warplens)")
-    command.add_argument("--skip", type=int, default=0, metavar="N", help="launches of the kernel to pass over")
-    compiler_options(command)
-    json_option(command)
-    command.add_argument("program", nargs=argparse.REMAINDER, metavar="CMD ...", help="the program and its arguments")
 
 
 def _validate_command(commands: Commands) -> None:

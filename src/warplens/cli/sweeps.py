@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warplens.cli.options import call_options, compiler_options, gpu_option, json_option
-from warplens.errors import MissingField, WarplensError
+from warplens.core.errors import MissingField, WarplensError
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cache(args: argparse.Namespace) -> str | None:
-    from warplens.files import default_folder
+    from warplens.core.files import default_folder
 
     if args.no_cache and args.cache:
         raise WarplensError("--cache and --no-cache contradict each other")
@@ -83,9 +83,9 @@ def _cache(args: argparse.Namespace) -> str | None:
 def _sweep(args: argparse.Namespace) -> int:
     from warplens.cli.output import counting, show
     from warplens.report import sweeps
-    from warplens.sweep import engines
-    from warplens.sweep.run import run as run_sweep
-    from warplens.sweep.spec import load_sweep
+    from warplens.tuner import engines
+    from warplens.tuner.run import run as run_sweep
+    from warplens.tuner.spec import load_sweep
 
     sweep = load_sweep(args.spec)
     folder = Path(args.out) if args.out else Path(args.spec).with_suffix(".sweep")
@@ -101,14 +101,14 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace) -> int:
-    from warplens.cache import Cache
+    from warplens.advisor.gate import parse_share
     from warplens.cli.output import show, stages
+    from warplens.core.cache import Cache
     from warplens.machine import load_machine
     from warplens.report import sweeps
-    from warplens.study.gate import parse_share
-    from warplens.sweep import engines, measured
-    from warplens.sweep.spec import load_sweep
-    from warplens.sweep.tune import tune
+    from warplens.tuner import engines, measured
+    from warplens.tuner.spec import load_sweep
+    from warplens.tuner.tune import tune
 
     sweep = load_sweep(args.spec)
     machine = load_machine(args.gpu or sweep.gpus[0])
@@ -129,11 +129,11 @@ def _tune(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from warplens import api
+    from warplens.advisor.gate import gate, parse_share, parse_time
     from warplens.cli.ahead import options
     from warplens.cli.call import asked, names_kernel
     from warplens.cli.output import show, watching
-    from warplens.study.gate import gate, parse_share, parse_time
-    from warplens.units import printable, seconds
+    from warplens.core.units import printable, seconds
 
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, machine = parse_share(args.tolerance), api.load_machine(args.gpu)

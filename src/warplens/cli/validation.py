@@ -9,16 +9,21 @@ from msgspec.structs import replace
 
 from warplens import api
 from warplens.cli.output import counting, show, stages
-from warplens.errors import WarplensError
-from warplens.files import default_folder, write_whole
-from warplens.frontend.toolkits import prefer_wheels
+from warplens.core.errors import WarplensError
+from warplens.core.files import default_folder, write_whole
 from warplens.machine import Machine
-from warplens.report import ladders, mixes, sweeps, validation
-from warplens.study import confidence
-from warplens.study.kernel_errors import OURS
-from warplens.study.tuning import validate_tuning
-from warplens.study.validation import judge, model_error
-from warplens.sweep.engines import processes
+from warplens.models.warplens import intervals
+from warplens.papers.report import ladders, mixes, tuning, validation
+from warplens.papers.validation import coverage
+from warplens.papers.validation.ablation import ablate
+from warplens.papers.validation.from_ncu import validate_ncu
+from warplens.papers.validation.kernel_errors import OURS, validate_kernels
+from warplens.papers.validation.ladders import climb
+from warplens.papers.validation.mixes import judge, model_error
+from warplens.papers.validation.stalls import validate_stalls
+from warplens.papers.validation.tuning import validate_tuning
+from warplens.program.toolkits import prefer_wheels
+from warplens.tuner.engines import processes
 
 _OF_KERNELS = ("models", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")
 
@@ -55,22 +60,22 @@ def run(args: argparse.Namespace) -> None:
         return _ablation(args, machine, (names or [OURS[0]])[0], processes)
     if args.stalls:
         with counting("simulating") as watch:
-            seen = api.validate_stalls(machine.id, every=every, watch=watch)
+            seen = validate_stalls(machine.id, every=every, watch=watch)
         return show(args, validation.stall_data(seen, unblind=args.unblind), validation.stalls(seen))
     if args.ncu:
         with counting("predicting") as watch:
-            compared = api.validate_ncu(machine.id, names, every=every, processes=processes, watch=watch)
+            compared = validate_ncu(machine.id, names, every=every, processes=processes, watch=watch)
         return show(args, {"gpu": machine.id, "errors": compared}, [validation.error_table(compared)])
     with counting("predicting") as watch:
-        found = api.validate_kernels(machine.id, names, every=every, processes=processes, watch=watch)
+        found = validate_kernels(machine.id, names, every=every, processes=processes, watch=watch)
     if args.html:
         write_whole(Path(args.html), validation.page(found, machine))
     if args.calibrate:
-        confidence.save(confidence.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
+        coverage.save(coverage.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
         found = replace(found, outdated=[])
     show(args, validation.data(found, unblind=args.unblind), validation.answer(found, machine, unblind=args.unblind))
     _written(args, "pictures", args.html)
-    return _written(args, "calibration", confidence.FILE if args.calibrate else None)
+    return _written(args, "calibration", intervals.FILE if args.calibrate else None)
 
 
 def _mixes(args: argparse.Namespace, machine: Machine) -> None:
@@ -96,21 +101,21 @@ def _tuning(args: argparse.Namespace, machine: Machine) -> None:
         found = validate_tuning(
             machine.id, args.tuning, cache=str(default_folder()), engine=processes(args.processes), watch=watch
         )
-    show(args, {"gpu": machine.id, "tuning": found}, sweeps.tuning(found, machine))
+    show(args, {"gpu": machine.id, "tuning": found}, tuning.tuning(found, machine))
 
 
 def _ladders(args: argparse.Namespace, machine: Machine) -> None:
     if args.kernels:
         raise WarplensError("--kernels and --ladders go one at a time")
     with counting("advising") as watch:
-        found = api.climb(machine.id, watch=watch)
+        found = climb(machine.id, watch=watch)
     show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
 
 
 def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:
     every = _positive(args, "every", _ABLATED)
     with counting("predicting") as watch:
-        found = api.ablate(machine.id, model, every=every, processes=processes, watch=watch)
+        found = ablate(machine.id, model, every=every, processes=processes, watch=watch)
     data = {"gpu": machine.id, "model": model, "every": every, "ablation": found}
     show(args, data, validation.ablation(found, model, every))
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from warplens.core.units import unit_of
 from warplens.machine.machine import Machine
-from warplens.units import unit_of
 
 _DIGITS = 4
 _CLOCK, _SMS, _PINS = "chip.clock_hz", "chip.sm_count", "memory.pin_bytes_per_second"

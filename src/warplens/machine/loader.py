@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from warplens.cache import made_once
-from warplens.errors import FileError, WarplensError, nearest
-from warplens.files import convert, parse_toml, read_text, read_toml
-from warplens.kinds import expect
+from warplens.core.cache import made_once
+from warplens.core.errors import FileError, WarplensError, nearest
+from warplens.core.file_kinds import expect
+from warplens.core.files import convert, parse_toml, read_text, read_toml
+from warplens.core.units import unit_of
 from warplens.machine.base import based
 from warplens.machine.machine import Machine, Source
-from warplens.units import unit_of
 
 FOLDER = Path(__file__).parent / "files"
 _QUANTITY = {"value", "unit", "source", "ref", "date"}

@@ -2,7 +2,7 @@
 
 A model reads `machine.sm.schedulers` as a float; `machine.sources["sm.schedulers"]` says who measured or
 published it. A hypothetical GPU is the same machine with one field replaced (`machine.with_values`).
-Field names carry their unit (see `warplens.units`); the ranges here are what is physically possible, so
+Field names carry their unit (see `warplens.core.units`); the ranges here are what is physically possible, so
 that a slip of the decimal point does not get through.
 """
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from warplens.errors import MissingField, WarplensError
-from warplens.files import convert
+from warplens.core.errors import MissingField, WarplensError
+from warplens.core.files import convert
 from warplens.machine.measured import (
     Atomic,
     Bandwidth,

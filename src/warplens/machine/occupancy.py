@@ -11,7 +11,7 @@ import math
 
 from msgspec import Struct
 
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine.machine import Machine
 
 

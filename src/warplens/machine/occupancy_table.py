@@ -7,7 +7,7 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens.errors import WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine.machine import Machine
 from warplens.machine.occupancy import Occupancy, Step, lacking, occupancy, step
 

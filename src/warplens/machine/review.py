@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from warplens.core.units import number
 from warplens.machine.machine import Machine
-from warplens.units import number
 
 _CLOSE = 0.01  # arithmetic peaks against units
 _COPY = 0.03  # our copy against the driver's

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from warplens.core.units import unit_of
 from warplens.machine.loader import parse
 from warplens.machine.machine import Machine, Source
-from warplens.units import unit_of
 
 _WIDTH_OF_LIST = 60
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from warplens.errors import MissingField
-from warplens.kernel import Number, Workload, parse_listing, period, schedule
-from warplens.kernel.extra_latency import extra_latency
-from warplens.kernel.width import wavefronts
-from warplens.kernel.workload import Access
+from warplens.core.errors import MissingField
 from warplens.machine import KINDS, Machine
+from warplens.program import parse_listing, period, schedule
+from warplens.workload import Number, Workload
+from warplens.workload.access_width import wavefronts
+from warplens.workload.extra_latency import extra_latency
+from warplens.workload.workload import Access
 
 
 class Use(Struct, frozen=True):

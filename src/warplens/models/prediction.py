@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from warplens.kernel import Number, Workload
+from warplens.core.units import number, printable, seconds, sure
 from warplens.machine import Machine
 from warplens.models.residency import Residency
-from warplens.simulate.simulation import Simulation
-from warplens.units import number, printable, seconds, sure
+from warplens.simulator.simulation import Simulation
+from warplens.workload import Number, Workload
 
 # What limits a kernel whose latency is not hidden, by the part of its time that is the largest.
 _LATENCY_OF = {"dram": "dram latency", "l2": "l2 latency", "l1": "l1 latency", "barriers": "barriers",
@@ -44,7 +44,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     `cycles` and `seconds` are the kernel's duration; for a steady-state workload, what one SM spends per
     body. A model that only says how many warps are needed has None there. `limits` are the cycles that each
     limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `interval_seconds` is
-    what we are 90 % sure of (study/confidence.py), `interval_about` what that rests on, or why there is none. `flags`
+    what we are 90 % sure of (warplens/intervals.py), `interval_about` what that rests on, or why there is none. `flags`
     say in words what is physically impossible about the answer. `simulation` is there where the model simulated.
     `why_not_ours` says why our own model is silent, where another answers in its stead.
     """

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, structs
 
-from warplens.errors import MissingField, WarplensError, nearest
-from warplens.kernel import Number, Workload
+from warplens.core.errors import MissingField, WarplensError, nearest
 from warplens.machine import KINDS, Machine
-from warplens.models.physical import flagged
+from warplens.models.plausibility import flagged
 from warplens.models.prediction import Prediction, Term
 from warplens.models.residency import residency
+from warplens.workload import Number, Workload
 
 
 class Entry(Struct, frozen=True):
@@ -31,35 +31,49 @@ class Entry(Struct, frozen=True):
 
 
 MODELS: dict[str, Entry] = {
-    "warplens": Entry("warplens", "ours: the machine code simulated with its emulated memory behaviour"),
-    "warplens-fast": Entry("warplens", "ours, analytical: a fluid schedule of the same", {"simulated": False}),
-    "volkov": Entry("volkov", "Volkov 2016: latency bound and throughput bound"),
-    "volkov-contention": Entry("volkov_contention", "Volkov 2016 §6.5: with memory latency that grows with load"),
-    "volkov-contention-refined": Entry("volkov_contention", "the same, two-term fit (G80)", {"refined": True}),
-    "hong-kim": Entry("hong_kim", "Hong & Kim 2009: memory and computation warp parallelism"),
-    "hong-kim-as-printed": Entry("hong_kim", "the same, the condition before (23) to the letter", {"printed": True}),
-    "sim2012": Entry("sim2012", "Sim et al. 2012: GPUPerf, with the four benefits"),
-    "sim2012-no-departure": Entry("sim2012", "the same without the departure-delay cap", {"departure": False}),
-    "kothapalli-max": Entry("kothapalli", "Kothapalli et al. 2009: MAX model", {"combine": "max"}),
-    "kothapalli-sum": Entry("kothapalli", "Kothapalli et al. 2009: SUM model", {"combine": "sum"}),
-    "lemeire": Entry("lemeire", "Lemeire et al. 2017: Equation (1) in closed form"),
-    "cuda-guide": Entry("cuda_guide", "CUDA programming guide: warps needed"),
-    "cuda-guide-refined": Entry(
-        "cuda_guide", "the same, memory instruction and stalled warp counted", {"refined": True}
+    "warplens": Entry("warplens.predict", "ours: the machine code simulated with its emulated memory behaviour"),
+    "warplens-fast": Entry("warplens.predict", "ours, analytical: a fluid schedule of the same", {"simulated": False}),
+    "volkov": Entry("published.volkov", "Volkov 2016: latency bound and throughput bound"),
+    "volkov-contention": Entry(
+        "published.volkov_contention", "Volkov 2016 §6.5: with memory latency that grows with load"
     ),
-    "baghsorkhi": Entry("baghsorkhi", "Baghsorkhi et al. 2010: work flow graph"),
-    "zhang-owens": Entry("zhang_owens", "Zhang & Owens 2011: measured throughput tables"),
-    "huang-rr": Entry("huang", "Huang et al. 2014: round robin", {"policy": "rr"}),
-    "huang-gto": Entry("huang", "Huang et al. 2014: greedy then oldest", {"policy": "gto"}),
-    "huang-rr-bandwidth": Entry("huang", "round robin with the bandwidth term", {"policy": "rr", "bandwidth": True}),
-    "huang-gto-bandwidth": Entry("huang", "greedy then oldest, bandwidth term", {"policy": "gto", "bandwidth": True}),
-    "saavedra-barrera": Entry("saavedra_barrera", "Saavedra-Barrera et al. 1990: coarse-grained multithreading"),
-    "agarwal": Entry("agarwal", "Agarwal 1989: coarse-grained multithreading"),
-    "mowry": Entry("mowry", "Mowry et al. 1992: prefetch distance"),
-    "chen-aamodt-1": Entry("chen_aamodt", "Chen & Aamodt 2009: one thread's throughput", {"variant": 1}),
-    "chen-aamodt-2": Entry("chen_aamodt", "Chen & Aamodt 2009: n times that", {"variant": 2}),
-    "chen-aamodt-3": Entry("chen_aamodt", "Chen & Aamodt 2009: gradual saturation of issue", {"variant": 3}),
-    "roofline": Entry("roofline", "Williams et al. 2009: arithmetic or bandwidth at peak"),
+    "volkov-contention-refined": Entry(
+        "published.volkov_contention", "the same, two-term fit (G80)", {"refined": True}
+    ),
+    "hong-kim": Entry("published.hong_kim", "Hong & Kim 2009: memory and computation warp parallelism"),
+    "hong-kim-as-printed": Entry(
+        "published.hong_kim", "the same, the condition before (23) to the letter", {"printed": True}
+    ),
+    "sim2012": Entry("published.sim2012", "Sim et al. 2012: GPUPerf, with the four benefits"),
+    "sim2012-no-departure": Entry(
+        "published.sim2012", "the same without the departure-delay cap", {"departure": False}
+    ),
+    "kothapalli-max": Entry("published.kothapalli", "Kothapalli et al. 2009: MAX model", {"combine": "max"}),
+    "kothapalli-sum": Entry("published.kothapalli", "Kothapalli et al. 2009: SUM model", {"combine": "sum"}),
+    "lemeire": Entry("published.lemeire", "Lemeire et al. 2017: Equation (1) in closed form"),
+    "cuda-guide": Entry("published.cuda_guide", "CUDA programming guide: warps needed"),
+    "cuda-guide-refined": Entry(
+        "published.cuda_guide", "the same, memory instruction and stalled warp counted", {"refined": True}
+    ),
+    "baghsorkhi": Entry("published.baghsorkhi", "Baghsorkhi et al. 2010: work flow graph"),
+    "zhang-owens": Entry("published.zhang_owens", "Zhang & Owens 2011: measured throughput tables"),
+    "huang-rr": Entry("published.huang", "Huang et al. 2014: round robin", {"policy": "rr"}),
+    "huang-gto": Entry("published.huang", "Huang et al. 2014: greedy then oldest", {"policy": "gto"}),
+    "huang-rr-bandwidth": Entry(
+        "published.huang", "round robin with the bandwidth term", {"policy": "rr", "bandwidth": True}
+    ),
+    "huang-gto-bandwidth": Entry(
+        "published.huang", "greedy then oldest, bandwidth term", {"policy": "gto", "bandwidth": True}
+    ),
+    "saavedra-barrera": Entry(
+        "published.saavedra_barrera", "Saavedra-Barrera et al. 1990: coarse-grained multithreading"
+    ),
+    "agarwal": Entry("published.agarwal", "Agarwal 1989: coarse-grained multithreading"),
+    "mowry": Entry("published.mowry", "Mowry et al. 1992: prefetch distance"),
+    "chen-aamodt-1": Entry("published.chen_aamodt", "Chen & Aamodt 2009: one thread's throughput", {"variant": 1}),
+    "chen-aamodt-2": Entry("published.chen_aamodt", "Chen & Aamodt 2009: n times that", {"variant": 2}),
+    "chen-aamodt-3": Entry("published.chen_aamodt", "Chen & Aamodt 2009: gradual saturation of issue", {"variant": 3}),
+    "roofline": Entry("published.roofline", "Williams et al. 2009: arithmetic or bandwidth at peak"),
 }
 
 
@@ -118,7 +132,7 @@ def _check(workload: Workload, model: str, entry: Entry) -> None:
             raise WarplensError(f"{workload.name}: unknown instruction class {kind!r}{nearest(kind, KINDS)}")
         if np.any(np.less(count, 0)):
             raise WarplensError(f"{workload.name}: a negative count of {kind}")
-    if not workload.executed() and entry.module != "kothapalli":
+    if not workload.executed() and entry.module != "published.kothapalli":
         raise MissingField(model, f"workload {workload.name}", "instructions or access (it has only [given] cycles)")
 
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from msgspec import Struct
 
-from warplens.errors import WarplensError
-from warplens.kernel import Number, Workload
-from warplens.machine import Machine, occupancy
+from warplens.core.errors import WarplensError
+from warplens.machine import Machine, Occupancy, occupancy
+from warplens.workload import Number, Workload
 
 
 class Residency(Struct, frozen=True):
@@ -68,3 +68,16 @@ def _scalar(x: Number) -> int:
     if np.ndim(x):
         raise WarplensError("an array of block sizes has no single occupancy: give warps_per_sm")
     return math.ceil(float(x))
+
+
+def occupancy_of(workload: Workload, machine: Machine) -> Occupancy | None:
+    """Return how many blocks and warps fit on an SM and what limits that; None without a launch."""
+    launch = workload.launch
+    if launch is None:
+        return None
+    return occupancy(
+        machine,
+        threads_per_block=int(launch.threads_per_block),
+        registers_per_thread=launch.registers_per_thread,
+        shared_bytes_per_block=launch.shared_bytes_per_block,
+    )

@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.advise import Advice, Advised, Benefits
+from warplens.advisor import Advice, Advised, Benefits
+from warplens.core.units import number, printable
 from warplens.machine import Machine
 from warplens.report.terminal import sure, timed
-from warplens.units import number, printable
 
 _WIDTH = 74
 _BAR = 40

@@ -31,17 +31,18 @@ import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.advise import Advised
-from warplens.api import Comparison, occupancy
-from warplens.kernel import Workload
-from warplens.kernel.instruction import Instruction
-from warplens.kernel.profile import Profile
+from warplens.advisor import Advised
+from warplens.core.units import number, quantity
 from warplens.machine import Machine
 from warplens.models import Prediction
+from warplens.models.comparison import Comparison
+from warplens.models.residency import occupancy_of
+from warplens.program.instruction import Instruction
 from warplens.report import advice
 from warplens.report.page import content
 from warplens.report.page.content import Content
-from warplens.units import number, quantity
+from warplens.workload import Workload
+from warplens.workload.profile import Profile
 
 
 def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
@@ -122,7 +123,7 @@ def data(
     profile = workload.profile
     return {
         "prediction": p,
-        "occupancy": occupancy(workload, machine),
+        "occupancy": occupancy_of(workload, machine),
         "limits": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
         "advice": [] if advised is None else advised.advice,
         "combinations": [] if advised is None else advised.combinations,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.kernel.launch import CONTENTS_ASSUMED, KernelCall
+from warplens.core.units import number, printable
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report.terminal import bars, not_ours, sure, timed
-from warplens.units import number, printable
+from warplens.workload.launch import CONTENTS_ASSUMED, KernelCall
 
 
 def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:

@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.frontend.toolchain import untested
-from warplens.kernel import Instruction
-from warplens.kernel.analysis import Analysis, LoopFacts, Way
-from warplens.kernel.profile import Profile
-from warplens.kernel.program import Program
+from warplens.core.units import number, printable
 from warplens.machine import Machine
+from warplens.program import Instruction
+from warplens.program.analysis import Analysis, LoopFacts, Way
+from warplens.program.program import Program
+from warplens.program.toolchain import untested
 from warplens.report.analysis import counted
-from warplens.units import number, printable
+from warplens.workload.profile import Profile
 
 WIDTH = 120
 

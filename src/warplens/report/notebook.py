@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from warplens.advise import Advice, Advised
-from warplens.advise.diff import Difference
-from warplens.advise.whatif import WhatIf
-from warplens.api import Comparison
-from warplens.kernel import Workload
+from warplens.advisor import Advice, Advised
+from warplens.advisor.diff import Difference
+from warplens.advisor.whatif import WhatIf
+from warplens.core.units import number, printable, seconds
 from warplens.models import Prediction
-from warplens.units import number, printable, seconds
+from warplens.models.comparison import Comparison
+from warplens.workload import Workload
 
 _FEW = 12  # rows
 

@@ -18,13 +18,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.kernel.instruction import Instruction
+from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
+from warplens.program.instruction import Instruction
 from warplens.report.page.colours import REASONS
 from warplens.report.terminal import table
-from warplens.simulate import Simulation
-from warplens.simulate.views import IssueRate, Occupancy, Trace, listen
-from warplens.units import number, printable, quantity, seconds
+from warplens.simulator import Simulation
+from warplens.simulator.views import IssueRate, Occupancy, Trace, listen
 
 _BAR = 28
 _SHOWN = 0.005  # shares below this are not shown

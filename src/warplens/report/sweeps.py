@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 
-from warplens.machine import Machine
+from warplens.core.units import printable, seconds
 from warplens.report import terminal
-from warplens.study.tuning import TuningResult
-from warplens.sweep.choose import Candidate
-from warplens.sweep.expression import Value
-from warplens.sweep.measured import Measured
-from warplens.sweep.run import Outcome
-from warplens.sweep.tune import Tuned
-from warplens.units import printable, seconds
+from warplens.tuner.choose import Candidate
+from warplens.tuner.expression import Value
+from warplens.tuner.measured import Measured
+from warplens.tuner.run import Outcome
+from warplens.tuner.tune import Tuned
 
 _LONGEST_REASON = 200  # characters
 _FEW_ALIKE = 4  # configurations that are named beside the best
@@ -92,25 +90,3 @@ def _written(c: Candidate) -> str:
     values = _values(c.values)
     grid, block = (" x ".join(str(n) for n in shape) for shape in (c.grid, c.block))
     return f"{values}  (grid {grid}, block {block})"
-
-
-def tuning(found: Sequence[TuningResult], machine: Machine) -> list[RenderableType]:
-    """Return the answer of `warplens validate --tuning`."""
-    near = {limit: sum(r.chosen_loss <= limit for r in found) for limit in (0.05, 0.1)}
-    first = sum(r.top_loss <= 0.02 for r in found)
-    rows = [
-        [
-            r.kernel, str(r.legal), f"{r.emulated} ({100 * r.share:.1f} %)", f"{r.best_us:.1f} us",
-            f"{r.predicted_us:.1f} us", f"{r.chosen_us:.1f} us", f"{100 * r.chosen_loss:+.1f} %",
-            f"{100 * r.top_loss:+.1f} %",
-            f"{100 * r.middle_loss:+.0f} %", f"{r.span:.1f} x",
-        ]
-        for r in found
-    ]  # fmt: skip
-    heads = ["kernel", "legal", "emulated", "best", "predicted", "takes", "loss", "of 5", "middle", "span"]
-    return [
-        f"Tuning by prediction on {machine.name}: of {len(found)} kernels, the choice is within 5 % of the best for "
-        f"{near[0.05]}, within 10 % for {near[0.1]}; the best of five measured is within 2 % for {first}",
-        terminal.table(heads, rows, set(range(1, len(heads)))),
-        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: a median one",
-    ]

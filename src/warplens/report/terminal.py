@@ -17,21 +17,18 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from warplens import units
-from warplens.api import Comparison
-from warplens.kernel import Workload
+from warplens.core import units
+from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine, evidence
 from warplens.models import Curve, Prediction
-from warplens.study import Item, Row
-from warplens.units import number, printable, quantity, seconds
+from warplens.models.comparison import Comparison
+from warplens.workload import Workload
 
 _BAR = 28
-_MARKS = {"digit": "=", "near": "≈", "differs": "≠", "formula": "=", "measured": "", "ours": ""}
 
 
 class _Console(Console):
@@ -230,38 +227,3 @@ def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:
     heads = ["key", "value", "source", *(["reference"] if whole else [])]
     more = [] if whole else [f"{len(m.sources) - len(values):,} numbers more, and where each comes from: --all"]
     return [*parts, table(heads, rows, {1}), *more]
-
-
-def item(it: Item, *, all_rows: bool = True) -> list[RenderableType]:
-    """Render one reproduced table or figure: ours, theirs, difference."""
-    parts: list[RenderableType] = [
-        "",
-        Text.assemble((it.title, "bold"), (f"   {it.source}  [{it.id}]", "dim")),
-    ]
-    shown = [row for row in it.rows if all_rows or row.verdict == "differs"]
-    if shown:
-        parts.append(table(["", "ours", "paper", "difference", "", "note"], [_row(r) for r in shown], {1, 2, 3}))
-    parts += [table(grid.head, grid.rows, set(range(1, len(grid.head)))) for grid in it.grids]
-    parts += [Text(f"  note: {note}", "yellow") for note in it.notes]
-    if it.plots:
-        names = ", ".join(escape(plot.title) for plot in it.plots)
-        parts.append(Text(f"  {len(it.plots)} picture(s) with --html: {names}", "dim"))
-    return parts
-
-
-def _row(r: Row) -> list[RenderableType]:
-    unit = f" {r.unit}" if r.unit else ""
-    mark = Text(_MARKS[r.verdict], {"differs": "bold red", "near": "yellow"}.get(r.verdict, "green"))
-    note = r.note or ("measured by the paper" if r.measured else "")
-    return [r.what, f"{number(r.ours, 5)}{unit}", r.paper or "", r.difference, mark, note]
-
-
-def verdicts(totals: dict[str, int]) -> Text:
-    """Render the sum of all verdicts in one line."""
-    compared = totals["digit"] + totals["near"] + totals["differs"]
-    return Text(
-        f"{compared} printed numbers: {totals['digit']} to the digit, {totals['near']} within 2 %, "
-        f"{totals['differs']} disagree; {totals['formula']} values of printed formulas agree; "
-        f"{totals['measured']} measurements stand beside the models",
-        "bold",
-    )

@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.advise import Advised
-from warplens.advise.diff import Change, Difference
-from warplens.advise.whatif import WhatIf
+from warplens.advisor import Advised
+from warplens.advisor.diff import Change, Difference
+from warplens.advisor.whatif import WhatIf
+from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report.terminal import sure, table, timed
-from warplens.units import number, printable, quantity, seconds
 
 _LEAST = 0.005  # of the time: a limit or part below that is left out
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import warplens as wl
-from warplens.advise.slices import loops_of
-from warplens.frontend import Options, load_program
-from warplens.kernel.program import Program
+from warplens.advisor.slices import loops_of
+from warplens.program import Options, load_program
+from warplens.program.program import Program
 
 SOURCE, RESULTS = (Path(__file__).with_name(name) for name in ("tiles.cu", "results.cu"))
 SHAPES = ((134, 1, 128, 1), (264, 1, 256, 1), (18, 18, 16, 16), (34, 10, 32, 8), (36, 12, 32, 8), (20, 20, 16, 16),

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 import warplens as wl
 from tests.cuda.programs import program_of
-from warplens.kernel import Workload
-from warplens.kernel.launch import load_launch
+from warplens.workload import Workload
+from warplens.workload.launch import load_launch
 
 SOURCE, MORE = (Path(__file__).with_name(name) for name in ("pairs.cu", "more.cu"))
 Argument = tuple[str, str, float] | tuple[str, str, int, str]  # name, type, value or count and contents

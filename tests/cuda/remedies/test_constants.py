@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cuda.remedies.constants import costs, longest_unrolled, side_cost, temporaries
-from warplens.advise import reuse, tiles
+from warplens.advisor import reuse, tiles
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow, pytest.mark.xdist_group("emulator")]
 

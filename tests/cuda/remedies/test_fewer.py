@@ -10,10 +10,10 @@ import pytest
 
 import warplens as wl
 from tests.cuda.remedies.pairs import Argument, Kernel
-from warplens.advise import tried
-from warplens.advise.advice import Advice
-from warplens.advise.case import Refusal
-from warplens.kernel import Workload
+from warplens.advisor import tried
+from warplens.advisor.advice import Advice
+from warplens.advisor.case import Refusal
+from warplens.workload import Workload
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 GPU = wl.load_machine("h200")

@@ -13,10 +13,10 @@ import pytest
 
 import warplens as wl
 from tests.cuda.remedies.pairs import QUICK, SLOW, WRITTEN_LATER, Kernel, Pair
-from warplens.advise import tried
-from warplens.advise.case import Refusal
-from warplens.kernel import Workload
+from warplens.advisor import tried
+from warplens.advisor.case import Refusal
 from warplens.models import Prediction, predict
+from warplens.workload import Workload
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 GPU = wl.load_machine("h200")

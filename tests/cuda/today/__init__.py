@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from warplens.kernel.launch import KernelCall
+from warplens.workload.launch import KernelCall
 
 Values = dict[str, Any]
 Reference = Callable[[Values, KernelCall], Values]

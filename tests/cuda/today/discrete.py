@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.today import Values
-from warplens.kernel.launch import KernelCall
+from warplens.workload.launch import KernelCall
 
 # ---- order
 

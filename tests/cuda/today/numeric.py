@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.today import Reference, Values
-from warplens.kernel.launch import KernelCall
+from warplens.workload.launch import KernelCall
 
 # ---- grid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warplens.kernel.launch import KernelCall
+from warplens.workload.launch import KernelCall
 
 Size = Callable[[KernelCall], int]
 

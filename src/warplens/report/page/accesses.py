@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from warplens.advise.memory import WORTH as _WORTH
+from warplens.advisor.memory import WORTH as _WORTH
+from warplens.core.units import number
 from warplens.report.page.axes import told
 from warplens.report.page.content import Content
 from warplens.report.page.instructions import Row, Touches
 from warplens.report.page.markup import Markup, joined, tag
-from warplens.units import number
 
 _MOST = 12  # patterns drawn
 _CELL, _GAP, _PER_ROW = 9, 4, 8  # pixels of a sector, between lines; lines in a row
 _PASSES = 32
-_SPREAD = 1.5  # lines over the fewest from which full sectors lie too far apart (advise/memory.py)
+_SPREAD = 1.5  # lines over the fewest from which full sectors lie too far apart (advisor/memory.py)
 
 
 def accesses(content: Content) -> Markup:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from warplens.core.units import number, quantity
 from warplens.report.analysis import counted
 from warplens.report.page import origins
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, seconds, sure, tag, timed, value
-from warplens.units import number, quantity
 
 
 def answer(content: Content) -> Markup:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from warplens.core.units import quantity, unit_of
 from warplens.report.page import origins
 from warplens.report.page.answer import counts
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, table, tag
-from warplens.units import quantity, unit_of
 
 
 def assumptions(content: Content) -> Markup:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.errors import FileError
-from warplens.files import read_text
-from warplens.kernel import Workload
+from warplens.core.errors import FileError
+from warplens.core.files import read_text
+from warplens.core.units import number
 from warplens.report.page.colours import in_words
 from warplens.report.page.content import Content
 from warplens.report.page.instructions import Row
 from warplens.report.page.markup import Markup, joined, tag, text, value
 from warplens.report.page.remedies import remedy_of_instruction, remedy_of_line
-from warplens.units import number
+from warplens.workload import Workload
 
 _MOST_ROWS = 1200  # instructions shown; of a longer kernel those where time goes
 _AROUND = 12  # lines shown around those that became instructions, in a long file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warplens.report.page.markup import Markup, joined, tag, value
-from warplens.simulate.timeline import READY
+from warplens.simulator.timeline import READY
 
 _COLOURS = {
     "launch": "grey", "issue": "green", "dependency": "purple", "shared memory": "orange", "l1": "teal", "l2": "cyan",

@@ -11,17 +11,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from warplens.advise import Advised
-from warplens.api import Comparison, occupancy
-from warplens.errors import WarplensError
-from warplens.kernel import Workload
+from warplens.advisor import Advised
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine, Occupancy
 from warplens.models import Prediction
 from warplens.models.bounds import Use, worksheet
+from warplens.models.comparison import Comparison
+from warplens.models.residency import occupancy_of
 from warplens.report.page.curve import OccupancyCurve, occupancy_curve
 from warplens.report.page.instructions import Row, rows
 from warplens.report.page.roofline import Roofline, roofline
-from warplens.simulate.timeline import Timeline, timeline
+from warplens.simulator.timeline import Timeline, timeline
+from warplens.workload import Workload
 
 
 class Content(Struct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ def gather(p: Prediction, c: Comparison, workload: Workload, machine: Machine, a
         workload=workload,
         machine=machine,
         advised=advised,
-        occupancy=tried("occupancy", occupancy, workload, machine),
+        occupancy=tried("occupancy", occupancy_of, workload, machine),
         curve=tried("curve", occupancy_curve, p, c, workload, machine),
         worksheet=tried("worksheet", worksheet, workload, machine, "volkov") or [],
         roofline=tried("roofline", roofline, p, workload, machine),

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from warplens.api import Comparison
-from warplens.errors import WarplensError
-from warplens.kernel import Workload
-from warplens.kernel.walk import walk
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine
 from warplens.models import Prediction, predict
+from warplens.models.comparison import Comparison
+from warplens.workload import Workload
+from warplens.workload.walk import walk
 
 _POINTS = 5  # occupancies of the curve
 _WALKED = 60_000  # instructions that all its predictions may go through: about 0.3 s

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from warplens.core.version import __version__
 from warplens.report.page.accesses import accesses
 from warplens.report.page.answer import answer
 from warplens.report.page.assumptions import assumptions
@@ -21,7 +22,6 @@ from warplens.report.page.remedies import remedies
 from warplens.report.page.roofs import roofs
 from warplens.report.page.stacks import published, time_stack
 from warplens.report.page.warps import warps
-from warplens.version import __version__
 
 _FOLDER = Path(__file__).parent
 _MOST_BYTES = 1_900_000  # with the data; a page that would be larger goes without

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from warplens.kernel import Workload
-from warplens.kernel.profile import Profile
 from warplens.machine import KINDS
-from warplens.simulate import Simulation
+from warplens.simulator import Simulation
+from warplens.workload import Workload
+from warplens.workload.profile import Profile
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 

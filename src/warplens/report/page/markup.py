@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from warplens.core.units import printable, quantity
+from warplens.core.units import seconds as _seconds
 from warplens.machine import Machine
 from warplens.report import terminal
-from warplens.units import printable, quantity
-from warplens.units import seconds as _seconds
 
 Attribute = str | float | bool | None
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from warplens.core.units import number
 from warplens.report.page.axes import Axes, axes, picture, ticks
 from warplens.report.page.content import Content
 from warplens.report.page.curve import OccupancyCurve, Point
 from warplens.report.page.markup import Markup, joined, more, seconds, table, tag, value
-from warplens.units import number
 
 
 def occupancy(content: Content) -> Markup:

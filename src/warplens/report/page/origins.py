@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from warplens.kernel import Workload
+from warplens.core.units import quantity, unit_of
 from warplens.machine import KINDS, Machine
 from warplens.models import Prediction
 from warplens.models.prediction import Term
-from warplens.units import quantity, unit_of
+from warplens.workload import Workload
 
 _OWN = "docs/models/warplens.md"
 # What each limit alone takes, and the keys of the machine file it rests on.

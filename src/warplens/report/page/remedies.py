@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.advise import Advice, Place
+from warplens.advisor import Advice, Place
 from warplens.machine import Machine
 from warplens.report.advice import NEAREST, nearest, results
 from warplens.report.page.content import Content

@@ -10,12 +10,12 @@ import re
 
 from msgspec import Struct
 
-from warplens.errors import WarplensError
-from warplens.kernel import Workload
-from warplens.kernel.instruction import Instruction
-from warplens.kernel.profile import Profile
+from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
 from warplens.models import Prediction
+from warplens.program.instruction import Instruction
+from warplens.workload import Workload
+from warplens.workload.profile import Profile
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 _FLOPS = {"FADD": 1, "FMUL": 1, "FFMA": 2, "MUFU": 1, "DADD": 1, "DMUL": 1, "DFMA": 2, "HADD2": 2, "HMUL2": 2,

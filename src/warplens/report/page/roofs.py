@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from warplens.core.units import number, quantity
 from warplens.report.page import origins
 from warplens.report.page.axes import Axes, axes, decades, picture
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, table, tag, value
 from warplens.report.page.roofline import Level, Roofline
-from warplens.units import number, quantity
 
 _NEAR = 1.1  # slopes as close as this cover each other: the later one is dashed
 _WIDE = 90  # pixels of a level's name

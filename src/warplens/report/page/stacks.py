@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warplens.advise import Benefits
+from warplens.advisor import Benefits
+from warplens.core.units import number
 from warplens.models.bounds import Use
 from warplens.report.advice import NO_MEMORY_TIME
 from warplens.report.page import origins
 from warplens.report.page.colours import colour, in_words, key
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, cycles, joined, more, seconds, table, tag, value
-from warplens.units import number
 
 _SHOWN = 0.005  # shares below this are not drawn
 _PARTS = {

@@ -1,0 +1,179 @@
+"""A case: the kernel that advice is asked for, with what remedies want to know of it; and what a remedy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from warplens.advisor.advice import Place
+from warplens.advisor.slices import waiting
+from warplens.core.errors import MissingField
+from warplens.machine import KINDS, Machine
+from warplens.models.prediction import Prediction
+from warplens.program.instruction import Instruction
+from warplens.workload.profile import Profile, Segment
+from warplens.workload.workload import Launch, Workload
+
+SECTOR_BYTES, LINE_BYTES = 32, 128
+GLOBAL = frozenset(("LDG", "STG", "LD", "ST", "LDGSTS", "ATOM", "ATOMG", "RED", "REDG"))
+_BULK = ("UTMA", "UBLK")
+_GENERIC = frozenset(("LD", "ST", "ATOM"))
+LOCAL = frozenset(("LDL", "STL"))
+
+
+class Proposal(Struct, frozen=True, kw_only=True):
+    """What a remedy would change: the workload with it, and what to say about it."""
+
+    name: str
+    title: str
+    workload: Workload
+    assumption: str
+    then: Workload | None = None  # a second kernel behind it
+    where: tuple[Place, ...] = ()
+    changes: dict[str, Any] = {}
+    no_help: str = ""  # what to say if it buys nothing
+    # What its change is of: "threads" or turns (instructions of loops) that are joined, a "block", what is "overhead".
+    joins: frozenset[str | int] = frozenset()
+    how: str = ""  # what to write, where that is not the remedy's usual form (advisor/how.py)
+    reorders_sums: bool = False
+
+
+class Refusal(Struct, frozen=True):
+    """Why a remedy does not apply to this kernel, in one line."""
+
+    name: str
+    reason: str
+
+
+Answer = Sequence[Proposal | Refusal]
+Remedy = Callable[["Case"], Answer]
+
+
+class Site(Struct, frozen=True):
+    """One instruction that accesses memory, with its counts over the whole grid."""
+
+    index: int
+    instruction: Instruction
+    executed: float
+    requests: float
+    threads: float
+    useful_bytes: float
+    sectors: float
+    lines: float
+    wavefronts: float
+    queue: float
+    l1_hit_sectors: float
+    l2_sectors: float
+    l2_hit_sectors: float
+
+    @property
+    def bytes_per_thread(self) -> float:
+        """Bytes that a thread asks for."""
+        return self.useful_bytes / max(1.0, self.threads)
+
+    @property
+    def least_sectors(self) -> float:
+        """Sectors that its bytes would fill: all accesses together, if every one of them were dense."""
+        return max(self.requests, self.useful_bytes / SECTOR_BYTES)
+
+    @property
+    def least_wavefronts(self) -> float:
+        """Passes through shared memory without conflicts."""
+        return max(self.requests, self.useful_bytes / LINE_BYTES)
+
+
+class Case:
+    """A counted kernel on a machine, as it is predicted now. Nothing here changes."""
+
+    def __init__(self, workload: Workload, machine: Machine, prediction: Prediction) -> None:
+        """Take a workload that was counted from machine code."""
+        if workload.profile is None or not workload.code or workload.launch is None:
+            raise MissingField("advise", f"workload {workload.name}", "profile (count it with `warplens analyze`)")
+        self.workload, self.machine, self.prediction = workload, machine, prediction
+        self.profile: Profile = workload.profile
+        self.launch: Launch = workload.launch
+        self.code: list[Instruction] = workload.code
+
+    @cached_property
+    def warps(self) -> int:
+        """Warps of the whole grid."""
+        return self.profile.grid_blocks * self.profile.warps_per_block
+
+    @cached_property
+    def executed(self) -> list[float]:
+        """Executions of each instruction, of the whole grid."""
+        return self.profile.counts["executed"]
+
+    @cached_property
+    def total(self) -> float:
+        """Executions of all instructions."""
+        return sum(self.executed)
+
+    @cached_property
+    def sites(self) -> list[Site]:
+        """Return all instructions that accessed memory."""
+        counts = self.profile.counts
+        names = Site.__struct_fields__[2:]
+        return [
+            Site(i, x, *(counts[name][i] for name in names)) for i, x in enumerate(self.code) if counts["requests"][i]
+        ]
+
+    @cached_property
+    def shared_sites(self) -> list[Site]:
+        """Accesses to shared memory."""
+        return [s for s in self.sites if KINDS[s.instruction.kind] == "shared memory"]
+
+    @cached_property
+    def global_sites(self) -> list[Site]:
+        """Accesses to global memory, atomics too; generic ones that touch no sector go to shared memory."""
+        sites = (s for s in self.sites if s.instruction.opcode in GLOBAL)
+        return [s for s in sites if s.sectors or s.instruction.opcode not in _GENERIC]
+
+    @property
+    def without_global(self) -> str:
+        """Why remedies for global memory do not apply to a kernel without such accesses."""
+        copies = any(n and x.opcode.startswith(_BULK) for x, n in zip(self.code, self.executed, strict=True))
+        return "only bulk copies (TMA) access its global memory" if copies else "it uses no global memory"
+
+    @cached_property
+    def waits(self) -> set[int]:
+        """What only waits, for a time or for others: nothing that could be done with fewer instructions."""
+        return waiting(self.code)
+
+    def share(self, indices: Iterable[int]) -> float:
+        """Return which share of all executions these instructions are."""
+        return sum(self.executed[i] for i in indices) / max(1.0, self.total)
+
+    def places(self, indices: Iterable[int], most: int = 4) -> tuple[Place, ...]:
+        """Return the source lines of instructions, the one with the most executions first."""
+        lines: dict[int | None, list[int]] = {}
+        for i in indices:
+            lines.setdefault(self.code[i].line, []).append(i)
+        ranked = sorted(lines.items(), key=lambda item: -sum(self.executed[i] for i in item[1]))
+        return tuple(Place(self.workload.source, line, tuple(group)) for line, group in ranked[:most])
+
+    def idles(self, segment: Segment) -> bool:
+        """Whether a segment only waits."""
+        return self.inside([segment]) <= self.waits
+
+    def loops(self) -> list[Segment]:
+        """Return the repeated stretches of the ways that do not only wait, the longest in all first."""
+        found: dict[tuple[tuple[int, int], ...], int] = {}
+        for path in self.profile.paths:
+            for s in path.segments:
+                if s.times > 1 and not self.idles(s):
+                    key = tuple((first, stop) for first, stop in s.runs)
+                    found[key] = found.get(key, 0) + s.instructions * path.warps
+        return [Segment(list(runs), 2) for runs, _ in sorted(found.items(), key=lambda item: -item[1])]
+
+    def inside(self, segments: Iterable[Segment]) -> set[int]:
+        """Return the instructions of segments."""
+        return {i for s in segments for first, stop in s.runs for i in range(first, stop)}
+
+
+def refused(name: str, reason: str) -> Answer:
+    """Answer that a remedy does not apply."""
+    return [Refusal(name, reason)]

@@ -1,0 +1,1 @@
+"""What every room stands on: errors, units, files, caches, processes, compiled functions, the CUDA driver."""

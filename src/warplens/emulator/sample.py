@@ -1,0 +1,188 @@
+"""Which blocks of a grid stand for all of it: corners, edges and the inside; and what they say about the whole."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from warplens.emulator.layout import EXECUTED
+
+_SURE = 0.02  # of the executions of an instruction that is known well, in nineteen of twenty cases:
+_STUDENT = 3.18  # standard errors, as these are from four means
+Shape = tuple[int, int, int]
+Counts = npt.NDArray[np.float64]
+# Steps of a sequence that fills a box evenly: powers of the root of x^4 = x + 1 (Roberts 2018).
+_STEPS = 1.2207440846057596 ** -np.arange(1.0, 4.0)
+
+
+def shifts(count: int, random: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return by how much each of so many pairs of sequences is shifted: on each axis one by chance in each part of it.
+
+    All by the same chance would meet the same phase of what repeats every so many blocks, and not know their error.
+    """
+    made = [(random.permutation(count) + random.random(count)) / count for _ in range(3)]
+    return np.array(made).T
+
+
+class Stratum(Struct, frozen=True):
+    """Blocks that lie alike: the first, the last or an inner place on each axis. Low and high include both ends."""
+
+    low: Shape
+    high: Shape
+
+    @property
+    def size(self) -> int:
+        """How many blocks."""
+        return math.prod(h - l + 1 for l, h in zip(self.low, self.high, strict=True))
+
+    @property
+    def edges(self) -> int:
+        """On how many axes it is the first or the last place."""
+        return sum(l == h for l, h in zip(self.low, self.high, strict=True))
+
+    def holds(self, place: Shape) -> bool:
+        """Whether a block lies here."""
+        return all(l <= p <= h for l, p, h in zip(self.low, place, self.high, strict=True))
+
+    @property
+    def middle(self) -> Shape:
+        """The block in the middle."""
+        x, y, z = ((l + h) // 2 for l, h in zip(self.low, self.high, strict=True))
+        return x, y, z
+
+    def corners(self) -> list[Shape]:
+        """Return the blocks at its corners, each once."""
+        x, y, z = (sorted({l, h}) for l, h in zip(self.low, self.high, strict=True))
+        return [(i, j, k) for k, j, i in product(z, y, x)]
+
+    def places(self) -> list[Shape]:
+        """Return all of its blocks."""
+        z, y, x = (range(l, h + 1) for l, h in zip(reversed(self.low), reversed(self.high), strict=True))
+        return [(i, j, k) for k, j, i in product(z, y, x)]
+
+    def spread(self, k: int, shift: npt.NDArray[np.float64], mirrored: bool = False) -> Shape:
+        """Return the k-th of a sequence of blocks that fill the stratum evenly, shifted around, or mirrored too."""
+        at = (shift + k * _STEPS) % 1
+        if mirrored:
+            at = np.nextafter(1.0, 0.0) - at
+        x, y, z = (l + int(u * (h - l + 1)) for l, h, u in zip(self.low, self.high, at, strict=True))
+        return x, y, z
+
+
+def strata(shape: Shape) -> list[Stratum]:
+    """Return the parts of a grid, the largest first."""
+    axes = []
+    for extent in shape:
+        parts = [(0, 0)] if extent == 1 else [(0, 0), (extent - 1, extent - 1)]
+        axes.append([*parts, (1, extent - 2)] if extent > 2 else parts)
+    made = [Stratum((x[0], y[0], z[0]), (x[1], y[1], z[1])) for x, y, z in product(*axes)]
+    return sorted(made, key=lambda s: -s.size)
+
+
+def whole_grid(shape: Shape) -> Stratum:
+    """Return a grid as one part."""
+    return Stratum((0, 0, 0), (shape[0] - 1, shape[1] - 1, shape[2] - 1))
+
+
+def number(place: Shape, shape: Shape) -> int:
+    """Return the number of a block in the grid."""
+    return place[0] + shape[0] * (place[1] + shape[1] * place[2])
+
+
+def place(block: int, shape: Shape) -> Shape:
+    """Return where a block lies."""
+    return block % shape[0], block // shape[0] % shape[1], block // (shape[0] * shape[1])
+
+
+def beside(block: int, shape: Shape, in_flight: int) -> list[range]:
+    """Return the places along each axis of a block and of those beside it that are in flight with it."""
+    made, apart = [], 1
+    for at, extent in zip(place(block, shape), shape, strict=True):
+        made.append(range(max(0, at - 1), min(extent, at + 2)) if apart < in_flight else range(at, at + 1))
+        apart *= extent
+    return made
+
+
+def moved(place: Shape, axis: int, to: int) -> Shape:
+    """Return a place with another one on an axis."""
+    x, y, z = (to if a == axis else p for a, p in enumerate(place))
+    return x, y, z
+
+
+class Sample(Struct):
+    """What was seen of one stratum: blocks that were chosen for their place, and blocks drawn by chance.
+
+    Drawn blocks come in several pairs of sequences, each of which fills the stratum evenly, one as the other's mirror:
+    the means of pairs differ by their error, which is smaller than that of blocks at random where neighbours are alike.
+    """
+
+    stratum: Stratum
+    chosen: dict[int, Counts] = {}
+    drawn: set[int] = set()
+    draws: int = 0  # of each pair
+    sums: Counts = np.zeros(0)  # of each pair
+    whole: Counts | None = None  # of all blocks, where all of them ran
+
+    @property
+    def blocks(self) -> int:
+        """Blocks seen."""
+        return self.stratum.size if self.whole is not None else len(self.chosen.keys() | self.drawn)
+
+    def add(self, sums: Counts, blocks: set[int], draws: int) -> None:
+        """Add so many draws of each pair of sequences: the sums over them, and which blocks they were."""
+        self.sums = self.sums + sums if self.draws else sums
+        self.drawn |= blocks
+        self.draws += draws
+
+    def seen(self) -> list[Counts]:
+        """Return the counts of all blocks that ran, some of them summed up."""
+        return [*self.chosen.values(), *self.sums, *([] if self.whole is None else [self.whole])]
+
+    def mean(self) -> Counts:
+        """Mean counts of a block: of those drawn, if there are any."""
+        if self.whole is not None:
+            return self.whole / self.stratum.size
+        if self.draws:
+            drawn: Counts = self.sums.mean(axis=0) / self.draws
+            return drawn
+        made: Counts = sum(self.chosen.values(), np.zeros(1)) / len(self.chosen)
+        return made
+
+    def variance(self) -> Counts | None:
+        """Variance of the mean executions; None where too few blocks were seen."""
+        if self.whole is not None or self.stratum.size == len(self.chosen):
+            return np.zeros(len(self.mean()))
+        if self.draws:
+            rows: Counts = self.sums[:, :, EXECUTED] / self.draws
+        else:
+            rows = np.array([counts[:, EXECUTED] for counts in self.chosen.values()])
+        made: Counts | None = rows.var(axis=0, ddof=1) / len(rows) if len(rows) > 1 else None
+        return made
+
+
+def estimate(samples: list[Sample]) -> tuple[Counts, Counts]:
+    """Return the counts of the whole grid, and the standard error of the executions, which is all that is asked for.
+
+    A stratum that was not seen, or of which one block was, is like those with as many edges.
+    """
+    total, variance = np.zeros(1), np.zeros(1)
+    known = [(s.mean(), s.variance()) if s.blocks else None for s in samples]  # each is asked for by others too
+    for sample, own in zip(samples, known, strict=True):
+        alike = [k for s, k in zip(samples, known, strict=True) if k and s.stratum.edges == sample.stratum.edges]
+        alike = alike or [k for k in known if k]
+        mean = own[0] if own else sum((m for m, _ in alike), np.zeros(1)) / len(alike)
+        total = total + sample.stratum.size * mean
+        spread = next((v for k in [own, *alike] if k and (v := k[1]) is not None), None)
+        if spread is not None:
+            variance = variance + sample.stratum.size**2 * spread
+    return total, np.sqrt(variance)
+
+
+def spread_far(total: Counts, error: Counts) -> list[int]:
+    """Return the instructions whose executions may be more than 2 % off, by their errors from the samples."""
+    found: list[int] = np.flatnonzero(_STUDENT * error > _SURE * total[:, EXECUTED]).tolist()
+    return found

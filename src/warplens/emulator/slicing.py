@@ -1,0 +1,249 @@
+"""Which instructions a profile has to compute: those on whose values an address, a branch or a barrier depends.
+
+What the others compute goes only to memory from which nothing of that kind is loaded again. They are counted as before,
+but give nothing: products of matrices and the arithmetic of most kernels need not be done to know what a kernel does.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from warplens.emulator import ops
+from warplens.emulator.decode import Code
+
+PURE = (  # they only write registers
+    ops.NOTHING, ops.INTEGER, ops.SINGLE, ops.DOUBLE, ops.HALF, ops.CONVERT, ops.LANES, ops.TENSOR, ops.PACKED
+)  # fmt: skip
+_ANYWHERE = (ops.BRX, ops.RET, ops.CALL_ABS, ops.SYSTEM_CALL)
+_JUMPS = (ops.BRA, ops.CALL, ops.BRA_DIV, ops.BRA_ANY)
+_ENDS = (ops.EXIT, ops.BRA)  # where no thread goes on with what stands behind, if all do it
+ALWAYS = (7, 15)  # guards that always hold
+_PREDICATES = 32  # rows of predicates are numbered from -1 down
+_ARRAYS = 100  # the first of the spaces of memory that are arrays
+WIDTH = 640  # bits of a set of rows: 256 registers, as many uniform ones, predicates and a few more
+_ROWS = (1 << WIDTH) - 1
+_EVERY_PART = sum(1 << part * WIDTH for part in range(15))  # the set that is always needed, and those of all guards
+
+Row = list[int]
+
+
+def needed_only(code: Code, *, guards: bool = True, constants: bool = False) -> npt.NDArray[np.int64]:
+    """Return the code table in which instructions do nothing whose results no address and no branch depends on.
+
+    Without `guards` it is not asked either how many threads take part in those that do nothing: all seem to. With
+    `constants` an indexed load of a constant that nothing depends on does nothing too.
+    """
+    constant = (code.table[:, ops.GROUP] == ops.INTEGER) & (code.table[:, ops.OP] == ops.LOAD_CONSTANT)
+    read = np.zeros_like(constant) if constants else constant  # to see whether the place is inside the bank
+    pure = (np.isin(code.table[:, ops.GROUP], PURE) & ~read).tolist()
+    rows: list[Row] = code.table.tolist()
+    flow = _Flow(rows)
+    loaded: set[int] = set()  # spaces of memory whose contents matter
+    reaching = np.flatnonzero(np.isin(code.table[:, ops.GROUP], (ops.MEMORY, ops.ASYNC))).tolist()
+    count = 1 + max(code.arrays, default=-1)
+    reached = {i: _reached(rows[i], code.arrays[i] if count else -1, count) for i in reaching}
+    stores = [i for i in reaching if rows[i][ops.GROUP] == ops.MEMORY and rows[i][ops.OP] == ops.STORE]
+    forms: dict[tuple[object, ...], _Form] = {}
+    steps = []
+    for row, reads, writes, one in zip(rows, code.reads, code.writes, pure, strict=True):
+        key = reads, writes, one, row[ops.GUARD], row[ops.GUARD_NOT]
+        if key not in forms:
+            asked = (_guard(row) if guards else 0) if one else row_bits(reads)
+            forms[key] = _form(row[ops.GUARD], row[ops.GUARD_NOT] != 0, reads, writes, asked, one)
+        steps.append(forms[key])
+    while True:
+        for i in stores:
+            asked = _asked_for(rows[i], code.reads[i], loaded.isdisjoint(reached[i]))
+            guard = rows[i][ops.GUARD], rows[i][ops.GUARD_NOT] != 0
+            steps[i] = _form(*guard, code.reads[i], code.writes[i], asked, False)
+        needed = flow.needed(steps)
+        found = loaded.union(*(_spaces(rows[i], reached[i], loaded, needed[i]) for i in reaching))
+        if found == loaded:
+            break
+        loaded = found
+    table = code.table.copy()
+    nothing = [i for i, one in enumerate(pure) if one and not needed[i]]
+    table[nothing, ops.GROUP] = ops.NOTHING
+    if not guards:
+        table[nothing, ops.GUARD], table[nothing, ops.GUARD_NOT] = ALWAYS[0], 0
+    table[[i for i in reaching if _moves_nothing(rows[i], reached[i], needed[i], loaded)], ops.MODE] |= ops.NO_VALUES
+    return table
+
+
+def mark_idle(table: npt.NDArray[np.int64]) -> None:
+    """Write to each instruction that does nothing, and always, how many such ones there are from it on."""
+    does_nothing = (table[:, ops.GROUP] == ops.NOTHING) & np.isin(table[:, ops.GUARD], ALWAYS)
+    does_nothing &= table[:, ops.GUARD_NOT] == 0
+    ahead, made = 0, list[int]()
+    for one, awaits in zip(does_nothing[::-1].tolist(), table[::-1, ops.AWAITS].tolist(), strict=True):
+        ahead = ahead + 1 if one else 0
+        made.append(ahead)
+        ahead = 0 if awaits else ahead
+    nothing = table[:, ops.GROUP] == ops.NOTHING
+    table[nothing, ops.TARGET] = np.array(made[::-1], np.int64)[nothing]
+
+
+def _moves_nothing(row: Row, reached: frozenset[int], needed: bool, loaded: set[int]) -> bool:
+    """Whether an access moves only what nobody needs: it is enough to see where it goes."""
+    if row[ops.GROUP] != ops.MEMORY:
+        return False
+    if row[ops.OP] in (ops.LOAD, ops.LOAD_MATRIX):
+        return not needed
+    if row[ops.OP] == ops.STORE:
+        return loaded.isdisjoint(reached)
+    return row[ops.OP] in (ops.COPY, ops.STORE_MATRIX) and ops.SHARED not in loaded
+
+
+class _Form(NamedTuple):
+    """How an instruction changes what is needed: sets of rows, one that always and some that under a guard.
+
+    What only instructions under a guard need is not needed before an instruction under the same guard that writes it.
+    `wanted`: what it reads if something that it writes is needed; `asked`: what it reads in any case.
+    """
+
+    wanted: int
+    asked: int
+    writes: int
+    replaced: int
+    decides: tuple[int, ...]
+
+
+@lru_cache(16384)  # a program is sliced up to three times
+def _form(number: int, negated: bool, reads: tuple[int, ...], writes: tuple[int, ...], asked: int, pure: bool) -> _Form:
+    """Return that of an instruction under a guard; a pure one only writes registers."""
+    always = number in ALWAYS
+    part = (2 * number + 1 + negated) * WIDTH if number < ALWAYS[0] else 0  # its guard's set, from the one of all
+    guard, bits = 0 if always else row_bits((-1 - number,)), row_bits(writes)
+    wanted, asked = (row_bits(reads) & ~guard) << part | guard, (asked & ~guard) << part | guard & asked
+    everywhere = _everywhere(bits)
+    replaced = everywhere if always else bits << part if part else 0
+    decides = tuple([k for p in writes if -8 < p < 0 for k in (2 * -p - 1, 2 * -p)])
+    return _Form(wanted if pure else asked, asked, everywhere, replaced, decides)
+
+
+class _Flow:
+    """The straight runs of a program, and which may come next."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        control = [i for i, row in enumerate(rows) if row[ops.GROUP] == ops.CONTROL]
+        jumps = {i: next_ones for i in control if (next_ones := followers(i, rows[i])) != (i + 1,)}
+        starts = {0, *(i + 1 for i in jumps), *(k for next_ones in jumps.values() for k in next_ones or ())}
+        self.firsts = sorted(k for k in starts if 0 <= k < len(rows))
+        self.number = {first: n for n, first in enumerate(self.firsts)}
+        self.stops = [*self.firsts[1:], len(rows)]
+        self.next = [None if (f := jumps.get(stop - 1, (stop,))) is None else
+                     [self.number[k] for k in f if k in self.number] for stop in self.stops]  # fmt: skip
+
+    def needed(self, steps: list[_Form]) -> list[bool]:
+        """Return of which steps something is needed, going from the last to the first until loops add nothing."""
+        before, seen, found = [0] * len(self.firsts), [-1] * len(self.firsts), [False] * len(steps)
+        changed = True
+        while changed:
+            changed = False
+            for n in range(len(self.firsts) - 1, -1, -1):
+                next_ones = self.next[n]
+                behind = _ROWS if next_ones is None else 0
+                for k in next_ones or ():
+                    behind |= before[k]
+                if behind == seen[n]:
+                    continue
+                seen[n] = behind
+                here = _through(steps, self.firsts[n], self.stops[n], behind, found)
+                changed = changed or here != before[n]
+                before[n] = here
+        return found
+
+
+def _through(steps: list[_Form], first: int, stop: int, needed: int, found: list[bool]) -> int:
+    """Return what is needed before a straight run, from what is behind it; note of which steps something is."""
+    for i in range(stop - 1, first - 1, -1):
+        wanted, asked, writes, replaced, decides = steps[i]
+        for part in decides:  # a guard that it writes was another one before
+            if higher := needed >> part * WIDTH:
+                needed ^= (higher & _ROWS) << part * WIDTH
+                needed |= higher & _ROWS
+        hit = needed & writes
+        found[i] = hit != 0
+        if hit:
+            needed = (needed ^ hit & replaced) | wanted
+        elif asked:
+            needed |= asked
+    return needed
+
+
+@lru_cache(4096)
+def row_bits(rows: tuple[int, ...] | frozenset[int]) -> int:
+    """Return rows as a set of bits."""
+    made = 0
+    for row in rows:
+        made |= 1 << (row + _PREDICATES)
+    return made
+
+
+@lru_cache(1024)
+def _everywhere(rows: int) -> int:
+    """Rows, in the set that is always needed and in those of all guards."""
+    return rows * _EVERY_PART
+
+
+def _guard(row: Row) -> int:
+    """The guard of an instruction, which says how many threads take part."""
+    return 0 if row[ops.GUARD] in ALWAYS else row_bits((-1 - int(row[ops.GUARD]),))
+
+
+def followers(at: int, row: Row) -> tuple[int, ...] | None:
+    """The instructions that may come next; None: any."""
+    if row[ops.GROUP] == ops.CONTROL:
+        if row[ops.OP] in _ANYWHERE:
+            return None
+        if row[ops.OP] in _ENDS and _is_certain(row):
+            return () if row[ops.OP] == ops.EXIT else (int(row[ops.TARGET]),)
+        if row[ops.OP] in _JUMPS:
+            return at + 1, int(row[ops.TARGET])
+    return (at + 1,)
+
+
+def _is_certain(row: Row) -> bool:
+    """Whether all threads that come to an instruction do what it says."""
+    guards = (ops.GUARD, ops.GUARD_NOT), (ops.PS, ops.PS_NOT), (ops.PS2, ops.PS2_NOT)
+    return all(row[which] in ALWAYS and not row[no] for which, no in guards)
+
+
+def _asked_for(row: Row, reads: tuple[int, ...], idle: bool) -> int:
+    """What an instruction reads; an idle one stores where nothing that matters is loaded."""
+    return row_bits(frozenset(reads) - stored_rows(row)) if idle else row_bits(reads)
+
+
+def stored_rows(row: Row) -> set[int]:
+    """The rows that an access reads only for what it stores."""
+    if row[ops.OP] not in (ops.STORE, ops.ATOMIC, ops.REDUCTION):
+        return set()
+    data = {int(row[ops.C]) + k for k in range(max(1, int(row[ops.Z] & 255) >> 2))}
+    return data - {int(row[ops.A]), int(row[ops.A]) + (int(row[ops.Z]) >> 8 not in (ops.SHARED, ops.LOCAL))}
+
+
+def _spaces(row: Row, reached: frozenset[int], loaded: set[int], needed: bool) -> frozenset[int]:
+    """The spaces of memory whose contents matter because of an instruction; `needed`: what it writes to registers."""
+    if row[ops.GROUP] == ops.ASYNC or (row[ops.GROUP] == ops.MEMORY and needed):
+        return reached
+    copies = row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.COPY
+    return reached - {ops.SHARED, ops.LOCAL} if copies and ops.SHARED in loaded else frozenset()
+
+
+def _reached(row: Row, array: int, arrays: int) -> frozenset[int]:
+    """The spaces of memory that an instruction reaches; all of them where it does not say which.
+
+    Global memory is so many arrays, each a space of its own, and the rest of it.
+    """
+    in_global = frozenset((ops.GLOBAL, *range(_ARRAYS, _ARRAYS + arrays)))
+    every = in_global | {ops.SHARED, ops.LOCAL}
+    if row[ops.GROUP] == ops.MEMORY and row[ops.OP] in (ops.LOAD, ops.STORE, ops.ATOMIC):
+        space = int(row[ops.Z]) >> 8
+        if space == ops.GLOBAL:
+            return frozenset((_ARRAYS + array,)) if array >= 0 else in_global
+        return frozenset((space,)) if space in every else every
+    return frozenset((ops.SHARED,)) if row[ops.GROUP] == ops.MEMORY and row[ops.OP] == ops.LOAD_MATRIX else every

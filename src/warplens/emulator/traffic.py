@@ -1,0 +1,262 @@
+"""What each array costs L2 and DRAM, from the counts of the grid and the footprints of the blocks that ran."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from warplens.emulator import layout
+from warplens.emulator.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, alone, reuse_of
+from warplens.emulator.lookups import Asked, lookups, needs_translation
+from warplens.emulator.rows import stored_before
+from warplens.emulator.sample import Counts
+from warplens.program.program import Program
+from warplens.workload.profile import Traffic
+
+STORES = ("STG", "ST", "STL")
+_LOCAL = ("LDL", "STL")
+_WORDS = 8  # of a sector
+_COPY = "LDGSTS"
+_ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
+_SCATTERED = 0.5  # of the accesses follow no stride
+_APART = 1.3  # times the array: what blocks in flight touch of it, if each has its own part
+
+
+class Around(Struct, frozen=True):
+    """Neighbouring blocks that ran side by side: the share of its sectors that each instruction found in L2.
+
+    `inside`: how many times as much it is within the grid, where no block lacks a neighbour.
+    """
+
+    met: npt.NDArray[np.float64]
+    inside: float
+
+
+class Seen(Struct, frozen=True):
+    """What was seen: counts of the grid and of the blocks resident together, and footprints of blocks.
+
+    The first of `alone` has the `neighbours`, rows of them in x, y and z; `together` is of the resident blocks. A grid
+    that ran whole is one block without neighbours, and `rows` are a block of it and those beside it.
+    """
+
+    total: Counts
+    resident: Counts
+    alone: list[Weighted]
+    neighbours: list[list[Block]]
+    together: Block | None
+    grid: Grid
+    blocks_per_sm: float
+    lone: Counts  # of one block
+    rows: list[list[Block]]
+
+
+class _Array(Struct, frozen=True):
+    """One array: how it is read (as DRAM gives it, and by sectors) and written, and what is asked of L2 (sectors)."""
+
+    reads: Reuse
+    sectors_read: float
+    writes: Reuse
+    asked_reads: float
+    asked_writes: float
+    asked: Asked
+    bytes_written: float  # by threads
+    stored_again: float  # sectors, each by the thread that stored a part of it just before
+    refetched: float
+    read_alone: float
+    written_alone: float
+    atomic_passes: float
+
+
+def traffic_of(program: Program, names: list[str], sizes: list[int], seen: Seen, l2: L2, cold: bool) -> list[Traffic]:
+    """Return the traffic of each array (their names and sizes in bytes)."""
+    kinds = np.array([x.opcode for x in program.instructions])
+    again = stored_before(program.instructions, STORES)
+    arrays = [_array(kinds, seen, k, size, l2, again) for k, size in enumerate(sizes)]
+    both = [a.reads if a.reads.sectors >= a.writes.sectors else a.writes for a in arrays]
+    room, between = (sum(r.room(g, l2) for r in both) for g in (seen.grid, seen.grid.generation))
+    asked = max(1.0, sum(a.asked_reads + a.asked_writes for a in arrays))
+    left = _left(seen.grid, room, between, l2)
+    dirty = SECTOR_BYTES * left * sum(a.writes.union(seen.grid) for a in arrays)
+    left *= min(1.0, (l2.dirty_bytes or l2.size_bytes) / max(1.0, dirty))
+    made = []
+    for name, a in zip(names, arrays, strict=True):
+        share = (a.asked_reads + a.asked_writes) / asked
+        fetched = a.reads.moved(seen.grid, room, between, share, l2, reads=True) * a.refetched
+        written = a.writes.moved(seen.grid, room, between, share, l2, reads=False)
+        if cold:  # what is left in L2 at the end is not written yet
+            written = max(0.0, written - left * a.writes.union(seen.grid))
+        else:  # L2 has what the same call left there before
+            fetched, written = fetched * (1 - l2.kept(room)), written * (1 - l2.kept(room))
+        made.append(_traffic(name, a, seen, (fetched, written, _filled(a, written)), l2))
+    read, written = (SECTOR_BYTES * float(seen.total[kinds == x, layout.L2_SECTORS].sum()) for x in _LOCAL)
+    return [*made, _local(read, written, l2)] if read or written else made
+
+
+def _left(grid: Grid, room: float, between: float, l2: L2) -> float:
+    """The share of what blocks write that is in L2 at the end of the grid, beside what every generation touches again.
+
+    A block writes when it has read: on average half a generation passes between the two.
+    """
+    generations = math.prod(grid.shape) / grid.in_flight
+    if generations <= 1:
+        return min(1.0, l2.size_bytes / max(1.0, room))
+    passing = (room - between) / (generations - 1)
+    staying = max(0.0, between - passing)
+    last = max(0.0, l2.size_bytes - staying) / max(1.0, passing) + 0.5
+    return min(1.0, last / generations)
+
+
+def _filled(a: _Array, written: float) -> float:
+    """Sectors read from DRAM because they leave L2 half written: not all of their words came while they were there."""
+    if not a.writes.scattered or a.reads.sectors or not written:
+        return 0.0
+    there = min(1.0, a.bytes_written / SECTOR_BYTES / written)  # the share of their words
+    return written * (1 - there**_WORDS)
+
+
+def _array(
+    kinds: npt.NDArray[np.str_], seen: Seen, k: int, size: int, l2: L2, again: npt.NDArray[np.float64]
+) -> _Array:
+    total, resident = seen.total, seen.resident
+    here, stores, atomics = total[:, layout.ARRAY] == k + 1, np.isin(kinds, STORES), np.isin(kinds, _ATOMICS)
+    asked = total[:, layout.L2_SECTORS]
+    loose = all(
+        c[here, layout.REGULAR].sum() < _SCATTERED * c[here, layout.LOOKUPS].sum() for c in (resident, seen.lone)
+    )
+    reads, plain, writes = (
+        reuse_of(seen.alone, seen.rows, k, size, how, loose) for how in (How(False, l2.group), How(False), How(True))
+    )
+    refetched = 1.0
+    apart = not reads.shared and reads.sectors * seen.grid.in_flight <= _APART * reads.array_sectors
+    if seen.together is not None and apart:
+        loads = (resident[:, layout.ARRAY] == k + 1) & ~stores
+        missed = float((resident[loads, layout.L2_SECTORS] - resident[loads, layout.L2_HITS]).sum())
+        refetched = max(1.0, missed / max(1, seen.together.of(k, How(False)).sectors))
+    loads, atomic = here & ~stores & ~atomics, total[here & atomics]
+    translated = sum(
+        float(asked[here & part].sum())
+        for part, of in ((~stores, seen.alone[0].block.read), (stores, seen.alone[0].block.written))
+        if needs_translation(of[k])
+    )
+    by_kind = Asked(
+        loads=float(asked[loads].sum()),
+        joinable=float(asked[loads & (kinds != _COPY)].sum()),
+        stores=float(asked[here & stores].sum()),
+        atomic_passes=_passes(atomic),
+        of_pair=_asked_together(resident[here & ~stores]),
+        translated=translated,
+    )
+
+    def lone(how: How) -> float:
+        return alone(seen.alone, seen.neighbours, seen.grid, k, how)
+
+    return _Array(
+        reads, plain.sectors, writes,
+        float(asked[here & ~stores].sum()), float(asked[here & (stores | atomics)].sum()),
+        by_kind, float(total[here & stores, layout.USEFUL_BYTES].sum()), float((asked * again)[here & stores].sum()),
+        refetched, lone(How(False)), lone(How(True)),
+        by_kind.atomic_passes,
+    )  # fmt: skip
+
+
+def _asked_together(loads: Counts) -> float:
+    """The share of a pair of sectors that is looked up, on average, before DRAM has given the pair."""
+    pairs = loads[:, layout.PAIRS].sum()
+    return min(1.0, float(loads[:, layout.L2_SECTORS].sum()) / pairs / 2) if pairs else 1.0
+
+
+def _split(a: _Array, grid: Grid, written: float) -> tuple[float, float]:
+    """Sectors that different blocks, and different warps of a block, store in parts, and that do not stay in L2.
+
+    What is asked for beyond the sectors of all blocks are stores of the same block again, but for those of the same
+    thread, which come at once; what these are beyond the sectors of the grid, those of neighbours. Two stores at least
+    that fill a part make one such sector. Sectors that are read as well are in L2 when they are stored.
+    """
+    stored, union = a.asked.stores, a.writes.union(grid)
+    if a.reads.sectors or not stored or not union:
+        return 0.0, 0.0
+    touched = a.writes.sectors * math.prod(grid.shape)
+    blocks, warps = max(0.0, touched - union), max(0.0, stored - touched - a.stored_again)
+    in_parts = stored * min(1.0, max(0.0, 2 * (1 - a.bytes_written / SECTOR_BYTES / stored)))
+    share = min(1.0, in_parts / 2 / max(1.0, blocks + warps)) * min(1.0, written / union)
+    return blocks * share, warps * share
+
+
+def _traffic(name: str, a: _Array, seen: Seen, moved: tuple[float, float, float], l2: L2) -> Traffic:
+    """The traffic of an array, of which so many sectors are fetched, written, and filled when they are written."""
+    fetched, written, filled = moved
+    grid = seen.grid
+    split_blocks, split_warps = _split(a, grid, written)
+    missed = min(a.asked_reads, fetched * a.sectors_read / max(1e-9, a.reads.sectors))
+    looked_up, not_found = lookups(a.asked, a.reads, grid, (fetched, missed), seen.blocks_per_sm, l2)
+    return Traffic(
+        name=name,
+        read_footprint_bytes=float(a.reads.union(grid) * SECTOR_BYTES),
+        written_footprint_bytes=float(a.writes.union(grid) * SECTOR_BYTES),
+        l2_read_bytes=float(a.asked_reads * SECTOR_BYTES),
+        l2_written_bytes=float(a.asked_writes * SECTOR_BYTES),
+        l2_missed_bytes=float(missed * SECTOR_BYTES),
+        l2_lookup_bytes=float((looked_up + filled) * SECTOR_BYTES),
+        l2_lookup_missed_bytes=float((not_found + filled) * SECTOR_BYTES),
+        dram_read_bytes=float(fetched * SECTOR_BYTES),
+        dram_written_bytes=float(written * SECTOR_BYTES),
+        dram_filled_bytes=float(filled * SECTOR_BYTES),
+        read_alone=a.read_alone,
+        written_alone=a.written_alone,
+        read_together=0.0 if a.reads.scattered or grid.shape[0] == 1 else min(1.0, max(0.0, 1 - a.reads.fresh[0])),
+        split_blocks=split_blocks,
+        split_warps=split_warps,
+        stored_in_flight_bytes=a.bytes_written * min(1.0, grid.in_flight / math.prod(grid.shape)),
+        atomic_passes=a.atomic_passes,
+    )
+
+
+def _passes(atomics: Counts) -> float:
+    """Return the turns of L2 for atomics: a sector each, and again for each further thread in the longest queue."""
+    return float((atomics[:, layout.L2_SECTORS] + atomics[:, layout.QUEUE] - atomics[:, layout.REQUESTS]).sum())
+
+
+def _local(read: float, written: float, l2: L2) -> Traffic:
+    """Local memory beyond L1, in bytes: taken to be in L2, from where each warp has what the one before it left."""
+    lookups = read * (2 - 1 / l2.parts) + written * (2 - 1 / l2.parts)
+    return Traffic(name="local memory", l2_read_bytes=read, l2_written_bytes=written, l2_lookup_bytes=lookups)
+
+
+def spread_hits(program: Program, total: Counts, traffic: list[Traffic], around: Around | None = None) -> None:
+    """Give each instruction its part of the L2 hits of the array that it touches; what is written always hits.
+
+    Of blocks that run side by side and touch the same, the first misses. Hits beyond that are shared out to all alike.
+    """
+    stores = np.array([x.opcode in STORES for x in program.instructions])
+    asked = total[:, layout.L2_SECTORS]
+    total[:, layout.L2_HITS] = asked
+    met = np.zeros(len(total)) if around is None else around.met
+    for k, t in enumerate(traffic):
+        here = (total[:, layout.ARRAY] == k + 1) & ~stores
+        hits = (1 - t.l2_missed_bytes / max(t.l2_read_bytes, 1.0)) * asked[here].sum()
+        found = asked[here] * met[here]
+        if around is not None and found.sum():
+            found = np.minimum(asked[here], found * min(around.inside, hits / found.sum()))
+        rest = asked[here] - found
+        total[here, layout.L2_HITS] = found + rest * max(0.0, hits - found.sum()) / max(1.0, rest.sum())
+
+
+def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) -> None:
+    """Give each instruction the L1 hits, replays and L2 requests per sector that it has among the resident blocks.
+
+    Stores that L1 joins are of one array: what reaches L2 of them is shared out to all stores to it alike.
+    """
+    sectors, resident = resident[:, layout.SECTORS], np.array(resident)
+    seen = sectors > 0
+    for array in set(resident[stores, layout.ARRAY].tolist()):
+        here = stores & (resident[:, layout.ARRAY] == array)
+        passed = resident[here, layout.L2_SECTORS].sum() / max(1.0, sectors[here].sum())
+        resident[here, layout.L2_SECTORS] = passed * sectors[here]
+    for column in (layout.L1_HITS, layout.L2_SECTORS, layout.REPLAYS, layout.PASSED):
+        share = np.divide(resident[:, column], sectors, out=np.zeros_like(sectors), where=seen)
+        total[seen, column] = share[seen] * total[seen, layout.SECTORS]
+    total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]
+    total[~seen, layout.PASSED] = total[~seen, layout.REQUESTS]

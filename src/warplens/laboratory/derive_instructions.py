@@ -1,0 +1,257 @@
+"""From chains to latencies, rates and needed warps: of single operations, of classes, of shared memory, of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from warplens.laboratory import tensor
+from warplens.laboratory.chains import UNIFORM
+from warplens.laboratory.numbers import Number, digits, number
+from warplens.laboratory.operations import OPERATIONS, PAIRS
+from warplens.laboratory.samples import Point, Reading, Samples, links_per_cycle, per_link
+
+_SCHEDULERS, _LANES = 4, 32
+_GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
+# The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
+# of HFMA2, and of FFMA beside it, is that of the register ports.
+_LATENCY_OF = {
+    "fp32": "fadd", "int": "lop3", "imul": "imad", "fp64": "dfma", "half": "hfma2", "convert": "popc",
+    "sfu": "mufu_rsq", "shuffle": "shfl", "shared": "lds", "uniform": "uniform_imul",
+}  # fmt: skip
+_MOST_CHAINS = {f"instruction.{op.name}": op.most_chains for op in OPERATIONS}
+_RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hfma2_1"}
+# Pairs that depend on one another in turn: a pair less its slow half is the way from the fast half to the slow one.
+_WAYS = (
+    ("fp32", "sfu", "fadd_mufu", "mufu_rsq"), ("fp32", "shared", "fadd_lds", "lds"),
+    ("int", "shared", "lop3_lds", "lds"), ("int", "shuffle", "shfl_lop3", "shfl"),
+)  # fmt: skip
+# Pairs that are alike, by the compiler's stall counts: half of it is the way there, half the way back.
+_BOTH_WAYS = (("int", "fp32", "lop3_fadd"), ("imul", "fp32", "imad_fadd"), ("imul", "int", "imad_lop3"))
+
+
+def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
+    """Return the cycles of one link in a lone warp."""
+    return samples.one(name, per_link, warps=1, stride=stride)
+
+
+def curve(samples: Samples, name: str, stride: int = 1) -> dict[int, Reading]:
+    """Return links per cycle of an SM by warps per SM."""
+    return samples.take(name, links_per_cycle, "warps", stride=stride)
+
+
+def best(samples: Samples, name: str, stride: int = 1) -> tuple[str, str, Reading] | None:
+    """Return the peak rate: the entry, the warps per SM in words, and the readings there.
+
+    That of the best number of chains per warp and of the best occupancy, of those in the upper half: with few warps the
+    difference of 2N and N links may be too small, because what the loop itself takes may be hidden in one and not in
+    the other. None where a run ended before several chains were measured: one alone may come to two thirds of the peak.
+    """
+    more = {f"{name}.ilp{chains}": chains <= _MOST_CHAINS.get(name, 1) for chains in (2, 4)}
+    if any(meant and e not in samples.entries and e not in samples.failed for e, meant in more.items()):
+        return None
+    entries = (name, *more)
+    rates = {entry: curve(samples, entry, stride) for entry in entries}
+    upper = [(e, n, r) for e, found in rates.items() for n, r in found.items() if 2 * n > max(found)]
+    if not upper:
+        return None
+    entry, warps, reading = max(upper, key=lambda one: one[2].median)
+    return entry, str(warps), reading
+
+
+def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:
+    """Return the warps per SM at which a rate is reached, between two occupancies on the straight line."""
+    before_n, before = 0.0, 0.0
+    for warps in sorted(rates):
+        rate = rates[warps].median
+        if rate >= goal:
+            return before_n + (warps - before_n) * (goal - before) / (rate - before)
+        before_n, before = float(warps), rate
+    return None
+
+
+def operations(samples: Samples) -> Iterator[Number]:
+    """Latency, peak rate and needed warps of every operation; latency of pairs."""
+    known = [(f"instruction.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in OPERATIONS]
+    known += [(f"pair.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in PAIRS]
+    known += [(f"instruction.{name}", name, "uniform", count) for name, count in UNIFORM.items()]
+    known.append(("instruction.ldl", "ldl", "load", 1))
+    for entry, name, kind, count in known:
+        alone = latency(samples, entry)
+        if alone is None:
+            continue
+        key = f"operations.{name}"
+        yield Number(f"{key}.kind", kind)
+        yield Number(f"{key}.instructions", count, entry, "machine instructions of one link")
+        yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
+        yield from rates(samples, key, entry)
+        yield from _independent(samples, name)
+
+
+def _independent(samples: Samples, name: str) -> Iterator[Number]:
+    """ILP latency: cycles between two instructions of a lone warp that do not depend on one another."""
+    entry = f"instruction.{name}.ilp8"
+    apart = samples.one(entry, lambda p, v: per_link(p, v) / p["chains"], warps=1)
+    yield from number(
+        f"operations.{name}.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them"
+    )
+    if name == _LATENCY_OF["fp32"]:
+        yield from number("sm.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them", worth=2)
+
+
+def rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
+    """Peak rate of an operation, and the warps that 90 and 95 % of it need with one chain per warp."""
+    top = best(samples, entry)
+    if top is not None:
+        where, warps, peak = top
+        how = f"best over chains: {warps} warps per SM"
+        yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, _LANES / _SCHEDULERS, 3)
+        yield from _saturation(key, entry, curve(samples, entry), peak)
+
+
+def _saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) -> Iterator[Number]:
+    """Warps at 90 and 95 % of the peak; where one chain per warp comes to less, of that (Table 6.4)."""
+    top = max((reading.median for reading in found.values()), default=0.0)
+    short = 0.95 * peak.median > top
+    of_what = f"the {100 * top / peak.median:.0f} % of the peak that this comes to" if short else "the peak"
+    for percent in (90, 95):
+        needed = needed_warps(found, percent / 100 * (top if short else peak.median))
+        if needed is not None:
+            how = f"{percent} % of {of_what}, one chain per warp, between measured occupancies on the line"
+            yield Number(f"{key}.at_{percent}_percent_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
+
+
+def classes(samples: Samples) -> Iterator[Number]:
+    """Latency and rate of instruction classes, each from the operation that stands for it."""
+    for kind, name in _LATENCY_OF.items():
+        entry, kinds = f"instruction.{name}", f"instructions.{kind}"
+        alone = latency(samples, entry)
+        if alone:
+            how = f"one warp, 2N links less N, in whole cycles; {alone}"
+            yield Number(f"{kinds}.latency_cycles", float(round(alone.median)), entry, how)
+        top = best(samples, f"instruction.{_RATE_OF[kind]}")
+        if top is not None:
+            how = f"best over chains: {top[1]} warps per SM"
+            yield from number(f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+        entry = f"instruction.{_RATE_OF[kind]}"
+        needed = needed_warps(curve(samples, entry), 0.95 * top[2].median) if top else None
+        if needed is not None:
+            how = "95 % of the peak, one chain per warp"
+            yield Number(f"{kinds}.needed_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
+
+
+def ways(samples: Samples) -> Iterator[Number]:
+    """Latency from a producer of one class to a consumer of another (§4.7)."""
+    for producer, consumer, pair, slow in _WAYS:
+        both, own = latency(samples, f"pair.{pair}"), latency(samples, f"instruction.{slow}")
+        if both and own:
+            key = f"instructions.{producer}.latency_to.{consumer}"
+            how = f"a pair, less instruction.{slow}, in whole cycles; {both}"
+            yield Number(key, float(round(both.median - own.median)), f"pair.{pair}", how)
+    for one, other, pair in _BOTH_WAYS:
+        both = latency(samples, f"pair.{pair}")
+        for producer, consumer in ((one, other), (other, one)) if both else ():
+            own = latency(samples, f"instruction.{_LATENCY_OF[producer]}")
+            if both and own and round(both.median / 2) != round(own.median):
+                key, how = f"instructions.{producer}.latency_to.{consumer}", f"half a pair, in whole cycles; {both}"
+                yield Number(key, float(round(both.median / 2)), f"pair.{pair}", how)
+
+
+def wide_products(samples: Samples) -> Iterator[Number]:
+    """Products of 64 bits: their rate, and how much longer than a plain one they hold their warp."""
+    top = best(samples, "instruction.imad_wide")
+    if top is not None:
+        key, how = "instructions.imul_wide.peak_ops_per_cycle_per_scheduler", f"best over chains: {top[1]} warps per SM"
+        yield from number(key, top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+    wide, plain = latency(samples, "pair.imad_wide_lop3"), latency(samples, "pair.imad_lop3")
+    if wide and plain:
+        how = f"a pair, less pair.imad_lop3, in whole cycles: the compiler's stall counts are the same; {wide}"
+        held = float(round(wide.median - plain.median))
+        yield Number("instructions.imul_wide.held_cycles", held, "pair.imad_wide_lop3", how)
+
+
+def shared_memory(samples: Samples) -> Iterator[Number]:
+    """Cost of bank conflicts: latency and occupied cycles by ways, on the line through 1 to 32."""
+    entry, ways_of = "instruction.lds", (1, 2, 4, 8, 16, 32)
+    alone = {way: latency(samples, entry, way) for way in ways_of}
+    intervals = {way: curve(samples, entry, way) for way in ways_of}
+    peak = {way: max((r.median for r in found.values()), default=0.0) for way, found in intervals.items()}
+    known = [way for way in ways_of if alone[way] and peak[way]]
+    if len(known) < 2:
+        return
+    if peak.get(1):
+        how = "best over occupancies, without conflicts"
+        yield Number("shared_memory.access_interval_cycles", digits(1 / peak[1], 3), entry, how)
+    cycles = [reading.median for way in known if (reading := alone[way])]
+    slope, _ = np.polyfit(known, cycles, 1)
+    off = float(np.abs(np.polyval(np.polyfit(known, cycles, 1), known) - cycles).max())
+    how = f"{known[0]} to {known[-1]} ways, one warp: slope, off by at most {off:.2f} cycles"
+    yield Number("shared_memory.conflict_cycles", digits(float(slope), 3), entry, how)
+    taken, _ = np.polyfit(known, [1 / peak[way] for way in known], 1)
+    how = f"{known[0]} to {known[-1]} ways: slope of the cycles between two accesses of an SM, best over occupancies"
+    yield Number("shared_memory.conflict_interval_cycles", digits(float(taken), 3), entry, how)
+
+
+def shared_atomics(samples: Samples) -> Iterator[Number]:
+    """Atomics on shared memory: every thread its own bank, all on one word."""
+    for name in ("atoms_add", "atoms_cas"):
+        entry = f"instruction.{name}"
+        for pattern, stride in (("spread", 1), ("same", 0)):
+            key, rate = f"atomics.shared_{name.removeprefix('atoms_')}_{pattern}", curve(samples, entry, stride)
+            yield from number(f"{key}.latency_cycles", latency(samples, entry, stride), entry, f"{pattern}, one warp")
+            if rate:
+                warps, top = max(rate.items(), key=lambda one: one[1].median)
+                yield from number(
+                    f"{key}.peak_ops_per_cycle_per_sm", top, entry, f"{pattern}, {warps} warps per SM", _LANES, 3
+                )
+
+
+def tables(samples: Samples) -> Iterator[Number]:
+    """Throughput against occupancy of single instructions, where all occupancies were reached (Zhang & Owens)."""
+    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // _LANES
+    for kind, name in (("fp32", "fadd"), ("sfu", "mufu_rsq"), ("shared", "lds"), ("fp64", "dadd")):
+        entry, found = f"instruction.{name}", curve(samples, f"instruction.{name}")
+        if most in found:
+            how, key = "one chain per warp; medians, with the point (0, 0) in front", f"throughput.{kind}"
+            yield Number(f"{key}.warps_per_sm", [0.0, *map(float, sorted(found))], entry, how)
+            values = [0.0, *(digits(_LANES * found[n].median) for n in sorted(found))]
+            yield Number(f"{key}.ops_per_cycle_per_sm", values, entry, how)
+
+
+def matrices(samples: Samples) -> Iterator[Number]:
+    """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
+    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"])
+    yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
+    names = [(f"tensor.{m.name}", m.name, m.operations) for m in tensor.MATRICES]
+    for entry, name, operations_each in names:
+        key, alone, top = f"tensor.{name}", latency(samples, entry), best(samples, entry)
+        yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
+        if top:
+            how = f"best over chains: {top[1]} warps per SM"
+            yield from number(f"{key}.peak_flops_per_cycle_per_sm", top[2], top[0], how, operations_each)
+            yield from _saturation(key, entry, curve(samples, entry), top[2])
+    for group in tensor.GROUPS:
+        for columns in (64, 128, 256):
+            entry = f"tensor.group.{group.name}.c{columns}"
+            # four warps do one instruction together, and each of them counts it
+            found = {n: r for n, r in curve(samples, entry).items() if n >= _SCHEDULERS}
+            if found:
+                warps, top_of = max(found.items(), key=lambda one: one[1].median)
+                key, how = f"tensor.group_{group.name}_{columns}", f"wgmma, 64 by {columns}: {warps} warps per SM"
+                each = 2 * 64 * columns * group.k / _SCHEDULERS
+                yield from number(f"{key}.peak_flops_per_cycle_per_sm", top_of, entry, how, each)
+                alone = samples.one(entry, _behind_links, warps=_SCHEDULERS)
+                how = "four warps: a trip of N links twice less one of 2N, less the loop around it"
+                yield from number(f"{key}.latency_cycles", alone, entry, how)
+                yield from _saturation(key, entry, found, top_of)
+
+
+def _behind_links(point: Point, values: dict[str, Any]) -> float:
+    """Return what a wait for a group of products takes beyond the products themselves."""
+    trip: float = (2 * values["span_cycles_n"] - values["span_cycles_2n"]) / point["trips"]
+    return trip - _GROUP_LOOP_CYCLES
+
+
+STEPS = (operations, classes, ways, wide_products, shared_memory, shared_atomics, tables, matrices)

@@ -1,0 +1,95 @@
+"""Whether a prediction is physically possible: no negative time, no hardware limit exceeded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from warplens.core.errors import MissingField, WarplensError
+from warplens.machine import Machine
+from warplens.models.bounds import totals, worksheet
+from warplens.models.prediction import Prediction
+from warplens.models.warplens.limits import laid_out, unit_cycles
+from warplens.workload import Workload
+
+_SLACK = 1.001  # rounding in the papers' own parameters
+
+
+def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Prediction:
+    """Return the prediction with its impossibilities named."""
+    if prediction.cycles is None:
+        return prediction
+    flags = []
+    cycles = np.asarray(prediction.cycles)
+    lowest = np.min(cycles)  # one pass; not a number if any is not
+    if np.isnan(lowest):
+        flags.append(f"unphysical: not a number{_where(np.isnan(cycles))}")
+    if np.isnan(lowest) or lowest < 0:
+        negative = cycles < 0
+        if np.any(negative):
+            flags.append(f"unphysical: negative time{_where(negative)}")
+    for name, share in _shares(prediction, workload, machine).items():
+        most = np.max(share, initial=0.0, where=np.isfinite(share))
+        if most > _SLACK:
+            over = share > _SLACK
+            flags.append(f"unphysical: {most:.3g} times the peak of {name}{_where(over)}")
+    return structs.replace(prediction, flags=[*prediction.flags, *flags])
+
+
+def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dict[str, Any]:
+    """Return what share of each resource's peak the predicted throughput takes."""
+    if workload.given is not None:
+        return {}
+    try:
+        uses = totals(worksheet(workload, _with_pins(machine), prediction.model))
+    except MissingField:
+        return {}
+    if workload.code and workload.profile is not None:
+        uses = {**_of_code(workload, machine), "dram bandwidth": uses.get("dram bandwidth", 0.0)}
+    uses = {name: per_warp * _evenness(workload, machine, name) for name, per_warp in uses.items()}
+    rate = np.asarray(prediction.throughput_warps_per_cycle)
+    if rate.ndim and not any(np.ndim(per_warp) for per_warp in uses.values()):
+        fastest = np.max(rate, initial=0.0, where=np.isfinite(rate))
+        uses = {name: per_warp for name, per_warp in uses.items() if fastest * per_warp > _SLACK}
+    return {name: rate * per_warp for name, per_warp in uses.items()}
+
+
+def _of_code(workload: Workload, machine: Machine) -> dict[str, Any]:
+    """Return the cycles for which a mean warp keeps each unit of an SM busy: the units are the simulator's.
+
+    Classes do not tell the unit: VIADD runs where products do, FMNMX where whole numbers do (data/h200/on_units.json).
+    """
+    profile = workload.profile
+    assert profile is not None
+    warps = profile.grid_blocks * profile.warps_per_block
+    try:
+        made, laid = laid_out(workload, machine)
+    except WarplensError:  # no control codes, or no paths of warps
+        return {}
+    return {name: cycles / warps for name, cycles in unit_cycles(laid.steps, profile, made).items()}
+
+
+def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:
+    """Return how many warps an SM has in the mean for one of the busiest SM, whose rate is told.
+
+    All SMs share the DRAM: where there are fewer blocks than SMs, those that have one have more than their part of it.
+    Blocks of machine code differ, and the busiest SM does not get the longest: there the mean of all SMs counts.
+    """
+    if workload.launch is None or not (resource == "dram bandwidth" or workload.code):
+        return 1.0
+    blocks, sms = workload.launch.blocks, machine.chip.sm_count
+    return blocks / sms / np.ceil(blocks / sms)
+
+
+def _with_pins(machine: Machine) -> Machine:
+    """What is physically impossible is to exceed the pins, not the best rate that someone has seen."""
+    pins = machine.memory.pin_bytes_per_second
+    if pins is None:
+        return machine
+    return structs.replace(machine, memory=structs.replace(machine.memory, sustained_bytes_per_second=pins))
+
+
+def _where(mask: Any) -> str:
+    return "" if np.ndim(mask) == 0 else f" in {int(np.sum(mask))} of {np.size(mask)} configurations"

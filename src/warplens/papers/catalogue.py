@@ -1,0 +1,102 @@
+"""All reproductions, by name: `volkov`, `volkov-table-3.4`, `hong-kim-figure-21`, ..."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from warplens.core.errors import WarplensError, nearest
+from warplens.papers.item import Item
+
+if TYPE_CHECKING:
+    from warplens.papers.laboratory import Laboratory
+
+_MODULES = (
+    "volkov_tables", "volkov_figures", "volkov_evaluation_figures", "hong_kim", "sim", "kothapalli", "lemeire",
+    "validation.triton", "validation.gemm",
+)  # fmt: skip
+# Not made unasked: tables of our own measurements, and what takes half a minute of simulation.
+_ASKED = ("triton-", "gemm-", "lemeire-figure-3")
+
+
+def _makers() -> dict[str, Callable[[], Item]]:
+    """Return the functions that make the items, under the item's name (paper, kind, number)."""
+    makers: dict[str, Callable[[], Item]] = {}
+    for name in _MODULES:
+        module = importlib.import_module(f"warplens.papers.{name}")
+        paper = (
+            name.removeprefix("validation.")
+            .removesuffix("_tables")
+            .removesuffix("_figures")
+            .removesuffix("_evaluation")
+        )
+        for function in module.ITEMS:
+            makers[f"{paper}_{function.__name__}".replace("_", "-")] = function
+    return makers
+
+
+def item_ids(gpu: str | None = None, which: str | None = "") -> list[str]:
+    """Return the names of all items that can be reproduced, of the papers or for a measured GPU; or of those chosen."""
+    every = [_dotted(name) for name in _makers()] if gpu is None else list(_measured(gpu))
+    return every if which == "" else [name for name in every if _is_chosen(name, which)]
+
+
+def _is_chosen(name: str, which: str | None) -> bool:
+    if which is None:
+        return not name.startswith(_ASKED)
+    return name == which or name.startswith(f"{which}-")
+
+
+def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
+    """Return the functions that make items of a measured GPU, under the item's name without the GPU's."""
+    from warplens.papers.laboratory import laboratory
+    from warplens.papers.measured_figures import FIGURES
+    from warplens.papers.measured_summary import since_maxwell
+    from warplens.papers.measured_tables import TABLES
+
+    lab = laboratory(gpu)
+
+    def make(function: Callable[[Laboratory], Item], name: str) -> Item:
+        try:
+            made = function(lab)
+        except (LookupError, TypeError, ValueError, ZeroDivisionError, WarplensError):
+            if lab.complete:
+                raise
+            text = "not made: the journal lacks measurements that it needs (`warplens machine measure` goes on with it)"
+            return Item(f"{name}-{lab.machine.id}", name, f"{lab.name} by the laboratory", notes=[text])
+        return replace(made, notes=[*made.notes, lab.borrowed]) if lab.borrowed else made
+
+    named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (since_maxwell, *TABLES, *FIGURES)}
+    return {
+        name: partial(make, function, name)
+        for name, function in named.items()
+        if lab.machine.tensor or "tensor" not in name
+    }
+
+
+# Tables that stand in an item under another name.
+_ALSO = {"volkov-table-3.2": "volkov-table-3.4", "volkov-table-3.3": "volkov-table-3.4"}
+
+
+def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item]:
+    """Make all items, those of one paper (`volkov`), or a single one (`volkov-table-3.4`).
+
+    With a GPU that the laboratory measured: what there is of them for that GPU, beside the paper's.
+    """
+    makers = {_dotted(name): function for name, function in _makers().items()} if gpu is None else _measured(gpu)
+    which = None if which is None else _ALSO.get(which.lower(), which.lower())
+    chosen = {n: f for n, f in makers.items() if _is_chosen(n, which)}
+    if not chosen:
+        hint = nearest(which or "", makers) or "; `warplens reproduce --list` shows them"
+        raise WarplensError(f"nothing to reproduce under {which!r}{hint}")
+    return (function() for function in chosen.values())
+
+
+def _dotted(name: str) -> str:
+    """Turn `volkov-table-3-4` into `volkov-table-3.4`: the numbers of tables carry a dot."""
+    head, _, last = name.rpartition("-")
+    return f"{head}.{last}" if last.isdigit() and head and head[-1].isdigit() else name

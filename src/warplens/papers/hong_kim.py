@@ -1,0 +1,400 @@
+"""Hong & Kim 2009: the worked example, the schedules and the figures of the model's side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.machine import Machine, load_machine
+from warplens.models import Prediction, predict
+from warplens.models.published.hong_kim import parameters
+from warplens.papers.item import Item, Plot, Row, Series, line
+from warplens.workload import Launch, Workload, load_workload
+from warplens.workload.coalescing import coalesced_before_1_3, transactions_1_3
+
+PAPER = "Hong & Kim 2009"
+MODEL = "hong-kim"
+GPUS = ("8800gtx", "fx5600", "8800gt", "gtx280")
+MERGE = ("sepia", "linear", "svm", "matmul-naive", "matmul-tiled", "blackscholes")
+BLOCKS = (4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 448, 512)
+FEWER = 2.0  # Algorithm 2's count for 4-byte elements, increment 1, half-warps that do not start aligned
+UNCOAL = f"#Uncoal_per_mw of the GTX280 is not printed: 32 as on the others, and {FEWER:g} by Algorithm 2."
+
+
+class Case(Struct, frozen=True):
+    """One timing diagram of Figures 5 to 8; the printed counts of periods that are not hidden, if any."""
+
+    name: str
+    warps: int
+    periods: int
+    mwp: int
+    comp: float
+    mem: float
+    equation: int
+    printed: tuple[str, str] | None = None
+
+
+CASES = (
+    Case("Case 1", 8, 1, 2, 1, 3, 1, ("2", "4")),
+    Case("Case 2", 4, 2, 2, 1, 3, 1, ("2", "4")),
+    Case("Case 3", 8, 1, 8, 1, 3, 3, ("8", "1")),
+    Case("Case 4", 4, 2, 8, 1, 3, 3, ("8", "1")),
+    Case("Case 5", 8, 1, 8, 3, 1, 3, ("8", "1")),
+    Case("Case 6", 1, 2, 1, 1, 3, 4),
+    Case("Case 7", 2, 2, 2, 1, 3, 4),
+)
+
+
+def _term(prediction: Prediction, name: str, at: int = 0) -> float:
+    return float(np.atleast_1d(prediction.terms[name].value)[at])
+
+
+def _fewer(workload: Workload, transactions: float) -> Workload:
+    """The same workload with so many transactions per uncoalesced access."""
+    changed = [a if a.coalesced else replace(a, transactions=transactions) for a in workload.accesses]
+    return workload.with_values(accesses=changed)
+
+
+def _on_gpus(names: list[str]) -> dict[str, tuple[Machine, dict[str, Prediction]]]:
+    """Predict workloads on the four GPUs, and with few transactions on the GTX280 (compute capability 1.3)."""
+    made = {}
+    for gpu, fewer in (*((gpu, None) for gpu in GPUS), ("gtx280", FEWER)):
+        machine = load_machine(gpu)
+        workloads = {name: load_workload(f"hong-kim-{name}") for name in names}
+        if fewer is not None:
+            workloads = {name: _fewer(workload, fewer) for name, workload in workloads.items()}
+        label = machine.name if fewer is None else f"{machine.name}, {fewer:g} transactions"
+        made[label] = machine, {name: predict(workload, machine, MODEL) for name, workload in workloads.items()}
+    return made
+
+
+def table_2() -> Item:
+    """Table 2: the model applied to the tiled matrix multiplication of Figure 12."""
+    workload, machine = load_workload("hong-kim-figure12"), load_machine("hong-kim-example")
+    made = predict(workload, machine, MODEL)
+    rounded = "the paper rounds MWP to 2.28 before it goes on"
+    notes = dict.fromkeys(("Exec_cycles_app", "Synch_cost", "Exec_cycles_with_synch"), rounded)
+    notes["MWP_peak_BW"] = "the paper rounds BW_per_warp to 0.175 GB/s first"
+    printed = {
+        "Departure_delay": "320", "Mem_L": "730", "MWP_Without_BW_full": "2.28", "BW_per_warp": "0.175",
+        "MWP_peak_BW": "28.57", "MWP": "2.28", "Comp_cycles": "132", "Mem_cycles": "4380", "CWP_full": "34.18",
+        "CWP": "20", "#Rep": "1", "Exec_cycles_app": "38450", "Synch_cost": "12288", "Exec_cycles_with_synch": "50738",
+    }  # fmt: skip
+    rows = []
+    for name, paper in printed.items():
+        scale, unit = (1e-9, "GB/s") if name == "BW_per_warp" else (1.0, made.terms[name].unit)
+        rows.append(Row(name, _term(made, name) * scale, paper, unit, notes.get(name, "")))
+    n = np.arange(1.0, 25.0)
+    swept = predict(workload, machine, MODEL, warps_per_sm=n)
+    plot = Plot("Figure 12's kernel with other numbers of active warps", "warps per SM", "cycles", [
+        line("Exec_cycles_app", n, swept.terms["Exec_cycles_app"].value),
+        line("Exec_cycles_with_synch", n, swept.terms["Exec_cycles_with_synch"].value),
+    ])  # fmt: skip
+    return Item("hong-kim-table-2", "Table 2: the model applied to Figure 12", f"{PAPER} §3.5", rows, [plot])
+
+
+def table_3() -> Item:
+    """Table 3: the columns that follow from others."""
+    printed = dict(zip(GPUS, (("128", "345.6"), ("128", "384"), ("112", "336"), ("240", "933")), strict=True))
+    notes = {
+        "fx5600": "does not fit the printed clock of 1.35 GHz; 1.5 GHz would give 384",
+        "gtx280": "three operations per core and cycle; the unrounded clock of 1.296 GHz gives 933.1",
+    }
+    rows, peaks = [], []
+    for gpu, (cores, gflops) in printed.items():
+        machine = load_machine(gpu)
+        p = parameters(machine)
+        ours = 8 * machine.chip.sm_count
+        peaks.append(ours * p.freq * (3 if gpu == "gtx280" else 2) / 1e9)
+        rows.append(Row(f"{machine.name}: processor cores, #SM x 8", ours, cores))
+        rows.append(Row(f"{machine.name}: peak rate", peaks[-1], gflops, "Gflop/s", notes.get(gpu, "")))
+        rows.append(Row(f"{machine.name}: bandwidth over peak", p.mem_bandwidth / 1e9 / peaks[-1], None, "B/flop"))
+    x = np.arange(1.0, 5.0)
+    plot = Plot("Peak arithmetic", "GPU (1 8800GTX, 2 FX5600, 3 8800GT, 4 GTX280)", "Gflop/s", [
+        line("cores x clock x operations", x, peaks, "bar"),
+        line("printed", x, [float(g) for _, g in printed.values()], "points"),
+    ])  # fmt: skip
+    note = "Two operations per core and cycle (multiply-add); on the GTX280 three (multiply-add and multiply)."
+    return Item("hong-kim-table-3", "Table 3: the GPUs", f"{PAPER} §4.1", rows, [plot], [note])
+
+
+def table_4() -> Item:
+    """Table 4 and Figure 14: CPI of the micro-benchmarks, as the model says."""
+    names = ["mb1", *(f"mb{i}-coalesced" for i in range(2, 8)), *(f"mb{i}-uncoalesced" for i in range(2, 8))]
+    rows, coalesced, uncoalesced = [], [], []
+    for label, (_, made) in _on_gpus(names).items():
+        cpi = {name: _term(p, "CPI") for name, p in made.items()}
+        rows += [Row(f"{label}: {name}", value, None, "cycles/instruction") for name, value in cpi.items()]
+        coalesced.append(line(label, range(1, 8), [cpi[n] for n in names[:7]]))
+        uncoalesced.append(line(label, range(2, 8), [cpi[n] for n in names[7:]]))
+    plots = [
+        Plot("CPI, coalesced", "micro-benchmark Mb", "cycles per instruction", coalesced),
+        Plot("CPI, uncoalesced", "micro-benchmark Mb", "cycles per instruction", uncoalesced, log_y=True),
+    ]
+    notes = ["Figure 14's numbers are lost with the picture; the launch is not printed (assumed).", UNCOAL]
+    title = "Table 4, Figure 14: CPI of the micro-benchmarks"
+    return Item("hong-kim-table-4", title, f"{PAPER} §5.1", rows, plots, notes)
+
+
+def table_5() -> Item:
+    """Table 5: arithmetic intensity."""
+    printed = dict(zip(MERGE, ("11.8", "3.7", "13.3", "3", "48.7", "19"), strict=True))
+    notes = {
+        "matmul-tiled": "the low ends of both ranges",
+        "blackscholes": "137 / 7 = 19.57: the paper cuts off the fraction instead of rounding",
+    }
+    rows, ours = [], []
+    for name, paper in printed.items():
+        workload = load_workload(f"hong-kim-{name}")
+        mem = float(workload.memory_instructions())
+        ours.append((float(workload.total()) - mem) / mem)
+        rows.append(Row(f"{name}: computation / memory instructions", ours[-1], paper, "", notes.get(name, "")))
+    rows.append(Row("matmul-tiled: the high ends", 24580 / 1001, None))
+    plot = Plot("Arithmetic intensity", "benchmark, in the order of the table", "instructions per memory instruction", [
+        line("ours", range(1, 7), ours, "bar"),
+        line("printed", range(1, 7), [float(p) for p in printed.values()], "points"),
+    ])  # fmt: skip
+    return Item("hong-kim-table-5", "Table 5: arithmetic intensity", f"{PAPER} §4.3", rows, [plot])
+
+
+def schedule(case: Case) -> list[list[tuple[float, float, str]]]:
+    """Execute a case: one computation at a time, at most MWP memory periods, both first come, first served.
+
+    Returns (start, end, kind) of each warp's periods in order.
+    """
+    processor = 0.0
+    slots = [0.0] * case.mwp
+    ready = [0.0] * case.warps
+    left = [case.periods] * case.warps
+    made: list[list[tuple[float, float, str]]] = [[] for _ in range(case.warps)]
+    while any(left):
+        warp = min((w for w in range(case.warps) if left[w]), key=lambda w: (ready[w], w))
+        start = max(processor, ready[warp])
+        processor = start + case.comp
+        slot = slots.index(min(slots))
+        begin = max(processor, slots[slot])
+        ready[warp] = slots[slot] = begin + case.mem
+        left[warp] -= 1
+        made[warp] += [(start, processor, "computation"), (begin, begin + case.mem, "memory")]
+    return made
+
+
+def _total(case: Case) -> float:
+    return max(end for periods in schedule(case) for _, end, _ in periods)
+
+
+def _unhidden(case: Case) -> tuple[float, float]:
+    """How many computation and memory periods make up the total; at a tie, the side of longer computation."""
+    step = 2.0**-10
+    total = _total(case)
+    longer, shorter = _total(replace(case, comp=case.comp + step)), _total(replace(case, mem=case.mem - step))
+    return (longer - total) / step, (total - shorter) / step
+
+
+def _equation(case: Case) -> float:
+    """The total by Equation (1), (3) or (4)."""
+    mem_cycles, comp_cycles = case.periods * case.mem, case.periods * case.comp
+    if case.equation == 1:
+        return mem_cycles * case.warps / case.mwp + case.comp * case.mwp
+    if case.equation == 3:
+        return case.mem + comp_cycles * case.warps
+    return mem_cycles + comp_cycles + case.comp * (case.mwp - 1)
+
+
+def figures_5_to_8() -> Item:
+    """Figures 5 to 8: the schedules, executed, against Equations (1), (3) and (4)."""
+    rows, plots = [], []
+    for case in CASES:
+        total, (comp, mem) = _total(case), _unhidden(case)
+        if case.printed is not None:
+            rows.append(Row(f"{case.name}: computation periods not hidden", comp, case.printed[0], "periods"))
+            rows.append(Row(f"{case.name}: memory periods not hidden", mem, case.printed[1], "periods"))
+        what = f"{case.name}: schedule, against Equation ({case.equation})"
+        rows.append(Row(what, total, f"{_equation(case):g}", "units", formula=True))
+        traces = []
+        for warp, periods in enumerate(schedule(case), 1):
+            x = [t for start, end, _ in periods for t in (start, end)]
+            y = [warp + (0.4 if kind == "memory" else 0.0) for _, _, kind in periods for _ in range(2)]
+            traces.append(line(f"warp {warp}", x, y))
+        plots.append(Plot(f"{case.name}: {case.warps} warps, MWP {case.mwp}", "time", "warp, + 0.4 in memory", traces))
+    one, five, seven = CASES[0], CASES[4], CASES[6]
+    serial = seven.warps * seven.periods * (seven.comp + seven.mem)
+    rows += [
+        Row("Case 1: CWP", (one.mem + one.comp) / one.comp, "4", "warps"),
+        Row("Case 5: CWP", (five.mem + five.comp) / five.comp, None, "warps", "the paper: less than 2"),
+        Row("Case 7: share of the sum of all periods", _total(seven) / serial, None, "", "the paper: roughly half"),
+        Row("Case 5: Equation (23)", five.mem * five.warps / five.mwp + five.comp * (five.mwp - 1), None, "units",
+            "the printed condition Comp_cycles > Mem_cycles leads to (23), the text of Case 5 to (3) and (24)"),
+    ]  # fmt: skip
+    notes = [
+        "A computation period takes 1 unit and a memory period 3, in Case 5 the reverse (assumed).",
+        "Totals: the paper's column is its equation, evaluated. Cases 6 and 7 have two periods per warp (assumed).",
+        "Case 4 ties at exactly 1 to 3: 8 computation and 1 memory periods take as long as 5 and 2. We count on the "
+        "side of longer computation, as the paper's text does; with longer memory periods it would be 5 and 2.",
+    ]
+    return Item("hong-kim-figures-5-to-8", "Figures 5-8: total execution time", f"{PAPER} §3.2", rows, plots, notes)
+
+
+def figure_17() -> Item:
+    """Figures 17 to 20: CPI, CWP, MWP and occupancy of the Merge benchmarks."""
+    rows: list[Row] = []
+    series: dict[str, list[Series]] = {"CPI": [], "CWP": [], "MWP": [], "occupancy": []}
+    lowest = []
+    for label, (machine, made) in _on_gpus(list(MERGE)).items():
+        values = {what: [_term(p, what) for p in made.values()] for what in ("CPI", "CWP", "MWP")}
+        values["occupancy"] = [100 * float(p.warps_per_sm) / machine.sm.warps_max for p in made.values()]
+        for what, unit in (("CPI", "cycles/instruction"), ("occupancy", "%")):
+            rows += [Row(f"{label}: {n}: {what}", v, None, unit) for n, v in zip(MERGE, values[what], strict=True)]
+        for what, found in values.items():
+            series[what].append(line(label, range(1, 7), found, "points"))
+        lowest.append(f"{label}: {MERGE[int(np.argmin(values['CPI']))]}")
+    axis = "benchmark (Sepia, Linear, SVM, Mat. naive, Mat. tiled, Blackscholes)"
+    plots = [
+        Plot("Figure 17: CPI", axis, "cycles per instruction", series["CPI"], log_y=True),
+        Plot("Figure 18: CWP", axis, "warps per SM", series["CWP"]),
+        Plot("Figure 19: MWP", axis, "warps per SM", series["MWP"]),
+        Plot("Figure 20: occupancy", axis, "%", series["occupancy"], y_max=100),
+    ]
+    notes = [
+        "The paper averages over 4 to 512 threads per block; ours is at one launch (assumed: the paper prints none).",
+        "The paper: the 8800GT has the highest CPI. Here the three G80 GPUs agree: no bandwidth limit.",
+        "The paper: SVM has the lowest CPI. Lowest here: " + "; ".join(lowest) + ".",
+        UNCOAL,
+    ]
+    return Item("hong-kim-figure-17", "Figures 17-20: the Merge benchmarks", f"{PAPER} §5.2", rows, plots, notes)
+
+
+def figure_21() -> Item:
+    """Figure 21: MWP against the number of warps on the GTX280."""
+    machine = load_machine("gtx280")
+    p, n = parameters(machine), np.arange(1.0, 33.0)
+    coalesced = predict(load_workload("hong-kim-mb2-coalesced"), machine, MODEL, warps_per_sm=n)
+    most = float(np.max(coalesced.terms["MWP"].value))
+    peak = "Equations (5)-(7) with Tables 3 and 6 give MWP_peak_BW = 12.8; nothing printed gives 9"
+    rows = [Row("coalesced: largest MWP", most, "9", "warps", peak)]
+    curves = [line(k, n, coalesced.terms[k].value) for k in ("MWP", "MWP_peak_BW", "MWP_Without_BW_full")]
+    plots = [Plot("Coalesced", "warps per SM", "warps", curves, y_max=32)]
+    lines = []
+    for transactions in (2.0, 3.0, 32.0):
+        workload = _fewer(load_workload("hong-kim-mb2-uncoalesced"), transactions)
+        made = predict(workload, machine, MODEL, warps_per_sm=n)
+        first = transactions == FEWER
+        note = f"{UNCOAL[:-1]}, for unaligned 4-byte elements" if first else ""
+        what = f"uncoalesced, {transactions:g} transactions: largest MWP"
+        rows.append(Row(what, float(np.max(made.terms["MWP"].value)), "5" if first else None, "warps", note))
+        lines.append(line(f"MWP, {transactions:g} transactions", n, made.terms["MWP"].value))
+    needed = (p.mem_ld - p.departure_del_uncoal) / (4 * p.departure_del_uncoal)
+    rows.append(Row("uncoalesced: transactions that would give 5", needed, None, "", "Mem_L / Departure_delay = 5"))
+    plots.append(Plot("Uncoalesced", "warps per SM", "warps", lines))
+    return Item("hong-kim-figure-21", "Figure 21: MWP on the GTX280", f"{PAPER} §5.3", rows, plots)
+
+
+def _by_block(name: str) -> list[Prediction]:
+    """Predict on the FX5600 for each number of threads per block, the total work kept."""
+    workload, machine = load_workload(name), load_machine("fx5600")
+    launches = [Launch(math.ceil(736 * 992 / t), t, registers_per_thread=9, shared_bytes_per_block=44) for t in BLOCKS]
+    return [predict(workload.with_values(launch=launch), machine, MODEL) for launch in launches]
+
+
+def _analysis(name: str) -> list[Plot]:
+    """Figures 22 and 23's curves, and Figure 3's time."""
+    made, machine = _by_block(name), load_machine("fx5600")
+    names = {"N": "#Active_warps_per_SM (N)", "MWP_peak_BW": "MWP_peak_BW", "MWP": "MWP", "CWP": "CWP"}
+    curves = [line(label, BLOCKS, [_term(p, term) for p in made]) for label, term in names.items()]
+    without = [min(_term(p, "MWP_Without_BW_full"), float(p.warps_per_sm)) for p in made]
+    curves.append(line("MWP_Without_BW", BLOCKS, without))
+    times = [1e3 * float(p.seconds) for p in made if p.seconds is not None]
+    return [
+        Plot(f"{name} on the {machine.name}", "threads per block", "warps", curves),
+        Plot(f"{name} on the {machine.name}: time", "threads per block", "ms", [line("model", BLOCKS, times)]),
+    ]
+
+
+def figure_22() -> Item:
+    """Figure 22: what limits the optimised SVM."""
+    made = _by_block("hong-kim-svm-optimized")[BLOCKS.index(128)]
+    peak = _term(made, "MWP_peak_BW")
+    rows = [
+        Row("limiting MWP term (MWP_peak_BW)", peak, "12", "warps"),
+        Row("MWP_peak_BW that N has to reach", peak, "40", "warps",
+            "the same paragraph says 12 and then 40; an SM of the FX5600 holds 24 warps"),
+    ]  # fmt: skip
+    plots = _analysis("hong-kim-svm-optimized")
+    return Item("hong-kim-figure-22", "Figure 22: MWP and CWP of the optimised SVM", f"{PAPER} §5.3", rows, plots)
+
+
+def figure_23() -> Item:
+    """Figure 23: what limits the naive SVM."""
+    naive, optimized = _by_block("hong-kim-svm-naive"), _by_block("hong-kim-svm-optimized")
+    at, total = BLOCKS.index(128), "Exec_cycles_with_synch"
+    faster = _term(naive[at], total) / _term(optimized[at], total)
+    rows = [
+        Row("limiting MWP term (MWP_Without_BW)", _term(naive[at], "MWP_Without_BW_full"), "2", "warps"),
+        Row("Constant+Optimized over Naive (§2.4)", faster, "24.36", "times",
+            "the paper gives no counts for Naive: Table 5's are taken, all accesses uncoalesced", measured=True),
+    ]  # fmt: skip
+    plots = _analysis("hong-kim-svm-naive")
+    return Item("hong-kim-figure-23", "Figure 23: MWP and CWP of the naive SVM", f"{PAPER} §5.3", rows, plots)
+
+
+def figure_25() -> Item:
+    """Figure 25: dependent and independent memory accesses."""
+    machine, n = load_machine("fx5600"), np.arange(1.0, 25.0)
+    workload = load_workload("hong-kim-mb7-coalesced")
+    access = workload.accesses[0]
+    dependent = workload.with_values(launch=Launch(machine.chip.sm_count, 32 * n, registers_per_thread=10))
+    free = dependent.with_values(accesses=[replace(access, independent=access.count - 1)])
+    dep, ind = (predict(w, machine, MODEL, warps_per_sm=n) for w in (dependent, free))
+    assert dep.seconds is not None and ind.seconds is not None
+    ratio = np.asarray(ind.seconds) / np.asarray(dep.seconds)
+    slower = "the paper: much shorter; here N_pw raises MWP above N, but (22) does not divide Mem_cycles by MWP"
+    rows = [
+        Row("N_pw for one warp (29), 5 of 6 requests independent", _term(ind, "N_pw"), None, "warps"),
+        Row("MWP for one warp: independent", _term(ind, "MWP"), None, "warps"),
+        Row("MWP for one warp: dependent", _term(dep, "MWP"), None, "warps"),
+        Row("one warp: independent over dependent time", float(ratio[0]), None, "", slower if ratio[0] > 0.9 else ""),
+        Row("24 warps: independent over dependent time", float(ratio[-1]), None, "", "the paper: similar"),
+    ]
+    plots = [
+        Plot("Time, the work growing with the warps", "warps per SM", "ms", [
+            line("dependent", n, 1e3 * np.asarray(dep.seconds)), line("independent", n, 1e3 * np.asarray(ind.seconds)),
+        ]),
+        Plot("MWP", "warps per SM", "warps", [
+            line("dependent", n, dep.terms["MWP"].value), line("independent", n, ind.terms["MWP"].value),
+        ]),
+    ]  # fmt: skip
+    notes = ["Neither counts nor GPU are printed: Mb7 coalesced on the FX5600, 5 of 6 requests independent (assumed)."]
+    return Item("hong-kim-figure-25", "Figure 25: independent memory accesses", f"{PAPER} §6.1", rows, plots, notes)
+
+
+def algorithms() -> Item:
+    """Algorithms 1 and 2 on a few index expressions of 4-byte elements."""
+    expressions = (
+        ("tx", 1, 0),
+        ("tx + 1", 1, 1),
+        ("tx + 16", 1, 16),
+        ("2 tx", 2, 0),
+        ("2 tx + 1", 2, 1),
+        ("32 tx", 32, 0),
+    )
+    rows = []
+    for text, increment, offset in expressions:
+        starts = [increment * 16 * t + offset for t in range(8)]
+        coalesced = coalesced_before_1_3(4, increment, starts)
+        size, count = transactions_1_3(4, increment, starts)
+        rows.append(Row(f"[{text}]: coalesced before 1.3 (1 yes, 0 no)", float(coalesced), None))
+        rows.append(Row(f"[{text}]: transactions from 1.3 on", count, None, "", f"{size} B each"))
+    increments = np.arange(1, 33)
+    curves = [
+        line(f"{size}-byte elements", increments, [transactions_1_3(size, int(i), [0])[1] for i in increments])
+        for size in (1, 2, 4, 8, 16)
+    ]
+    plot = Plot("Algorithm 2, aligned", "increment of the index per thread", "transactions per half-warp", curves)
+    return Item("hong-kim-algorithms", "Algorithms 1 and 2: coalescing", f"{PAPER}, appendix", rows, [plot])
+
+
+ITEMS = (table_2, table_3, table_4, table_5, figures_5_to_8, figure_17, figure_21, figure_22, figure_23, figure_25,
+         algorithms)  # fmt: skip

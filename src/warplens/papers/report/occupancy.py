@@ -1,0 +1,169 @@
+"""Occupancy on the terminal and as HTML: the answer first, then what to change, the block sizes, and a map.
+
+6 blocks of 256 threads, 48 warps per SM (75%), limited by registers
+  sgemm on NVIDIA A100 80GB SXM
+  40 registers per thread, 0 B shared memory and 1 barrier per block
+  100% (8 blocks) with at most 32 registers per thread
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from html import escape
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from warplens.core.units import printable
+from warplens.machine import Machine, Occupancy, OccupancyTable, Step
+from warplens.machine.occupancy_table import best_blocks
+from warplens.papers.item import Plot, Series, line
+from warplens.papers.report import html
+from warplens.report.terminal import table
+
+_BAR = 10
+_CELL = 3
+_SHADES = ((1.0, "█", "green"), (0.75, "▓", "green"), (0.5, "▒", "yellow"), (0.25, "░", "red"), (0.0, "·", "red"))
+_UNITS = {"registers": "registers per thread", "shared memory": "B shared memory per block",
+          "barriers": "barriers per block"}  # fmt: skip
+
+
+def of_workload(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]:
+    """Render what fits on an SM of a workload with a launch."""
+    return [
+        Text(f"{printable(name)} on {machine.name}", "bold"),
+        "",
+        Text(
+            f"  {o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
+        ),
+        Text(f"  limited by: {o.limiter}   ({_alone(o)})"),
+        "",
+    ]
+
+
+def of_kernel(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
+    """Render the answer for one block size, then all block sizes and the map over registers."""
+    parts: list[RenderableType] = [Text(_answer(t), "bold")]
+    parts += [Text(f"  {text}") for text in (_subject(t, machine), _needs(t), _alone(t.answer))]
+    parts += [Text(f"  {text}", "green") for text in _remedies(t)]
+    parts += [Text(f"  note: {text}", "yellow") for text in _notes(t, machine)]
+    rows: list[list[RenderableType]] = []
+    for threads in t.map.threads_per_block:
+        fits = t.rows.get(threads)
+        if fits is None:
+            rows.append([str(threads), "0", "0", "0%", "does not fit", "", ""])
+            continue
+        step = t.steps[threads]
+        bar = Text("█" * round(_BAR * fits.fraction), "cyan")
+        more = "" if step is None else f"{step.fraction:.0%}: {_short(step)}"
+        rows.append([str(threads), str(fits.blocks_per_sm), str(fits.warps_per_sm), f"{fits.fraction:.0%}",
+                     fits.limiter, bar, more])  # fmt: skip
+    headers = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "", "to reach"]
+    return [*parts, "", table(headers, rows, {0, 1, 2, 3}), "", *_picture(t, machine)]
+
+
+def page(t: OccupancyTable, machine: Machine) -> str:
+    """Return a self-contained HTML page: the answer, all block sizes, warps against each need."""
+    lead = f'<p class="answer">{escape(_answer(t))}</p><p>{escape(_subject(t, machine))}: {escape(_needs(t))}</p>'
+    lead += "".join(f"<p>{escape(text)}</p>" for text in [*_remedies(t), *_notes(t, machine)])
+    cells = []
+    for threads, fits in t.rows.items():
+        step = t.steps[threads]
+        more = "" if step is None else f"{step.fraction:.0%}: {_short(step)}"
+        cells.append([str(threads), str(fits.blocks_per_sm), str(fits.warps_per_sm), f"{fits.fraction:.0%}",
+                      fits.limiter, more])  # fmt: skip
+    headers = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "to reach"]
+    plots = [
+        _plot("block size", "threads per block", {k: o.warps_per_sm for k, o in t.rows.items()}, t.block),
+        _plot("registers", "registers per thread", t.by_registers, t.needs.registers_per_thread),
+        _plot("shared memory", "bytes of shared memory per block", t.by_shared_bytes, t.needs.shared_bytes_per_block),
+    ]
+    sections = [
+        html.Section("Warps per SM", "", plots),
+        html.Section("All block sizes", html.table(headers, cells, {0, 1, 2, 3})),
+    ]
+    return html.page(f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}", lead, sections)
+
+
+def _answer(t: OccupancyTable) -> str:
+    o = t.answer
+    binding = " and ".join(name for name, limit in o.limits.items() if limit == o.blocks_per_sm)
+    return (
+        f"{_count(o.blocks_per_sm, 'block')} of {t.block} threads, {_count(o.warps_per_sm, 'warp')} per SM "
+        f"({o.fraction:.0%}), limited by {binding}"
+    )
+
+
+def _subject(t: OccupancyTable, machine: Machine) -> str:
+    name = printable(t.kernel)
+    name = f"{name[:67]}..." if len(name) > 70 else name or "a kernel"
+    return f"{name} on {machine.name}"
+
+
+def _needs(t: OccupancyTable) -> str:
+    n = t.needs
+    return (
+        f"{_count(n.registers_per_thread, 'register')} per thread, {n.shared_bytes_per_block} B shared memory and "
+        f"{_count(n.barriers_per_block, 'barrier')} per block"
+    )
+
+
+def _alone(o: Occupancy) -> str:
+    limits = ", ".join(f"{resource} {blocks}" for resource, blocks in o.limits.items())
+    return f"blocks that each resource alone would allow: {limits}"
+
+
+def _remedies(t: OccupancyTable) -> list[str]:
+    """What would give one block more, what the most, and which block sizes are best."""
+    lines = []
+    for step in [t.one_more, *([t.most] if t.most != t.one_more else [])]:
+        if step is not None:
+            wanted = " and ".join(f"at most {most} {_UNITS[name]}" for name, most in step.at_most.items())
+            lines.append(f"{step.fraction:.0%} ({_count(step.blocks_per_sm, 'block')}) with {wanted}")
+    best = best_blocks(t.rows)
+    if t.block not in best:
+        top = t.rows[best[0]]
+        sizes = ", ".join(map(str, best[:8])) + (", ..." if len(best) > 8 else "")
+        lines.append(f"{top.fraction:.0%} with blocks of {sizes} threads")
+    return lines
+
+
+def _notes(t: OccupancyTable, machine: Machine) -> list[str]:
+    digits = (machine.compute_capability or "").replace(".", "")
+    if t.arch and digits and t.arch.rstrip("af") != f"sm_{digits}":
+        return [f"the registers are those of code for {t.arch}; compiled for this GPU they may differ"]
+    return []
+
+
+def _short(step: Step) -> str:
+    names = {"registers": "registers", "shared memory": "B shared", "barriers": "barriers"}
+    return ", ".join(f"≤ {most} {names[name]}" for name, most in step.at_most.items())
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _picture(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
+    """Draw warps per SM over block size and registers, the kernel's own point marked."""
+    m = t.map
+    own = bisect_left(m.registers_per_thread, t.needs.registers_per_thread) if t.needs.registers_per_thread else -1
+    labels = [f"{r:>{2 * _CELL}}" for r in m.registers_per_thread[1::2]]
+    lines: list[RenderableType] = [Text("block   registers per thread", "bold"), Text("      " + "".join(labels))]
+    for threads, warps in zip(m.threads_per_block, m.warps_per_sm, strict=True):
+        row = Text(f"{threads:>5} ")
+        for column, n in enumerate(warps):
+            share = n / machine.sm.warps_max
+            glyph, style = next((g, s) for least, g, s in _SHADES if share >= least) if n else (" ", "")
+            mark = threads == t.block and column == own
+            row.append(f"{glyph}◆{glyph}" if mark else glyph * _CELL, "bold" if mark else style)
+        lines.append(row)
+    legend = "█ 100%  ▓ from 75%  ▒ from 50%  ░ from 25%  · less  blank: does not fit"
+    return [*lines, Text(f"      {legend}{'  ◆ this kernel' if own >= 0 else ''}", "dim")]
+
+
+def _plot(title: str, axis: str, warps: dict[int, int], own: int) -> Plot:
+    series: list[Series] = [line("warps per SM", list(warps), list(warps.values()))]
+    if own:
+        series.append(line("this kernel", [own], [0], "rule"))
+    return Plot(f"warps per SM against {title}", axis, "warps per SM", series)

@@ -1,0 +1,1 @@
+"""Every model against measured kernels: errors, intervals, ablation, ladders of optimisations, tuning."""

@@ -1,0 +1,222 @@
+"""Control flow: basic blocks, edges, dominators, natural loops with their nesting, divergence regions."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from warplens.program.instruction import Instruction
+from warplens.program.program import Program
+
+# An unguarded one of these is not followed by the next instruction.
+_LEAVES = frozenset(("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU", "BRA", "JMP", "RTT"))
+_BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
+_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC", "LEPC"))  # name a place where threads meet again or a call returns
+
+
+class Block(Struct, frozen=True):
+    """Instructions `first` to `last` (indices, inclusive) that run one after the other."""
+
+    index: int
+    first: int
+    last: int
+    successors: tuple[int, ...]
+
+
+class Loop(Struct, frozen=True):
+    """A natural loop: its header block, all its blocks, the sources of its back edges, how deep it is nested."""
+
+    header: int
+    blocks: tuple[int, ...]
+    latches: tuple[int, ...]
+    depth: int
+    parent: int | None
+
+
+class Region(Struct, frozen=True):
+    """A divergence region: opened by BSSY, where threads may part, closed at its reconvergence point."""
+
+    barrier: str
+    opened_at: int
+    reconverges_at: int
+
+
+class Flow(Struct, frozen=True):
+    """The flow graph of a program."""
+
+    blocks: list[Block]
+    dominators: list[int | None]
+    loops: list[Loop]
+    regions: list[Region]
+
+    def block_of(self, instruction: int) -> Block:
+        """Return the block that holds this instruction (by index)."""
+        low, high = 0, len(self.blocks) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.blocks[middle].first <= instruction else (low, middle - 1)
+        return self.blocks[low]
+
+
+def flow_graph(program: Program) -> Flow:
+    """Find blocks, edges, dominators, loops and divergence regions of a program."""
+    blocks = basic_blocks(program)
+    dominators = _dominators(blocks)
+    return Flow(blocks, dominators, _loops(blocks, dominators), _regions(program))
+
+
+def basic_blocks(program: Program) -> list[Block]:
+    """Cut a program into instructions that run one after the other, each with what may follow it."""
+    code = program.instructions
+    index = {instruction.offset: i for i, instruction in enumerate(code)}
+    leaders = {0}
+    for i, instruction in enumerate(code):
+        if (_jumps(instruction) or instruction.opcode in _MARKS) and instruction.target in index:
+            leaders.add(index[instruction.target])
+        for target in program.jump_targets.get(instruction.offset, ()):
+            if target in index:
+                leaders.add(index[target])
+        if _ends(instruction) and i + 1 < len(code):
+            leaders.add(i + 1)
+    for label, offset in program.labels.items():
+        # a function's entry, or an indirect branch that others share; other labels count only as targets
+        if offset in index and (not label.startswith(".L_") or code[index[offset]].opcode in ("BRX", "BRXU")):
+            leaders.add(index[offset])
+    starts = sorted(leaders)
+    number = {start: n for n, start in enumerate(starts)}
+    blocks = []
+    for n, start in enumerate(starts):
+        last = (starts[n + 1] if n + 1 < len(starts) else len(code)) - 1
+        blocks.append(Block(n, start, last, _successors(program, code[last], last, index, number)))
+    return blocks
+
+
+def _successors(
+    program: Program, last: Instruction, at: int, index: dict[int, int], number: dict[int, int]
+) -> tuple[int, ...]:
+    found: list[int] = []
+    if _jumps(last) and last.target in index:
+        found.append(number[index[last.target]])
+    found += [number[index[t]] for t in program.jump_targets.get(last.offset, ()) if t in index]
+    trap = last.opcode == "BPT" and "TRAP" in last.modifiers
+    leaves = last.opcode in _LEAVES or trap or (last.opcode == "CALL" and _jumps(last))
+    if (not leaves or _conditional(last)) and at + 1 in number:
+        found.append(number[at + 1])
+    return tuple(dict.fromkeys(found))
+
+
+def _jumps(instruction: Instruction) -> bool:
+    """Whether the instruction may go to its label: a branch, or a call to a place inside the function."""
+    return instruction.opcode in _BRANCHES or (instruction.opcode == "CALL" and "`(.L_" in instruction.text)
+
+
+def _ends(instruction: Instruction) -> bool:
+    """Whether a block ends here: at branches, exits and calls to a known place (not at indirect calls)."""
+    if instruction.opcode != "CALL":
+        return instruction.opcode in _LEAVES
+    return not any(o.kind in ("register", "uniform") for o in instruction.operands)
+
+
+def _conditional(instruction: Instruction) -> bool:
+    """Whether a branch or exit may not be taken: a guard, or a predicate among the operands of a BRA."""
+    if instruction.guard and not instruction.guard.endswith("PT"):
+        return True
+    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:  # taken where the warp is (not) together
+        return True
+    return any(o.kind in ("predicate", "uniform predicate") and o.registers for o in instruction.operands)
+
+
+def _dominators(blocks: list[Block]) -> list[int | None]:
+    """Return the immediate dominator of each block (None for the entry and what is not reached from it)."""
+    order, seen = [], set()
+    stack: list[tuple[int, int]] = [(0, 0)]
+    seen.add(0)
+    while stack:  # depth-first postorder without recursion
+        node, next_child = stack.pop()
+        if next_child < len(blocks[node].successors):
+            stack.append((node, next_child + 1))
+            child = blocks[node].successors[next_child]
+            if child not in seen:
+                seen.add(child)
+                stack.append((child, 0))
+        else:
+            order.append(node)
+    rank = {node: i for i, node in enumerate(order)}
+    before: dict[int, list[int]] = {node: [] for node in order}
+    for node in order:
+        for child in blocks[node].successors:
+            before[child].append(node)
+    immediate: dict[int, int] = {0: 0}
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1] if order and order[-1] == 0 else order):
+            done = [p for p in before[node] if p in immediate]
+            if not done:
+                continue
+            best = done[0]
+            for other in done[1:]:
+                a, b = best, other
+                while a != b:
+                    while rank[a] < rank[b]:
+                        a = immediate[a]
+                    while rank[b] < rank[a]:
+                        b = immediate[b]
+                best = a
+            if immediate.get(node) != best:
+                immediate[node] = best
+                changed = True
+    return [None if n == 0 else immediate.get(n) for n in range(len(blocks))]
+
+
+def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
+    """Find natural loops: back edges to a dominator, merged by header, outer ones first."""
+    before: dict[int, list[int]] = {b.index: [] for b in blocks}
+    for block in blocks:
+        for child in block.successors:
+            before[child].append(block.index)
+    bodies: dict[int, set[int]] = {}
+    latches: dict[int, list[int]] = {}
+    for block in blocks:
+        if block.index and dominators[block.index] is None:
+            continue  # not reached from the entry: padding behind the last exit
+        for header in block.successors:
+            if _dominates(header, block.index, dominators):
+                latches.setdefault(header, []).append(block.index)
+                body = bodies.setdefault(header, {header})
+                stack = [block.index]
+                while stack:
+                    node = stack.pop()
+                    if node not in body:
+                        body.add(node)
+                        stack += before[node]
+    ordered = sorted(bodies, key=lambda h: (-len(bodies[h]), h))
+    loops: list[Loop] = []
+    for header in ordered:
+        around = [n for n, loop in enumerate(loops) if header in loop.blocks and bodies[header] < set(loop.blocks)]
+        parent = around[-1] if around else None
+        depth = 1 if parent is None else loops[parent].depth + 1
+        loops.append(Loop(header, tuple(sorted(bodies[header])), tuple(latches[header]), depth, parent))
+    return loops
+
+
+def back_edges(flow: Flow) -> set[tuple[int, int]]:
+    """Return the edges that close a natural loop, as (latch, header)."""
+    return {(latch, loop.header) for loop in flow.loops for latch in loop.latches}
+
+
+def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
+    at: int | None = b
+    while at is not None:
+        if at == a:
+            return True
+        at = dominators[at]
+    return False
+
+
+def _regions(program: Program) -> list[Region]:
+    """Pair every BSSY with the point that it names for reconvergence."""
+    return [
+        Region(next((o.registers[0] for o in i.operands if o.registers), "B?"), i.offset, i.target)
+        for i in program.instructions
+        if i.opcode in ("BSSY", "SSY") and i.target is not None
+    ]

@@ -1,0 +1,271 @@
+"""Cubins: ELF files of CUDA machine code. Sections, kernels, resources.
+
+Only what is needed is read, and every offset is checked: a truncated or injured file is refused with one
+line, it is never trusted.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from warplens.core.errors import FileError
+from warplens.program.program import Resources
+
+_CUDA = bytes((190, 0))  # the machine of an ELF file
+_EXECUTABLE = 2  # kind of an ELF file
+_NO_BITS, _STRINGS = 8, 3  # kinds of sections
+_MOST_THREADS = 1024  # of a block
+_PLAIN = bytes(c if c == 0 or (c < 128 and (chr(c).isalnum() or chr(c) in ".$_")) else ord("_") for c in range(256))
+
+
+class Section(Struct, frozen=True):
+    """One ELF section: its place in the section table and in the file."""
+
+    index: int
+    kind: int
+    start: int
+    size: int
+
+
+class Cubin(Struct, frozen=True):
+    """A cubin's sections by name."""
+
+    name: str
+    sections: dict[str, Section]
+    elf: bytes
+
+    @property
+    def arch(self) -> str:
+        """The architecture that it is for, such as `sm_90`, or `sm_90a` where the compiler noted it."""
+        flags = struct.unpack_from("<I", self.elf, 48)[0]
+        name = f"sm_{flags >> 8 & 0xFF if self.elf[8] >= 8 else flags & 0xFF}"  # byte 8: version of the ABI
+        noted = re.search(rf"-arch ({name}[af])\b", self._note())
+        return noted.group(1) if noted else name
+
+    def content(self, name: str) -> bytes:
+        """Return what a section holds; nothing for one that is not there or has no bits, such as shared memory."""
+        section = self.sections.get(name)
+        if section is None or section.kind == _NO_BITS:
+            return b""
+        return self.elf[section.start : section.start + section.size]
+
+    def kernels(self) -> list[str]:
+        """Return the mangled names of the kernels: functions with launch information, and an entry if any is one."""
+        named = [n.removeprefix(".nv.info.") for n in self.sections if n.startswith(".nv.info.")]
+        code = {name: self.sections[f".text.{name}"] for name in named if f".text.{name}" in self.sections}
+        entries = self._entries()
+        return [name for name in code if code[name].index in entries] or list(code)
+
+    def symbol(self, kernel: str) -> int | None:
+        """Return the index of a kernel's symbol."""
+        return self._entries().get(self._code(kernel).index)
+
+    def _entries(self) -> dict[int, int]:
+        """Return the symbol of each section that is a kernel's code."""
+        table = self.content(".symtab")
+        symbols = struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24])
+        found = ((place, i) for i, (_, kind, other, place, _, _) in enumerate(symbols) if kind & 15 == 2 and other & 16)
+        return dict(found)
+
+    def with_plain_names(self) -> bytes:
+        """Return the file with names that text can hold: all but letters, digits, and .$_ become an underline."""
+        data = bytearray(self.elf)
+        for section in self.sections.values():
+            if section.kind == _STRINGS:
+                place = slice(section.start, section.start + section.size)
+                data[place] = data[place].translate(_PLAIN)
+        return bytes(data)
+
+    def resources(self, kernel: str) -> Resources:
+        """Return what a kernel needs of an SM."""
+        symbol = self.symbol(kernel)
+        shared = self.sections.get(f".nv.shared.{kernel}")
+        own = dict(_attributes(self.content(f".nv.info.{kernel}")))
+        common: dict[int, int] = {}
+        for code, value in _attributes(self.content(".nv.info")):
+            if len(value) >= 8 and struct.unpack_from("<I", value)[0] == symbol:
+                common[code] = struct.unpack_from("<I", value, 4)[0]
+        required, cluster = own.get(_REQUIRED_THREADS, b""), own.get(_CLUSTER, b"")
+        return Resources(
+            registers=common.get(_REGISTERS, 0),
+            static_shared_bytes=max(0, shared.size - self._reserved_bytes()) if shared else 0,
+            barriers=_short(own.get(_BARRIERS)),
+            frame_bytes=_stack(common.get(_MIN_STACK, 0), common.get(_FRAME, 0)),
+            threads_max=_product(own.get(_MAX_THREADS, b"")),
+            threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
+            parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
+            parameter_offset=_parameter_offset(own.get(_PARAMETER_BANK, b"")),
+            parameters=_parameters(self.content(f".nv.info.{kernel}")),
+            spills=_spills(own.get(_ANNOTATIONS, b"")),
+            cluster=struct.unpack_from("<3I", cluster) if len(cluster) >= 12 else None,
+        )
+
+    def computes_branches(self, kernel: str) -> bool:
+        """Whether a kernel has branches whose targets its code does not tell."""
+        code = self.content(f".text.{kernel}")
+        opcodes = {low | high << 8 & 0xF00 for low, high in set(zip(code[::16], code[1::16], strict=False))}
+        return not opcodes.isdisjoint(_COMPUTED_BRANCHES)
+
+    def constant_sections(self, kernel: str) -> dict[int, str]:
+        """Return the sections of the constant banks by number: the kernel's own and the module's."""
+        found: dict[int, str] = {}
+        for name in self.sections:
+            match = re.fullmatch(r"\.nv\.constant(\d+)(?:\.(.*))?", name, re.DOTALL)
+            if match and match.group(2) in (None, kernel):
+                found.setdefault(int(match.group(1)), name)
+        return found
+
+    def _reserved_bytes(self) -> int:
+        """Return what the system reserves at the start of each block's shared memory (1 KiB from sm_90 on).
+
+        It is a part of what a kernel that is linked has; of its section nvlink leaves a symbol.
+        """
+        is_there = ".nv.shared.reserved.0" in self.sections or b".nv.reservedSmem" in self.content(".strtab")
+        return 1024 if is_there and self.elf[16] == _EXECUTABLE else 0
+
+    def producer(self) -> str:
+        """Return the compiler that the cubin names, such as `ptxas 13.0.88`, or an empty string."""
+        version = re.search(r"V(\d+\.\d+\.\d+)", self._note())
+        maker = re.search(r"\b(ptxas|nvlink|fatbinary)\b", self._note())
+        return f"{maker.group(1) if maker else 'ptxas'} {version.group(1)}" if version else ""
+
+    def _note(self) -> str:
+        return self.content(".note.nv.tkinfo").decode("utf-8", "replace")
+
+    def _code(self, kernel: str) -> Section:
+        section = self.sections.get(f".text.{kernel}")
+        if section is None:
+            raise FileError(f"{self.name}: no code section for kernel {kernel!r}")
+        return section
+
+
+# Codes of the attributes in .nv.info sections.
+_ANNOTATIONS, _SPILL, _PARAMETER_BANK, _PARAMETER = 0x55, 1, 0x0A, 0x17
+_MAX_THREADS, _REQUIRED_THREADS, _FRAME, _MIN_STACK, _PARAMETER_BYTES = 0x05, 0x10, 0x11, 0x12, 0x19
+_COMPUTED_BRANCHES = (0x949, 0x94C, 0x958, 0x959)  # BRX, JMX, BRXU, JMXU: the opcodes since Volta
+_REGISTERS, _BARRIERS, _CLUSTER = 0x2F, 0x4C, 0x3D
+_NO_BOUND = 1 << 31  # a least stack from here on is that of a function that calls itself
+
+
+def plain(name: str) -> str:
+    """Return a name as `with_plain_names` writes it."""
+    return name.encode("utf-8", "replace").translate(_PLAIN).decode()
+
+
+def is_cubin(data: bytes, at: int = 0) -> bool:
+    """Whether a cubin begins there: a 64-bit ELF file for CUDA, low bytes first."""
+    return data[at : at + 6] == b"\x7fELF\x02\x01" and data[at + 18 : at + 20] == _CUDA and len(data) >= at + 64
+
+
+def parse_cubin(data: bytes, name: str) -> Cubin:
+    """Read the section table of a cubin."""
+    if not is_cubin(data):
+        raise FileError(f"{name}: not a cubin (an ELF file for CUDA)")
+    try:
+        headers = list(_headers(data, 0))
+        _, _, _, _, names_at, names_size, *_ = headers[struct.unpack_from("<H", data, 62)[0]]
+        names = data[names_at : names_at + names_size]
+        sections: dict[str, Section] = {}
+        left = 8 * len(names) + 4096  # characters in all names: a damaged table may give the same long one often
+        for i, (at, kind, _, _, start, size, *_) in enumerate(headers):
+            end = names.index(b"\0", at, at + left)
+            left -= end - at
+            if kind != _NO_BITS and start + size > len(data):
+                raise ValueError("outside the file")
+            sections.setdefault(names[at:end].decode("utf-8", "replace"), Section(i, kind, start, size))
+    except (struct.error, ValueError, IndexError, OverflowError):
+        raise FileError(f"{name}: a damaged cubin: its section table points outside the file") from None
+    return Cubin(name, sections, data)
+
+
+def _headers(data: bytes, base: int) -> Iterator[tuple[int, ...]]:
+    """Yield the section headers (name, kind, flags, address, start, size, ...) of an ELF file."""
+    offset = struct.unpack_from("<Q", data, base + 40)[0]
+    size, count = struct.unpack_from("<HH", data, base + 58)
+    for i in range(count):
+        yield struct.unpack_from("<IIQQQQIIQQ", data, base + offset + i * size)
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield (code, value) of an .nv.info section: format byte, code byte, then a value or a size and bytes."""
+    at = 0
+    while at + 4 <= len(data):
+        form, code = data[at], data[at + 1]
+        if form == 4:
+            size = struct.unpack_from("<H", data, at + 2)[0]
+            yield code, data[at + 4 : at + 4 + size]
+            at += 4 + size
+        else:
+            yield code, data[at + 2 : at + 4]
+            at += 4
+
+
+def _stack(least: int, frame: int) -> int:
+    """Return the least stack of a kernel in bytes: its own frame, where a recursion leaves the whole without a bound.
+
+    CUDA 13.5 records a stack without a bound as such, and 13.4 the kernel's own frame. A launch has the larger of this
+    and its stack limit (cudaLimitStackSize, 1024 bytes unless the program sets it).
+    """
+    return frame if least >= _NO_BOUND else least
+
+
+def _short(data: bytes | None) -> int:
+    return int(struct.unpack_from("<H", data)[0]) if data and len(data) >= 2 else 0
+
+
+def _parameter_offset(data: bytes) -> int:
+    """Return where the arguments begin in constant bank 0; the attribute is symbol (4 bytes), offset, size."""
+    return int(struct.unpack_from("<H", data, 4)[0]) if len(data) >= 8 else 0x210
+
+
+def _parameters(data: bytes) -> tuple[tuple[int, int], ...]:
+    """Return place and size of each parameter: index (4 bytes), ordinal, place (2 each), the size above 18 bits."""
+    found = {}
+    for code, value in _attributes(data):
+        if code == _PARAMETER and len(value) >= 12:
+            _, ordinal, place, rest = struct.unpack_from("<IHHI", value)
+            found[ordinal] = place, rest >> 18
+    return tuple(found[n] for n in sorted(found))
+
+
+def _spills(data: bytes) -> tuple[int, ...]:
+    """Return the offsets of the instructions that the compiler marked as spilling: pairs of (kind, offset)."""
+    size = len(data) // 8 * 8
+    return tuple(offset for kind, offset in struct.iter_unpack("<II", data[:size]) if kind == _SPILL)
+
+
+def _product(data: bytes) -> int | None:
+    if len(data) < 12:
+        return None
+    x, y, z = struct.unpack_from("<3I", data)
+    return int(x * y * z) if 0 < x * y * z <= _MOST_THREADS else None
+
+
+def embedded_cubins(data: bytes) -> Iterator[bytes]:
+    """Yield the uncompressed cubins inside an executable, library or fat binary."""
+    at, left = data.find(b"\x7fELF"), 1 << 20  # section headers to look at in all: damaged ones may claim many
+    while at >= 0 and left > 0:
+        size = None
+        if is_cubin(data, at):
+            left -= 1 + struct.unpack_from("<H", data, at + 60)[0]
+            size = _elf_size(data, at)
+        if size is not None and at + size <= len(data):
+            yield data[at : at + size]
+            at += size - 4
+        at = data.find(b"\x7fELF", at + 4)
+
+
+def _elf_size(data: bytes, base: int) -> int | None:
+    """Return where an ELF file ends: behind its section table, its program table and all sections."""
+    try:
+        programs, offset = struct.unpack_from("<QQ", data, base + 32)
+        program_size, program_count, size, count = struct.unpack_from("<HHHH", data, base + 54)
+        ends: list[int] = [64, offset + size * count, programs + program_size * program_count]
+        ends += [start + size for _, kind, _, _, start, size, *_ in _headers(data, base) if kind != _NO_BITS]
+    except (struct.error, OverflowError):
+        return None
+    return max(ends)

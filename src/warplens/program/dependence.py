@@ -1,0 +1,215 @@
+"""The dependence graph: which instruction needs which, inside an iteration and around a loop.
+
+Everything an instruction uses or changes is a resource: a register, a predicate, a scoreboard, the order of
+accesses to a memory space. Definitions that reach a use along the flow graph are its producers. Kinds of edges:
+
+data        a general or uniform register
+predicate   a predicate register, also as a guard
+scoreboard  a wait for what an instruction released: its result, or its sources read
+memory      loads and stores of one space in program order (a load does not wait for a load); addresses are not compared
+barrier     what a barrier keeps apart: accesses before it and after it
+
+Memory and barrier edges are those inside a block, and around a loop from a block to itself: between blocks the order
+is that of the flow. An edge is `carried` by a loop when the definition reaches the use only by going around that loop.
+A use has at most its 64 nearest producers: code with a thousand conditional writes to a register stays linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from warplens.program.control_flow import Block, Flow, Loop, back_edges
+from warplens.program.instruction import Instruction
+from warplens.program.program import Program
+
+EdgeKind = Literal["data", "predicate", "scoreboard", "memory", "barrier"]
+_SPACES = ("global", "shared", "local")
+_MOST_PRODUCERS = 64
+_BARRIERS = frozenset(("BAR", "BARRIER", "MEMBAR", "WARPSYNC"))
+_STORING = frozenset(
+    ("ST", "STG", "STS", "STL", "RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS", "STSM", "LDGSTS", "UBLKCP")
+)
+_SPACE_OF = {
+    "LDG": ("global",), "STG": ("global",), "RED": ("global",), "REDG": ("global",), "ATOMG": ("global",),
+    "LDS": ("shared",), "STS": ("shared",), "ATOMS": ("shared",), "REDS": ("shared",), "LDSM": ("shared",),
+    "STSM": ("shared",), "LDL": ("local",), "STL": ("local",), "LDGSTS": ("global", "shared"),
+    "LD": _SPACES, "ST": _SPACES, "ATOM": ("global", "shared"), "UBLKCP": ("global", "shared"),
+}  # fmt: skip
+
+
+class Edge(Struct, frozen=True):
+    """`consumer` needs `producer` (indices of instructions) for `what`; around which loop (index), if around one."""
+
+    producer: int
+    consumer: int
+    kind: EdgeKind
+    what: str
+    carried: int | None = None
+
+
+class _Effects(Struct, frozen=True):
+    """What an instruction uses, what it makes void, and what it defines."""
+
+    uses: tuple[str, ...]
+    kills: tuple[str, ...]
+    defines: tuple[str, ...]
+
+
+def dependences(program: Program, flow: Flow) -> list[Edge]:
+    """Return all edges of a program, by consumer."""
+    return list(_Reaching(program.instructions, flow).edges())
+
+
+def _effects(x: Instruction) -> _Effects:
+    uses, defines = list(x.reads), list(x.writes)
+    kills = [] if x.guard else list(x.writes)  # a guarded write may leave the old value
+    if x.control is not None:
+        waits = [f"SB{board}" for board in x.control.waits]
+        uses += waits
+        kills += waits
+        boards = {x.control.write_scoreboard, x.control.read_scoreboard} - {None}
+        defines += [f"SB{board}" for board in sorted(b for b in boards if b is not None)]
+    if x.opcode == "DEPBAR":  # waits until so many are left: the scoreboard stays in use
+        uses += [o.text for o in x.operands if o.kind == "scoreboard"]
+    if x.opcode in _BARRIERS:
+        order = [f"{what} {space}" for what in ("load", "store") for space in _SPACES]
+        return _Effects((*uses, *order), (*kills, *order), (*defines, *order))
+    for space in _SPACE_OF.get(x.opcode, ()):
+        uses.append(f"store {space}")
+        if x.opcode in _STORING:
+            uses.append(f"load {space}")
+            kills += [] if x.guard else [f"store {space}", f"load {space}"]
+            defines.append(f"store {space}")
+        else:
+            defines.append(f"load {space}")
+    return _Effects(tuple(uses), tuple(kills), tuple(defines))
+
+
+class _Reaching:
+    """Reaching definitions: sets of definitions as the bits of a whole number, one pass per block to a fixed point."""
+
+    def __init__(self, code: list[Instruction], flow: Flow) -> None:
+        self.code, self.flow = code, flow
+        self.effects = [_effects(x) for x in code]
+        self.definitions = [(i, what) for i, e in enumerate(self.effects) for what in e.defines]
+        self.of: dict[str, int] = {}  # resource -> its definitions
+        self.first: list[int] = []  # instruction -> number of its first definition
+        for number, (_, what) in enumerate(self.definitions):
+            self.of[what] = self.of.get(what, 0) | 1 << number
+        total = 0
+        for e in self.effects:
+            self.first.append(total)
+            total += len(e.defines)
+        self.memory = 0  # all definitions of a memory order
+        for what, bits in self.of.items():
+            if " " in what:
+                self.memory |= bits
+
+    def edges(self) -> Iterator[Edge]:
+        blocks = self.flow.blocks
+        made = [self._through(block, 0) for block in blocks]
+        kept = [self._through(block, -1) for block in blocks]  # which of all definitions pass through the block
+        back = back_edges(self.flow)
+        forward = self._solve(made, kept, lambda a, b: (a, b) not in back, {})
+        whole = self._solve(made, kept, lambda a, b: True, {})
+        out = [made[b.index] | whole[b.index] & kept[b.index] for b in blocks]
+        carried = [self._around(loop, out, kept, back) for loop in self.flow.loops]
+        for block in blocks:
+            start, end = self.first[block.first], self.first[block.last] + len(self.effects[block.last].defines)
+            own = (1 << end) - (1 << start)  # the definitions in this block
+            at = block.index
+            loops = {n: c[at] & (own | ~self.memory) for n, c in enumerate(carried) if c.get(at)}
+            yield from self._in_block(block, forward[at] & ~self.memory, loops)
+
+    def _around(self, loop: Loop, out: list[int], kept: list[int], back: set[tuple[int, int]]) -> dict[int, int]:
+        """Return what reaches the start of each block of a loop by going around that loop."""
+        inside = set(loop.blocks)
+        at = {loop.header: 0}
+        for latch in loop.latches:
+            at[loop.header] |= out[latch]
+        changed = True
+        while changed:
+            changed = False
+            for b in loop.blocks:
+                passing = at.get(b, 0) & kept[b]
+                for s in self.flow.blocks[b].successors if passing else ():
+                    if s in inside and (b, s) not in back and passing & ~at.get(s, 0):
+                        at[s] = at.get(s, 0) | passing
+                        changed = True
+        defined = self._defined_in(loop)
+        return {b: bits & defined for b, bits in at.items()}
+
+    def _defined_in(self, loop: Loop) -> int:
+        """Return the definitions inside a loop: what comes from outside is not carried by it."""
+        bits = 0
+        for b in loop.blocks:
+            block = self.flow.blocks[b]
+            end = self.first[block.last] + len(self.effects[block.last].defines)
+            bits |= (1 << end) - (1 << self.first[block.first])
+        return bits
+
+    def _through(self, block: Block, reaching: int) -> int:
+        """Return what reaches the end of a block when this reaches its start (-1: everything)."""
+        for i in range(block.first, block.last + 1):
+            reaching = self._after(i, reaching) if reaching >= 0 else self._killed(i, reaching)
+        return reaching
+
+    def _killed(self, i: int, reaching: int) -> int:
+        for what in self.effects[i].kills:
+            reaching &= ~self.of.get(what, 0)
+        return reaching
+
+    def _after(self, i: int, reaching: int) -> int:
+        count = len(self.effects[i].defines)
+        return self._killed(i, reaching) | ((1 << count) - 1) << self.first[i]
+
+    def _solve(
+        self, made: list[int], kept: list[int], follow: Callable[[int, int], bool], entering: dict[int, int]
+    ) -> list[int]:
+        """Return what reaches the start of every block along the edges to follow."""
+        blocks = self.flow.blocks
+        at = [entering.get(b.index, 0) for b in blocks]
+        changed = True
+        while changed:
+            changed = False
+            for block in blocks:
+                out = made[block.index] | at[block.index] & kept[block.index]
+                for successor in block.successors:
+                    if follow(block.index, successor) and out & ~at[successor]:
+                        at[successor] |= out
+                        changed = True
+        return at
+
+    def _in_block(self, block: Block, forward: int, carried: dict[int, int]) -> Iterator[Edge]:
+        for i in range(block.first, block.last + 1):
+            for what in dict.fromkeys(self.effects[i].uses):
+                here = self.of.get(what, 0)
+                if not here:
+                    continue
+                for producer in self._instructions(forward & here):
+                    yield self._edge(producer, i, what, None)
+                for loop, bits in carried.items():
+                    for producer in self._instructions(bits & here):
+                        yield self._edge(producer, i, what, loop)
+            forward = self._after(i, forward)
+            carried = {loop: left for loop, bits in carried.items() if (left := self._killed(i, bits))}
+
+    def _instructions(self, bits: int) -> Iterator[int]:
+        for _ in range(_MOST_PRODUCERS):
+            if not bits:
+                return
+            number = bits.bit_length() - 1  # the nearest first
+            yield self.definitions[number][0]
+            bits ^= 1 << number
+
+    def _edge(self, producer: int, consumer: int, what: str, loop: int | None) -> Edge:
+        kind: EdgeKind = "predicate" if what[0] == "P" or what[:2] == "UP" else "data"
+        if what.startswith("SB"):
+            kind = "scoreboard"
+        elif " " in what:
+            ordered = self.code[producer].opcode in _BARRIERS or self.code[consumer].opcode in _BARRIERS
+            kind = "barrier" if ordered else "memory"
+        return Edge(producer, consumer, kind, what, loop)

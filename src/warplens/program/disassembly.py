@@ -1,0 +1,282 @@
+"""The text of a disassembler, or of a paper, to instructions, labels and branch targets.
+
+nvdisasm        /*0010*/  @P0 BRA `(.L_x_1) ;        /* 0x... */      sections, labels, source lines
+cuobjdump       /*0010*/  @P0 BRA 0x60 ;             /* 0x... */      `Function : name`, addresses
+a paper         loop: FADD R1, R1, R2;  @P0 BRA loop                  with or without offsets
+
+Behind an instruction may stand its two words of machine code, the upper one in the next row; the control field
+is in it. Text without them has no control codes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.core.errors import FileError
+from warplens.program.cubin import plain
+from warplens.program.decoding import decode_texts
+from warplens.program.instruction import Control, Instruction, Operand
+from warplens.program.instruction_classes import classified
+from warplens.program.line_table import Calls
+from warplens.program.listing import INSTRUCTION
+
+# What nvdisasm writes for an instruction since Volta, two whole rows of it: offset, text, low and high word.
+_PAIR = re.compile(
+    r"^ +/\*([0-9a-f]{4,8})\*/([ -:<-z|}~]*); +/\* 0x([0-9a-f]{16}) \*/\n +/\* 0x([0-9a-f]{16}) \*/\n", re.M
+)
+# Any other row: what it begins with, an offset, a source line, or a label.
+_ROW = re.compile(r'\s*(?:/\*([0-9a-f]{4,8})\*/|//## File "(.*?)", line (\d+)( inlined)?|([\w.$]+):(?=\s|$))')
+_OFFSET = re.compile(r"\s*/\*([0-9a-f]{4,8})\*/")
+_WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
+_LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
+_SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
+_TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
+_COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
+# In bare code, the place that a branch or call goes to, or that a return is relative to.
+_PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|LEPC|RET|WARPSYNC)\S* .*?(0x[0-9a-f]+)$")
+_BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
+_WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
+_CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
+_SPILL = '(*"SpillRefill"*)'  # from nvdisasm 13.4 on; a cubin has it among a kernel's resources
+# Their last operand is a place in the code.
+_GO = frozenset((
+    "BRA", "BRX", "BRXU", "BSSY", "CAL", "CALL", "JCAL", "JMP", "JMX", "JMXU", "LEPC", "PBK", "PCNT", "PRET", "SSY",
+    "WARPSYNC",
+))  # fmt: skip
+
+
+class Function(Struct, frozen=True):
+    """The instructions of one code section, with its labels and the targets of its branches."""
+
+    name: str
+    arch: str
+    instructions: list[Instruction]
+    labels: dict[str, int]
+    jump_targets: dict[int, tuple[int, ...]]
+    files: dict[int, str]
+
+
+def parse_disassembly(text: str) -> list[Function]:
+    """Parse the text of a disassembler into functions, one per code section."""
+    found: list[_Reader] = [_Reader("listing", "")]
+    *regular, last = _PAIR.split(text)
+    for rows, offset, code, low, high in zip(*[iter(regular)] * 5, strict=True):
+        if rows:
+            _read_rows(rows, found)
+        found[-1].take(int(offset, 16), code.strip(), low, high)
+    _read_rows(last, found)
+    decoded = decode_texts([row[1] for reader in found for row in reader.rows])
+    functions = [reader.function(decoded) for reader in found]
+    return [function for function in functions if function.instructions]
+
+
+def parse_words(
+    texts: list[str], code: bytes, name: str, arch: str, names: dict[int, str], lines: dict[int, Calls]
+) -> Function:
+    """Put together a kernel of the texts of its machine words, given its symbols and source lines by their offsets.
+
+    The result is what nvdisasm writes for the cubin, where places in the code have labels.
+    """
+    reader, numbers = _Reader(name, arch), dict[int, str]()
+    words = code[::-1].hex()  # the last one first
+    for place, text in enumerate(texts):
+        offset, end = place * _WORDS_BYTES, len(words) - place * 2 * _WORDS_BYTES
+        if offset in lines:
+            reader.come_from(lines[offset])
+        target = _PLACE.search(text)
+        if target:
+            at = int(target[1], 16)
+            label = names.get(at) or numbers.setdefault(at, f".L_x_{len(numbers)}")
+            text = f"{text[: target.start(1)]}`({label})"
+        reader.take(offset, text, words[end - _WORDS_BYTES : end], words[end - 2 * _WORDS_BYTES : end - _WORDS_BYTES])
+    reader.labels = {label: at for at, label in (numbers | names).items()} | {f".text.{plain(name)}": 0}
+    return reader.function(decode_texts([row[1] for row in reader.rows]))
+
+
+def _read_rows(rows: str, found: list[_Reader]) -> None:
+    """Read any rows, one by one; a new section begins a new reader."""
+    for row in rows.splitlines():
+        reader = found[-1]
+        if not row or reader.read(row):
+            continue
+        section, target = _SECTION.match(row), _TARGET.match(row)
+        if section or target:
+            name = (section.group(1) or section.group(2)) if section else "listing"
+            found.append(_Reader(name, target.group(1) if target else reader.arch))
+
+
+def parse_bare(text: str, file: str) -> Function:
+    """Parse a paper's listing, one or more instructions a row, labels, no offsets; an error names the row."""
+    reader = _Reader("listing", "")
+    for number, row in enumerate(text.splitlines(), 1):
+        for part in _statements(row):
+            label = _LABEL.match(part)
+            if label:
+                reader.pending.append(label.group(1))
+                part = part[label.end() :].strip()
+            if INSTRUCTION.fullmatch(part):
+                reader.take(len(reader.rows) * _BARE_BYTES, part)
+            elif part:
+                raise FileError(f"{file}: line {number}: not an instruction: {part[:60]!r}; {HINT}")
+    made = reader.function(decode_texts([row[1] for row in reader.rows]))
+    if not any(classified(i.opcode, i.modifiers) != "other" for i in made.instructions):
+        raise FileError(f"{file}: no instructions found; {HINT}")
+    return made
+
+
+HINT = "a listing has lines like `/*0010*/ FADD R1, R1, R2 ;` or `FADD R1, R1, R2`"
+
+
+def _statements(row: str) -> Iterator[str]:
+    """Yield the instructions of a row; what stands behind one in lower case is a mark, and left out."""
+    parts = [part.strip(" \t{}") for part in _COMMENT.sub("", row).split(";")]
+    yield parts[0]
+    yield from (part for part in parts[1:] if INSTRUCTION.fullmatch(part))
+
+
+# An instruction as it was read: offset, text, source line, and the low and high words of machine code in hexadecimal.
+_Row = tuple[int, str, int | None, str, str]
+
+
+class _Reader:
+    """One code section while it is read, row by row."""
+
+    def __init__(self, name: str, arch: str) -> None:
+        self.name, self.arch = name, arch
+        self.rows: list[_Row] = []
+        self.labels: dict[str, int] = {}
+        self.pending: list[str] = []
+        self.files: dict[int, str] = {}
+        self._line: int | None = None
+        self._calls: list[tuple[str, int]] = []  # where the code of a row is from, innermost first
+        self._last = -1
+        self._waits = False  # for the upper word, in the next row
+
+    def read(self, row: str) -> bool:
+        """Take in a row; return whether it belongs to the section."""
+        found = _ROW.match(row)
+        offset, file, line, inlined, label = found.groups() if found else (None, None, None, None, None)
+        if found and label:
+            self.pending.append(label)
+            found = _OFFSET.match(row, found.end())
+            offset = found.group(1) if found else None
+        if found and offset:
+            self._instruction(int(offset, 16), row[found.end() :])
+            return True
+        word = _WORD.search(row) if self._waits or not (label or line) else None
+        if word and self._waits:
+            self.rows[-1] = (*self.rows[-1][:4], word.group(1))
+            self._waits = False
+        elif line:
+            self._calls.append((file or "", int(line[:9])))
+            if not inlined:
+                self.come_from(tuple(self._calls))
+                self._calls.clear()
+        return bool(label or line or word)
+
+    def come_from(self, calls: Calls) -> None:
+        """Take in where the code is from: of the calls in the outermost one's file, the innermost."""
+        file = calls[-1][0]
+        self._line = next(number for name, number in calls if name == file)
+        self.files[self._line] = file
+
+    def _instruction(self, offset: int, row: str) -> None:
+        code, ended, behind = row.partition(";")
+        if not ended:  # the second of two that issue together
+            code, _, behind = row.partition("/*")
+            code, behind = code.rstrip().removesuffix("}"), "/*" + behind
+        word = _WORD.search(behind)
+        self.take(offset, code.strip().removeprefix("{").strip(), word.group(1) if word else "")
+
+    def take(self, offset: int, text: str, low: str = "", high: str = "") -> None:
+        """Take in an instruction with its words, and let the labels before it stand for it."""
+        self._waits = False
+        if offset <= self._last:
+            return
+        if "(*" in text:  # a note, in a column of its own
+            text = " ".join(text.replace(_SPILL, "").split())
+        if self.pending:
+            self.labels.update(dict.fromkeys(self.pending, offset))
+            self.pending.clear()
+        if offset % _WORDS_BYTES:
+            low = high = ""
+        elif low and not high:
+            self._waits = True
+        self._last = offset
+        self.rows.append((offset, text, self._line, low, high))
+
+    def function(self, decoded: dict[str, Instruction]) -> Function:
+        """Put what was read where it stands, given what the texts say."""
+        instructions: list[Instruction] = []
+        jumps: dict[int, tuple[int, ...]] = {}
+        hides_descriptors = self.arch.startswith("sm_8")
+        for offset, text, line, low, high in self.rows:
+            found = decoded.get(text)
+            if found is None:
+                continue
+            target, control = None, control_of(high[:_CONTROL_DIGITS]) if high else None
+            if found.opcode in _GO:
+                target = self._target(found.opcode, text, found.operands)
+                if "BRANCH_TARGETS" in text:
+                    jumps[offset] = self._branch_targets(text)
+            placed = replace(found, offset=offset, line=line, target=target, control=control)
+            if hides_descriptors and high and ".64" in text:
+                hidden = hidden_descriptor(found, int(low, 16), int(high, 16))
+                if hidden:
+                    placed = replace(placed, reads=tuple(dict.fromkeys(found.reads + hidden)))
+            instructions.append(placed)
+        return Function(self.name, self.arch, instructions, self.labels, jumps, self.files)
+
+    @cached_property
+    def _offsets(self) -> set[int]:
+        return {row[0] for row in self.rows}
+
+    def _target(self, opcode: str, text: str, operands: tuple[Operand, ...]) -> int | None:
+        """Return the place that an instruction names: a label, or an address with an instruction at it."""
+        if "`(" in text:
+            return self.labels.get(text[text.rindex("`(") + 2 :].split(")")[0])
+        if not operands or (opcode == "WARPSYNC" and len(operands) < 2):
+            return None  # WARPSYNC with one operand has a mask
+        last = operands[-1]
+        if last.value is not None and last.text.startswith("0x"):
+            return int(last.value) if last.value in self._offsets else None
+        return self.labels.get(last.text)
+
+    def _branch_targets(self, text: str) -> tuple[int, ...]:
+        found = _BRANCH_TARGETS.search(text)
+        names = [name.strip() for name in found.group(1).split(",")] if found else []
+        return tuple(self.labels[name] for name in names if name in self.labels)
+
+
+@lru_cache(maxsize=65536)
+def control_of(digits: str) -> Control:
+    """Decode the control field from the first six hexadecimal digits of an instruction's upper word."""
+    field = int(digits, 16) >> 1 & 0x1FFFFF
+    write, read = field >> 5 & 7, field >> 8 & 7
+    return Control(
+        stall=field & 15,
+        yields=not field >> 4 & 1,
+        write_scoreboard=None if write == 7 else write,
+        read_scoreboard=None if read == 7 else read,
+        wait_mask=field >> 11 & 63,
+        reuse=field >> 17 & 15,
+    )
+
+
+def hidden_descriptor(instruction: Instruction, low_word: int, high_word: int) -> tuple[str, ...]:
+    """Return the uniform registers that an access reads on sm_80 to sm_89 and the text does not show.
+
+    Global accesses with the uniform bit (0x800) take a memory descriptor from a pair of uniform registers;
+    from sm_90 on the disassembler writes it as desc[UR4]. 63 is URZ.
+    """
+    if not low_word & 0x800 or "desc" in instruction.text or instruction.kind == "shared":
+        return ()
+    if not any(o.kind == "memory" and ".64" in o.text for o in instruction.operands):
+        return ()
+    first = (low_word >> 32 if instruction.opcode in ("LDG", "LD") else high_word) & 63
+    return () if first == 63 else (f"UR{first}", f"UR{first + 1}")

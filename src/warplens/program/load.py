@@ -1,0 +1,246 @@
+"""Files to programs: CUDA source, PTX, cubins, what has cubins in it, and listings.
+
+.cu, .cuh, .ptx   compiled (`warplens.program.compile`)
+.sass, .txt       a listing: of a disassembler, with its control codes if it has the machine words, or of a paper
+.py               Triton, for a launch (`warplens.program.triton`)
+anything else     a cubin, or a program, library, object or fat binary with cubins in it
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.core.errors import FileError, WarplensError
+from warplens.core.files import read_bytes, read_text
+from warplens.program import toolchain
+from warplens.program.compile import Options, compile_file
+from warplens.program.cubin import Cubin, is_cubin, parse_cubin, plain
+from warplens.program.disassembly import Function, parse_bare, parse_disassembly, parse_words
+from warplens.program.encoding import writer
+from warplens.program.fatbinary import cubins_in
+from warplens.program.kernel_names import choose, demangle, demangled
+from warplens.program.line_table import UnknownTable, source_lines
+from warplens.program.linking import function_names, link, relocations
+from warplens.program.program import Program
+from warplens.program.triton import split_name
+from warplens.program.triton_source import extract
+
+_LABEL_USED, _LABEL = re.compile(r"`\(\.L_x_(\d+)\)"), re.compile(r"\.L_x_(\d+)\b")
+
+
+class Kernel(Struct, frozen=True):
+    """A kernel that was found: in a cubin with the tools that made it and the files that nvcc read, or in a listing."""
+
+    name: str
+    arch: str
+    place: Cubin | Function
+    tools: list[str] = []
+    read: list[Path] = []
+
+
+def is_source(path: str | Path) -> bool:
+    """Whether a file is compiled, for an architecture that may be chosen."""
+    return Path(split_name(str(path))[0]).suffix in (".cu", ".cuh", ".ptx", ".py")
+
+
+def list_kernels(path: str | Path, options: Options | None = None) -> list[str]:
+    """Return the demangled names of all kernels in a file, each once."""
+    found = demangled([kernel.name for kernel in found_kernels(Path(path), options or Options())])
+    return list(dict.fromkeys(found.values()))
+
+
+def load_program(
+    path: str | Path, kernel: str | None = None, options: Options | None = None, found: list[Kernel] | None = None
+) -> Program:
+    """Load one kernel of a file; with several in it, `kernel` chooses by name (demangled, mangled or a part).
+
+    `found` are the file's kernels, where they were looked for already.
+    """
+    return load_traced(Path(path), kernel, options or Options(), found)[0]
+
+
+def load_traced(
+    path: Path, kernel: str | None, options: Options, found: list[Kernel] | None = None
+) -> tuple[Program, list[Path]]:
+    """Load one kernel of a file; return with it the files that nvcc read, if that compiled it."""
+    found = found_kernels(path, options) if found is None else found
+    if not found:
+        raise FileError(f"{path}: no kernel in it")
+    name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
+    chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
+    if isinstance(chosen.place, Function):
+        return _assembled(chosen.place, str(path)), []
+    return _disassembled(chosen, str(path), options.toolkit), chosen.read
+
+
+def program_in(cubin: bytes, kernel: str, path: Path, tools: list[str] | None = None) -> Program:
+    """Load one kernel, by its mangled name, of a cubin that came from a file."""
+    found = next((k for k in _in_cubin(cubin, path, tools) if k.name == kernel), None)
+    if found is None:
+        raise FileError(f"{path}: no kernel {kernel!r} in its machine code")
+    return _disassembled(found, str(path))
+
+
+def load_programs(path: str | Path) -> dict[str, Program]:
+    """Load all kernels of a cubin by their mangled names, with one run of the disassembler for all of them."""
+    path = Path(path)
+    found = _in_cubin(read_bytes(path), path)
+    if not found:
+        raise FileError(f"{path}: no kernel in it")
+    cubin = found[0].place
+    assert isinstance(cubin, Cubin)
+    texts, tool = _by_nvdisasm(cubin, str(path), [])
+    functions = {function.name: function for function in texts}
+    there = [kernel for kernel in found if plain(kernel.name) in functions]
+    return {k.name: _with_resources(k, cubin, functions[plain(k.name)], str(path), tool) for k in there}
+
+
+def found_kernels(path: Path, options: Options) -> list[Kernel]:
+    """Return all kernels of a file, compiled where it is a source."""
+    if path.suffix in (".sass", ".txt"):
+        text = read_text(path)
+        functions = parse_disassembly(text) or [parse_bare(text, str(path))]
+        return [Kernel(function.name, function.arch, function) for function in functions]
+    if path.suffix in (".cu", ".cuh", ".ptx"):
+        with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
+            made = compile_file(path, options, Path(folder))
+            found = _in_cubin(read_bytes(made.cubin), path, made.tools)
+            return [replace(kernel, read=made.read) for kernel in found]
+    script = Path(split_name(str(path))[0])
+    if script.suffix == ".py" and extract(read_text(script), str(script)).parameters:
+        raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch, or --grid and so on")
+    data = read_bytes(path)
+    if is_cubin(data):
+        return _in_cubin(data, path)
+    return [kernel for piece in cubins_in(path, data, options) for kernel in _in_cubin(piece, path)]
+
+
+def _in_cubin(data: bytes, path: Path, tools: list[str] | None = None) -> list[Kernel]:
+    cubin = parse_cubin(data, str(path))
+    makers = tools or ([cubin.producer()] if cubin.producer() else [])
+    return [Kernel(name, cubin.arch, cubin, makers) for name in cubin.kernels()]
+
+
+def _for_arch(found: list[Kernel], arch: str, path: Path) -> Kernel:
+    """Choose among the architectures that a kernel is there for: the one asked for, what runs on it, or the only one.
+
+    Of code of the same major version that is not newer than the GPU, the newest runs.
+    """
+    there = sorted({kernel.arch for kernel in found})
+    fitting = [k for k in found if k.arch == arch] or [k for k in found if k.arch.rstrip("af") == arch.rstrip("af")]
+    if fitting or len(there) == 1:
+        return (fitting or found)[0]
+    asked = _version(arch)
+    runs = [k for k in found if k.arch[-1] != "a" and _version(k.arch)[0] == asked[0] and _version(k.arch) < asked]
+    if runs:
+        return max(runs, key=lambda k: _version(k.arch))
+    name = toolchain.one_line(demangle(found[0].name))
+    raise WarplensError(
+        f"{path}: {name} is there for {', '.join(there)}, and none runs on {arch}; name a GPU of one of these"
+    )
+
+
+def _version(arch: str) -> tuple[int, int]:
+    """Return the compute capability of an architecture: (10, 3) of sm_103f."""
+    number = int(re.sub(r"\D", "", arch) or 0)
+    return divmod(number, 10)
+
+
+def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Program:
+    """Take a kernel's machine code apart: by what we know of its encoding, or by nvdisasm."""
+    cubin = kernel.place
+    assert isinstance(cubin, Cubin)
+    symbol = cubin.symbol(kernel.name)
+    known = None if symbol is None else _by_encoding(kernel, cubin, symbol)
+    if known is not None:
+        return _with_resources(kernel, cubin, known, origin)
+    only = [] if symbol is None else ["-fun", str(symbol)]
+    if not cubin.computes_branches(kernel.name):
+        only.append("-ndf")  # it does not look for their targets: a fifth of its time
+    found, tool = _by_nvdisasm(cubin, origin, only, toolkit)
+    function = next((f for f in found if symbol is not None or f.name == plain(kernel.name)), None)
+    if function is None:
+        raise FileError(f"{origin}: nvdisasm found no code for {toolchain.one_line(kernel.name)!r}")
+    return _with_resources(kernel, cubin, function, origin, tool)
+
+
+def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
+    """Take the code itself apart, if every word is known and there is no more to say of it than lines and names."""
+    name, words = kernel.name, writer(kernel.arch)
+    if words is None or cubin.computes_branches(name) or any(relocations(cubin, f".text.{name}")):
+        return None
+    code = cubin.content(f".text.{name}")
+    texts = words.texts(code)
+    if texts is None:
+        return None
+    try:
+        lines = source_lines(cubin, symbol)
+    except UnknownTable:
+        return None
+    return parse_words(texts, code, name, kernel.arch, function_names(cubin, name), lines)
+
+
+def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Function], str]:
+    """Let nvdisasm take a cubin apart: one that is not older than its code. Return its version too."""
+    used = toolchain.found("nvdisasm", toolkit, cubin.producer().rpartition(" ")[2])
+    seconds, size = toolchain.disassembler_limits(len(cubin.elf))
+    with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin.with_plain_names())
+        try:
+            arguments = ["-c", "-gi", "-hex", *only, str(file)]
+            limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": size}
+            text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, **limits)
+        except toolchain.ToolError as error:
+            raise FileError(f"{origin}: its machine code is refused: {error}") from None
+    found = parse_disassembly(_numbered(text) if only else text)
+    return [_without_cuts(function) for function in found], used.version
+
+
+def _without_cuts(function: Function) -> Function:
+    """Drop the numbered labels that no instruction names: nvdisasm 13.5 writes one where it cuts straight code."""
+    named = {label for i in function.instructions if ".L_" in i.text for label in _LABEL.findall(i.text)}
+    labels = {n: at for n, at in function.labels.items() if not (cut := _LABEL.fullmatch(n)) or cut[1] in named}
+    return replace(function, labels=labels)
+
+
+def _numbered(text: str) -> str:
+    """Count the labels of a kernel from 0 on, as they are used, whatever other kernels are in its file."""
+    used = dict.fromkeys([*_LABEL_USED.findall(text), *_LABEL.findall(text)])
+    order = {number: place for place, number in enumerate(used)}
+    return _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
+
+
+def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
+    made = _assembled(replace(function, name=kernel.name), origin)
+    linked = link(cubin, kernel.name)
+    named = demangled(list(linked.variables))
+    return replace(
+        made, resources=cubin.resources(kernel.name), tools=[*kernel.tools, *tools], constants=linked.constants,
+        segments=linked.segments, symbols=linked.symbols, system=linked.system,
+        variables={named[name]: place for name, place in linked.variables.items()},
+    )  # fmt: skip
+
+
+def _assembled(function: Function, origin: str) -> Program:
+    code = list(function.instructions)
+    while len(code) > 1 and code[-1].opcode == "NOP":  # padding behind the last instruction
+        code.pop()
+    offsets = {instruction.offset for instruction in code} if function.jump_targets else set()
+    jumps = {at: tuple(t for t in targets if t in offsets) for at, targets in function.jump_targets.items()}
+    return Program(
+        name=function.name,
+        demangled=demangle(function.name),
+        arch=function.arch,
+        instructions=code,
+        labels=function.labels,
+        jump_targets=jumps,
+        source_file=next(iter(function.files.values()), ""),
+        origin=origin,
+    )

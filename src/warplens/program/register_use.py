@@ -1,0 +1,342 @@
+"""Which registers an instruction reads and writes.
+
+The disassembler names the first register of a group only; how many belong to it follows from opcode and
+modifiers. Which operands are written follows from opcode and position. Both are rules here, checked against
+`nvdisasm -plr` over a corpus of kernels. The rules look at the shapes of the operands, never at numbers, so that
+what they say of an instruction holds for all of its kind.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+
+from warplens.core.files import read_toml
+from warplens.program.instruction import Operand
+from warplens.program.operands import REGISTER, parse_operand
+
+_FILE = Path(__file__).parent / "files" / "operands.toml"
+_RULES = {name: frozenset(opcodes) for name, opcodes in read_toml(_FILE).items() if isinstance(opcodes, list)}
+_NO_DESTINATION, _TWO_PREDICATES = _RULES["no_destination"], _RULES["two_predicates"]
+_GLOBAL, _DATA = _RULES["global"], _RULES["data"]
+
+# An operand, and how many registers from each that is written in it on; without numbers, one.
+Access = tuple[int, tuple[int, ...]]
+
+
+@lru_cache(maxsize=65536)
+def group(registers: tuple[str, ...], widths: tuple[int, ...]) -> tuple[str, ...]:
+    """Spell out groups of consecutive registers: R4 of width 2 is R4, R5."""
+    names = list[str]()
+    for register, width in zip(registers, widths, strict=True):
+        if width == 1:
+            names.append(register)
+        else:
+            bank = register.rstrip("0123456789")
+            first = int(register[len(bank) :])
+            names += [f"{bank}{i}" for i in range(first, first + width)]
+    return tuple(names)
+
+
+def components(operands: tuple[Operand, ...]) -> int:
+    """Return how many components a texture access has, by the mask in it."""
+    return max(1, (_mask(operands, 1) & 15).bit_count())
+
+
+def by_mask(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    """Return the predicates that P2R and UP2UR read, R2P and UR2UP write as one register."""
+    mask = _mask(operands, 0x7F) if operands else 0
+    name = "UP" if any(o.kind == "uniform predicate" for o in operands) else "P"
+    return tuple([f"{name}{i}" for i in range(7) if mask >> i & 1])
+
+
+def _mask(operands: tuple[Operand, ...], otherwise: int) -> int:
+    """Return the last immediate, which is a mask."""
+    value = next((o.value for o in reversed(operands) if o.value is not None), otherwise)
+    return int(value) if isfinite(value) else otherwise
+
+
+@lru_cache(maxsize=16384)
+def accesses(
+    opcode: str, modifiers: tuple[str, ...], shapes: tuple[str, ...], parts: int
+) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+    """Return which operands an instruction reads, and those that it writes, each with the widths of its registers.
+
+    This holds for all instructions whose operands have these shapes; `parts` counts the components of a texture, and
+    is 0 for other opcodes.
+    """
+    operands = tuple([parse_operand(shape)[0] for shape in shapes])
+    written = _written(opcode, modifiers, operands)
+    widths = _widths(opcode, modifiers, operands, written, parts)
+    reads: list[Access] = []
+    writes: list[Access] = []
+    for i, operand in enumerate(operands):
+        if operand.kind == "memory" or (operand.kind == "constant" and operand.registers):
+            reads.append((i, _address(opcode, modifiers, operand, i == 0)))
+        elif operand.registers:
+            into = writes if i in written else reads
+            into.append((i, (widths[i],) * len(operand.registers) if widths[i] != 1 else ()))
+    return tuple(reads), tuple(writes)
+
+
+def _written(opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> set[int]:
+    """Return the positions of the operands that are written."""
+    if not operands or opcode in _NO_DESTINATION:
+        return {0} if opcode == "USETMAXREG" and operands and operands[0].kind == "uniform predicate" else set()
+    kinds = [o.kind for o in operands]
+    predicates = ("predicate", "uniform predicate")
+    if opcode in _TWO_PREDICATES:  # one in the papers' listings
+        return {0, 1} if len(kinds) > 1 and kinds[1] in predicates else {0}
+    if opcode in TEXTURE:  # two groups of results before the coordinates; one before Volta
+        return {0, 1} if kinds[1:3] == ["register", "register"] else {0}
+    if (opcode in ("LDG", "LD") and "256" in modifiers) or (opcode == "B2R" and "RESULT" in modifiers):
+        return {0, 1}
+    if kinds[0] in predicates:
+        if opcode == "IMNMX" and len(kinds) > 2:  # IMNMX.S64 PT, PT, R12, ...
+            return {0, 1, 2}
+        # a predicate, then a register: SHFL PT, R0, ... ; LOP3.LUT P0, RZ, ... ; ATOMG.E.ADD PT, R5, [...]
+        if (
+            len(kinds) > 1
+            and kinds[1] in ("register", "uniform")
+            and opcode not in ("R2P", "UR2UP", "SEL", "FSEL", "P2R", "FCHK")
+        ):
+            return {0, 1}
+        return {0}
+    written = {0}
+    for i in range(1, len(kinds)):  # IADD3 R0, P0, P1, R2, ... : carries before the first source
+        if kinds[i] not in predicates or operands[i].text.startswith("!"):
+            break
+        if all(kind in predicates for kind in kinds[i:]):
+            if opcode in ("VOTE", "VOTEU") and i == 1 and len(kinds) > 2:
+                written.add(i)
+            break
+        written.add(i)
+    return written
+
+
+_WIDE = frozenset(("64", "F64", "U64", "S64", "F32x2"))
+
+
+def _data_width(modifiers: tuple[str, ...]) -> int:
+    if "128" in modifiers or "F32x4" in modifiers:
+        return 4
+    return 2 if _WIDE & set(modifiers) else 1
+
+
+def _widths(
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], written: set[int], parts: int
+) -> list[int]:
+    """Return how many registers each operand stands for."""
+    widths = [1] * len(operands)
+    asked = opcode in _GROUPED or not _GROUPING.isdisjoint(modifiers) or opcode.endswith("GMMA")
+    if not operands or not asked:
+        return widths
+    registers = [i for i, o in enumerate(operands) if o.kind in ("register", "uniform")]
+    sources = [i for i in registers if i not in written]
+    results = [i for i in registers if i in written]
+
+    def put(places: list[int], width: int) -> None:
+        for place in places:
+            widths[place] = width
+
+    if opcode in _DATA:
+        put(registers, 4 if "256" in modifiers else _data_width(modifiers))  # 256 bits are two groups of four
+    elif opcode in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers):
+        put(results, 2 if "WIDE" in modifiers else 1)
+        put([i for i in sources if i == len(operands) - 1 - _trailing_predicates(operands)], 2)
+    elif opcode in _DOUBLE:
+        put([i for i in registers if not operands[i].text.endswith(".F32")], 2)  # a scalar for both halves
+    elif opcode in ("ISETP", "IMNMX", "MATCH", "UISETP", "UIMNMX") and ("S64" in modifiers or "U64" in modifiers):
+        put(sources if opcode == "MATCH" else registers, 2)
+    elif opcode == "MOVM" and "U4TO8" in modifiers:
+        put(results, 2)
+    elif opcode.endswith("GMMA"):
+        _group_matrix(modifiers, operands, results, sources, widths)
+    elif opcode == "SYNCS":
+        put([i for i in sources if operands[i].kind == "uniform"], 2 if "64" in modifiers else 1)
+        put(results, 2 if "TRANS64" in modifiers else 1)
+    elif opcode in TEXTURE:
+        _texture(opcode, modifiers, operands, sources, widths, parts)
+    elif opcode in ("SULD", "SUST"):
+        put([i for i in registers if operands[i].kind == "register"], _data_width(modifiers))
+    elif opcode in _CONVERTED:
+        to, of = _conversion(opcode, modifiers)
+        put(results, to)
+        put(sources, of)
+    elif opcode in ("CS2R", "CS2UR"):
+        put(results, 1 if "32" in modifiers else 2)
+    elif opcode in ("LDSM", "STSM"):
+        put(registers, next((int(m) for m in modifiers if m in ("2", "4")), 1))
+    elif opcode in _FAR:
+        put(registers, 2)
+    elif opcode in _MATRIX:
+        _matrix(opcode, modifiers, operands, results, sources, widths)
+    elif "64" in modifiers and opcode in ("IADD", "IADD3", "MOV", "UMOV", "UIADD3", "SEL", "USEL", "LEA", "R2UR"):
+        put(registers, 2)
+    return widths
+
+
+TEXTURE = frozenset(("TEX", "TLD", "TLD4", "TXD", "TXQ", "TMML"))
+_MATRIX = frozenset(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"))
+_DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "FADD2", "FMUL2", "FFMA2"))
+_CONVERTED = frozenset(("F2F", "I2F", "F2I", "FRND", "F2FP", "I2I"))
+_FAR = frozenset(("CALL", "RET", "BRX", "JMX", "LEPC", "BRXU", "JMXU", "ULEPC"))
+# Other opcodes have groups with these modifiers only, most have none: without either there is nothing to ask.
+_GROUPED = _DATA | TEXTURE | _MATRIX | _DOUBLE | _CONVERTED | _FAR
+_GROUPED |= {"SYNCS", "SULD", "SUST", "CS2R", "CS2UR", "LDSM", "STSM"}
+_GROUPING = frozenset(("64", "S64", "U64", "WIDE", "HI", "U4TO8"))
+_DIMENSIONS = {"1D": 1, "2D": 2, "3D": 3, "CUBE": 3, "ARRAY_1D": 2, "ARRAY_2D": 3, "ARRAY_3D": 4, "ARRAY_CUBE": 4}
+
+
+def _dimensions(operands: tuple[Operand, ...], modifiers: tuple[str, ...]) -> int:
+    words = [*(o.text for o in operands), *modifiers]
+    return next((_DIMENSIONS[word] for word in words if word in _DIMENSIONS), 1)
+
+
+def _texture(
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], sources: list[int], widths: list[int],
+    parts: int,
+) -> None:  # fmt: skip
+    """Fill in the widths of a texture access: two results by the components, coordinates, a handle pair."""
+    if 1 in sources or len(operands) == 1:
+        widths[0] = parts
+    else:
+        widths[0], widths[1] = max(1, parts - 2), min(2, parts)
+    dimensions = 1 if opcode == "TXQ" else _dimensions(operands, modifiers)
+    registers = [i for i in sources if operands[i].kind == "register"]
+    for i in sources:
+        if operands[i].kind == "uniform":
+            widths[i] = 2
+    if "SCR" in modifiers and len(registers) == 2:  # coordinates and level scattered over two groups
+        total = dimensions + ("LL" in modifiers)
+        widths[registers[0]], widths[registers[1]] = -(-total // 2), max(1, total // 2)
+    elif registers:
+        widths[registers[0]] = dimensions
+        if opcode == "TXD" and len(registers) > 1:
+            widths[registers[1]] = 2 * dimensions
+
+
+def _trailing_predicates(operands: tuple[Operand, ...]) -> int:
+    count = 0
+    for operand in reversed(operands):
+        if operand.kind not in ("predicate", "uniform predicate"):
+            break
+        count += 1
+    return count
+
+
+def _conversion(opcode: str, modifiers: tuple[str, ...]) -> tuple[int, int]:
+    """Return the widths of result and source of a conversion: F2F.F64.F32, F2I.S64.F64.TRUNC, I2F.F64.S64."""
+    wide_float, wide_int = "F64" in modifiers, "S64" in modifiers or "U64" in modifiers
+    if opcode == "F2F":
+        types = [m for m in modifiers if re.fullmatch(r"B?F(16|32|64).*", m)]
+        return (2 if types[:1] == ["F64"] else 1), (2 if types[1:2] == ["F64"] else 1)
+    if opcode == "F2I":
+        return (2 if wide_int else 1), (2 if wide_float else 1)
+    if opcode == "I2F":
+        return (2 if wide_float else 1), (2 if wide_int else 1)
+    if opcode == "FRND":
+        return (2, 2) if wide_float else (1, 1)
+    return 1, 1
+
+
+def _matrix(
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], sources: list[int],
+    widths: list[int],
+) -> None:  # fmt: skip
+    """Fill in the group widths of a tensor-core instruction D = A B + C."""
+    sparse = modifiers[:1] == ("SP",)
+    kinds = modifiers[1:] if sparse else modifiers
+    shape = kinds[0] if kinds else ""
+    c = 4
+    if opcode == "HMMA":
+        half = "F16" in kinds[1:2]
+        a, b = {"16816": (4, 2), "1688": (2, 1), "1684": (2, 1), "884": (2, 2)}.get(shape, (4, 2))
+        if "TF32" in kinds:
+            a, b = {"1688": (4, 2), "1684": (2, 1)}.get(shape, (a, b))
+        c = 2 if half else 4
+        if shape == "884":
+            c = 4 if half else 8
+    elif opcode == "IMMA":
+        a, b = {"16832": (4, 2), "16816": (2, 1), "8816": (1, 1), "16864": (4, 2), "8832": (1, 1)}.get(shape, (4, 2))
+        c = 2 if shape.startswith("88") else 4
+    elif opcode == "BMMA":
+        a, b = {"168256": (4, 2), "168128": (2, 1), "88128": (1, 1)}.get(shape, (4, 2))
+        c = 2 if shape.startswith("88") else 4
+    elif opcode == "DMMA":
+        a, b = {"884": (2, 2), "8x8x4": (2, 2), "16x8x4": (4, 2), "16x8x8": (8, 4), "16x8x16": (16, 8)}.get(
+            shape, (2, 2)
+        )
+        c = 8 if shape.startswith("16") else 4
+    else:
+        a, b = 4, 2
+        c = 2 if "F16" in kinds[1:2] else 4
+    if sparse:
+        a, b = {"16832": (4, 4), "16816": (2, 2), "16864": (4, 4), "168128": (4, 4), "1688": (2, 2)}.get(shape, (4, 4))
+    for i in results:
+        widths[i] = c
+    order = [i for i in range(len(operands)) if i not in results]
+    for place, width in zip(order, (a, b, c), strict=False):
+        if operands[place].kind == "register":
+            widths[place] = width
+
+
+def _group_matrix(
+    modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], sources: list[int], widths: list[int]
+) -> None:
+    """Fill in the widths of a warp-group instruction such as HGMMA.64x16x16.F32: 64 x N over 128 threads."""
+    shape = re.match(r"[0-9]+x([0-9]{1,3})x", modifiers[0]) if modifiers else None
+    columns = int(shape.group(1)) if shape else 8
+    accumulator = columns // 4 if "F16" in modifiers[1:2] else columns // 2
+    for i in results:
+        widths[i] = accumulator
+    registers = [i for i in sources if operands[i].kind == "register"]
+    for i in registers:
+        widths[i] = 4
+    if registers:
+        widths[registers[-1]] = accumulator
+
+
+_BULK = frozenset(("UBLKCP", "UBLKRED", "UBLKPF", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL"))
+
+
+def _bulk_width(opcode: str, modifiers: tuple[str, ...], first: bool) -> int:
+    """Return the uniform registers of a bulk copy's address: tensor coordinates, barrier, 64-bit pointer."""
+    if opcode == "UTMACCTL" or (opcode.startswith("UTMA") and not first):
+        return 2
+    if opcode.startswith("UTMA"):
+        dimensions = next((int(m[0]) for m in modifiers if re.fullmatch(r"[1-5]D", m)), 1)
+        return dimensions + (2 if opcode == "UTMALDG" else 1)
+    into_shared = modifiers[:1] == ("S",)  # UBLKCP.S.G: destination and barrier, then a global pointer
+    return 2 if first or into_shared else 1
+
+
+_PAIRED, _SUFFIXED = re.compile(r"\.64\b"), re.compile(r"\.\w")
+
+
+def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: bool) -> tuple[int, ...]:
+    """Return how many registers an address or an indexed constant reads, from each on that is written in it."""
+    text, start = operand.text, len(operand.descriptor)
+    widths, others = [2] * start, len(operand.registers) - 1
+    if text.startswith(("gdesc", "idesc", "tmem")):
+        return (*widths, 4, *[0] * others) if operand.registers else tuple(widths)
+    if opcode in ("SULD", "SUST", "SURED", "SUATOM") and operand.registers:
+        return (*widths, _dimensions((), modifiers), *[0] * others)
+    behind = REGISTER.split(text.partition("[")[2] if start else text)[3::3]  # what follows each register
+    for place, register in enumerate(operand.registers, start):
+        width = 1
+        if opcode in _BULK:
+            width = _bulk_width(opcode, modifiers, first)
+        elif operand.kind == "constant":
+            width = 2 if text.lstrip("-|~").startswith("cx[") and register.startswith("UR") else 1
+        elif _PAIRED.match(behind[place]):
+            width = 2
+        elif opcode in _GLOBAL:
+            bare = not _SUFFIXED.match(behind[place]) and "U32" not in text
+            into_shared = opcode == "LDGSTS" and first
+            if register.startswith("UR") or (bare and "E" in modifiers and not into_shared):
+                width = 2
+        widths.append(width)
+    return tuple(widths)

@@ -1,6 +1,0 @@
-"""The pipeline simulator: one SM, its schedulers, pipes and memory, typed events out."""
-
-from warplens.simulate.run import Options as SimulationOptions
-from warplens.simulate.simulation import Line, Simulation, simulate
-
-__all__ = ["Line", "Simulation", "SimulationOptions", "simulate"]

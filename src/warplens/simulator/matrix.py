@@ -1,0 +1,86 @@
+"""Matrix instructions: how many operations one is, and how many the tensor cores do in a cycle."""
+
+from __future__ import annotations
+
+import re
+
+from warplens.machine import Machine
+from warplens.program.instruction import Instruction
+
+_SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
+           "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
+_GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
+_WAVEFRONT_BYTES, _GROUP_WARPS, _FACTOR_REGISTERS = 128, 4, 4
+_DEPTH_BYTES = 32  # of a row of a factor: 8 elements of tf32, 16 of fp16, 32 of fp8
+_TYPES = {"HMMA": "f16", "IMMA": "s8", "DMMA": "f64", "HGMMA": "f16", "IGMMA": "s8", "QGMMA": "e4m3"}
+
+
+def matrix_flops(x: Instruction) -> float | None:
+    """Return the operations of one warp in a matrix instruction, from its shape; None where that is not known."""
+    for modifier in x.modifiers:
+        if modifier in _SHAPES:
+            m, n, k = _SHAPES[modifier]
+            return 2.0 * m * n * k
+        if found := _GROUP.fullmatch(modifier):  # of a group of four warps
+            m, n, k = (int(part) for part in found.groups())
+            return 2.0 * m * n * k / 4
+    return None
+
+
+def tensor_flops_per_cycle(x: Instruction, machine: Machine) -> float | None:
+    """Return what the tensor cores of an SM do per cycle in an instruction like this; None where it is not known."""
+    kind = _type(x)
+    if x.opcode.endswith("GMMA"):
+        rates = [machine.tensor[name].peak_flops_per_cycle_per_sm for name in _alike(x, machine)]
+        return max((rate for rate in rates if rate), default=None)
+    name = "f64_16816" if kind == "f64" and "16816" in x.modifiers else kind
+    return machine.tensor[name].peak_flops_per_cycle_per_sm if name in machine.tensor else None
+
+
+def behind_passes(x: Instruction, machine: Machine) -> float:
+    """Return how long behind its last pass the product of a warp group ends, of the measured width next to its own."""
+    found = _group(x)
+    columns = int(found.group(2)) if found else 0
+    names = sorted(_alike(x, machine), key=lambda name: abs(int(name.rpartition("_")[2]) - columns))
+    return (machine.tensor[names[0]].latency_cycles or 0.0) if names else 0.0
+
+
+def _group(x: Instruction) -> re.Match[str] | None:
+    """Return the shape of a product of a warp group."""
+    return next((found for m in x.modifiers if (found := _GROUP.fullmatch(m))), None)
+
+
+def _type(x: Instruction) -> str:
+    return next((m.lower() for m in x.modifiers if m in ("BF16", "TF32")), _TYPES.get(x.opcode, ""))
+
+
+def _alike(x: Instruction, machine: Machine) -> list[str]:
+    """Return the machine's names of products of warp groups like this one."""
+    alike = [name for name in machine.tensor if name.startswith(f"group_{_type(x)}_")]
+    return alike or [name for name in machine.tensor if name.startswith("group_f16_")]
+
+
+def moved_registers(x: Instruction) -> float:
+    """Return the registers of a warp that its part of a group's product adds to, and those of its first factor."""
+    found = _group(x)
+    if found is None or not x.opcode.endswith("GMMA"):
+        return 0.0
+    sums = int(found.group(2)) / (4 if "F16" in x.modifiers else 2)
+    factor = len(x.operands) > 1 and x.operands[1].kind == "register"
+    return sums + (_FACTOR_REGISTERS if factor else 0.0)
+
+
+def operand_wavefronts(x: Instruction) -> float:
+    """Return the wavefronts of shared memory in which a warp's part of a group's product reads its factors.
+
+    The second factor is always there, the first one unless a register is named for it. ncu counts the same of the
+    launches in data/h200/triton.
+    """
+    if not x.opcode.endswith("GMMA"):
+        return 0.0
+    found = _group(x)
+    if found is None:
+        return 0.0
+    m, n = int(found.group(1)), int(found.group(2))
+    rows = n if len(x.operands) > 1 and x.operands[1].kind == "register" else m + n
+    return rows * _DEPTH_BYTES / _WAVEFRONT_BYTES / _GROUP_WARPS

@@ -1,0 +1,339 @@
+"""One run of the engine: so many blocks through one SM."""
+
+from __future__ import annotations
+
+import types
+from copy import copy
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from warplens.core.errors import WarplensError
+from warplens.simulator import blocks as blocks_module
+from warplens.simulator import engine as engine_module
+from warplens.simulator import fetch as fetch_module
+from warplens.simulator import fluid as fluid_module
+from warplens.simulator import fronts as fronts_module
+from warplens.simulator import holds as holds_module
+from warplens.simulator import jumps as jumps_module
+from warplens.simulator import layout as at
+from warplens.simulator import memory as memory_module
+from warplens.simulator import onward as onward_module
+from warplens.simulator import ports as ports_module
+from warplens.simulator import results as results_module
+from warplens.simulator import turns as turns_module
+from warplens.simulator.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
+from warplens.simulator.engine import simulate as engine
+from warplens.simulator.sampler import INTERVAL, LOOKS, NOTHING, look, told
+from warplens.simulator.units import INFINITE, PIPES, Units, default_policy, policy
+
+_MODULES = (
+    blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module, jumps_module,
+    onward_module, fronts_module, engine_module, fluid_module,
+)  # fmt: skip
+MARKS = 24  # how often a run up to a limit notes what it has issued
+MOST_EVENTS_EACH = 16  # of an instruction: far more than there can be
+LONGEST = 2.0**50  # cycles of a run: with more of them times are not known to a fraction of one
+SLICE = 100_000.0  # cycles in one call of compiled code, which no signal interrupts: a tenth of a second
+NEVER = 1 << 60  # blocks after which a run is held
+
+
+class Options(Struct, frozen=True):
+    """How to simulate: order of warps, seed, whether to run to the end, how many events to keep.
+
+    `sampled`: whether to look at the warps now and then, as Nsight's sampler does.
+    """
+
+    policy: str | None = None  # the mode's own
+    seed: int = 1
+    full: bool = False
+    events: int = 0
+    strict_barriers: bool = False
+    compiled: bool = True
+    limit_cycles: float | None = None
+    sampled: bool = False
+
+
+class Run(Struct, frozen=True):
+    """What came out of one run of the engine."""
+
+    end_cycle: float
+    dram_bytes: float
+    issued: int
+    counts: Ints
+    stalls: Floats
+    blocks: Floats  # start, end, place
+    marks: Ints
+    events: Ints
+    status: int
+    more_events: bool  # than were kept
+    warps: Floats  # turns and end of those that were on the SM last
+    sampled: Floats  # cycles by reason, as a sampler sees them
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of all warp-cycles by reason."""
+        total = self.stalls.sum() or 1.0
+        return dict(zip(at.REASONS, (self.stalls.sum(axis=0) / total).tolist(), strict=True))
+
+
+class Course:
+    """So many blocks on their way through one SM, at most `resident` at a time; it can be held and gone on with."""
+
+    def __init__(self, code: Code, units: Units, options: Options, *, resident: int, blocks: int, laid: StepArrays,
+                 marks: int = 0) -> None:  # fmt: skip
+        ways, steps = lay_ways(code), len(code.steps)
+        self.code, self.options, self.simulated = code, options, 0
+        setup = set_up(code, units, options, laid, resident, blocks)
+        sm = at.rows(at.SM, 1)
+        sm.random, lines = options.seed, code_lines(setup[0], sm[0])
+        self.given = (
+            laid.steps, laid.sources, laid.results, units.pipes, ways.path_at, ways.segments, ways.runs,
+            ways.warp_paths,
+        )  # fmt: skip
+        self.curves = units.curves, units.loads, units.spread
+        state = empty_sm(laid, units, setup[0], sm[0])
+        stalls, kept = np.zeros((steps, len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
+        most = MOST_EVENTS_EACH * (code.block_instructions + 2 * code.warps_per_block) * min(blocks, NEVER)
+        events = np.zeros((int(min(options.events, most)), at.EVENT_COLUMNS), np.int64)
+        self.seen = NOTHING
+        self.state = (setup, lines, *state, stalls, kept, np.zeros(marks, np.int64), events, sm)
+
+    def go(self) -> None:
+        """Run up to the end, the limit or the pause; compiled code returns now and then, as for signals."""
+        call: Any = engine if self.options.compiled else plain_engine()
+        setup, *state = self.state
+        sm, limit, going = state[-1], float(setup.time_limit[0]), True
+        before = int(sm.issued[0])
+        while going:
+            due = self.seen.until + max(INTERVAL, self.seen.until / LOOKS) if self.options.sampled else INFINITE
+            setup.time_limit = min(limit, due, self._now() + SLICE)
+            call(*self.given, setup, *self.curves, *state)
+            going = sm.status[0] == at.TIME_UP and setup.time_limit[0] < limit
+            if going:
+                sm.status = at.FINISHED
+            if going and setup.time_limit[0] == due:
+                self.seen = look(self.seen, self._now(), self._told(self._now()))
+        setup.time_limit = limit
+        self.simulated += int(sm.issued[0]) - before
+
+    def up_to(self, blocks: int) -> Run:
+        """Return the run of the first so many blocks, more than the last time: what came before is not run again.
+
+        Runs of more and of fewer blocks are the same until there is no next block for a place.
+        """
+        setups, places, sm = self.state[0], self.state[10], self.state[-1][0]
+        setup = setups[0]
+        setup.blocks = setup.pause = blocks
+        for place in places:
+            if sm.coming < blocks and not place.live and place.start >= at.FOREVER:
+                sm.coming += 1
+                place.start = place.noted + setup.replace
+                sm.next_start = min(sm.next_start, place.start)
+        self.go()
+        end = copy(self)
+        end.simulated, end.state = 0, tuple(array.copy() for array in self.state)
+        end.state[0].pause = NEVER
+        end.go()
+        self.simulated += end.simulated
+        return end.done()
+
+    def held(self, begun: int) -> Run:
+        """Return what has come out when so many blocks have a place, at that cycle."""
+        self.state[0].pause = begun
+        self.go()
+        return replace(self.done(self._now()), end_cycle=self._now())
+
+    def _now(self) -> float:
+        """Return the next cycle in which something happens."""
+        sm = self.state[-1]
+        return min(float(sm.next_start[0]), float(sm.fronts_at[0]), float(self.state[4].next.min()))
+
+    def _told(self, now: float) -> Floats:
+        _, _, warps, *_, full, _, _, _, _, stalls, _, _, _, _ = self.state
+        return told(now, self.given[0], warps, full, stalls)
+
+    def done(self, now: float | None = None) -> Run:
+        """Return what has come out, at the end or now."""
+        setup, _, warps, _, _, _, pipe_free, *_, kept, marks, events, sm = self.state
+        done, end = sm[0], float(setup.time_limit[0])
+        if done.status == at.TIME_UP and end >= LONGEST:
+            raise WarplensError(
+                f"{self.code.name}: more than {LONGEST:.0e} cycles: a latency or a count is beyond measure"
+            )
+        if done.status == at.DEADLOCK:
+            raise deadlock(self.code, warps, int(done.ended), int(setup.blocks[0]))
+        kept = kept[: int(setup.blocks[0])]
+        if now is None:
+            now = end if done.status == at.TIME_UP else float(kept[:, 1].max(initial=0.0))
+        stalls = self._told(now)
+        if done.status == at.FINISHED and len(kept):  # no sooner than every unit has served what nobody waits for
+            end = float(max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free))
+            if self.code.controlled:
+                end = max(end, float(done.noted))
+        return Run(
+            end, float(done.moved), int(done.issued), stalls[:, at.SELECTED].astype(np.int64), stalls, kept, marks,
+            events[: int(done.told)], int(done.status), 0 < self.options.events < int(done.told),
+            np.stack([warps.turns, warps.ended]).T, look(self.seen, now, stalls).cycles,
+        )  # fmt: skip
+
+
+def run(code: Code, units: Units, options: Options, *, resident: int, blocks: int, limit: float = INFINITE,
+        window: float = INFINITE, stagger: float = 0.0, mark_every: float = INFINITE,
+        laid: StepArrays | None = None) -> Run:  # fmt: skip
+    """Run so many blocks through one SM, at most `resident` at a time, up to a limit in cycles.
+
+    With a `window` warps leave at the end of their turn from then on. `laid` are the code's steps as arrays, where the
+    caller runs them more than once.
+    """
+    marks = MARKS if mark_every < INFINITE else 0
+    laid = laid or lay_steps(code.steps)
+    course = Course(code, units, options, resident=resident, blocks=blocks, laid=laid, marks=marks)
+    setup = course.state[0]
+    setup.time_limit, setup.window, setup.stagger, setup.mark_every = min(limit, LONGEST), window, stagger, mark_every
+    course.go()
+    return course.done()
+
+
+def set_up(code: Code, units: Units, options: Options, laid: StepArrays, resident: int, blocks: int) -> Any:
+    """Return how to run: the machine's numbers, and those of this code."""
+    setups, sm = units.setup.copy(), units.machine.sm
+    setup = setups[0]
+    setup.direction, setup.in_turn, setup.greedy, counting = policy(options.policy, units.machine)
+    if counting:
+        # Where it was not measured and is asked for: as on the H200 (its machine file).
+        setup.counting, setup.counted_after = int(sm.issues_counted or 15), int(sm.issue_counts_cycles or 5)
+    setup.schedulers = code.streams if code.streams > 1 else int(sm.schedulers)
+    setup.resident, setup.blocks, setup.streams, setup.pause = resident, blocks, code.streams, NEVER
+    setup.warps = code.warps_per_block * code.streams
+    setup.strict, setup.width, setup.telling = options.strict_barriers, int(sm.issue_width), options.events > 0
+    setup.replace += (code.warps_per_block - 1) * (sm.block_replacement_per_warp_cycles or 0.0)
+    if code.streams > 1:
+        setup.note_every = setup.replace = 0.0
+    setup.seed = options.seed
+    if code.steady or code.streams > 1:
+        setup.alike = 0  # warps that go round for ever drift apart
+    if code.controlled:
+        setup.replace = sm.block_exchange_cycles or setup.replace
+        setup.barrier_wait = 0.0
+        setup.yielding = counting or options.policy in (None, default_policy(units.machine))
+    else:
+        setup.branch_taken, setup.jumps, setup.near_lines = 0.0, 0, 0
+        # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
+        setup.first_start = 0.0 if code.steady else setup.replace
+        setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
+    if not (laid.steps.even | laid.steps.odd | laid.steps.writes).any():
+        setup.banks = 0
+    setup.place, setup.lines = code.place, len(code.steps) // at.LINE_INSTRUCTIONS + 1
+    if -(-resident * setup.warps // setup.schedulers) > at.MOST_ASKING:
+        setup.jumps = 0
+    if setup.lines <= setup.near_lines - 2:  # behind a loop two more are asked for
+        setup.near_lines = 0
+    if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
+        setup.first_lines = 0  # all of it stays in the instruction cache
+    return setups
+
+
+def _slots(laid: StepArrays) -> int:
+    """Return how many slots a warp has."""
+    return 1 + int(max(laid.sources.slot.max(initial=0), laid.results.slot.max(initial=0)))
+
+
+def code_lines(setup: Any, sm: Any) -> Any:
+    """Return the lines of the code: in the SM's caches, for a launch before this one has walked through it."""
+    count = int(setup.lines)
+    lines = at.rows(at.CODE_LINE, count * (1 + int(setup.schedulers)))
+    lines.number[:count] = lines.deep[:count] = 1 + np.arange(count)
+    sm.fetched = sm.deep = count
+    return lines
+
+
+def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, ...]:
+    """Make the engine's state: an SM without warps, places free for the first blocks."""
+    schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
+    wide = _slots(laid)
+    rows = at.rows(at.SCHEDULER, schedulers)
+    rows.next, rows.last, rows.apart, rows.counted, rows.filled = at.FOREVER, -1, -at.LATCHES, -1, setup.near_lines
+    rows.entered = -at.FOREVER
+    places = at.rows(at.PLACE, int(setup.resident))
+    places.start = setup.first_start
+    sm.noted = -at.FOREVER
+    places.start[int(setup.blocks) :] = at.FOREVER
+    sm.fronts_at = at.FOREVER
+    sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))
+    warps = at.rows(at.WARP, lanes)
+    warps.ready = at.FOREVER
+    sending = max(0, int(units.pipes.places[PIPES.index("shared memory")]))
+    return (
+        warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
+        np.zeros((schedulers, lanes), np.int64),
+        np.zeros((schedulers, len(units.pipes))) - units.pipes.held,  # no place is taken yet
+        np.zeros((schedulers, len(units.pipes), 1 + max(1, int(units.pipes.places.max())))),  # behind: when all were
+        np.zeros((schedulers, len(units.pipes)), np.int64),
+        np.zeros((schedulers, len(units.pipes) + 1)), places,  # the first one is that of what has no pipe
+        np.zeros((schedulers + lanes, at.LATCH_COLUMNS), np.int64), np.zeros(max(1, int(setup.mshrs))),
+        at.rows(at.REQUEST, (schedulers, 1 << (1 + sending).bit_length())),  # two more, at least
+    )  # fmt: skip
+
+
+def plain_engine(name: str = "simulate") -> Any:
+    """Return the engine, or the fluid one by its name, as plain Python: the same functions, none of them compiled."""
+    names: dict[str, Any] = {}
+    for module in _MODULES:
+        for key, value in vars(module).items():
+            plain = getattr(value, "py_func", value)
+            if isinstance(plain, types.FunctionType) and plain.__module__ == module.__name__:
+                plain = types.FunctionType(plain.__code__, names, key)
+            if not isinstance(names.get(key), types.FunctionType):
+                names[key] = plain
+    return names[name]
+
+
+def deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
+    """Name the instruction and the line at which warps wait for ever, these warps, and those that never come."""
+    here = code.warps_per_block * code.streams
+    place = int(np.argmax(warps.state != at.IDLE)) // here
+    block = warps[place * here : (place + 1) * here]
+    waiting = np.flatnonzero(block.state == at.WAITING)
+    stuck = waiting if len(waiting) else np.flatnonzero(block.state == at.RUNNING)
+    number = int((block.barrier if len(waiting) else block.pc)[stuck[0]])
+    done = f"{ended} of {blocks} blocks of an SM had ended"
+    what = "a circle of dependences" if block.ready[stuck[0]] != at.AWAITED else "a place before shared memory"
+    who = _apart(waiting, here) if len(waiting) else _who(stuck // code.streams, f"wait for {what}")
+    return WarplensError(f"{code.name}: deadlock {_place(code, number)}: {who}; {done}")
+
+
+def check_last_barriers(code: Code) -> None:
+    """Refuse blocks of which some warps end at a barrier that not all come to; of others the run itself says so."""
+    kinds, met, last = [step.kind for step in code.steps], list[int](), list[int]()
+    for way in code.ways:
+        counts = [(times, sum(kinds[a:b].count(at.BARRIER) for a, b in runs)) for runs, times in way.segments]
+        met.append(sum(times * count for times, count in counts))
+        last.append(way.segments[-1][0][-1][1] - 1 if way.segments else -1)
+    for block in code.blocks:
+        there = np.flatnonzero([met[way] == max(met[w] for w in block) for way in block])
+        number = last[block[int(there[0])]]
+        if len(there) < len(block) and kinds[number] == at.BARRIER:
+            raise WarplensError(f"{code.name}: deadlock {_place(code, number)}: {_apart(there, len(block))}")
+
+
+def _place(code: Code, number: int) -> str:
+    where = code.steps[number]
+    line = "" if where.line is None else f", line {where.line}"
+    return f"at `{where.label}` (instruction {number}{line})"
+
+
+def _apart(waiting: Any, here: int) -> str:
+    absent = np.setdiff1d(np.arange(here), waiting)
+    return f"{_who(waiting, 'wait there', of=f' of {here}')}, {_who(absent, 'never come')}"
+
+
+def _who(warps: Any, does: str, of: str = "") -> str:
+    """Return which warps do something, given as of several."""
+    shown = sorted({int(w) for w in warps})
+    names = f"{', '.join(map(str, shown[:8]))}{', ...' if len(shown) > 8 else ''}{of}"
+    if len(shown) > 1:
+        return f"warps {names} {does}"
+    return f"warp {names} {does.replace('wait', 'waits').replace('come', 'comes')}"

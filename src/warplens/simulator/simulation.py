@@ -1,0 +1,317 @@
+"""Put together what to simulate, and the answer: time, and what warps wait for, instruction by instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from warplens.core.errors import WarplensError
+from warplens.machine import Machine, occupancy
+from warplens.program.listing import parse_listing
+from warplens.program.program import Program
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code
+from warplens.simulator.from_graph import from_graph, from_graph_as_lemeire
+from warplens.simulator.from_program import from_program
+from warplens.simulator.from_workload import from_workload
+from warplens.simulator.lemeire import from_listing
+from warplens.simulator.overlay import overlay
+from warplens.simulator.run import Options, check_last_barriers
+from warplens.simulator.sample import kernel
+from warplens.simulator.stall_counts import restalled
+from warplens.simulator.steady import Measured, steady
+from warplens.simulator.units import Units, default_policy, units
+from warplens.workload.graph import Graph, checked
+from warplens.workload.profile import Profile
+from warplens.workload.workload import Workload
+
+Mode = Literal["warplens", "lemeire"]
+MOST_EVENTS = 100_000_000
+MOST_NODES = 100_000  # of a graph of the paper's mode
+MOST_BLOCKS = 1 << 40  # of an SM
+SEEN = 0.2  # of the time: a part that is named, where nothing of the kernel's own explains it
+
+
+class Line(Struct, frozen=True):
+    """One instruction: how often it issues on the SM, and its warps' cycles by reason."""
+
+    text: str
+    executed: int
+    stalls: dict[str, float]
+
+    @property
+    def cycles(self) -> float:
+        """All warp-cycles spent before and at this instruction."""
+        return sum(self.stalls.values())
+
+
+class Simulation(Struct, frozen=True, kw_only=True):
+    """What a simulation says. `cycles` are the kernel's, or what one SM spends per body of a steady state.
+
+    `error_cycles` bounds what extrapolation or chance (a kernel) or the length of the run (a steady state) may cost.
+    `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
+    `sampler`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
+    """
+
+    workload: str
+    machine: str
+    mode: str
+    policy: str
+    per: str
+    warps_per_sm: int
+    cycles: float
+    error_cycles: float
+    seconds: float
+    ipc: float
+    dram_bytes_per_second: float
+    simulated_instructions: int
+    stalls: dict[str, float]
+    sampled: dict[str, float]
+    lines: list[Line]
+    blocks: list[tuple[float, float]] = []
+    events: Any = None
+    notes: list[str] = []
+    changes: dict[str, float] = {}
+
+    @property
+    def cpi_stack(self) -> dict[str, float]:
+        """Cycles of a warp per instruction, by reason: what a warp's time is made of."""
+        executed = sum(line.executed for line in self.lines)
+        total = sum(line.cycles for line in self.lines)
+        return {reason: share * total / executed for reason, share in self.stalls.items()} if executed else {}
+
+
+def simulate(
+    work: Workload | Program | Graph,
+    machine: Machine,
+    *,
+    profile: Profile | None = None,
+    warps_per_sm: float | None = None,
+    blocks_per_sm: int | None = None,
+    mode: Mode = "warplens",
+    changes: Mapping[str, float] | None = None,
+    options: Options | None = None,
+    laid: Code | None = None,
+) -> Simulation:
+    """Simulate a workload, a hand-written graph, or a program with the profile of its run, on one SM of a machine.
+
+    `laid` is the code of a counted workload for this machine, where it is known (`from_program`).
+    """
+    given, before = work if isinstance(work, Workload) else None, machine
+    machine, workload = overlay(machine, given, changes or {})
+    if isinstance(work, Program) and changes:
+        work = msgspec.structs.replace(work, instructions=restalled(work.instructions, before, machine))
+    most = machine.sm.warps_max
+    if warps_per_sm is not None and not 1 <= warps_per_sm <= most:
+        raise WarplensError(
+            f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
+        )
+    options, laid = _in_mode(mode, options or Options()), None if changes else laid
+    made = _simulated(work, workload, machine, profile, warps_per_sm, blocks_per_sm, mode, options, laid)
+    notes = made.notes
+    if workload is not None and mode == "warplens" and changes:
+        idle = [key for key in changes if _is_idle(key, changes, given, before)]
+        notes = [*(f"--set {key} changes nothing here" for key in idle), *notes]
+    return msgspec.structs.replace(made, notes=notes, changes=dict(changes or {}))
+
+
+def _simulated(
+    work: Workload | Program | Graph, workload: Workload | None, machine: Machine, profile: Profile | None,
+    warps_per_sm: float | None, blocks_per_sm: int | None, mode: Mode, options: Options, laid: Code | None,
+) -> Simulation:  # fmt: skip
+    if isinstance(work, Graph):
+        return _graph(checked(work), machine, warps_per_sm, mode, options)
+    if mode == "lemeire":
+        if workload is None:
+            raise WarplensError("the paper's mode takes a workload with a listing")
+        return _paper(workload, machine, warps_per_sm, options)
+    if workload is not None:
+        return _workload(workload, machine, warps_per_sm, options, laid)
+    assert isinstance(work, Program)
+    if profile is None:
+        raise WarplensError(f"{work.demangled}: a program is simulated with the profile of its run")
+    made = units(machine, busy_sms(machine, profile.grid_blocks))
+    code = from_program(work, made, profile)
+    fits = blocks_per_sm or _fitting(
+        machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
+    )
+    return _kernel(code, made, options, fits, profile.grid_blocks, mode)
+
+
+def _in_mode(mode: str, options: Options) -> Options:
+    """Return the options with the policy of the mode; the paper's takes warps in turn and nothing else."""
+    if mode not in get_args(Mode):
+        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+    if not -(2**63) <= options.seed < 2**63 or not 0 <= options.events <= MOST_EVENTS:
+        raise WarplensError(f"a seed of at most 64 bits, and 0 to {MOST_EVENTS:,} events to keep")
+    if mode != "lemeire":
+        return options
+    if options.policy not in (None, "round-robin"):
+        raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
+    return msgspec.structs.replace(options, policy="round-robin")
+
+
+def _workload(
+    workload: Workload, machine: Machine, warps: float | None, options: Options, laid: Code | None
+) -> Simulation:
+    launch = workload.launch
+    _refuse_arrays(workload)
+    code, made = _laid(workload, machine, warps, laid)
+    if launch is None:
+        return _answer(code, made, options, steady(code, made, options), code.warps_per_block, "warplens")
+    if not (workload.code and workload.profile is not None):
+        options = msgspec.structs.replace(options, strict_barriers=True)
+    if warps is not None:
+        fits = max(1, int(warps // code.warps_per_block))
+        if warps < code.warps_per_block:
+            note = f"a block has {code.warps_per_block} warps: so many run"
+            made = msgspec.structs.replace(made, notes=[note, *made.notes])
+    else:
+        fits = launch.blocks_per_sm or _fitting(
+            machine,
+            math.ceil(float(launch.threads_per_block)),
+            launch.registers_per_thread,
+            launch.shared_bytes_per_block,
+        )
+    return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
+
+
+def _laid(workload: Workload, machine: Machine, warps: float | None, laid: Code | None = None) -> tuple[Code, Units]:
+    """Return a workload's code, if it is not known, and the machine that it runs on."""
+    launch, profile = workload.launch, workload.profile
+    if launch is not None and workload.code and profile is not None:
+        made = units(machine, busy_sms(machine, float(launch.blocks)))
+        return laid or from_program(workload.code, made, profile, name=workload.name), made
+    made = units(machine)  # as in the closed forms: every SM as busy as this one
+    return from_workload(workload, made, warps if launch is None else None), made
+
+
+def _is_idle(key: str, changes: Mapping[str, float], given: Workload | None, machine: Machine) -> bool:
+    """Whether what is simulated is the same without one of the changes."""
+    seen = []
+    for chosen in (changes, {k: v for k, v in changes.items() if k != key}):
+        try:
+            changed, workload = overlay(machine, given, chosen)
+            assert workload is not None
+            code, made = _laid(workload, changed, None)
+        except WarplensError:  # without it nothing can be simulated
+            return False
+        arrays = (made.pipes, made.setup, made.curves, made.loads, made.spread)
+        chip, launch = (changed.chip, changed.sm, changed.shared_memory), workload.launch
+        seen.append((code, made.l2_rate, made.dram_rate, chip, launch, *(array.tobytes() for array in arrays)))
+    return bool(seen[0] == seen[1])
+
+
+def _refuse_arrays(workload: Workload) -> None:
+    launch, counts = workload.launch, (workload.instructions, workload.divergent)
+    numbers: list[Any] = [workload.iterations, workload.ilp, workload.mlp, workload.barriers]
+    numbers += [] if launch is None else [launch.blocks, launch.threads_per_block]
+    numbers += [x for table in counts for x in table.values()] + [link.count for link in workload.links]
+    numbers += [x for a in workload.accesses for x in msgspec.structs.astuple(a)]
+    if any(isinstance(x, np.ndarray) and x.ndim for x in numbers):
+        raise WarplensError("a simulation takes one configuration, not arrays")
+
+
+def busy_sms(machine: Machine, blocks: float) -> float:
+    """Return how many SMs as busy as the busiest share L2 and DRAM: those with a block less ask for less."""
+    return blocks / math.ceil(blocks / machine.chip.sm_count)
+
+
+def _paper(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
+    if not workload.warps:
+        raise WarplensError(f"{workload.name}: the paper's mode takes a workload with a listing")
+    launch = workload.launch
+    if len(workload.warps) > 1:
+        raise WarplensError(
+            f"{workload.name}: in the paper's mode all warps run one graph: no {len(workload.warps)} listings"
+        )
+    body, turns = parse_listing(workload.warps[0].listing, workload.name), max(1, round(float(workload.iterations)))
+    if len(body) * turns > MOST_NODES:
+        raise WarplensError(
+            f"{workload.name}: in the paper's mode loops are unrolled: {turns:,} turns of {len(body):,} instructions "
+            f"are more than {MOST_NODES:,}"
+        )
+    code = body * turns
+    per_group = 1 if launch is None else int(launch.warps_per_block)
+    made = from_listing(code, machine, per_group, workload.name)
+    groups = 1 if launch is None else int(launch.blocks)
+    fits = 1 if launch is None else max(1, int((warps or machine.sm.warps_max) // per_group))
+    return _kernel(made, units(machine), options, fits, groups, "lemeire")
+
+
+def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, options: Options) -> Simulation:
+    made = units(machine)
+    code = from_graph_as_lemeire(graph, machine) if mode == "lemeire" else from_graph(graph, made)
+    most = int((warps or machine.sm.warps_max) // graph.warps_per_block)
+    if most < 1:
+        raise WarplensError(f"{graph.name}: a block of {graph.warps_per_block} warps does not fit on an SM")
+    fits = most if warps else graph.blocks_per_sm or min(most, int(machine.sm.blocks_max or most))
+    options = msgspec.structs.replace(options, strict_barriers=True)
+    return _kernel(code, made, options, fits, graph.grid, mode)
+
+
+def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
+    on_sm, held = math.ceil(grid / made.machine.chip.sm_count), made.machine.sm.warps_max
+    if not 0 < on_sm <= MOST_BLOCKS:
+        raise WarplensError(
+            f"{code.name}: a grid of {grid:.3g} blocks; 1 to {MOST_BLOCKS:.0e} for each SM are simulated"
+        )
+    resident = min(fits, on_sm)
+    if mode == "warplens" and resident * code.warps_per_block > held:
+        raise WarplensError(
+            f"{code.name}: {resident} blocks of {code.warps_per_block} warps are asked for on an SM, which holds "
+            f"{held:g} warps (machine.sm.warps_max of {made.machine.id})"
+        )
+    if options.strict_barriers:
+        check_last_barriers(code)
+    measured = kernel(code, made, options, resident=resident, blocks=on_sm)
+    replaced = 0.0 if code.controlled or mode != "warplens" else float(made.setup.replace[0])
+    if replaced * on_sm / resident > SEEN * measured.cycles:
+        note = f"before each block {replaced:g} cycles pass until its place is taken (sm.block_replacement_cycles)"
+        measured = msgspec.structs.replace(measured, notes=[*measured.notes, note])
+    return _answer(code, made, options, measured, resident * code.warps_per_block, mode)
+
+
+def _fitting(machine: Machine, threads: int, registers: int, shared: int) -> int:
+    found = occupancy(machine, threads_per_block=threads, registers_per_thread=registers, shared_bytes_per_block=shared)
+    return int(found.blocks_per_sm)
+
+
+def _answer(code: Code, made: Units, options: Options, measured: Measured, warps: int, mode: str) -> Simulation:
+    run, machine = measured.run, made.machine
+    shares, seen = (x / (x.sum() or 1.0) for x in (run.stalls.sum(axis=0), run.sampled))
+    lines = [
+        Line(x.label, int(count), {r: c for r, c in zip(at.REASONS, row, strict=True) if c})
+        for x, count, row in zip(code.steps, run.counts.tolist(), run.stalls.tolist(), strict=True)
+    ]
+    ended = [(float(a), float(b)) for a, b, _ in run.blocks if b > 0]
+    notes = [*measured.notes, *made.notes, *code.notes] if mode == "warplens" else measured.notes
+    if run.more_events:
+        last = int(run.events[:, 0].max())
+        notes = [f"events kept up to about cycle {last:,}: the first {options.events:,}; --events N keeps more", *notes]
+    moved = run.dram_bytes / max(1.0, run.end_cycle) * made.sms * machine.chip.clock_hz
+    return Simulation(
+        workload=code.name,
+        machine=machine.id,
+        mode=mode,
+        policy=options.policy or default_policy(machine),
+        per="body and SM" if code.steady else "kernel",
+        warps_per_sm=warps,
+        cycles=measured.cycles,
+        error_cycles=measured.error_cycles,
+        seconds=measured.cycles / machine.chip.clock_hz,
+        ipc=run.issued / max(1.0, run.end_cycle),
+        dram_bytes_per_second=moved,
+        simulated_instructions=measured.simulated_instructions,
+        stalls=dict(zip(at.REASONS, shares.tolist(), strict=True)),
+        sampled=dict(zip(at.REASONS, seen.tolist(), strict=True)) if options.sampled else {},
+        lines=lines,
+        blocks=ended,
+        events=run.events,
+        notes=notes,
+    )

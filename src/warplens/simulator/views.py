@@ -1,0 +1,164 @@
+"""What listens to a simulation's events: each view is told one event after the other and answers in the end.
+
+A new view is a class with `on` and `result`; the engine knows none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from warplens.simulator import layout as at
+from warplens.simulator.simulation import Simulation
+
+
+class Event(Struct, frozen=True):
+    """Something that happened: when (cycle), what, to which warp, at which instruction; `detail` depends on the kind.
+
+    issued: the scheduler. stalled: the reason's number. served: cycles since issue. block started, ended: its number.
+    """
+
+    cycle: int
+    kind: str
+    warp: int
+    instruction: int
+    detail: int
+
+
+class View(Protocol):
+    """Something that listens."""
+
+    def on(self, event: Event) -> None:
+        """Take one event."""
+
+    def result(self) -> Any:
+        """Return what was found."""
+
+
+def events(simulation: Simulation) -> Iterator[Event]:
+    """Yield the events that were kept, in the order of their cycles."""
+    rows = [] if simulation.events is None else simulation.events
+    first = {at.ENDED: 0, at.STARTED: 1}  # in one cycle a block leaves before the next comes
+    for cycle, kind, warp, instruction, detail in sorted(map(tuple, rows), key=lambda r: (r[0], first.get(r[1], 2))):
+        yield Event(int(cycle), at.EVENTS[int(kind)], int(warp), int(instruction), int(detail))
+
+
+def listen(simulation: Simulation, views: Sequence[View]) -> list[Any]:
+    """Tell all events to all views; return their results."""
+    for event in events(simulation):
+        for view in views:
+            view.on(event)
+    return [view.result() for view in views]
+
+
+class IssueRate:
+    """Instructions per cycle over time, in windows of so many cycles."""
+
+    def __init__(self, window_cycles: int = 256) -> None:
+        self.window, self.counts = window_cycles, dict[int, int]()
+
+    def on(self, event: Event) -> None:
+        """Count an issue."""
+        if event.kind == "issued":
+            at_window = event.cycle // self.window
+            self.counts[at_window] = self.counts.get(at_window, 0) + 1
+
+    def result(self) -> list[tuple[int, float]]:
+        """Return the start of each window and its rate."""
+        return [(k * self.window, n / self.window) for k, n in sorted(self.counts.items())]
+
+
+class Occupancy:
+    """Warps on the SM over time (Volkov Figures 3.3 and 5.1)."""
+
+    def __init__(self, warps_per_block: int) -> None:
+        self.warps, self.steps, self.now = warps_per_block, list[tuple[int, int]](), 0
+
+    def on(self, event: Event) -> None:
+        """Count blocks that come and go."""
+        change = {"block started": 1, "block ended": -1}.get(event.kind, 0)
+        if change:
+            self.now += change * self.warps
+            self.steps.append((event.cycle, self.now))
+
+    def result(self) -> list[tuple[int, int]]:
+        """Return cycles and the warps from then on."""
+        return self.steps
+
+
+class Stalls:
+    """Warp-cycles by Nsight's reasons, as the events tell it: what lies before an issue without a reason is another's.
+
+    `not_selected` here holds a register port's `dispatch` too, and what a warp without room waits while others are
+    asked (the engine counts that as `math`, `mio` or `lg`); the first cycles of a wait count to its last reason.
+    """
+
+    def __init__(self, warps_per_block: int) -> None:
+        self.warps, self.since, self.cycles = warps_per_block, dict[int, int](), dict[str, int]()
+
+    def on(self, event: Event) -> None:
+        """Add up from one event of a warp to the next."""
+        if event.kind == "block started":
+            for warp in range(event.warp, event.warp + self.warps):
+                self.since.pop(warp, None)
+        elif event.kind == "issued":
+            self._until(event.cycle, event.warp, at.NOT_SELECTED)
+            self._until(event.cycle + 1, event.warp, at.SELECTED)
+        elif event.kind == "stalled":
+            self._until(event.cycle, event.warp, event.detail)
+        elif event.kind == "barrier left":
+            self._until(event.cycle, event.warp, at.AT_BARRIER)
+
+    def result(self) -> dict[str, int]:
+        """Return cycles by reason."""
+        return self.cycles
+
+    def _until(self, cycle: int, warp: int, reason: int) -> None:
+        """Give the time since the last event of a warp to a reason."""
+        since = self.since.get(warp, cycle - (reason == at.SELECTED))
+        if cycle > since:
+            self.cycles[at.REASONS[reason]] = self.cycles.get(at.REASONS[reason], 0) + cycle - since
+        self.since[warp] = max(since, cycle)
+
+
+class Trace:
+    """A trace for Perfetto and Chrome: warps as rows, instructions and stalls as slices, one microsecond per cycle."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels, self.rows, self.requests = labels, list[dict[str, Any]](), 0
+        self.since, self.started = dict[int, int](), dict[int, int]()  # a row is told up to here; a place's last block
+
+    def on(self, event: Event) -> None:
+        """Turn an event into slices."""
+        if event.kind == "issued":
+            self._slice(self.labels[event.instruction], "issue", event.warp, event.cycle, event.cycle + 1)
+        elif event.kind in ("stalled", "barrier left"):
+            begin = self.started[max(first for first in self.started if first <= event.warp)]
+            reason = at.AT_BARRIER if event.kind == "barrier left" else event.detail
+            self._slice(at.REASONS[reason], "stall", event.warp, max(begin, self.since.get(event.warp, 0)), event.cycle)
+        elif event.kind == "served":
+            name = f"{self.labels[event.instruction]} in flight"
+            for phase, cycle in (("b", event.cycle - event.detail), ("e", event.cycle)):
+                row = {"name": name, "cat": "memory", "ph": phase, "id": self.requests, "pid": 1, "ts": cycle}
+                self.rows.append({**row, "tid": event.warp})
+            self.requests += 1
+        elif event.kind in ("block started", "block ended", "barrier reached"):
+            if event.kind == "block started":
+                self.started[event.warp] = event.cycle
+            row = {"name": f"{event.kind} {event.detail}", "ph": "i", "s": "t", "pid": 1, "ts": event.cycle}
+            self.rows.append({**row, "tid": event.warp})
+
+    def result(self) -> dict[str, Any]:
+        """Return the trace."""
+        names: Iterable[int] = sorted({row["tid"] for row in self.rows})
+        named = [{"name": "thread_name", "ph": "M", "pid": 1, "tid": w, "args": {"name": f"warp {w}"}} for w in names]
+        return {"traceEvents": [*named, *self.rows], "displayTimeUnit": "ms", "otherData": {"unit": "1 us is 1 cycle"}}
+
+    def _slice(self, name: str, category: str, warp: int, begin: int, end: int) -> None:
+        """Fill a row up to a cycle; slices of a row do not overlap."""
+        if end > begin:
+            row = {"name": name, "cat": category, "ph": "X", "pid": 1, "tid": warp, "ts": begin, "dur": end - begin}
+            self.rows.append(row)
+            self.since[warp] = end

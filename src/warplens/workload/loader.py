@@ -1,0 +1,196 @@
+"""Workload files: hand-written TOML, saved JSON, and the ones that ship with warplens."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from warplens.core.errors import FileError, WarplensError, nearest
+from warplens.core.file_kinds import expect, other_kind
+from warplens.core.files import convert, read_json, read_toml
+from warplens.core.units import printable
+from warplens.machine import KINDS
+from warplens.program.access_width import access_bytes
+from warplens.program.instruction import Instruction
+from warplens.program.listing import parse_listing
+from warplens.workload.access_width import access_of
+from warplens.workload.mix import from_mix
+from warplens.workload.profile import COLUMNS, Profile
+from warplens.workload.workload import Access, Workload
+
+FOLDER = Path(__file__).parent / "files" / "workloads"
+_LATER = ("replays", "passed")  # columns of a profile that older files do not have
+_SCOREBOARDS = (None, *range(6))
+_CONTROL = {"stall": 15, "wait_mask": 63, "reuse": 15}  # the largest number in each field
+_MOST = 1 << 53  # of what is counted: more of it is no whole number any more
+
+
+def list_workloads() -> list[str]:
+    """Return the names of the workloads that ship with warplens."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_workload(name: str | Path, *, alpha: float | None = None) -> Workload:
+    """Load a workload by name or path (.toml or .json); `alpha` replaces the one of a mix."""
+    path, shipped = Path(name), str(name) in list_workloads()
+    if shipped:
+        path = FOLDER / f"{name}.toml"
+    elif path.suffix not in (".toml", ".json"):
+        if (other := other_kind(path, "workload")) is not None:
+            raise other
+        if "/" in str(name) and re.search(r"\w", str(name)):
+            raise FileError(f"{path}: a workload file ends in .toml or .json")
+        hint = nearest(str(name), list_workloads()) or "; `warplens workload list` shows them"
+        raise WarplensError(f"unknown workload {str(name)[:80]!r}{hint}")
+    tree = read_json(path) if path.suffix == ".json" else read_toml(path)
+    if alpha is not None:
+        if not isinstance(tree, dict) or not isinstance(tree.get("mix"), dict):
+            raise WarplensError(f"{path.name}: --alpha needs a workload with a [mix] table")
+        tree["mix"]["alpha"] = alpha
+    return parse_workload(tree, path.name if shipped else str(path))
+
+
+def parse_workload(tree: Any, file: str) -> Workload:
+    """Turn the tree of a workload file into a Workload; `file` is for messages."""
+    _finite(tree, (), file)
+    expect(tree, "workload", file)
+    for table in ("instructions", "divergent"):  # msgspec does not say which class of a table is wrong
+        counts = tree.get(table) if isinstance(tree, dict) else None
+        for kind, count in counts.items() if isinstance(counts, dict) else ():
+            if kind not in KINDS:
+                raise FileError(f"{file}: {table}.{kind}: unknown class{nearest(kind, KINDS)}")
+            if isinstance(count, (int, float)) and count < 0:
+                raise FileError(f"{file}: {table}.{kind}: must be zero or more, not {count}")
+    workload = _one_line(convert(tree, Workload, file))
+    if workload.mix is not None:
+        _only(workload, "mix", f"{file}: mix: a mix counts its own instructions and has no launch")
+        return from_mix(workload, workload.mix)
+    if workload.kernels:
+        _only(workload, "kernels", f"{file}: kernel: a program of several kernels has its counts and launches in them")
+        kernels = [_complete(k, f"{file}: kernel[{i}]") for i, k in enumerate(workload.kernels)]
+        if len({k.steady for k in kernels}) > 1:
+            raise FileError(f"{file}: kernel: all kernels of a program need a [kernel.launch], or none")
+        return workload.with_values(kernels=kernels)
+    return _complete(workload, file)
+
+
+def _one_line(workload: Workload) -> Workload:
+    """Return a workload whose name, source and notes are a line each: a newline in them would forge one of ours."""
+    notes = [printable(note) for note in workload.notes]
+    kernels = [_one_line(kernel) for kernel in workload.kernels]
+    return workload.with_values(
+        name=printable(workload.name), source=printable(workload.source), notes=notes, kernels=kernels
+    )
+
+
+def _only(workload: Workload, field: str, message: str) -> None:
+    """Refuse a workload that gives anything beside this field and its own name, source and notes."""
+    bare = Workload(name=workload.name)
+    for f in msgspec.structs.fields(workload):
+        if f.name not in ("format", "name", "source", "notes", field) and getattr(workload, f.name) != getattr(
+            bare, f.name
+        ):
+            raise FileError(f"{message}; remove {f.encode_name!r}")
+
+
+def _check_counts(workload: Workload, file: str) -> None:
+    """Refuse a saved kernel that was cut or changed by hand: classes, scoreboards, a count for each instruction."""
+    for i, x in enumerate(workload.code):
+        if x.kind not in KINDS:
+            raise FileError(f"{file}: code.{i}.kind: unknown class{nearest(x.kind, KINDS)}")
+        if x.line is not None and not 0 <= x.line <= _MOST:
+            raise FileError(f"{file}: code.{i}.line: zero or more, not {x.line}")
+        for board in (x.control.write_scoreboard, x.control.read_scoreboard) if x.control else ():
+            if board not in _SCOREBOARDS:
+                raise FileError(f"{file}: code.{i}.control: scoreboards are 0 to 5, not {board}")
+        for name, most in _CONTROL.items() if x.control else ():
+            if not 0 <= (value := getattr(x.control, name)) <= most:
+                raise FileError(f"{file}: code.{i}.control.{name}: from 0 to {most}, not {value}")
+    if workload.profile is None:
+        return
+    _check_ways(workload.profile, len(workload.code), file)
+    counts = workload.profile.counts
+    for name in (name for name in COLUMNS if name not in counts and name not in _LATER):
+        raise FileError(f"{file}: profile.counts.{name}: missing")
+    for name, column in counts.items():
+        if len(column) != len(workload.code):
+            many = f"{len(column)} numbers for {len(workload.code)} instructions"
+            raise FileError(f"{file}: profile.counts.{name}: {many}")
+        if min(column, default=0.0) < 0:
+            raise FileError(f"{file}: profile.counts.{name}: must be zero or more, not {min(column):g}")
+
+
+def _check_ways(profile: Profile, instructions: int, file: str) -> None:
+    """Refuse a profile whose blocks go where there is nothing."""
+    for name in ("grid_blocks", "warps_per_block"):
+        if not 1 <= (value := getattr(profile, name)) <= _MOST:
+            raise FileError(f"{file}: profile.{name}: from 1 to 2^53, not {value}")
+    for i, path in enumerate(profile.paths):
+        for segment in path.segments:
+            if not 0 <= segment.times <= _MOST or any(not 0 <= a <= b <= instructions for a, b in segment.runs):
+                where = f"runs lie within {instructions} instructions, and are walked 0 to 2^53 times"
+                raise FileError(f"{file}: profile.paths.{i}: {where}: not {segment.runs[:4]}, {segment.times} times")
+    for i, block in enumerate(profile.blocks):
+        if any(not 0 <= way < len(profile.paths) for way in block):
+            raise FileError(f"{file}: profile.blocks.{i}: its warps take paths 0 to {len(profile.paths) - 1}")
+    lengths, executed = [path.instructions for path in profile.paths], sum(profile.counts.get("executed", []))
+    if (walked := sum(lengths[way] for block in profile.blocks for way in block)) > 2 * executed:
+        what = f"kept blocks execute {walked:.3g} instructions, by profile.counts.executed the grid has {executed:.3g}"
+        raise FileError(f"{file}: profile.paths: {what}")
+
+
+def _complete(workload: Workload, file: str) -> Workload:
+    """Check what the types cannot say, and count the instructions of a listing."""
+    _check_counts(workload, file)
+    launch = workload.launch
+    if launch is not None:
+        for name, shape in (("grid", launch.grid), ("block", launch.block)):
+            values = shape if isinstance(shape, list) else [shape]
+            if not 1 <= len(values) <= 3 or any(v < 1 or v != int(v) or v > 2**31 for v in values):
+                raise FileError(f"{file}: launch.{name}: one to three whole numbers, 1 to 2^31 each")
+    for table, counts in (("instructions", workload.instructions), ("divergent", workload.divergent)):
+        for kind in counts:
+            if KINDS[kind] in ("memory system", "shared memory"):
+                raise FileError(f"{file}: {table}.{kind}: memory accesses are counted under [[access]]")
+    if workload.kernels or workload.mix:
+        raise FileError(f"{file}: a kernel of a program cannot hold a mix or kernels itself")
+    if workload.warps and not (workload.instructions or workload.accesses):
+        codes = [parse_listing(w.listing, f"{file}: warp[{i}]") for i, w in enumerate(workload.warps)]
+        return _counted(workload, codes)
+    if not any(workload.executed().values()) and workload.given is None:
+        raise FileError(f"{file}: no instructions, no access, no listing, or all counts zero: nothing to predict")
+    return workload
+
+
+def _counted(workload: Workload, codes: list[list[Instruction]]) -> Workload:
+    """Fill in the counts of listings: the mean over the warps that execute them."""
+    counts, accesses = dict[str, float](), dict[Access, float]()
+    for instruction in (x for code in codes for x in code):
+        access = access_of(instruction.kind, access_bytes(instruction))
+        if access is None:
+            counts[instruction.kind] = counts.get(instruction.kind, 0.0) + 1 / len(codes)
+        else:
+            accesses[access] = accesses.get(access, 0.0) + 1 / len(codes)
+    barriers = counts.pop("barrier", 0.0) + workload.barriers
+    plain = {kind: count for kind, count in counts.items() if kind in KINDS}
+    made = [replace(access, count=count) for access, count in accesses.items()]
+    return workload.with_values(instructions=plain, accesses=made, barriers=barriers)
+
+
+def _finite(node: Any, path: tuple[str, ...], file: str) -> None:
+    """Refuse NaN and infinity anywhere but in a mix's alpha, which may be infinite."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            _finite(value, (*path, str(key)), file)
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            _finite(value, (*path, str(i)), file)
+    elif isinstance(node, float) and not math.isfinite(node):
+        if path[-2:] == ("mix", "alpha") and not math.isnan(node) and node > 0:
+            return
+        raise FileError(f"{file}: {'.'.join(path)}: must be finite, not {node}")

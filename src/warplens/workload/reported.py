@@ -1,0 +1,157 @@
+"""A profile from a profiler's counts alone, where nothing was emulated.
+
+A profiler says how often each instruction ran, not in which order. The way of a warp is put together from the flow
+graph: every loop with as many trips as its header ran per entry, and in it the blocks that ran in at least half of
+them. What hits in the caches is known for the whole launch only: every load is given the same share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from warplens.machine import KINDS
+from warplens.program.access_width import access_bytes
+from warplens.program.control_flow import Flow, Loop
+from warplens.program.instruction import Instruction
+from warplens.program.program import Program
+from warplens.workload.profile import COLUMNS, Path, Profile, Segment, Traffic
+from warplens.workload.profiler_counts import own_writes
+
+SECTOR_BYTES = 32
+_MOST_SEGMENTS = 4000  # of a way: outer trips beyond that are left out, and the way scaled by those who use it
+
+Runs = list[tuple[int, int]]
+
+
+def profile_of(
+    program: Program,
+    flow: Flow,
+    shape: tuple[int, int],
+    columns: Mapping[str, Sequence[float]],
+    counters: Mapping[str, float],
+) -> Profile:
+    """Return the profile of a launch of `shape` (blocks, warps of a block) from what a profiler counted.
+
+    `columns` (per instruction) and `counters` (of the launch) are those of workload/ncu_metrics.py.
+    """
+    blocks, warps = shape
+    code = program.instructions
+    counts = _counts(code, columns, counters)
+    path = Path(typical_way(flow, [n / (blocks * warps) for n in counts["executed"]]), warps)
+    stores = SECTOR_BYTES * sum(n for n, x in zip(counts["l2_sectors"], code, strict=True) if x.kind == "store")
+    loads = SECTOR_BYTES * sum(n for n, x in zip(counts["l2_sectors"], code, strict=True) if x.kind == "load")
+    traffic = Traffic(
+        name="all",
+        l2_read_bytes=loads,
+        l2_written_bytes=stores,
+        dram_read_bytes=counters.get("dram_read_bytes", loads),
+        dram_written_bytes=stores if (written := own_writes(counters)) is None else written,
+    )
+    return Profile(
+        grid_blocks=blocks, warps_per_block=warps, emulated_blocks=0, exact=True, counts=counts,
+        paths=[path], blocks=[[0] * warps], traffic=[traffic], l2="cold",
+        notes=["counted by a profiler, with a cold L2; the way of a warp put together from the counts"],
+    )  # fmt: skip
+
+
+def _counts(
+    code: Sequence[Instruction], columns: Mapping[str, Sequence[float]], counters: Mapping[str, float]
+) -> dict[str, list[float]]:
+    """Return the columns of a profile; what was not measured is what the widths of the accesses say."""
+    nothing = [0.0] * len(code)
+    given = {name: [float(n) for n in columns.get(name) or nothing] for name in columns}
+    made = {name: [0.0] * len(code) for name in COLUMNS}
+    made["executed"] = given["executed"]
+    made["threads"] = given.get("threads") or [32 * n for n in given["executed"]]
+    hits = counters.get("l1_hit_percent", 0.0) / 100
+    for i, x in enumerate(code):
+        if KINDS[x.kind] not in ("memory system", "shared memory") or not made["threads"][i]:
+            continue
+        made["requests"][i] = made["executed"][i]
+        made["useful_bytes"][i] = made["threads"][i] * access_bytes(x)
+        if KINDS[x.kind] == "shared memory":
+            least = max(made["executed"][i], made["useful_bytes"][i] / 128)
+            made["wavefronts"][i] = given.get("shared_wavefronts", nothing)[i] or least
+            made["requests"][i] = min(made["executed"][i], made["wavefronts"][i])  # the others were predicated off
+            continue
+        sectors = given.get("global_sectors", nothing)[i] or made["useful_bytes"][i] / SECTOR_BYTES
+        made["sectors"][i] = sectors
+        made["lines"][i] = made["wavefronts"][i] = given.get("tag_requests", nothing)[i] or sectors / 4
+        made["requests"][i] = min(made["executed"][i], made["lines"][i])
+        made["l1_hit_sectors"][i] = hits * sectors if x.kind == "load" else 0.0
+        made["l2_sectors"][i] = sectors - made["l1_hit_sectors"][i]
+    return _with_l2_hits(code, made, counters.get("dram_read_bytes"))
+
+
+def _with_l2_hits(
+    code: Sequence[Instruction], counts: dict[str, list[float]], read: float | None
+) -> dict[str, list[float]]:
+    loads = [i for i, x in enumerate(code) if x.kind == "load"]
+    asked = SECTOR_BYTES * sum(counts["l2_sectors"][i] for i in loads)
+    found = max(0.0, 1 - read / asked) if asked and read is not None else 0.0
+    for i in loads:
+        counts["l2_hit_sectors"][i] = found * counts["l2_sectors"][i]
+    return counts
+
+
+def typical_way(flow: Flow, per_warp: Sequence[float]) -> list[Segment]:
+    """Return the way of the mean warp, given how often each instruction ran per warp."""
+    often = [per_warp[block.first] for block in flow.blocks]
+    segments: list[Segment] = []
+    for runs, times in _region(flow, often, None, 1.0):
+        if segments and times == 1 and segments[-1].times == 1:
+            segments[-1] = Segment(_joined([*segments[-1].runs, *runs]), 1)
+        else:
+            segments.append(Segment(runs, times))
+    return segments
+
+
+def _region(flow: Flow, often: Sequence[float], outer: int | None, per: float) -> list[tuple[Runs, int]]:
+    """Return the runs of a loop's body (or of the program) in the order of the code, inner loops spelled out."""
+    inner = {i: loop for i, loop in enumerate(flow.loops) if loop.parent == outer}
+    within = range(len(flow.blocks)) if outer is None else sorted(flow.loops[outer].blocks)
+    made: list[tuple[Runs, int]] = []
+    done: set[int] = set()
+    for b in within:
+        if b in done:
+            continue
+        found = next(((i, loop) for i, loop in inner.items() if b in loop.blocks), None)
+        if found is None:
+            if often[b] >= 0.5 * per and often[b] > 0:
+                made.append(([(flow.blocks[b].first, flow.blocks[b].last + 1)], 1))
+            continue
+        index, loop = found
+        done |= set(loop.blocks)
+        made += _repeated(flow, often, index, loop, per)
+    return _merged(made)
+
+
+def _repeated(flow: Flow, often: Sequence[float], index: int, loop: Loop, per: float) -> list[tuple[Runs, int]]:
+    trips = round(often[loop.header] / per) if per else 0
+    if trips < 1:
+        return []
+    body = _region(flow, often, index, often[loop.header])
+    if len(body) == 1 and body[0][1] == 1:
+        return [(body[0][0], trips)]
+    return body * min(trips, max(1, _MOST_SEGMENTS // max(1, len(body))))
+
+
+def _merged(parts: list[tuple[Runs, int]]) -> list[tuple[Runs, int]]:
+    """Join what runs once with what follows and runs once."""
+    made: list[tuple[Runs, int]] = []
+    for runs, times in parts:
+        if made and times == 1 and made[-1][1] == 1:
+            made[-1] = (_joined([*made[-1][0], *runs]), 1)
+        else:
+            made.append((list(runs), times))
+    return made
+
+
+def _joined(runs: Runs) -> Runs:
+    made: Runs = []
+    for first, stop in runs:
+        if made and made[-1][1] == first:
+            made[-1] = (made[-1][0], stop)
+        else:
+            made.append((first, stop))
+    return made
