@@ -55,7 +55,7 @@ import sys
 import time
 sys.modules |= dict.fromkeys(("msgspec", "rich", "numba", "llvmlite"))
 from warplens.cli import main
-from warplens.laboratory import laboratory, plans_memory, run
+from warplens.laboratory import gpu_session, plans_memory, run
 assert not any(name.startswith(("warplens.program", "warplens.machine")) for name in sys.modules)
 assert main(["machine", "measure", "--check", "--only", "chase.l2"]) == 2
 sys.exit(main(["machine", "measure", "--list"]))

@@ -265,7 +265,7 @@ def mark_of(entry: Entry, facts: Facts, effort: Effort) -> str:
     Kernels, GPU, effort and parameters, and the texts of the entry's plan and of what all plans share.
     """
     own = entry.plan.__module__.rpartition(".")[2]
-    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plans", "laboratory", "stamps"))])
+    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plans", "gpu_session", "stamps"))])
     return fingerprint(entry.kernels, f"{facts.arch} {facts.uuid} {effort} {entry.parameters} {plan}")
 
 
