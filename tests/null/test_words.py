@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import warplens as wl
 from warplens.cli.parser import parser
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,7 @@ NAMES = {
     "latch", "latches", "burst", "bursts", "laid", "handed", "drawn", "chance", "chances", "alike", "apart", "lives",
     "made", "crowding", "crowded", "eased", "brisk",
 }  # fmt: skip
+UNDOCUMENTED = {"unsent_per_scheduler"}  # keys that are about to go
 OPENINGS = {"What", "Whether", "How", "Let", "Who"}
 PHRASES = [
     r"handed out|hands? out (the )?blocks",
@@ -156,6 +158,30 @@ def test_pages_that_code_names_exist() -> None:
     files = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.toml"), *(ROOT / "tests").rglob("*.py")]
     named = {(name, file.name) for file in files for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())}
     assert not [pair for pair in sorted(named) if not (ROOT / pair[0]).exists()]
+
+
+def test_paths_that_pages_name_exist() -> None:
+    named = {
+        (path.rstrip("."), page.name) for page in PAGES for path in re.findall(r"\bsrc/[\w/.-]+", page.read_text())
+    }
+    assert not [pair for pair in sorted(named) if not (ROOT / pair[0]).exists()]
+
+
+def test_names_of_the_python_interface_that_pages_use_exist() -> None:
+    if not hasattr(wl, "count"):
+        pytest.skip("analyze does not return an Analysis yet")
+    named = {name for page in [*PAGES, ROOT / "README.md"] for name in re.findall(r"\bwl\.(\w+)", page.read_text())}
+    assert not [name for name in sorted(named) if not hasattr(wl, name)]
+
+
+@pytest.mark.parametrize("section", ["chip", "sm", "memory", "cache", "shared_memory"])
+def test_the_page_on_machine_files_has_every_key(section: str) -> None:
+    text = (DOCS / "reference" / "machine-file.md").read_text()
+    rows = text.partition(f"### `[{section}]`")[2].partition("\n### ")[0]
+    stated = {key for row in re.findall(r"^\|([^|]*`[^|]*)\|", rows, re.M) for key in re.findall(r"`(\w+)`", row)}
+    found = set(getattr(wl.load_machine("h200"), section).__struct_fields__)
+    assert stated <= found, stated - found
+    assert found <= stated | UNDOCUMENTED, found - stated
 
 
 def _files(room: str) -> list[Path]:
