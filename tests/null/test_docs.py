@@ -5,17 +5,27 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import warplens as wl
 from tests.null.predicted import ASKED, predicted
+from warplens.advisor import REMEDIES
 from warplens.papers import counts, reproduce, validate
 from warplens.papers.validation.kernels import Part, launches
+from warplens.workload import load_graph
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = {"train": DOCS / "reference" / "far-off.md", "test": DOCS / "reference" / "far-off-test.md"}
+GOING = {"split", "sort-into-bins"}  # remedies of one kernel, which go
+LOADERS: dict[str, Callable[[str], object]] = {
+    "machine-file": wl.load_machine,
+    "workload-file": wl.load_workload,
+    "graph-file": load_graph,
+}
 FAR, NEAR = 20.0, 18.0  # percent: a launch beyond the first is named, one within the second is not
 
 
@@ -77,6 +87,25 @@ def test_the_page_of_the_train_set_states_how_many_launches_that_of_the_test_set
     stated = re.search(r"Of the test set (\d+) of (\d+) launches are off by more than 20 %", PAGES["train"].read_text())
     found = len(_named("test")), sum(x.part == "test" for x in launches())
     assert stated is not None and found == (int(stated[1]), int(stated[2]))
+
+
+def test_the_page_of_remedies_has_all_of_them() -> None:
+    text = (DOCS / "reference" / "remedies.md").read_text()
+    assert set(re.findall(r"^\| `([\w-]+)` \|", text, re.M)) == set(REMEDIES) - GOING
+    assert (
+        f"There are {len(set(REMEDIES) - GOING)} [remedies]"
+        in (DOCS / "explain/how-a-prediction-is-made.md").read_text()
+    )
+
+
+@pytest.mark.parametrize("page", LOADERS)
+def test_examples_of_files_load(page: str, tmp_path: Path) -> None:
+    examples = re.findall(r"^```toml\n(.*?)^```", (DOCS / "reference" / f"{page}.md").read_text(), re.M | re.S)
+    assert examples
+    for example in examples:
+        file = tmp_path / "example.toml"
+        file.write_text(example)
+        LOADERS[page](str(file))
 
 
 def _misplaced(part: Part) -> tuple[int, int, str]:
