@@ -156,7 +156,9 @@ def test_every_page_is_reached_from_the_index() -> None:
 
 
 def test_pages_that_code_names_exist() -> None:
-    files = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.toml"), *(ROOT / "tests").rglob("*.py")]
+    files = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.toml"), ROOT / "Makefile"]
+    for folder in ("tests", "bench", "data", "examples"):
+        files += [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
     named = {(name, file.name) for file in files for name in re.findall(r"\bdocs/[\w/-]+\.md", file.read_text())}
     assert not [pair for pair in sorted(named) if not (ROOT / pair[0]).exists()]
 
