@@ -18,7 +18,7 @@ from warplens.program.program import Program
 pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data" / "h200"
 MEASURED = json.loads((DATA / "lone_warp.json").read_text())["cycles"]
-# A loop that issues every cycle loses one more at its branch: see docs/mispredictions.md.
+# A loop that issues every cycle loses one more at its branch: see docs/reference/far-off.md.
 UNEXPLAINED = {"loop_ffma16": 0.035, "loop_ffma32": 0.025, "loop_ffma64": 0.014, "region_skipped_fadd4": 0.004}
 TRIPS = 100
 

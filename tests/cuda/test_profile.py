@@ -51,7 +51,7 @@ def _profile(name: str, scale: int = 1) -> Profile:
     return profile(program_of(call), larger, GPU)
 
 
-# What is off by more than it should be, and why: docs/mispredictions.md.
+# What is off by more than it should be, and why: docs/reference/far-off.md.
 OFF = {
     # SMs ask for the same at the same time
     "attention": "l2", "hgemm_async.deep": "l2",
@@ -134,7 +134,7 @@ def is_of_papers(name: str) -> bool:
 
 def test_what_is_off_of_the_papers_kernels_is_explained() -> None:
     """Each of the nine by its name."""
-    text = (ROOT / "docs" / "mispredictions.md").read_text()
+    text = (ROOT / "docs" / "reference" / "far-off.md").read_text()
     off = [name for name, kinds in OFF.items() if is_of_papers(name) and FIGURES & set(kinds.split())]
     assert len(off) == 9 and not [name for name in off if name not in text]
 
@@ -156,18 +156,19 @@ def test_nine_of_ten_of_the_papers_launches_are_right_in_all() -> None:
 
 
 def test_the_documents_say_how_many_launches_are_right() -> None:
-    """The figures of docs/profile.md and of the README are those of the list above."""
+    """The figures of the pages on the emulator and on accuracy are those of the list above."""
     off, launches = [set(kinds.split()) for kinds in OFF.values()], len(counters())
     l1, l2, dram = (launches - sum(figure in kinds for kinds in off) for figure in ("l1", "l2", "dram"))
     together = launches - sum(bool(FIGURES & kinds) for kinds in off)
-    said = " ".join((ROOT / "docs" / "profile.md").read_text().split())
-    assert f"L1 is right in {l1} launches, L2 in {l2}, DRAM in {dram}, all three in {together};" in said
-    assert f"on {l1}, {l2} and {dram} of {launches} launches" in " ".join((ROOT / "README.md").read_text().split())
+    said = " ".join((ROOT / "docs" / "explain" / "emulator.md").read_text().split())
+    assert f"L1 is right in {l1} launches, L2 in {l2}, DRAM in {dram}, all three in {together}" in said
+    accuracy = " ".join((ROOT / "docs" / "explain" / "accuracy.md").read_text().split())
+    assert f"on {l1}, {l2} and {dram} of {launches} launches" in accuracy
 
 
 @pytest.mark.xfail(strict=True, reason="284 of 319 launches are right in L1, L2 and DRAM together: 89 %")
 def test_nine_of_ten_launches_are_right_in_all() -> None:
-    """What the emulator is held to; what misses it is in docs/mispredictions.md."""
+    """What the emulator is held to; what misses it is in docs/reference/far-off.md."""
     assert sum(bool(FIGURES & set(off.split())) for off in OFF.values()) <= 0.1 * len(counters())
 
 

@@ -41,7 +41,7 @@ STRAIGHT = (
     "mixed_int", "mufu_ilp1", "mufu_ilp4", "ex2_ilp1", "mufu_fadd", "mufu_fadd4", "dfma_ilp1", "dfma_ilp4", "dadd_ilp1",
     "popc_ilp1", "shfl_ilp1", "convert_ilp1", "lds_ilp1", "lds_ilp4", "barriers", "barrier_fadd",
 )  # fmt: skip
-# Launches of examples/ whose stall reasons agree with Nsight's within ten points; the others are in docs/simulator.md.
+# Launches of examples/ whose stall reasons agree with Nsight's within ten points; docs/explain/simulator.md.
 FAST = ("vector_add", "itilp", "loads")
 SLOW = (
     "vabs", "reduction_k6", "itilp.ilp4", "cutoff_binned", "histogram", "sepia", "permute_trivial", "mb.mb4-coalesced",

@@ -618,7 +618,7 @@ def test_what_is_read_by_loaded_addresses_is_neither_fused_nor_half_the_traffic(
 
 @pytest.mark.slow
 def test_advice_comes_true_on_the_ladders() -> None:
-    """The issue's goals (docs/advise.md)."""
+    """The issue's goals (docs/explain/how-a-prediction-is-made.md)."""
     made = climb()
     steps = len(made.outcomes)
     variants, reductions = made.orders

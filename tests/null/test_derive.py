@@ -27,7 +27,7 @@ pytestmark = journals.TOGETHER
 ROOT = Path(__file__).parents[2]
 JOURNAL = Path("data/h200/measured.jsonl.xz")
 ALSO = Path("data/h200/measured_again.jsonl.xz")
-# What the journal gives too: the H200's file has it from counters and from other programs (docs/laboratory.md).
+# What the journal gives too: the H200's file has it from counters and from other programs (docs/reference/data.md).
 KEPT = set(_KEPT)
 ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts
 BY_TRACES = {  # whole numbers of a rule (test_orders, test_crowds, ...) and ncu's times, not the journal's

@@ -99,4 +99,4 @@ def test_a_launch_file_in_the_place_of_a_space_says_how_a_space_names_it(
 ) -> None:
     (tmp_path / "l.toml").write_text("grid = 1\nblock = 32\n")
     assert main(["tune", str(tmp_path / "l.toml")]) == 2
-    assert '[[kernel]] with `launch = "l.toml"` (docs/formats/sweep.md)' in capsys.readouterr().err
+    assert '[[kernel]] with `launch = "l.toml"` (docs/reference/sweep-file.md)' in capsys.readouterr().err

@@ -179,7 +179,7 @@ def test_another_warp_never_lowers_the_rate_of_a_loop_without_end(steps: list[St
 def test_another_warp_never_lowers_the_rate_of_this_loop(apart: float) -> None:
     """Found by hypothesis: with three places before shared memory warps that began together stayed in step.
 
-    The H200 has such steps in other loops (docs/simulator.md, laws).
+    The H200 has such steps in other loops (docs/explain/simulator.md, laws).
     """
     shared, cores = "shared memory", "cuda cores"
     rows = [

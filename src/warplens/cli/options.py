@@ -72,7 +72,8 @@ def call_options(command: argparse.ArgumentParser) -> None:
     """Add what says how a kernel is called: a launch file, or its keys one by one, or both."""
     command.add_argument("--kernel", metavar="NAME", help="which kernel of the file, by name or a part of it")
     call = command.add_argument_group(
-        "the call", "a launch file (docs/formats/launch.md), or its values here; without any, the command that would do"
+        "the call",
+        "a launch file (docs/reference/launch-file.md), or its values here; without any, the command that would do",
     )
     call.add_argument("--launch", metavar="L.toml", help="a launch file; as FILE, the same")
     call.add_argument("--variant", default="", metavar="NAME[,NAME]", help="variants of the launch file to apply")

@@ -236,7 +236,7 @@ def _simulate_command(commands: Commands) -> None:
     text = "simulate one SM: time, and what warps wait for, instruction by instruction"
     command = commands.add_parser("simulate", help=text, description=text)
     command.add_argument("file", nargs="?", metavar="FILE", help="a kernel's file or launch file, a workload's name "
-                         "or file, or a graph (docs/formats/graph.md)")  # fmt: skip
+                         "or file, or a graph (docs/reference/graph-file.md)")  # fmt: skip
     call_options(command)
     gpu_option(command)
     command.add_argument("--warps", type=float, metavar="N", help="warps per SM, instead of the computed occupancy")

@@ -15,7 +15,7 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     """Add these commands."""
     text = "predict a space of launches, macros, GPUs and models over many kernels"
     sweep = commands.add_parser("sweep", help=text, description=text)
-    sweep.add_argument("spec", metavar="SPEC.toml", help="the space: docs/formats/sweep.md")
+    sweep.add_argument("spec", metavar="SPEC.toml", help="the space: docs/reference/sweep-file.md")
     sweep.add_argument("--out", metavar="FOLDER", help="results and journal (default: SPEC.sweep beside the file)")
     sweep.add_argument("--restart", action="store_true", help="throw away what an earlier run left there")
     sweep.add_argument("--engine", choices=("processes", "dask"), default="processes", help="where it runs")
@@ -30,7 +30,7 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
 def _tune_command(commands: argparse._SubParsersAction[Any]) -> None:
     text = "the best launch and macros of a kernel by prediction, few of them emulated"
     tune = commands.add_parser("tune", help=text, description=text)
-    tune.add_argument("spec", metavar="SPEC.toml", help="a space with one kernel: docs/formats/sweep.md")
+    tune.add_argument("spec", metavar="SPEC.toml", help="a space with one kernel: docs/reference/sweep-file.md")
     tune.add_argument(
         "--gpu", "--machine", dest="gpu", metavar="NAME", help="machine id, alias or file (default: the file's first)"
     )

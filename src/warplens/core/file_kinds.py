@@ -11,12 +11,18 @@ from warplens.core.files import read_json, read_toml
 
 # What each kind is called, and what takes it.
 KINDS = {
-    "launch": ("a launch file", "`warplens analyze` takes it (docs/formats/launch.md)"),
-    "space": ("a space of configurations", "`warplens tune` and `warplens sweep` take it (docs/formats/sweep.md)"),
-    "workload": ("a workload", "`warplens predict`, `compare` and `simulate` take it (docs/formats/workload.md)"),
-    "graph": ("a graph", "`warplens simulate` takes it (docs/formats/graph.md)"),
-    "machine": ("a machine file", "`--gpu` takes it (docs/formats/machine.md)"),
-    "report": ("a profiler's report", "`warplens analyze` takes it (docs/reports.md)"),
+    "launch": ("a launch file", "`warplens analyze` takes it (docs/reference/launch-file.md)"),
+    "space": (
+        "a space of configurations",
+        "`warplens tune` and `warplens sweep` take it (docs/reference/sweep-file.md)",
+    ),
+    "workload": (
+        "a workload",
+        "`warplens predict`, `compare` and `simulate` take it (docs/reference/workload-file.md)",
+    ),
+    "graph": ("a graph", "`warplens simulate` takes it (docs/reference/graph-file.md)"),
+    "machine": ("a machine file", "`--gpu` takes it (docs/reference/machine-file.md)"),
+    "report": ("a profiler's report", "`warplens analyze` takes it (docs/howto/ncu-report.md)"),
     "source": ("CUDA source", "`warplens analyze` takes it"),
     "ptx": ("PTX", "`warplens analyze` takes it"),
     "triton": ("a Python file", "`warplens analyze FILE.py:KERNEL` takes a Triton kernel of it"),
@@ -73,7 +79,7 @@ def expect(tree: Any, wanted: str, file: str) -> None:
     if found not in ("", wanted):
         hint = KINDS[found][1]
         if (found, wanted) == ("launch", "space"):
-            hint += f'; a space names it: [[kernel]] with `launch = "{Path(file).name}"` (docs/formats/sweep.md)'
+            hint += f'; a space names it: [[kernel]] with `launch = "{Path(file).name}"` (docs/reference/sweep-file.md)'
         raise FileError(f"{file}: {KINDS[found][0]}, where {KINDS[wanted][0]} is wanted; {hint}")
 
 

@@ -27,7 +27,7 @@ class Effort(Struct, frozen=True):
 
 
 FULL = Effort()
-# For `analyze --fast`: docs/models/warplens.md says what it costs in accuracy.
+# For `analyze --fast`: docs/explain/how-a-prediction-is-made.md says what it costs in accuracy.
 BRISK = Effort(300_000, 1_000_000, 300_000, 2_000_000, few=0, draws=15, pages=True, crowding=False)
-# For sweeps of many launches: docs/sweep.md says what it costs in accuracy.
+# For sweeps of many launches: docs/howto/sweep.md says what it costs in accuracy.
 QUICK = Effort(250_000, 500_000, 150_000, 2_000_000, pairs=2, draws=3, row=2, crowding=False, threads=1)

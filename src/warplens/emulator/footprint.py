@@ -4,7 +4,7 @@ A block's footprint in an array is the set of sectors that passed its L1. Beside
 it says how much is new from one block to the next; the union over the grid follows, and never exceeds the array.
 Whether L2 still has what a later block asks for again depends on what is touched in between: nothing where the two
 run at the same time, else what so many blocks touch, against the size of L2. An L2 in parts keeps a line in the part
-where it belongs and a copy in each other part that reads it: docs/emulator.md.
+where it belongs and a copy in each other part that reads it: docs/explain/emulator.md.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from warplens.emulator.integer_parts import lane_bit
 from warplens.emulator.layout import AT_SYNC, AT_WARPSYNC, DATA, GROUPS, LIVE, MASK, PC, READY, STATE, SYNC, YIELDS
 
 _ALL = np.uint32(0xFFFFFFFF)
-_PATIENCE = 100  # times that lanes give way before others stop waiting for them: see docs/emulator.md
+_PATIENCE = 100  # times that lanes give way before others stop waiting for them: see docs/explain/emulator.md
 
 
 @compiled

@@ -4,7 +4,7 @@ A register of A or B has `per` elements. Lane 4g+t holds of A, in register i, ro
 per t + 4 per (i div 2); of B, in register i, column g and the rows from per t + 4 per i; of C and D row g (and g + 8),
 columns 2t and 2t+1: the layouts of the PTX ISA's mma instructions, which all types share.
 
-Floats are summed as an H200 does, bit for bit (docs/emulator.md): all products of an instruction and C
+Floats are summed as an H200 does, bit for bit (docs/explain/emulator.md): all products of an instruction and C
 are aligned to the largest exponent among them, each is cut off 25 bits below it, the sum of what is left is exact, and
 is cut off to fp32 or rounded to fp16 once. The exponent of a product is the sum of those of its factors. Integers and
 bits are exact; fp64 and 8-bit floats (no instruction of an H200 but those of warp groups has them) add in double

@@ -33,7 +33,7 @@ _PROMISED: tuple[tuple[str, float | None], ...] = (
     (r"contention\w*\.(a_cycles|c_bytes_per_second)", MEMORY),
     (r"constant_cache\.\w+_cycles|instruction_cache\.\w+_cycles", MEMORY),
 )
-# Why numbers that should agree may not, by pattern: found on thirty H200s, see docs/laboratory.md.
+# Why numbers that should agree may not, by pattern: found on thirty H200s, see docs/reference/data.md.
 WHY = {
     r"bandwidth\.l2.*|constant_cache.*|contention_l2.*|packets.*": "how far an SM is from the parts of L2 differs from "
     "GPU to GPU",

@@ -2,7 +2,8 @@
 
 The rules are those of the vendor's occupancy calculator: warps, blocks, registers (given out in units, per
 warp since Fermi and per block before), shared memory (given out in units, with a reserve per block) and, from
-compute capability 9.0 on, named barriers. `docs/occupancy.md` has them with their sources and checks.
+compute capability 9.0 on, named barriers. They are in
+`docs/explain/how-a-prediction-is-made.md`.
 """
 
 from __future__ import annotations

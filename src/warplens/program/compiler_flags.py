@@ -47,7 +47,7 @@ def checked(flags: Iterable[str], name: str) -> tuple[list[str], list[str]]:
 def _why_not(flag: str) -> str:
     if _MACHINE.fullmatch(flag):
         return "is not given: the architecture is that of the GPU (--gpu, or `show --arch`)"
-    return "is not one that may be given; docs/formats/launch.md lists those that may"
+    return "is not one that may be given; docs/reference/launch-file.md lists those that may"
 
 
 def split(flags: Iterable[str]) -> tuple[list[str], list[str], list[str]]:

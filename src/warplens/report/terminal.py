@@ -192,7 +192,7 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     head = ["id", "name", "architecture", "cc", "rests on", "SMs", "clock", "memory", "also"]
     says = (
         "measured: by `warplens machine measure`, as were the launches that its intervals rest on",
-        "data sheet: with others' measurements; the rest is derived from a measured GPU (docs/formats/machine.md)",
+        "data sheet: with others' measurements; the rest by rule from a measured GPU (docs/reference/machine-file.md)",
         "paper: as a paper has it, to reproduce that paper",
     )
     made = table(head, rows, {5, 6, 7})

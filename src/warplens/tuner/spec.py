@@ -1,4 +1,4 @@
-"""Sweep files: a space of macros, launch parameters, GPUs and models over one or many kernels (docs/formats/sweep.md).
+"""Sweep files: a space of macros, launch parameters, GPUs and models over kernels (docs/reference/sweep-file.md).
 
 format = 1
 gpus = ["h200", "a100"]
@@ -44,7 +44,7 @@ from warplens.workload.launch import KernelCall, parse_launch
 
 NO_TRITON = (
     "Triton's kernels are not swept: Triton, not the launch, sets the block and the parameters of each configuration; "
-    "`warplens analyze` takes them one by one, and `triton_prune` filters Triton's own autotune (docs/tune.md)"
+    "`warplens analyze` takes them one by one, and `triton_prune` filters Triton's own autotune (docs/howto/tune.md)"
 )
 
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # a column of results holds no larger one

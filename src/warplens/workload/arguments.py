@@ -20,7 +20,7 @@ from warplens.workload.launch import SCALAR_BYTES
 _NAME = re.compile(r"([A-Za-z_][\w.:]*)=(.*)", re.DOTALL)
 _ARRAY = re.compile(r"([a-z]\w*)?\*?\[([^\]]*)\](?::(.+))?", re.DOTALL)
 _TYPED = re.compile(r"([a-z]+\d*):(.+)", re.DOTALL)
-_HOW = "write NAME=NUMBER, NAME=[COUNT] or NAME=f32[COUNT]:FILL (docs/formats/launch.md)"
+_HOW = "write NAME=NUMBER, NAME=[COUNT] or NAME=f32[COUNT]:FILL (docs/reference/launch-file.md)"
 
 
 def default_fill(kind: str) -> str:

@@ -257,7 +257,7 @@ def _check_argument(argument: Argument, where: str) -> None:
         if not isinstance(argument.value, str) or not re.fullmatch(r"([0-9a-fA-F]{2})+", argument.value):
             raise FileError(
                 f"{where}.value: {argument.value!r}: a structure's bytes are written in hex, as in '0000803f'; or give "
-                f"its members one by one, as in --arg {argument.name or 'p'}.n=i32:1024 (docs/formats/launch.md)"
+                f"its members one by one, as in --arg {argument.name or 'p'}.n=i32:1024 (docs/reference/launch-file.md)"
             )
     elif isinstance(argument.value, str):
         raise FileError(f"{where}.value: must be a number, not text")

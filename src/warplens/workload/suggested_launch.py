@@ -184,7 +184,7 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
     lines = [
         f"# A call of {_comment(kernel.demangled)}.",
         "# Grid, block, sizes and contents are guesses: set them to what your program does.",
-        "# Types, fills and more: docs/formats/launch.md.",
+        "# Types, fills and more: docs/reference/launch-file.md.",
         "",
         f"file = {_toml(file)}",
         f"kernel = {_toml(tree['kernel'])}",

@@ -13,7 +13,7 @@ or there is none (workload/unmodelled.py).
 
 On a GPU whose file takes numbers from the measured one, no launch was timed. Its interval is the measured one's, with
 the error of such a number added to both sides: nine in ten of those that others published are within a third of what
-the rule says (tests/null/test_base.py, docs/formats/machine.md).
+the rule says (tests/null/test_base.py, docs/reference/machine-file.md).
 """
 
 from __future__ import annotations

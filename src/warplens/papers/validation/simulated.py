@@ -3,8 +3,8 @@
 Two runs are compared with: the first one (mix.json.gz, the 324 points of `validate`) and the laboratory's load mixes
 (measured.jsonl.xz). Nothing is fitted to the points compared here: latencies are a lone warp's, rates those of one
 instruction alone, the loaded latency and its spread those of loads alone, and what register ports cost comes from other
-kernels (data/h200/register_ports.json). The two runs found memory latencies that differ by 5 % (docs/mispredictions.md,
-entry 12): each is simulated with what its own loads alone found.
+kernels (data/h200/register_ports.json). The two runs found memory latencies that differ by 5 % (note 0015):
+each is simulated with what its own loads alone found.
 """
 
 from __future__ import annotations

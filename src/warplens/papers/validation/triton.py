@@ -38,7 +38,7 @@ def table() -> Item:
         "triton-table",
         "Triton kernels: predicted and measured",
         f"data/{FOLDER}: the H200, CUDA events around the launch, warm L2",
-        notes=[f"model: {MODEL}; no number of it was fitted to these times; docs/triton.md: what was learnt from them"],
+        notes=[f"model: {MODEL}; no number of it was fitted to these times (docs/howto/triton-kernel.md)"],
         grids=[
             Grid(["launch", "measured, us", f"{MODEL}, us", "off", "limited by"], list(map(_row, triton_launches())))
         ],

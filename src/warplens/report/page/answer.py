@@ -31,14 +31,14 @@ def _time(content: Content) -> str:
     cycles = quantity(float(p.cycles or 0), "cycles")
     clock = origins.number_of(content.machine, "chip.clock_hz")
     form = "launch + the longest of SM (simulated), units of an SM, L2 and DRAM" if p.simulation else "see its terms"
-    return f"{cycles} by {p.model}: {form} (docs/models). {clock}"
+    return f"{cycles} by {p.model}: {form} (docs/reference/models.md). {clock}"
 
 
 def _sure(content: Content) -> Markup | str:
     p = content.prediction
     if p.interval_seconds is None:
         return p.interval_about or "no interval"
-    why = f"90 % interval, conformal, by the errors of {p.interval_about} (docs/validation.md)"
+    why = f"90 % interval, conformal, by the errors of {p.interval_about} (docs/explain/accuracy.md)"
     return value(sure(p.interval_seconds, content.machine), why)
 
 
@@ -50,7 +50,7 @@ def _where(content: Content) -> list[object]:
         grid, block = ("×".join(str(n) for n in s if n > 1) or "1" if isinstance(s, list) else str(s) for s in shapes)
         facts += [f"grid {grid}", f"block {block}"]
     share = float(p.warps_per_sm) / machine.sm.warps_max
-    why = "whole blocks that fit on an SM (docs/occupancy.md)"
+    why = "whole blocks that fit on an SM (docs/explain/how-a-prediction-is-made.md)"
     if fits is not None:
         why += f", limited by {fits.limiter}; alone: " + ", ".join(f"{k} {n} blocks" for k, n in fits.limits.items())
     facts.append(value(f"{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", why))

@@ -96,8 +96,8 @@ def by_line(rows: Iterable[Row]) -> dict[int, LineSum]:
 
 
 _HEADS = {
-    "time": "share of all warp-cycles of the simulation (docs/simulator.md)",
-    "runs": "executions by a mean warp, counted by the emulator (docs/profile.md); of a line: its commonest one",
+    "time": "share of all warp-cycles of the simulation (docs/explain/simulator.md)",
+    "runs": "executions by a mean warp, emulated (docs/explain/emulator.md); of a line: its commonest one",
     "sectors": "32-byte sectors per request of global or local memory, counted by the emulator",
     "conflicts": "passes through shared memory over those that its bytes need, counted by the emulator",
 }

@@ -11,7 +11,7 @@ from warplens.models import Prediction
 from warplens.models.prediction import Term
 from warplens.workload import Workload
 
-_OWN = "docs/models/warplens.md"
+_OWN = "docs/explain/how-a-prediction-is-made.md"
 # What each limit alone takes, and the keys of the machine file it rests on.
 _LIMITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "launch": ("an empty kernel, a cold start, handing out the first blocks", ("launch.empty_kernel_seconds",)),
@@ -35,7 +35,7 @@ def limit(name: str, p: Prediction, machine: Machine) -> str:
     """Say what one limit's time is made of."""
     cycles = quantity(p.alone[name], "cycles")
     if not p.model.startswith("warplens"):
-        return f"{cycles} at {quantity(machine.chip.clock_hz, 'Hz')}; limits of {p.model} (docs/models)"
+        return f"{cycles} at {quantity(machine.chip.clock_hz, 'Hz')}; limits of {p.model} (docs/reference/models.md)"
     known = name if name in p.limits or name == "launch" else "latency"
     what, keys = _LIMITS.get(known, (f"instructions for {name} x cycles each, on the busiest SM", ()))
     return ". ".join([f"{cycles}: {what} ({_OWN})", *filter(None, (number_of(machine, key) for key in keys))])
@@ -43,7 +43,7 @@ def limit(name: str, p: Prediction, machine: Machine) -> str:
 
 def term(name: str, t: Term, model: str) -> str:
     """Say where a term of a model comes from."""
-    return f"{name}: {t.equation or 'an intermediate value'}; {model} (docs/models)"
+    return f"{name}: {t.equation or 'an intermediate value'}; {model} (docs/reference/models.md)"
 
 
 def number_of(machine: Machine, key: str) -> str:

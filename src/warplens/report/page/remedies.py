@@ -82,7 +82,8 @@ def _form(a: Advice) -> Markup:
 
 def _speedup(a: Advice, class_: str = "v speedup") -> Markup:
     form = "the simulator's" if a.simulated else "the closed form's"
-    why = f"time now / time with the remedy, both {form}, on the workload with the change (docs/advise.md)"
+    page = "docs/explain/how-a-prediction-is-made.md"
+    why = f"time now / time with the remedy, both {form}, on the workload with the change ({page})"
     return value(f"{a.speedup:.2f}×", why, class_)
 
 

@@ -118,6 +118,6 @@ def _numbers(content: Content, r: Roofline) -> Markup:
          origins.number_of(content.machine, level.key) or level.key]
         for level in r.levels
     ]  # fmt: skip
-    head = ["level", ("moved", "by the whole grid, counted by the emulator (docs/profile.md)"), f"{_short(r)} per byte",
+    head = ["level", ("moved", "by the whole grid, emulated (docs/explain/emulator.md)"), f"{_short(r)} per byte",
             "bandwidth", ("used", "bytes moved / predicted time / bandwidth"), "source"]  # fmt: skip
     return table(head, rows, (1, 2, 3, 4), caption="levels of memory")

@@ -54,13 +54,16 @@ def time_stack(content: Content) -> Markup:
     parts = {name: float(c) / total for name, c in own.parts.items()}
     whys = {
         name: f"{seconds(float(c) / total * float(own.seconds or 0), 3)}: {_PARTS.get(name, name)}; by {own.model}"
-        " (docs/models/warplens.md)"
+        " (docs/explain/how-a-prediction-is-made.md)"
         for name, c in own.parts.items()
     }  # fmt: skip
     made = [tag("h3", "The kernel's time"), stack(parts, whys, "what the time is made of")]
     run = own.simulation
     if run is not None:
-        whys = {r: f"Nsight's stall_{r}: share of all warp-cycles, simulated (docs/simulator.md)" for r in run.stalls}
+        whys = {
+            r: f"Nsight's stall_{r}: share of all warp-cycles, simulated (docs/explain/simulator.md)"
+            for r in run.stalls
+        }
         words = {r: in_words(r) for r in run.stalls}
         made += [tag("h3", "A warp's time: what it waits for"), stack(run.stalls, whys, "what warps wait for", words)]
         error = run.error_cycles / run.cycles if run.cycles else 0.0
@@ -99,7 +102,7 @@ def benefits(content: Content) -> Markup:
     verdict = "memory-bound" if b.memory_bound else "compute-bound"
     time = b.t_exec / content.machine.chip.clock_hz  # with the chart's Gamma, not that of the model among all
     said = tag("p", "Sim's model calls the kernel ", tag("b", verdict), ", with T_exec of ",
-               value(seconds(time), "T_exec, Sim et al. 2012, Equation (1), its Gamma as in docs/advise.md"),
+               value(seconds(time), "T_exec, Sim et al. 2012, Equation (1), Gamma as in docs/reference/models.md"),
                ". A benefit is at most what would be saved if that cause alone went away.",
                "" if b.t_mem else f" Memory has no bar: {NO_MEMORY_TIME}.")  # fmt: skip
     return joined((said, tag("ul", *rows, class_="bars"), tag("ul", *entries, class_="key")))
@@ -136,7 +139,7 @@ def worksheet(content: Content) -> Markup:
                          number(float(u.cycles), 4)])  # fmt: skip
         most = f"in all, at most {number(1 / totals[resource], 3)} warps/cycle" if totals[resource] else "in all"
         rows.append(["", tag("i", most), "", "", tag("b", number(totals[resource], 4))])
-    head = ["resource", "used by", ("per warp", "executions by a mean warp, counted by the emulator (docs/profile.md)"),
+    head = ["resource", "used by", ("per warp", "executions by a mean warp, emulated (docs/explain/emulator.md)"),
             ("cycles each", "1 / the peak rate of the machine file, or bytes / bandwidth (Volkov 2016, Table 3.4)"),
             ("cycles", "per warp x cycles each; a throughput of warps cannot exceed 1 / the largest sum")]  # fmt: skip
     return table(head, rows, (2, 3, 4), caption="throughput worksheet")
@@ -174,7 +177,7 @@ def published(content: Content) -> Markup:
     """Return what the papers' models say, folded: they are there to be compared, the answer is at the top."""
     said = (
         "Models of the literature, and ours beside them, for comparison and research. Their times differ from one "
-        "another and from the answer at the top of this page (docs/models says by how much, on measured kernels)."
+        "another and from the answer at the top of this page (docs/reference/models.md says by how much)."
     )
     return joined((
         tag("p", said, class_="dim"),

@@ -24,7 +24,7 @@ def warps(content: Content) -> Markup:
     )
     found = {what for w in shown for what in t.shares(w)} - {"selected"}
     made = picture(said, lambda width: _draw(t, shown, width))
-    entries = {what: f"{in_words(what)} (docs/simulator.md)" for what in sorted(found)}
+    entries = {what: f"{in_words(what)} (docs/explain/simulator.md)" for what in sorted(found)}
     words = {what: in_words(what) for what in entries}
     columns = sorted(found)
     rows = [[str(w), *(f"{t.shares(w).get(c, 0.0):.0%}" for c in ("selected", *columns))] for w in shown]
