@@ -60,7 +60,7 @@ def _programs(file: Path, arch: str, defines: tuple[str, ...], fast: bool, limit
 
 def _needs_no_nvdisasm(kernel: Kernel) -> bool:
     """Whether a kernel's encoding is known, which test_encoding.py holds to nvdisasm: this takes a second."""
-    cubin = kernel.place
+    cubin = kernel.container
     symbol = cubin.symbol(kernel.name) if isinstance(cubin, Cubin) else None
     return isinstance(cubin, Cubin) and symbol is not None and _by_encoding(kernel, cubin, symbol) is not None
 

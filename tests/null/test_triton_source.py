@@ -12,8 +12,8 @@ import pytest
 from warplens.core.errors import FileError
 from warplens.program.triton import split_name
 from warplens.program.triton_source import extract, resolve
+from warplens.workload.compiled_call import specialise
 from warplens.workload.launch import KernelCall, load_launch, parse_launch
-from warplens.workload.triton_call import specialise
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "triton"
 FILE = '''"""A file that must not run."""

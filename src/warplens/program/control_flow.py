@@ -1,6 +1,13 @@
-"""Control flow: basic blocks, edges, dominators, natural loops with their nesting, divergence regions."""
+"""Control-flow graph of a program: basic blocks, dominators, natural loops, divergence regions, and paths through it.
+
+A path is a sequence of blocks that one warp runs once, from a start to an end. Without a profile nobody knows which
+branches are taken: the shortest and the longest path stand for all, each block weighed by what a lone warp spends in
+it, and loops inside run once.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -10,7 +17,7 @@ from warplens.program.program import Program
 # An unguarded one of these is not followed by the next instruction.
 _LEAVES = frozenset(("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU", "BRA", "JMP", "RTT"))
 _BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
-_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC", "LEPC"))  # name a place where threads meet again or a call returns
+_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC", "LEPC"))  # name the address of reconvergence, or of a return
 
 
 class Block(Struct, frozen=True):
@@ -33,7 +40,7 @@ class Loop(Struct, frozen=True):
 
 
 class Region(Struct, frozen=True):
-    """A divergence region: opened by BSSY, where threads may part, closed at its reconvergence point."""
+    """A divergence region: opened by BSSY, where threads may diverge, closed at its reconvergence point."""
 
     barrier: str
     opened_at: int
@@ -48,24 +55,21 @@ class Flow(Struct, frozen=True):
     loops: list[Loop]
     regions: list[Region]
 
-    def block_of(self, instruction: int) -> Block:
-        """Return the block that holds this instruction (by index)."""
-        low, high = 0, len(self.blocks) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.blocks[middle].first <= instruction else (low, middle - 1)
-        return self.blocks[low]
-
 
 def flow_graph(program: Program) -> Flow:
     """Find blocks, edges, dominators, loops and divergence regions of a program."""
     blocks = basic_blocks(program)
     dominators = _dominators(blocks)
-    return Flow(blocks, dominators, _loops(blocks, dominators), _regions(program))
+    regions = [
+        Region(next((o.registers[0] for o in i.operands if o.registers), "B?"), i.offset, i.target)
+        for i in program.instructions
+        if i.opcode in ("BSSY", "SSY") and i.target is not None
+    ]
+    return Flow(blocks, dominators, _loops(blocks, dominators), regions)
 
 
 def basic_blocks(program: Program) -> list[Block]:
-    """Cut a program into instructions that run one after the other, each with what may follow it."""
+    """Return the basic blocks of a program, each with its successors."""
     code = program.instructions
     index = {instruction.offset: i for i, instruction in enumerate(code)}
     leaders = {0}
@@ -75,7 +79,9 @@ def basic_blocks(program: Program) -> list[Block]:
         for target in program.jump_targets.get(instruction.offset, ()):
             if target in index:
                 leaders.add(index[target])
-        if _ends(instruction) and i + 1 < len(code):
+        computed = any(o.kind in ("register", "uniform") for o in instruction.operands)
+        ends = not computed if instruction.opcode == "CALL" else instruction.opcode in _LEAVES
+        if ends and i + 1 < len(code):  # a block ends at branches, exits and direct calls
             leaders.add(i + 1)
     for label, offset in program.labels.items():
         # a function's entry, or an indirect branch that others share; other labels count only as targets
@@ -105,22 +111,15 @@ def _successors(
 
 
 def _jumps(instruction: Instruction) -> bool:
-    """Whether the instruction may go to its label: a branch, or a call to a place inside the function."""
+    """Return whether an instruction may jump to its label: a branch, or a call inside the function."""
     return instruction.opcode in _BRANCHES or (instruction.opcode == "CALL" and "`(.L_" in instruction.text)
 
 
-def _ends(instruction: Instruction) -> bool:
-    """Whether a block ends here: at branches, exits and calls to a known place (not at indirect calls)."""
-    if instruction.opcode != "CALL":
-        return instruction.opcode in _LEAVES
-    return not any(o.kind in ("register", "uniform") for o in instruction.operands)
-
-
 def _conditional(instruction: Instruction) -> bool:
-    """Whether a branch or exit may not be taken: a guard, or a predicate among the operands of a BRA."""
+    """Return whether a branch or exit may not be taken: a guard, or a predicate among the operands of a BRA."""
     if instruction.guard and not instruction.guard.endswith("PT"):
         return True
-    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:  # taken where the warp is (not) together
+    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:  # taken where the warp has (not) diverged
         return True
     return any(o.kind in ("predicate", "uniform predicate") and o.registers for o in instruction.operands)
 
@@ -169,7 +168,7 @@ def _dominators(blocks: list[Block]) -> list[int | None]:
 
 
 def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
-    """Find natural loops: back edges to a dominator, merged by header, outer ones first."""
+    """Return the natural loops: back edges to a dominator, merged by header, outer ones first."""
     before: dict[int, list[int]] = {b.index: [] for b in blocks}
     for block in blocks:
         for child in block.successors:
@@ -213,10 +212,64 @@ def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
     return False
 
 
-def _regions(program: Program) -> list[Region]:
-    """Pair every BSSY with the point that it names for reconvergence."""
-    return [
-        Region(next((o.registers[0] for o in i.operands if o.registers), "B?"), i.offset, i.target)
-        for i in program.instructions
-        if i.opcode in ("BSSY", "SSY") and i.target is not None
-    ]
+def paths_through_loop(flow: Flow, loop: Loop, weights: Sequence[float]) -> list[list[int]]:
+    """Return the shortest and the longest path (blocks) from a loop's header to its back edge; once if equal."""
+    return _paths(flow, loop.header, set(loop.latches), set(loop.blocks), weights)
+
+
+def paths_through_program(flow: Flow, weights: Sequence[float]) -> list[list[int]]:
+    """Return the shortest and the longest path from the entry to an end; once if equal."""
+    inside = {b.index for b in flow.blocks}
+    ends = {b.index for b in flow.blocks if not b.successors}
+    return _paths(flow, 0, ends, inside, weights)
+
+
+def run_along(flow: Flow, path: list[int]) -> tuple[list[int], set[int]]:
+    """Return the instructions (indices) along a path, and the positions among them of branches that are taken."""
+    run: list[int] = []
+    taken: set[int] = set()
+    for n, b in enumerate(path):
+        block = flow.blocks[b]
+        run += range(block.first, block.last + 1)
+        if n + 1 < len(path) and flow.blocks[path[n + 1]].first != block.last + 1:
+            taken.add(len(run) - 1)
+    return run, taken
+
+
+def _paths(flow: Flow, start: int, ends: set[int], inside: set[int], weights: Sequence[float]) -> list[list[int]]:
+    order = _order(flow, start, inside)
+    found: list[list[int]] = []
+    for sign in (1.0, -1.0):
+        best: dict[int, tuple[float, int | None]] = {}
+        for node in order:  # from the ends back to the start
+            own = sign * weights[node]
+            choices: list[tuple[float, int | None]] = [(own, None)] if node in ends else []
+            choices += [(best[s][0] + own, s) for s in flow.blocks[node].successors if s in best]
+            if choices:
+                best[node] = min(choices, key=lambda choice: choice[0])
+        path, at = [], start if start in best else None
+        while at is not None:
+            path.append(at)
+            at = best[at][1]
+        if path and path not in found:
+            found.append(path)
+    return found
+
+
+def _order(flow: Flow, start: int, inside: set[int]) -> list[int]:
+    """Return the blocks reached from a start without back edges, successors first (a depth-first postorder)."""
+    back = back_edges(flow)
+    order: list[int] = []
+    seen = {start}
+    stack = [(start, iter(flow.blocks[start].successors))]
+    while stack:
+        node, rest = stack[-1]
+        for child in rest:
+            if child in inside and child not in seen and (node, child) not in back:
+                seen.add(child)
+                stack.append((child, iter(flow.blocks[child].successors)))
+                break
+        else:
+            order.append(node)
+            stack.pop()
+    return order

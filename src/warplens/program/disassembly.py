@@ -20,8 +20,7 @@ from msgspec.structs import replace
 from warplens.core.errors import FileError
 from warplens.program.cubin import plain
 from warplens.program.decoding import decode_texts
-from warplens.program.instruction import Control, Instruction, Operand
-from warplens.program.instruction_classes import classified
+from warplens.program.instruction import Control, Instruction, Operand, classified
 from warplens.program.line_table import Calls
 from warplens.program.listing import INSTRUCTION
 

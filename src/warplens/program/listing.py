@@ -20,9 +20,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import FileError, nearest
 from warplens.machine import KINDS
-from warplens.program.access_width import access_bytes
-from warplens.program.instruction import Instruction
-from warplens.program.instruction_classes import classified
+from warplens.program.instruction import Instruction, access_bytes, classified
 
 _REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
 _WRITES_NOTHING = {"store", "branch", "barrier", "exit"}

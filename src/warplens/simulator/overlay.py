@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError, nearest
 from warplens.machine import KINDS, Machine
-from warplens.program.access_width import WIDE_LOADS
+from warplens.program.lone_warp import WIDE_LOADS
 from warplens.simulator.stall_counts import restalled
 from warplens.workload.profile import Profile
 from warplens.workload.workload import Access, Workload

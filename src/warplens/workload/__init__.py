@@ -2,8 +2,7 @@
 
 from warplens.workload.graph import Graph, is_graph, load_graph
 from warplens.workload.loader import list_workloads, load_workload, parse_workload
-from warplens.workload.mix import mix
-from warplens.workload.workload import Access, Launch, Link, Number, Workload
+from warplens.workload.workload import Access, Launch, Link, Number, Workload, mix
 
 __all__ = [
     "Access", "Graph", "Launch", "Link", "Number", "Workload", "is_graph", "list_workloads", "load_graph",

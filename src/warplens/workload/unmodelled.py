@@ -1,6 +1,6 @@
-"""What a kernel does that warplens does not model: named in the answer, line by line, and a wider interval or none.
+"""Unmodelled features of a kernel: named in the answer, line by line, with a wider interval or none.
 
-One table says it of instructions, a function each of what is not a single instruction. A factor widens the interval
+One table lists instructions, a function each of what is not a single instruction. A factor widens the interval
 on both sides; without a factor there is no interval.
 """
 
@@ -30,7 +30,7 @@ class Rule(Struct, frozen=True):
     modifiers: frozenset[str] = frozenset()
 
     def fits(self, x: Instruction) -> bool:
-        """Whether this is such an instruction."""
+        """Return whether this is such an instruction."""
         named = any(x.name == name or x.name.startswith(f"{name}.") for name in self.names)
         return named and (not self.modifiers or not self.modifiers.isdisjoint(x.modifiers))
 
@@ -56,8 +56,8 @@ RULES = (
     Rule(("ATOM", "ATOMG", "RED", "REDG"), "an atomic of system scope", "taken as one of the GPU's own", 1.0,
          frozenset(("SYS",))),
 )  # fmt: skip
-# What the emulator runs as nothing and nothing has to be said of: it waits by scoreboard or for the cycles of the
-# machine file, or it orders what is in order.
+# Instructions that the emulator runs as nothing, and that are modelled all the same: they wait by scoreboard or for the
+# cycles of the machine file, or they order accesses that are in order.
 IDLE = frozenset(
     ("NOP", "DEPBAR", "MEMBAR", "LDGDEPBAR", "ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT", "UCCTL", "FENCE", "PMTRIG",
      "ENDCOLLECTIVE", "WARPGROUP", "WARPGROUPSET", "WARPARRIVE", "UTMACCTL", "UTMACMDFLUSH", "ACQSHMINIT", "UMEMSETS",
@@ -68,7 +68,7 @@ _SYSTEM = {"vprintf": "printf", "__assertfail": "assert"}  # as the programmer c
 
 
 def unmodelled(program: Program, profile: Profile) -> list[Unmodelled]:
-    """Return what is not modelled of a call, by its program and its profile, without an interval first."""
+    """Return the unmodelled features of a call, by its program and its profile; those without an interval first."""
     ran = [x for x, threads in zip(program.instructions, profile.counts["threads"], strict=True) if threads]
     found = [
         *_by_rules(ran, profile),
@@ -88,12 +88,12 @@ def unmodelled(program: Program, profile: Profile) -> list[Unmodelled]:
 
 
 def texts(found: Iterable[Unmodelled]) -> list[str]:
-    """Return what is said of each, with what it means for the interval."""
+    """Return the sentence on each, with the factor of the interval."""
     return [u.text + ("" if u.factor in (None, 1.0) else f" (interval widened {u.factor:g} times)") for u in found]
 
 
 def sleep_seconds(x: Instruction) -> float | None:
-    """Return for how long an instruction asks to sleep; None where a register says it, 0 for any other instruction."""
+    """Return the seconds that an instruction asks to sleep; None where a register says it, 0 for others."""
     if x.opcode != "NANOSLEEP" or "SYNCS" in x.modifiers:  # .SYNCS: until a barrier's phase, which comes by itself
         return 0.0
     known = next((o.value for o in x.operands if o.kind == "immediate"), None)
@@ -161,7 +161,7 @@ def _callee(program: Program, at: int) -> str:
 
 
 def _writer(code: Sequence[Instruction], at: int, registers: Sequence[str]) -> tuple[int, Instruction] | None:
-    """Return the last instruction before a place that writes these registers."""
+    """Return the last instruction before position `at` that writes these registers."""
     return next(((i, code[i]) for i in range(at - 1, -1, -1) if set(registers) & set(code[i].writes)), None)
 
 
@@ -183,7 +183,7 @@ def _waits(program: Program, profile: Profile, ran: Sequence[Instruction]) -> It
 
 
 def _bypassing(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the loads that go past L1, where we have them hit there."""
+    """Name the loads that bypass L1, where they are counted as hits there."""
     hits = zip(program.instructions, profile.counts["l1_hit_sectors"], strict=True)
     code = [x for x, n in hits if n and x.opcode in ("LD", "LDG") and "STRONG" in x.modifiers]
     yield from _found(code, "a volatile load", "counted as one that L1 may serve", 1.5)
@@ -199,7 +199,7 @@ def _emptied(program: Program, profile: Profile) -> Iterator[Unmodelled]:
 
 
 def _assumed(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the values on which the way of the kernel depends, and that the launch does not give."""
+    """Name the values on which the kernel's control flow depends, and that the launch does not give."""
     for assumption in profile.assumed:
         code = [program.instructions[i] for i in assumption.instructions]
         yield from _found(code, *_SAID[assumption.kind](assumption.name))
@@ -223,7 +223,7 @@ _SAID: dict[str, Callable[[str], tuple[str, str]]] = {
 
 
 def _unknown(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name what neither the table nor the machine file has, and accesses that the emulator does not follow."""
+    """Name instructions that neither table nor machine file has, and accesses that the emulator does not follow."""
     counts = zip(program.instructions, profile.counts["threads"], profile.counts["requests"], strict=True)
     threads = [(x, asked) for x, n, asked in counts if n and not any(rule.fits(x) for rule in RULES)]
     for name in dict.fromkeys(x.name for x, _ in threads if x.kind == "other"):
