@@ -1,8 +1,8 @@
-"""The CUDA driver through ctypes: devices, modules, memory, launches, events. Needs libcuda.so.1 and nothing else.
+"""CUDA driver through ctypes: devices, modules, memory, launches, events. Needs libcuda.so.1 and nothing else.
 
-Every call's return code is looked at. What a user can mend (no driver, no GPU, one too old, none free) is one line that
-says what to do; anything else is a `DriverError` with the name that the driver gives it. After some errors a context is
-lost (`DriverError.lost`): the caller makes a new `Gpu`.
+The return code of every call is checked. An error that a user can mend (no driver, no GPU, one too old, none free) is
+one line that says what to do; anything else is a `DriverError` with the name that the driver gives it. After some
+errors a context is lost (`DriverError.lost`): the caller opens a new `Gpu`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DriverError(WarplensError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the driver says of a GPU, in its own units (kHz, B)."""
+    """The facts of a GPU by its driver, in the driver's units (kHz, B)."""
 
     name: str
     uuid: str
@@ -211,7 +211,7 @@ class Gpu:
         return address.value, size.value
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
-        """Let a kernel be launched with so much dynamic shared memory."""
+        """Allow a kernel so much dynamic shared memory at launch."""
         self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, ctypes.c_int(size))
 
     def carve_out(self, function: ctypes.c_void_p, percent: int) -> None:
@@ -248,10 +248,6 @@ class Gpu:
                 ) from None
             raise
         return address.value
-
-    def free(self, address: int) -> None:
-        """Give memory back."""
-        self.driver.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def clear(self, address: int, size: int) -> None:
         """Set bytes to zero; does not wait."""

@@ -1,4 +1,4 @@
-"""A line on stderr while we do what takes long: what it is, how long it takes, and a dot every other second."""
+"""Progress line on stderr while something takes long: its name, its duration, and a dot every other second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAID = set[str]()
 
 @contextlib.contextmanager
 def waiting(what: str, about: str) -> Iterator[None]:
-    """Say what is being done and about how long it takes, at once, and go on saying that it is.
+    """Write what is being done and about how long it takes, at once, and a dot now and then.
 
     The second time of the same it is said when the first dot is due. Within another such time nothing is said.
     """

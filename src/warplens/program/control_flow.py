@@ -34,7 +34,7 @@ class Loop(Struct, frozen=True):
 
     header: int
     blocks: tuple[int, ...]
-    latches: tuple[int, ...]
+    back_edge_sources: tuple[int, ...]
     depth: int
     parent: int | None
 
@@ -174,13 +174,13 @@ def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
         for child in block.successors:
             before[child].append(block.index)
     bodies: dict[int, set[int]] = {}
-    latches: dict[int, list[int]] = {}
+    sources: dict[int, list[int]] = {}
     for block in blocks:
         if block.index and dominators[block.index] is None:
             continue  # not reached from the entry: padding behind the last exit
         for header in block.successors:
             if _dominates(header, block.index, dominators):
-                latches.setdefault(header, []).append(block.index)
+                sources.setdefault(header, []).append(block.index)
                 body = bodies.setdefault(header, {header})
                 stack = [block.index]
                 while stack:
@@ -194,13 +194,13 @@ def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
         around = [n for n, loop in enumerate(loops) if header in loop.blocks and bodies[header] < set(loop.blocks)]
         parent = around[-1] if around else None
         depth = 1 if parent is None else loops[parent].depth + 1
-        loops.append(Loop(header, tuple(sorted(bodies[header])), tuple(latches[header]), depth, parent))
+        loops.append(Loop(header, tuple(sorted(bodies[header])), tuple(sources[header]), depth, parent))
     return loops
 
 
 def back_edges(flow: Flow) -> set[tuple[int, int]]:
-    """Return the edges that close a natural loop, as (latch, header)."""
-    return {(latch, loop.header) for loop in flow.loops for latch in loop.latches}
+    """Return the edges that close a natural loop, as (source, header)."""
+    return {(source, loop.header) for loop in flow.loops for source in loop.back_edge_sources}
 
 
 def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
@@ -214,7 +214,7 @@ def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
 
 def paths_through_loop(flow: Flow, loop: Loop, weights: Sequence[float]) -> list[list[int]]:
     """Return the shortest and the longest path (blocks) from a loop's header to its back edge; once if equal."""
-    return _paths(flow, loop.header, set(loop.latches), set(loop.blocks), weights)
+    return _paths(flow, loop.header, set(loop.back_edge_sources), set(loop.blocks), weights)
 
 
 def paths_through_program(flow: Flow, weights: Sequence[float]) -> list[list[int]]:

@@ -1,9 +1,9 @@
-"""Which registers an instruction reads and writes.
+"""Registers that an instruction reads and writes.
 
 The disassembler names the first register of a group only; how many belong to it follows from opcode and
-modifiers. Which operands are written follows from opcode and position. Both are rules here, checked against
+modifiers; which operands are written follows from opcode and position. Both are rules here, checked against
 `nvdisasm -plr` over a corpus of kernels. The rules look at the shapes of the operands, never at numbers, so that
-what they say of an instruction holds for all of its kind.
+they hold for all instructions of a kind.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ def _widths(
     sources = [i for i in registers if i not in written]
     results = [i for i in registers if i in written]
 
-    def put(places: list[int], width: int) -> None:
-        for place in places:
-            widths[place] = width
+    def put(positions: list[int], width: int) -> None:
+        for position in positions:
+            widths[position] = width
 
     if opcode in _DATA:
         put(registers, 4 if "256" in modifiers else _data_width(modifiers))  # 256 bits are two groups of four
@@ -278,9 +278,9 @@ def _matrix(
     for i in results:
         widths[i] = c
     order = [i for i in range(len(operands)) if i not in results]
-    for place, width in zip(order, (a, b, c), strict=False):
-        if operands[place].kind == "register":
-            widths[place] = width
+    for position, width in zip(order, (a, b, c), strict=False):
+        if operands[position].kind == "register":
+            widths[position] = width
 
 
 def _group_matrix(
@@ -325,16 +325,16 @@ def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: b
     if opcode in ("SULD", "SUST", "SURED", "SUATOM") and operand.registers:
         return (*widths, _dimensions((), modifiers), *[0] * others)
     behind = REGISTER.split(text.partition("[")[2] if start else text)[3::3]  # what follows each register
-    for place, register in enumerate(operand.registers, start):
+    for position, register in enumerate(operand.registers, start):
         width = 1
         if opcode in _BULK:
             width = _bulk_width(opcode, modifiers, first)
         elif operand.kind == "constant":
             width = 2 if text.lstrip("-|~").startswith("cx[") and register.startswith("UR") else 1
-        elif _PAIRED.match(behind[place]):
+        elif _PAIRED.match(behind[position]):
             width = 2
         elif opcode in _GLOBAL:
-            bare = not _SUFFIXED.match(behind[place]) and "U32" not in text
+            bare = not _SUFFIXED.match(behind[position]) and "U32" not in text
             into_shared = opcode == "LDGSTS" and first
             if register.startswith("UR") or (bare and "E" in modifiers and not into_shared):
                 width = 2

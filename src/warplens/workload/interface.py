@@ -226,15 +226,15 @@ def _members(
 
 def _variables(cubin: Cubin, declared: dict[str, tuple[str, bool]]) -> list[Parameter]:
     """Return the variables of a module, with their types where the source has them."""
-    made = []
+    variables = []
     names = demangled(list(sizes := variables_of(cubin)))
     for symbol, name in names.items():
         if name.startswith("__") or "::__" in name:
             continue  # the compiler's own
         written, is_set = declared.get(name.rpartition("::")[2], ("", False))
         kind, lanes = launch_type(written) if written else ("", 1)
-        made.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes, is_set))
-    return made
+        variables.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes, is_set))
+    return variables
 
 
 def _of_triton(path: Path) -> list[Interface]:
@@ -243,7 +243,7 @@ def _of_triton(path: Path) -> list[Interface]:
     source = extract(text, str(path))
     called = called_functions(source.text)
     pointers = pointers_of(source.text)
-    made = []
+    kernels = []
     for name, parameters in source.parameters.items():
         given = [
             Parameter(p, "", "tl.constexpr", constant=True) if constant
@@ -251,5 +251,5 @@ def _of_triton(path: Path) -> list[Interface]:
             for p, constant in parameters.items()
         ]  # fmt: skip
         if name not in called:
-            made.append(Interface(name, name, given, body=source.text, triton=True))
-    return made
+            kernels.append(Interface(name, name, given, body=source.text, triton=True))
+    return kernels

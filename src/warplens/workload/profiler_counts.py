@@ -94,33 +94,32 @@ def _counts(
 def typical_path(flow: Flow, per_warp: Sequence[float]) -> list[Segment]:
     """Return the path of the mean warp, given how often each instruction ran per warp."""
     often = [per_warp[block.first] for block in flow.blocks]
-    segments: list[Segment] = []
-    for runs, times in _region(flow, often, None, 1.0):
-        if segments and times == 1 and segments[-1].times == 1:
-            segments[-1] = Segment(_joined([*segments[-1].runs, *runs]), 1)
-        else:
-            segments.append(Segment(runs, times))
-    return segments
+    return [Segment(runs, times) for runs, times in _region(flow, often, None, 1.0)]
 
 
 def _region(flow: Flow, often: Sequence[float], outer: int | None, per: float) -> list[tuple[Runs, int]]:
     """Return the runs of a loop's body (or of the program) in the order of the code, inner loops spelled out."""
     inner = {i: loop for i, loop in enumerate(flow.loops) if loop.parent == outer}
     within = range(len(flow.blocks)) if outer is None else sorted(flow.loops[outer].blocks)
-    made: list[tuple[Runs, int]] = []
+    parts: list[tuple[Runs, int]] = []
     done: set[int] = set()
     for b in within:
         if b in done:
             continue
         found = next(((i, loop) for i, loop in inner.items() if b in loop.blocks), None)
-        if found is None:
-            if often[b] >= 0.5 * per and often[b] > 0:
-                made.append(([(flow.blocks[b].first, flow.blocks[b].last + 1)], 1))
-            continue
-        index, loop = found
-        done |= set(loop.blocks)
-        made += _repeated(flow, often, index, loop, per)
-    return _merged(made)
+        if found is not None:
+            index, loop = found
+            done |= set(loop.blocks)
+            parts += _repeated(flow, often, index, loop, per)
+        elif often[b] >= 0.5 * per and often[b] > 0:
+            parts.append(([(flow.blocks[b].first, flow.blocks[b].last + 1)], 1))
+    merged: list[tuple[Runs, int]] = []  # what runs once joined with what follows and runs once
+    for runs, times in parts:
+        if merged and times == 1 and merged[-1][1] == 1:
+            merged[-1] = (_joined([*merged[-1][0], *runs]), 1)
+        else:
+            merged.append((list(runs), times))
+    return merged
 
 
 def _repeated(flow: Flow, often: Sequence[float], index: int, loop: Loop, per: float) -> list[tuple[Runs, int]]:
@@ -133,25 +132,14 @@ def _repeated(flow: Flow, often: Sequence[float], index: int, loop: Loop, per: f
     return body * min(trips, max(1, _MOST_SEGMENTS // max(1, len(body))))
 
 
-def _merged(parts: list[tuple[Runs, int]]) -> list[tuple[Runs, int]]:
-    """Join what runs once with what follows and runs once."""
-    made: list[tuple[Runs, int]] = []
-    for runs, times in parts:
-        if made and times == 1 and made[-1][1] == 1:
-            made[-1] = (_joined([*made[-1][0], *runs]), 1)
-        else:
-            made.append((list(runs), times))
-    return made
-
-
 def _joined(runs: Runs) -> Runs:
-    made: Runs = []
+    joined: Runs = []
     for first, stop in runs:
-        if made and made[-1][1] == first:
-            made[-1] = (made[-1][0], stop)
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], stop)
         else:
-            made.append((first, stop))
-    return made
+            joined.append((first, stop))
+    return joined
 
 
 def own_writes(counters: Mapping[str, float]) -> float | None:

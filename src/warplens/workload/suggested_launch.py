@@ -26,6 +26,10 @@ _NUMBERS = {
 _BY_THREADS = re.compile(
     r"blockIdx\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockDim|blockDim\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockIdx"
 )  # the number of a thread in the grid; without it a block has a row
+_HINTS = {
+    "count": "  # elements", "value": "  # or an [[arg]] for each member",
+    "fill": "  # or zeros, ones, iota, linear(start, step), uniform(lo, hi), random_int(lo, hi), file(\"x.npy\")",
+}  # fmt: skip
 _DYNAMIC_BYTES = 16  # per thread, of a kernel that takes shared memory from the launch
 
 
@@ -200,7 +204,8 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
     lines += [f"register_limit = {options.register_limit}"] if options.register_limit else []
     for argument in tree["arg"]:
         lines += ["", f"[[arg]]  # {_comment(written[argument['name']])}"]
-        lines += [f"{key} = {_toml(value)}{_hint(key, value)}" for key, value in argument.items()]
+        hints = _HINTS if isinstance(argument.get("value"), str) else {**_HINTS, "value": ""}
+        lines += [f"{key} = {_toml(value)}{hints.get(key, '')}" for key, value in argument.items()]
     values = starting_variables(kernel)
     for variable in kernel.variables:
         if variable.name in values:
@@ -211,14 +216,6 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
         lines += ["", f"# [[global]]  # {_comment(variable.written)}, {variable.size_bytes} bytes: to give it a value"]
         lines += [f"# name = {_toml(bare)}", f"# type = {_toml(kind)}", '# fill = "random"']
     return "\n".join(lines) + "\n"
-
-
-def _hint(key: str, value: Any) -> str:
-    return {
-        "count": "  # elements",
-        "fill": "  # or zeros, ones, iota, linear(start, step), uniform(lo, hi), random_int(lo, hi), file(\"x.npy\")",
-        "value": "  # or an [[arg]] for each member" if isinstance(value, str) else "",
-    }.get(key, "")  # fmt: skip
 
 
 def _comment(text: str) -> str:

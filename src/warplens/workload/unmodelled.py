@@ -70,13 +70,14 @@ _SYSTEM = {"vprintf": "printf", "__assertfail": "assert"}  # as the programmer c
 def unmodelled(program: Program, profile: Profile) -> list[Unmodelled]:
     """Return the unmodelled features of a call, by its program and its profile; those without an interval first."""
     ran = [x for x, threads in zip(program.instructions, profile.counts["threads"], strict=True) if threads]
+    measured = profile.emulated_blocks == 0  # a profiler has counted the bytes
+    rules = [rule for rule in RULES if not (measured and "bytes" in rule.says)]
     found = [
-        *_by_rules(ran, profile),
+        *(u for rule in rules for u in _found([x for x in ran if rule.fits(x)], rule.thing, rule.says, rule.factor)),
         *_sleeps(ran),
         *_of_the_driver(program, profile),
         *_waits(program, profile, ran),
-        *_bypassing(program, profile),
-        *_emptied(program, profile),
+        *_past_l1(program, profile),
         *_assumed(program, profile),
         *_unknown(program, profile),
     ]
@@ -101,23 +102,13 @@ def sleep_seconds(x: Instruction) -> float | None:
 
 
 def _found(code: Sequence[Instruction], thing: str, says: str, factor: float | None = None) -> list[Unmodelled]:
-    """Return a finding of some instructions, if there are any."""
-    return [Unmodelled(thing, says, _where(code), factor)] if code else []
-
-
-def _where(code: Sequence[Instruction]) -> str:
+    """Return a finding of some instructions, with their lines, if there are any."""
+    if not code:
+        return []
     lines = sorted({x.line for x in code if x.line is not None})
-    if not lines:
-        return f"{code[0].offset:04x} {code[0].name}"
     named = ", ".join(str(n) for n in lines[:_FEW]) + (", ..." if len(lines) > _FEW else "")
-    return f"line{'s' if len(lines) > 1 else ''} {named}"
-
-
-def _by_rules(ran: Sequence[Instruction], profile: Profile) -> Iterator[Unmodelled]:
-    measured = profile.emulated_blocks == 0  # a profiler has counted the bytes
-    for rule in RULES:
-        if not (measured and "bytes" in rule.says):
-            yield from _found([x for x in ran if rule.fits(x)], rule.thing, rule.says, rule.factor)
+    where = f"line{'s' if len(lines) > 1 else ''} {named}" if lines else f"{code[0].offset:04x} {code[0].name}"
+    return [Unmodelled(thing, says, where, factor)]
 
 
 def _sleeps(ran: Sequence[Instruction]) -> Iterator[Unmodelled]:
@@ -133,11 +124,11 @@ def _of_the_driver(program: Program, profile: Profile) -> Iterator[Unmodelled]:
     for i, x in enumerate(program.instructions):
         if x.opcode == "CALL" and "ABS" in x.modifiers and (name := _callee(program, i)):
             calls.setdefault(name, []).append(i)
-    for name, places in calls.items():
-        ran = [program.instructions[i] for i in places if profile.counts["threads"][i]]
+    for name, positions in calls.items():
+        ran = [program.instructions[i] for i in positions if profile.counts["threads"][i]]
         yield from _found(ran, _SYSTEM.get(name, name), "the driver's code, whose time is not counted")
         if not ran and not profile.exact:
-            code = [program.instructions[i] for i in places]
+            code = [program.instructions[i] for i in positions]
             yield from _found(code, _SYSTEM.get(name, name), "called by no block that was emulated: not counted", 1.0)
 
 
@@ -149,12 +140,12 @@ def _callee(program: Program, at: int) -> str:
     if load is None or not addresses:
         return ""
     i, x = load
-    place = re.search(r"c\[0x4\]\s*\[(?:(U?R\d+))?\+?(0x[0-9a-f]+)?\]", x.text)
-    if place is None:
+    address = re.search(r"c\[0x4\]\s*\[(?:(U?R\d+))?\+?(0x[0-9a-f]+)?\]", x.text)
+    if address is None:
         named = re.search(r"32@lo\(+([\w.$]+)", x.text)
         return named[1] if named and named[1] in program.system else ""
-    offset = int(place[2] or "0", 16)
-    if place[1] and (index := _writer(code, i, (place[1],))) is not None:
+    offset = int(address[2] or "0", 16)
+    if address[1] and (index := _writer(code, i, (address[1],))) is not None:
         offset += int(next((o.value for o in index[1].operands if o.kind == "immediate" and o.value), 0))
     raw = program.constants.get(4, b"")[offset : offset + 8]
     return addresses.get(int.from_bytes(raw, "little"), "")
@@ -166,13 +157,13 @@ def _writer(code: Sequence[Instruction], at: int, registers: Sequence[str]) -> t
 
 
 def _waits(program: Program, profile: Profile, ran: Sequence[Instruction]) -> Iterator[Unmodelled]:
-    taken = counter(program)
-    if taken is not None and not profile.exact:
+    queue = counter(program)
+    if queue is not None and not profile.exact:
         says = (
             "blocks take their work from a counter; each of the few that were emulated did all of it, and counts and "
             "time are far too high; --exact counts the whole grid"
         )
-        yield from _found([taken], "a work queue", says)
+        yield from _found([queue], "a work queue", says)
     waits = [x for x in spins(program) if any(x is y for y in ran)]
     yield from _found(
         waits, "a loop until another thread has written", "how often it goes round is as the emulator's order has it"
@@ -182,20 +173,17 @@ def _waits(program: Program, profile: Profile, ran: Sequence[Instruction]) -> It
     yield from _found(barriers, "a wait for a barrier (mbarrier)", "it asks a clock, and its time is not modelled")
 
 
-def _bypassing(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the loads that bypass L1, where they are counted as hits there."""
-    hits = zip(program.instructions, profile.counts["l1_hit_sectors"], strict=True)
-    code = [x for x, n in hits if n and x.opcode in ("LD", "LDG") and "STRONG" in x.modifiers]
-    yield from _found(code, "a volatile load", "counted as one that L1 may serve", 1.5)
-
-
-def _emptied(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the fences that empty L1, where a warp comes to more than a few."""
-    code = zip(program.instructions, profile.counts["executed"], strict=True)
-    emptied = [(x, n) for x, n in code if n and x.opcode == "CCTL" and "IVALL" in x.modifiers]
-    if sum(n for _, n in emptied) > _FEW * profile.grid_blocks * profile.warps_per_block:
+def _past_l1(program: Program, profile: Profile) -> Iterator[Unmodelled]:
+    """Name the loads that bypass L1 and are counted as hits there, and the fences that empty it, if they are many."""
+    code, executed = program.instructions, profile.counts["executed"]
+    hits = zip(code, profile.counts["l1_hit_sectors"], strict=True)
+    volatile = [x for x, n in hits if n and x.opcode in ("LD", "LDG") and "STRONG" in x.modifiers]
+    yield from _found(volatile, "a volatile load", "counted as one that L1 may serve", 1.5)
+    counted = [(x, n) for x, n in zip(code, executed, strict=True) if n]
+    fences = [(x, n) for x, n in counted if x.opcode == "CCTL" and "IVALL" in x.modifiers]
+    if sum(n for _, n in fences) > _FEW * profile.grid_blocks * profile.warps_per_block:
         says = "it empties L1, and later accesses are counted as if it did not"
-        yield from _found([x for x, _ in emptied], "a fence", says, 1.25)
+        yield from _found([x for x, _ in fences], "a fence", says, 1.25)
 
 
 def _assumed(program: Program, profile: Profile) -> Iterator[Unmodelled]:
