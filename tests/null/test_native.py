@@ -155,7 +155,7 @@ def test_a_damaged_file_is_compiled_anew_and_never_run(tmp_path: Path, monkeypat
 def test_of_several_starts_at_once_one_compiles_and_the_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    native._say_waiting.cache_clear()
+    native._say_once.cache_clear()
     starts, compiled = [_kept(tmp_path, monkeypatch) for _ in range(6)], list[int]()
 
     def compile(number: int) -> tuple[bytes, str, bool]:

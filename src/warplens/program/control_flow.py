@@ -7,7 +7,7 @@ it, and loops inside run once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -124,55 +124,54 @@ def _conditional(instruction: Instruction) -> bool:
     return any(o.kind in ("predicate", "uniform predicate") and o.registers for o in instruction.operands)
 
 
+def _postorder(blocks: list[Block], start: int, follow: Callable[[int, int], bool] = lambda a, b: True) -> list[int]:
+    """Return the blocks reached from a start along the edges to follow, successors first (depth first)."""
+    order: list[int] = []
+    seen = {start}
+    stack = [(start, iter(blocks[start].successors))]
+    while stack:  # without recursion
+        node, rest = stack[-1]
+        child = next((child for child in rest if child not in seen and follow(node, child)), None)
+        if child is None:
+            order.append(node)
+            stack.pop()
+        else:
+            seen.add(child)
+            stack.append((child, iter(blocks[child].successors)))
+    return order
+
+
+def _predecessors(blocks: list[Block]) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in blocks]
+    for block in blocks:
+        for child in block.successors:
+            before[child].append(block.index)
+    return before
+
+
 def _dominators(blocks: list[Block]) -> list[int | None]:
     """Return the immediate dominator of each block (None for the entry and what is not reached from it)."""
-    order, seen = [], set()
-    stack: list[tuple[int, int]] = [(0, 0)]
-    seen.add(0)
-    while stack:  # depth-first postorder without recursion
-        node, next_child = stack.pop()
-        if next_child < len(blocks[node].successors):
-            stack.append((node, next_child + 1))
-            child = blocks[node].successors[next_child]
-            if child not in seen:
-                seen.add(child)
-                stack.append((child, 0))
-        else:
-            order.append(node)
+    order, before = _postorder(blocks, 0)[::-1], _predecessors(blocks)
     rank = {node: i for i, node in enumerate(order)}
-    before: dict[int, list[int]] = {node: [] for node in order}
-    for node in order:
-        for child in blocks[node].successors:
-            before[child].append(node)
-    immediate: dict[int, int] = {0: 0}
+    dominating = [1, *[(1 << len(order)) - 1] * (len(order) - 1)]  # by rank: ranks as the bits of a whole number
     changed = True
     while changed:
         changed = False
-        for node in reversed(order[:-1] if order and order[-1] == 0 else order):
-            done = [p for p in before[node] if p in immediate]
-            if not done:
-                continue
-            best = done[0]
-            for other in done[1:]:
-                a, b = best, other
-                while a != b:
-                    while rank[a] < rank[b]:
-                        a = immediate[a]
-                    while rank[b] < rank[a]:
-                        b = immediate[b]
-                best = a
-            if immediate.get(node) != best:
-                immediate[node] = best
-                changed = True
-    return [None if n == 0 else immediate.get(n) for n in range(len(blocks))]
+        for i, node in enumerate(order[1:], 1):
+            bits = dominating[i]
+            for other in before[node]:
+                if other in rank:
+                    bits &= dominating[rank[other]] | 1 << i
+            changed |= bits != dominating[i]
+            dominating[i] = bits
+    # the dominators of a block lie one behind the other in this order: the last one is the nearest
+    nearest = {node: order[(dominating[i] ^ 1 << i).bit_length() - 1] for i, node in enumerate(order) if i}
+    return [nearest.get(block.index) for block in blocks]
 
 
 def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
     """Return the natural loops: back edges to a dominator, merged by header, outer ones first."""
-    before: dict[int, list[int]] = {b.index: [] for b in blocks}
-    for block in blocks:
-        for child in block.successors:
-            before[child].append(block.index)
+    before = _predecessors(blocks)
     bodies: dict[int, set[int]] = {}
     sources: dict[int, list[int]] = {}
     for block in blocks:
@@ -237,7 +236,8 @@ def run_along(flow: Flow, path: list[int]) -> tuple[list[int], set[int]]:
 
 
 def _paths(flow: Flow, start: int, ends: set[int], inside: set[int], weights: Sequence[float]) -> list[list[int]]:
-    order = _order(flow, start, inside)
+    back = back_edges(flow)
+    order = _postorder(flow.blocks, start, lambda a, b: b in inside and (a, b) not in back)
     found: list[list[int]] = []
     for sign in (1.0, -1.0):
         best: dict[int, tuple[float, int | None]] = {}
@@ -254,22 +254,3 @@ def _paths(flow: Flow, start: int, ends: set[int], inside: set[int], weights: Se
         if path and path not in found:
             found.append(path)
     return found
-
-
-def _order(flow: Flow, start: int, inside: set[int]) -> list[int]:
-    """Return the blocks reached from a start without back edges, successors first (a depth-first postorder)."""
-    back = back_edges(flow)
-    order: list[int] = []
-    seen = {start}
-    stack = [(start, iter(flow.blocks[start].successors))]
-    while stack:
-        node, rest = stack[-1]
-        for child in rest:
-            if child in inside and child not in seen and (node, child) not in back:
-                seen.add(child)
-                stack.append((child, iter(flow.blocks[child].successors)))
-                break
-        else:
-            order.append(node)
-            stack.pop()
-    return order
