@@ -75,7 +75,7 @@ class Driver:
     """The library, its calls checked."""
 
     def __init__(self) -> None:
-        """Load the library and start it; a machine without driver or GPU is told what to do."""
+        """Load the library and start it; without driver or GPU the error says what to do."""
         try:
             self._library: Any = ctypes.CDLL("libcuda.so.1")
         except OSError:
@@ -92,7 +92,7 @@ class Driver:
         self.check("cuInit", code)
 
     def check(self, call: str, code: int) -> None:
-        """Raise what a return code means."""
+        """Raise the error of a return code."""
         if code == 0:
             return
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
@@ -113,7 +113,7 @@ class Driver:
         self.check(name, function(*arguments))
 
     def uuid(self, index: int) -> str:
-        """Return a GPU's UUID in hexadecimal, without taking the GPU."""
+        """Return a GPU's UUID in hexadecimal, without opening the GPU."""
         device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
         if not 0 <= index < self.count():
             raise WarplensError(f"there is no GPU {index}: the driver finds {self.count()}, counted from 0")
@@ -132,7 +132,7 @@ class Gpu:
     """One GPU with a context of its own, its modules and its memory."""
 
     def __init__(self, driver: Driver, index: int = 0) -> None:
-        """Take a GPU; one too old, or not to be had, is one line."""
+        """Open a GPU; one too old, or in use by others, is one line."""
         self.driver, self.index = driver, index
         self._uuid = driver.uuid(index)
         self._device, self._context = ctypes.c_int(), ctypes.c_void_p()
@@ -158,7 +158,7 @@ class Gpu:
             driver.call("cuEventCreate", ctypes.byref(event), 0)
 
     def close(self) -> None:
-        """Give the GPU back with all that was made on it; also after the context was lost."""
+        """Release the GPU with all that was created on it; also after the context was lost."""
         self.driver.call("cuDevicePrimaryCtxReset_v2", self._device)
         self.driver.call("cuDevicePrimaryCtxRelease_v2", self._device)
 

@@ -310,8 +310,8 @@ class Function:
 class Entry:
     """A function that Python calls with arrays and whole numbers; it returns a whole number, or nothing.
 
-    It is called as Numba's own functions call one another: a place for the result and one for an exception, then of an
-    array its owners, of whom nobody asks, how many items of which size, where, and its shape and strides.
+    It is called as Numba's own functions call one another: addresses for the result and for an exception, then of each
+    array its owners (unused), item count and size, address, shape and strides.
     """
 
     def __init__(

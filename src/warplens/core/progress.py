@@ -37,13 +37,13 @@ def waiting(what: str, about: str) -> Iterator[None]:
 
 
 class _Line:
-    """A line that is written bit by bit."""
+    """A line that is written in parts."""
 
     def __init__(self, head: str) -> None:
         self.head, self.begun = head, False
 
     def say(self, text: str) -> None:
-        """Write on."""
+        """Write more of the line."""
         _say(text if self.begun else self.head + text)
         self.begun = True
 

@@ -6,7 +6,7 @@ together of parts, each of which depends on a few other bits.
 
     text                       as it is
     table                      some bits choose among texts: modifiers, signs, predicates that may be left out
-    number                     a field: a register, an immediate, an offset, a place in the code
+    number                     a field: a register, an immediate, an offset, an address in the code
     float                      an immediate of 16, 32 or (its upper half) 64 bits
 
 A word that fits no form is not guessed at: nvdisasm is asked, for the whole kernel.
@@ -37,14 +37,14 @@ _LARGE = 1e9  # from here on nvdisasm writes all digits, and the exponent
 
 
 class Choice(Struct, frozen=True, tag="bits", array_like=True):
-    """A part that some bits choose: their places, lowest first, and the number of the table of texts."""
+    """A part that some bits choose: their positions, lowest first, and the number of the table of texts."""
 
     bits: list[int]
     table: int
 
 
 class Number(Struct, frozen=True, tag="number", array_like=True):
-    """A part that is a field: what it is called, its pieces (start and length, lowest first), its scale and sign."""
+    """A part that is a field: its kind of number, its pieces (start and length, lowest first), its scale and sign."""
 
     kind: str
     pieces: list[tuple[int, int]]
@@ -204,7 +204,7 @@ def _names(kind: str, start: int, length: int, scale: int) -> dict[int, str]:
 
 
 class _Integer:
-    """An immediate, an offset or a place, written in hexadecimal."""
+    """An immediate, an offset or an address, in hexadecimal."""
 
     def __init__(self, part: Number) -> None:
         self._part = part

@@ -51,7 +51,7 @@ def _units(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 class _Table:
-    """The line table of one compilation: its header, and the program that makes its rows."""
+    """The line table of one compilation: its header, and the program of its rows."""
 
     def __init__(self, data: bytes, start: int, end: int, symbols: dict[int, int]) -> None:
         version, header = struct.unpack_from("<HI", data, start)

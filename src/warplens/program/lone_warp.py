@@ -1,4 +1,4 @@
-"""Lone-warp schedule: when a warp alone on an SM issues each instruction, and the chain that decides its end.
+"""Lone-warp schedule: the issue cycles of a warp alone on an SM, and the chain of instructions that decides its end.
 
 With control codes (`issue_alone`): an instruction issues its predecessor's stall count later, and not before the
 scoreboards it waits for are released. Fixed latencies are in the stall counts; what releases a scoreboard takes the
@@ -217,7 +217,7 @@ def issue_alone(
 ) -> LoneWarp:
     """Issue instructions in order for one warp; `taken` has the positions of branches that are taken.
 
-    `latencies` replaces, position by position, how long a result takes that is waited for.
+    `latencies` replaces the cycles until a result that is waited for, position by position.
     """
     if code and all(x.control is None for x in code):
         return _by_dependences(code, machine, taken or set())
@@ -230,10 +230,10 @@ def issue_alone(
 
 
 class Facts(NamedTuple):
-    """What issuing an instruction depends on; -1: nothing of the kind.
+    """The facts on which issuing an instruction depends; -1: none of the kind.
 
     The scoreboards that it waits for, a bit each, and those of its result and its sources; its stall count; the cycles
-    of its result, of reading its sources, until the next barrier if it is one, for which its warp is held.
+    of its result, of reading its sources, until the next barrier if it is one, and until the next issue of its warp.
     """
 
     waits: int
@@ -243,38 +243,38 @@ class Facts(NamedTuple):
     latency: float
     read_cycles: float
     barrier: float
-    held: float
+    delay: float
 
 
 LATENCY = Facts._fields.index("latency")
 
 
 def facts_of(code: Sequence[Instruction], machine: Machine) -> Floats:
-    """Look up what issuing each instruction depends on, a row of `Facts` for each; once for all that are alike."""
-    seen, known, alike = dict[int, int](), dict[tuple[object, ...], int](), list[Facts]()
+    """Return a row of `Facts` for each instruction; equal instructions are looked up once."""
+    seen, known, rows = dict[int, int](), dict[tuple[object, ...], int](), list[Facts]()
     for x in code:
-        if id(x) not in seen:  # a way comes by the same again
+        if id(x) not in seen:  # a path has the same one again
             form = x.kind, x.opcode, x.modifiers, x.control
             if form not in known:
-                known[form] = len(alike)
-                alike.append(_facts(x, machine))
+                known[form] = len(rows)
+                rows.append(_facts(x, machine))
             seen[id(x)] = known[form]
     which = np.array([seen[id(x)] for x in code], np.int64)
-    return np.array(alike, np.float64).reshape(-1, len(Facts._fields))[which]
+    return np.array(rows, np.float64).reshape(-1, len(Facts._fields))[which]
 
 
 def _facts(x: Instruction, machine: Machine) -> Facts:
-    control, timing, held = x.control, machine.timing(x.kind), 0.0
+    control, timing, delay = x.control, machine.timing(x.kind), 0.0
     barrier = (machine.sm.barrier_cycles or 0.0) if x.opcode == "BAR" else -1.0
     if x.opcode == "BSYNC":
-        held = machine.sm.reconverge_cycles or 0.0
+        delay = machine.sm.reconverge_cycles or 0.0
     if x.opcode == "MEMBAR" and not {"GPU", "SYS"}.isdisjoint(x.modifiers):
-        held = machine.sm.fence_cycles or 0.0
+        delay = machine.sm.fence_cycles or 0.0
     if control is None:
-        return Facts(0, -1, -1, 1, 0.0, 0.0, barrier, held)
+        return Facts(0, -1, -1, 1, 0.0, 0.0, barrier, delay)
     latency, read = timing.latency_cycles or 0.0, timing.read_cycles or 0.0
     write, sources = (-1 if n is None else n for n in (control.write_scoreboard, control.read_scoreboard))
-    return Facts(control.wait_mask & 63, write, sources, max(1, control.stall), latency, read, barrier, held)
+    return Facts(control.wait_mask & 63, write, sources, max(1, control.stall), latency, read, barrier, delay)
 
 
 def issue_in_order(run: Floats, machine: Machine, taken: Iterable[int]) -> tuple[Floats, Ints, Ints]:

@@ -1,4 +1,4 @@
-"""CUDA toolkits and their tools: which toolkit compiles, which program a tool is, and how it is run.
+"""CUDA toolkits and their tools: the choice of the toolkit that compiles, the path of a tool, and its run.
 
 The toolkit that compiles is, in this order: the one that was named (a folder, or `wheels`), that of CUDA_HOME or
 CUDA_PATH, that of the nvcc on the PATH, /usr/local/cuda, the pip wheels. What it lacks comes from the wheels. A
@@ -77,7 +77,7 @@ class Toolkit(Struct, frozen=True):
         return list(dict.fromkeys(part for part in parts if part.is_dir()))
 
     def version(self, name: str, wheel: str) -> str:
-        """Return the version of a tool, such as 13.0.88, or nothing; a wheel's own version saves running the tool."""
+        """Return the version of a tool, such as 13.0.88, or nothing; that of a wheel without running the tool."""
         path = self.nvrtc() if name == "NVRTC" else self.tool(name)
         if path is None:
             return ""
@@ -123,7 +123,7 @@ def chosen(named: str | None = None) -> Toolkit:
 
 @contextlib.contextmanager
 def using(named: str | None) -> Iterator[None]:
-    """Let this process, and those it starts, compile with the toolkit that is named (a folder, or `wheels`)."""
+    """Make this process, and those it starts, compile with the toolkit that is named (a folder, or `wheels`)."""
     if named is None:
         yield
         return
@@ -284,7 +284,7 @@ def stamp(path: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make a message one line of harmless characters, and not too long."""
+    """Return a message as one line of harmless characters, and not too long."""
     flat = printable(" ".join(text.split()))
     return flat if len(flat) <= _LONGEST_MESSAGE else flat[: _LONGEST_MESSAGE - 4] + " ..."
 

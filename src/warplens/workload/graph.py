@@ -1,4 +1,4 @@
-"""Hand-written graphs: operations and what each of them needs, one warp's work (`docs/formats/graph.md`).
+"""Hand-written graphs of one warp's operations and their dependences (`docs/formats/graph.md`).
 
 grid  = 14               # blocks (the paper's groups)
 block = 64               # threads of a block

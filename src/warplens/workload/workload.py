@@ -190,7 +190,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         return 1.0 if launch is None else launch.blocks * launch.warps_per_block
 
     def executed(self) -> dict[str, Number]:
-        """Instructions per warp by class, memory accesses, barriers and divergent extra ones included."""
+        """Return the instructions per warp by class, memory accesses, barriers and divergent extra ones included."""
         counts: dict[str, Number] = {}
         for source in (self.instructions, self.divergent):
             for kind, count in source.items():
@@ -207,18 +207,18 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         return sum((count for kind, count in self.executed().items() if keep(kind)), start=0.0)
 
     def memory_instructions(self, *, coalesced: bool | None = None) -> Number:
-        """Accesses to global and local memory per warp, all or only those (un)coalesced."""
+        """Return the accesses to global and local memory per warp, all or only those (un)coalesced."""
         chosen = [a for a in self.accesses if a.space in ("global", "local")]
         if coalesced is not None:
             chosen = [a for a in chosen if a.coalesced is coalesced]
         return sum((a.count * self.iterations for a in chosen), start=0.0)
 
     def dram_bytes(self) -> Number:
-        """Bytes that one warp moves from or to DRAM."""
+        """Return the bytes that one warp moves from or to DRAM."""
         return sum((a.dram_bytes * self.iterations for a in self.accesses), start=0.0)
 
     def dependences(self) -> list[Link]:
-        """The longest chain of one warp: as given, or every instruction behind the one before, over `ilp`."""
+        """Return the longest chain of one warp: `links`, or every instruction behind the one before, over `ilp`."""
         if self.links:
             return [Link(link.producer, link.consumer, link.count * self.iterations) for link in self.links]
         chain = []
