@@ -44,7 +44,7 @@ def execute(
     limit_bytes: int | None = None,
     *,
     folder: str | Path | None = None,
-    given: bytes = b"",
+    sent: bytes = b"",
 ) -> tuple[int, bytes, bytes]:
     """Run a program and return its exit code, output and errors; past its time, the code is TOO_LONG.
 
@@ -54,7 +54,7 @@ def execute(
     """
     try:
         with running(command, folder) as process:
-            return finished(process, limit_seconds, limit_bytes, given)
+            return finished(process, limit_seconds, limit_bytes, sent)
     except subprocess.TimeoutExpired:
         return TOO_LONG, b"", b""
 
@@ -78,7 +78,7 @@ def running(command: Sequence[str], folder: str | Path | None = None) -> Iterato
 
 
 def finished(
-    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None = None, given: bytes = b""
+    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None = None, sent: bytes = b""
 ) -> tuple[int, bytes, bytes]:
     """Wait for a program within its limits, of processor time and memory; return its exit code, output and errors."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # where the system can
@@ -92,9 +92,9 @@ def finished(
     used: int | None = 0
     while True:
         try:
-            out, err = process.communicate(given, timeout=min(_BUSY * limit_seconds, IDLE_SECONDS / _LOOKS))
+            out, err = process.communicate(sent, timeout=min(_BUSY * limit_seconds, IDLE_SECONDS / _LOOKS))
         except subprocess.TimeoutExpired:
-            given, now, spent = b"", time.monotonic(), _spent(process.pid)
+            sent, now, spent = b"", time.monotonic(), _spent(process.pid)
             if now - begun > _BUSY * limit_seconds:
                 raise
             if spent is None or spent != used:

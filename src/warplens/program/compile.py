@@ -87,15 +87,15 @@ def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
 
 def _by_nvrtc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
     out, library = folder / "out.cubin", toolkit.nvrtc()
-    given = checked_flags(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
+    flags = checked_flags(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
     folders = [*map(Path, options.includes), path.resolve().parent, *toolkit.headers()]
-    arguments = [*options.switches(), *given, *(f"-I{folder}" for folder in folders)]
+    arguments = [*options.switches(), *flags, *(f"-I{folder}" for folder in folders)]
     try:
-        made = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
+        version = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
     except RefusedSource as error:
         line = f"{path}: NVRTC {toolkit.version('NVRTC', 'nvidia-cuda-nvrtc')} {toolkit.where} refused it:"
         raise RefusedSource(line, shown_message(error.message, str(path), folders, {}, Path())) from None
-    return Compiled(out, [f"{made} {toolkit.where}"])
+    return Compiled(out, [f"{version} {toolkit.where}"])
 
 
 def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
@@ -113,8 +113,8 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
     for link, target in links.items():
         (folder / link).symlink_to(target.resolve(), target_is_directory=True)
     beside = f"-Xcompiler=-iquote{[*links][-1]}"  # the copy is not beside what it includes in quotes
-    given = [*options.switches(), *checked_flags(options.flags, name)[1], beside, *(f"-I{link}" for link in links)]
-    arguments = ["-cubin", f"-arch={options.arch}", *given, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
+    flags = [*options.switches(), *checked_flags(options.flags, name)[1], beside, *(f"-I{link}" for link in links)]
+    arguments = ["-cubin", f"-arch={options.arch}", *flags, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
     version = f"nvcc {toolkit.version('nvcc', 'nvidia-cuda-nvcc')} {toolkit.where}"
     code, text = _run(nvcc, arguments, folder, name)
     if code:

@@ -85,8 +85,8 @@ def declared_kernels(text: str) -> list[Kernel]:
         end = closing(text, found.end() - 1, stop)
         if end == stop:
             continue
-        given = split_top(text[found.end() : end])
-        parameters = [_declared(one) for one in ([] if given == ["void"] else given)]
+        items = split_top(text[found.end() : end])
+        parameters = [_declared(one) for one in ([] if items == ["void"] else items)]
         body = re.compile(r" ?\{").match(text, end + 1)
         whole = text[body.end() : closing(text, body.end() - 1, stop)] if body else ""
         kernels.append(Kernel(found[1], parameters, whole))
@@ -157,8 +157,8 @@ def _number(written: str, text: str) -> int | None:
 def ptx_types(text: str) -> dict[str, list[str]]:
     """Return the types of each PTX entry's parameters, as C++ writes them; `?` for pointers and what is not told."""
     types = {}
-    for name, given in _ENTRY.findall(text)[:_MOST_KERNELS]:
-        rows = [row.split() for row in given.split(",") if row.strip()]
+    for name, listed in _ENTRY.findall(text)[:_MOST_KERNELS]:
+        rows = [row.split() for row in listed.split(",") if row.strip()]
         pointers = any(".ptr" in row for row in rows)
         types[name] = ["?" if ".ptr" in row else _ptx_type(row, pointers) for row in rows]
     return types
@@ -179,9 +179,9 @@ def _ptx_type(row: list[str], pointers: bool) -> str:
 
 def with_types(text: str) -> str:
     """Return source without comments with the names that it gives to plain types replaced by them."""
-    given = re.findall(r"\btypedef ([\w ]{1,40}?) (\w++) ?;", text)
-    given += [(kind, name) for name, kind in re.findall(r"\busing (\w++) ?= ?([\w ]{1,40}?) ?;", text)]
-    kinds = {name: kind for kind, name in reversed(given[:100]) if not kind.startswith("struct")}
+    aliases = re.findall(r"\btypedef ([\w ]{1,40}?) (\w++) ?;", text)
+    aliases += [(kind, name) for name, kind in re.findall(r"\busing (\w++) ?= ?([\w ]{1,40}?) ?;", text)]
+    kinds = {name: kind for kind, name in reversed(aliases[:100]) if not kind.startswith("struct")}
     if not kinds:
         return text
     return re.sub(rf"\b(?:{'|'.join(kinds)})\b", lambda found: kinds[found[0]], text, count=_MOST_REPLACED)
@@ -199,6 +199,6 @@ def shared_extent(body: str, long: str, text: str) -> int | None:
         return None
     number = _number(found[1], text)
     if number is None:
-        given = re.findall(r"(?<=[<, ])(\d+)(?=[uUlL]*[,>])", long)
-        number = int(given[0]) if len(given) == 1 else None
+        numbers = re.findall(r"(?<=[<, ])(\d+)(?=[uUlL]*[,>])", long)
+        number = int(numbers[0]) if len(numbers) == 1 else None
     return number if number and number < 100_000 else None

@@ -145,8 +145,8 @@ class Writer:
         opcode = word & OPCODE
         if opcode not in self._forms:
             raw = self._encoding.forms.get(f"{opcode:03x}")
-            given = json.decode(raw, type=list[Form]) if raw else []
-            self._forms[opcode] = [(int(form.mask, 16), int(form.value, 16), form) for form in given]
+            forms = json.decode(raw, type=list[Form]) if raw else []
+            self._forms[opcode] = [(int(form.mask, 16), int(form.value, 16), form) for form in forms]
         for number, (mask, value, form) in enumerate(self._forms[opcode]):
             if word & mask != value:
                 continue

@@ -285,17 +285,17 @@ def issue_in_order(run: Floats, machine: Machine, taken: Iterable[int]) -> tuple
     size = len(run)
     jumps = np.zeros(size, np.int64)
     jumps[[*taken]] = 1
-    given: list[Any] = [
+    arrays: list[Any] = [
         run, jumps, np.array([machine.sm.branch_taken_cycles or 0.0]), np.zeros(_BOARDS), np.full(_BOARDS, -1),
         np.zeros(size + 1), np.zeros(size, np.int64), np.zeros(size, np.int64),
     ]  # fmt: skip
     if _compiled is not None and size > _FEW:
-        _compiled(*given)
-        cycles, waited, decided = given[-3:]
+        _compiled(*arrays)
+        cycles, waited, decided = arrays[-3:]
     else:
-        given = [array.tolist() for array in given]
-        _issue(*given)
-        cycles, waited, decided = (np.array(x, y) for x, y in zip(given[-3:], (float, int, int), strict=True))
+        arrays = [array.tolist() for array in arrays]
+        _issue(*arrays)
+        cycles, waited, decided = (np.array(x, y) for x, y in zip(arrays[-3:], (float, int, int), strict=True))
     return cycles, waited, decided
 
 

@@ -41,7 +41,7 @@ def compile_source(source: str, name: str, arch: str, options: list[str], output
         "out": str(output),
     }
     command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("nvrtc_process.py"))]
-    code, out, err = execute(command, COMPILER_SECONDS, COMPILER_BYTES, given=json.dumps(request).encode())
+    code, out, err = execute(command, COMPILER_SECONDS, COMPILER_BYTES, sent=json.dumps(request).encode())
     if beyond := excess(code, err, COMPILER_SECONDS, COMPILER_BYTES):
         raise ToolError(
             f"{name}: NVRTC {beyond}; look for macros or templates that grow without end, "

@@ -295,14 +295,14 @@ def disassembler_limits(size: int) -> tuple[float, int]:
     return seconds, TOOL_BYTES + _BYTES_PER_BYTE * size
 
 
-def serve(module: str, given: bytes, limit_seconds: float, limit_bytes: int | None = None) -> tuple[int, bytes]:
+def serve(module: str, request: bytes, limit_seconds: float, limit_bytes: int | None = None) -> tuple[int, bytes]:
     """Call `serve` of a module of this package in a process of its own; return exit code and output.
 
     The module comes from where this one is, never from the current folder.
     """
     home = str(Path(__file__).resolve().parents[2])
     program = f"import sys; sys.path.append({home!r}); from warplens.{module} import serve; serve()"
-    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, limit_bytes, given=given)
+    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, limit_bytes, sent=request)
     return code, out
 
 

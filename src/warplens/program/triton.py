@@ -146,8 +146,8 @@ def _correct_lines(installed: Path) -> None:
     backend = importlib.import_module("triton.backends.nvidia.compiler").CUDABackend
     theirs = backend.make_ptx
 
-    def corrected(self: Any, *given: Any) -> str:
-        parts = re.split(r"(// begin inline asm\n.*?// end inline asm\n)", theirs(self, *given), flags=re.S)
+    def corrected(self: Any, *arguments: Any) -> str:
+        parts = re.split(r"(// begin inline asm\n.*?// end inline asm\n)", theirs(self, *arguments), flags=re.S)
         parts[1::2] = [re.sub(r"(?m)^\s*\.loc\s.*\n", "", part) for part in parts[1::2]]
         return "".join(parts).replace(f"{installed}/", "")
 

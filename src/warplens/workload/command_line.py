@@ -31,7 +31,7 @@ _WHERE = "command line"
 _MOST_NAMED = 4  # arrays of which a note says what they are taken to hold
 
 
-class Given(Struct, frozen=True):
+class ArgumentText(Struct, frozen=True):
     """One argument as it is written; parts that are not written are None."""
 
     text: str
@@ -71,24 +71,24 @@ class Given(Struct, frozen=True):
         return {1: "i8", 2: "i16" if whole else "f16", 8: "f64"}.get(size_bytes, "i32" if whole else "f32")
 
 
-def parse_given(text: str, option: str = "--arg") -> Given:
+def parse_argument(text: str, option: str = "--arg") -> ArgumentText:
     """Read an argument as it is written; `option` is for messages."""
     named = _NAME.fullmatch(text.strip())
     name, rest = (named[1], named[2].strip()) if named else (None, text.strip())
     if rest in ("null", "nullptr", "NULL"):
-        return Given(text, name, null=True)
+        return ArgumentText(text, name, null=True)
     if array := _ARRAY.fullmatch(rest):
         if array[1] is not None and array[1] not in SCALAR_BYTES:
             raise WarplensError(f"{option} {text}: unknown type {array[1]!r}{nearest(array[1], SCALAR_BYTES)}")
         count = _number(array[2], text, option)
         if not isinstance(count, int):
             raise WarplensError(f"{option} {text}: the number of elements is a whole number, not {array[2].strip()!r}")
-        return Given(text, name, array[1], count, fill=array[3])
+        return ArgumentText(text, name, array[1], count, fill=array[3])
     if (typed := _TYPED.fullmatch(rest)) and (typed[1] in SCALAR_BYTES or typed[1] == "bytes"):
         value = typed[2].strip() if typed[1] == "bytes" else _number(typed[2], text, option)
-        return Given(text, name, typed[1], value=value)
+        return ArgumentText(text, name, typed[1], value=value)
     number, _, fill = rest.partition(":")
-    return Given(text, name, value=_number(number, text, option), fill=fill or None)
+    return ArgumentText(text, name, value=_number(number, text, option), fill=fill or None)
 
 
 def _number(written: str, text: str, option: str) -> float | int:
@@ -128,7 +128,7 @@ class Flags(Struct, frozen=True):
 
 def call_of(kernel: Interface, flags: Flags, file: str | Path) -> KernelCall:
     """Return the call of a kernel; what is missing is named, with what to write."""
-    texts = [parse_given(text) for text in flags.arguments]
+    texts = [parse_argument(text) for text in flags.arguments]
     parameters = list[Parameter]()
     for p in kernel.parameters:  # members, as they are given, replace a structure of which none are known
         members = [g.name for g in texts if g.name and g.name.startswith(f"{p.name}.")] if p.type == "bytes" else []
@@ -170,7 +170,7 @@ def changed(call: KernelCall, flags: Flags) -> KernelCall:
     rows = tree.get("arg", [])
     names = [row.get("name") or str(i) for i, row in enumerate(rows)]
     constants = tree.get("constexpr", {})
-    for name, given in _by_name([parse_given(text) for text in flags.arguments], [*names, *constants]).items():
+    for name, given in _by_name([parse_argument(text) for text in flags.arguments], [*names, *constants]).items():
         if name in constants:
             constants[name] = _constant(given)
             continue
@@ -184,7 +184,7 @@ def changed(call: KernelCall, flags: Flags) -> KernelCall:
     return replace(parse_launch(tree, _WHERE, folder=call.folder), variant=call.variant)
 
 
-def _assumed(rows: list[tuple[dict[str, Any], Given]]) -> list[str]:
+def _assumed(rows: list[tuple[dict[str, Any], ArgumentText]]) -> list[str]:
     """Return a note of the arrays of whole numbers whose contents nobody wrote: they are often indices or lengths."""
     chosen = [f"{row['name']} = {row['fill']}" for row, given in rows
               if given.fill is None and "fill" in row and row["type"][0] in "iu"]  # fmt: skip
@@ -201,9 +201,9 @@ def _shape(flags: Flags) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _by_name(given: list[Given], names: list[str]) -> dict[str, Given]:
+def _by_name(given: list[ArgumentText], names: list[str]) -> dict[str, ArgumentText]:
     """Return the argument given for each name; those without a name go to the first free names, in order."""
-    found = dict[str, Given]()
+    found = dict[str, ArgumentText]()
     for one in given:
         if one.name is None:
             continue
@@ -222,7 +222,7 @@ def _by_name(given: list[Given], names: list[str]) -> dict[str, Given]:
     return found
 
 
-def _constant(given: Given) -> Any:
+def _constant(given: ArgumentText) -> Any:
     if given.count is not None or given.fill is not None:
         raise WarplensError(f"--arg {given.text}: a constant is a number")
     return None if given.null else given.value
@@ -236,7 +236,7 @@ def _variables(flags: Flags, known: list[Parameter], before: list[dict[str, Any]
     kinds |= {row["name"]: row["type"] for row in before}
     rows = {row["name"]: row for row in before}
     for text in flags.variables:
-        given = parse_given(text, "--global")
+        given = parse_argument(text, "--global")
         if given.name is None:
             raise WarplensError(f"--global {text}: write NAME=VALUE, NAME=f32[COUNT]:FILL or NAME=TYPE:VALUE")
         if given.null:

@@ -50,10 +50,10 @@ def dtype_of(element: str) -> npt.DTypeLike:
 def parse_fill(argument: Argument, where: str = "arg") -> tuple[str, list[Any]]:
     """Return a fill's name and its numbers, checked; a file's name is given as the text that it is."""
     match = re.fullmatch(r"\s*([a-z_]+)\s*(?:\(\s*(.*?)\s*\))?\s*", argument.fill or "zeros")
-    name, given = match.groups() if match else (argument.fill, None)
+    name, inside = match.groups() if match else (argument.fill, None)
     if name not in _PARAMETERS:
         raise FileError(f"{where}.fill: unknown fill {argument.fill!r}{nearest(name, _PARAMETERS)}")
-    parts = [part.strip() for part in given.split(",")] if given else []
+    parts = [part.strip() for part in inside.split(",")] if inside else []
     if len(parts) != _PARAMETERS[name]:
         raise FileError(f"{where}.fill: {name} takes {_PARAMETERS[name]} numbers, not {len(parts)}")
     if name == "file":
@@ -61,10 +61,10 @@ def parse_fill(argument: Argument, where: str = "arg") -> tuple[str, list[Any]]:
     try:
         numbers = [int(p, 0) if re.fullmatch(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)", p) else float(p) for p in parts]
     except ValueError:
-        raise FileError(f"{where}.fill: {given!r}: must be numbers") from None
+        raise FileError(f"{where}.fill: {inside!r}: must be numbers") from None
     if name in ("hash_mod", "random_int"):
         if not all(math.isfinite(n) and n == int(n) for n in numbers):
-            raise FileError(f"{where}.fill: {name} takes whole numbers, not {given!r}")
+            raise FileError(f"{where}.fill: {name} takes whole numbers, not {inside!r}")
         numbers = [int(n) for n in numbers]
     _check(name, numbers, argument, where)
     return name, numbers
@@ -194,12 +194,12 @@ def not_given(program: Program, call: KernelCall) -> dict[str, tuple[int, int]]:
     The compiler's own are left out. A variable that the source sets to zero is not told from one that it does
     not set.
     """
-    given = {_named(program, variable.name) for variable in call.variables}
+    listed = {_named(program, variable.name) for variable in call.variables}
     found = {}
     for name, (address, size) in program.variables.items():
         segment = next((s for s in program.segments if s.address <= address < s.address + s.size_bytes), None)
         is_zero = segment is not None and not any(segment.data[address - segment.address :][:size])
-        if is_zero and name not in given and not name.startswith(("_", "$")) and "::_" not in name:
+        if is_zero and name not in listed and not name.startswith(("_", "$")) and "::_" not in name:
             found[name] = address, size
     return found
 

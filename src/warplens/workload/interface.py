@@ -245,11 +245,11 @@ def _of_triton(path: Path) -> list[Interface]:
     pointers = pointers_of(source.text)
     kernels = []
     for name, parameters in source.parameters.items():
-        given = [
+        parameters_of = [
             Parameter(p, "", "tl.constexpr", constant=True) if constant
             else Parameter(p, "f32*" if p in pointers[name] else "i32", "pointer" if p in pointers[name] else "number")
             for p, constant in parameters.items()
         ]  # fmt: skip
         if name not in called:
-            kernels.append(Interface(name, name, given, body=source.text, triton=True))
+            kernels.append(Interface(name, name, parameters_of, body=source.text, triton=True))
     return kernels

@@ -278,12 +278,12 @@ def _check_variable(variable: Variable, where: str) -> None:
     if variable.type.endswith("*"):
         raise FileError(f"{where}.type: a variable that is a pointer cannot be given; {variable.type[:-1]!r} fills one")
     if variable.value is None:
-        given = Argument(type=f"{variable.type}*", name=variable.name, count=variable.count or 0)
+        like = Argument(type=f"{variable.type}*", name=variable.name, count=variable.count or 0)
     elif variable.count is not None:
         raise FileError(f"{where}: a `value`, or `count` and `fill` of its elements, not both")
     else:
-        given = Argument(type=variable.type, name=variable.name, value=variable.value)
-    _check_argument(given, where)
+        like = Argument(type=variable.type, name=variable.name, value=variable.value)
+    _check_argument(like, where)
 
 
 def check_parameters(

@@ -225,9 +225,9 @@ def serve() -> None:
         stream.write(answered(sys.stdin.buffer.read()))
 
 
-def answered(given: bytes) -> bytes:
+def answered(request: bytes) -> bytes:
     """Answer a request, in this process."""
-    asked = msgspec.json.decode(given, type=Asked)
+    asked = msgspec.json.decode(request, type=Asked)
     try:
         library: Any = importlib.import_module("ncu_report")
     except ImportError:

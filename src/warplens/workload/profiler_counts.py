@@ -62,10 +62,10 @@ def _counts(
 ) -> dict[str, list[float]]:
     """Return the columns of a profile; what was not measured follows from the widths of the accesses."""
     nothing = [0.0] * len(code)
-    given = {name: [float(n) for n in columns.get(name) or nothing] for name in columns}
+    measured = {name: [float(n) for n in columns.get(name) or nothing] for name in columns}
     counts = {name: [0.0] * len(code) for name in COLUMNS}
-    counts["executed"] = given["executed"]
-    counts["threads"] = given.get("threads") or [32 * n for n in given["executed"]]
+    counts["executed"] = measured["executed"]
+    counts["threads"] = measured.get("threads") or [32 * n for n in measured["executed"]]
     hits = counters.get("l1_hit_percent", 0.0) / 100
     for i, x in enumerate(code):
         if KINDS[x.kind] not in ("memory system", "shared memory") or not counts["threads"][i]:
@@ -74,12 +74,12 @@ def _counts(
         counts["useful_bytes"][i] = counts["threads"][i] * access_bytes(x)
         if KINDS[x.kind] == "shared memory":
             least = max(counts["executed"][i], counts["useful_bytes"][i] / 128)
-            counts["wavefronts"][i] = given.get("shared_wavefronts", nothing)[i] or least
+            counts["wavefronts"][i] = measured.get("shared_wavefronts", nothing)[i] or least
             counts["requests"][i] = min(counts["executed"][i], counts["wavefronts"][i])  # others: predicated off
             continue
-        sectors = given.get("global_sectors", nothing)[i] or counts["useful_bytes"][i] / SECTOR_BYTES
+        sectors = measured.get("global_sectors", nothing)[i] or counts["useful_bytes"][i] / SECTOR_BYTES
         counts["sectors"][i] = sectors
-        counts["lines"][i] = counts["wavefronts"][i] = given.get("tag_requests", nothing)[i] or sectors / 4
+        counts["lines"][i] = counts["wavefronts"][i] = measured.get("tag_requests", nothing)[i] or sectors / 4
         counts["requests"][i] = min(counts["executed"][i], counts["lines"][i])
         counts["l1_hit_sectors"][i] = hits * sectors if x.kind == "load" else 0.0
         counts["l2_sectors"][i] = sectors - counts["l1_hit_sectors"][i]
