@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from warplens.core.errors import WarplensError
@@ -52,33 +52,25 @@ def execute(
     that only waits is ended too, with the code STALLED; `excess` says all that in words. The program works in `folder`
     and leaves its temporary files there. When it takes too long or we are interrupted, its process group is ended.
     """
-    try:
-        with running(command, folder) as process:
-            return finished(process, limit_seconds, limit_bytes, sent)
-    except subprocess.TimeoutExpired:
-        return TOO_LONG, b"", b""
-
-
-@contextlib.contextmanager
-def running(command: Sequence[str], folder: str | Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program in a folder, and yield its process; behind that it has ended, or its process group goes."""
     surroundings = {**os.environ, "TMPDIR": str(folder)} if folder else None
-    pipe = subprocess.PIPE
+    pipe, ended = subprocess.PIPE, False
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=surroundings, start_new_session=True
     ) as process:
-        ended = False
         try:
-            yield process
+            answer = _finished(process, limit_seconds, limit_bytes, sent)
             ended = process.poll() is not None
+        except subprocess.TimeoutExpired:
+            answer = TOO_LONG, b"", b""
         finally:
             if not ended:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+    return answer
 
 
-def finished(
-    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None = None, sent: bytes = b""
+def _finished(
+    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None, sent: bytes
 ) -> tuple[int, bytes, bytes]:
     """Wait for a program within its limits, of processor time and memory; return its exit code, output and errors."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # where the system can

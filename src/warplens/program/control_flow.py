@@ -1,4 +1,4 @@
-"""Control-flow graph of a program: basic blocks, dominators, natural loops, divergence regions, and paths through it.
+"""Control-flow graph of a program: basic blocks, natural loops, and paths through them.
 
 A path is a sequence of blocks that one warp runs once, from a start to an end. Without a profile nobody knows which
 branches are taken: the shortest and the longest path stand for all, each block weighed by what a lone warp spends in
@@ -39,33 +39,17 @@ class Loop(Struct, frozen=True):
     parent: int | None
 
 
-class Region(Struct, frozen=True):
-    """A divergence region: opened by BSSY, where threads may diverge, closed at its reconvergence point."""
-
-    barrier: str
-    opened_at: int
-    reconverges_at: int
-
-
 class Flow(Struct, frozen=True):
     """The flow graph of a program."""
 
     blocks: list[Block]
-    dominators: list[int | None]
     loops: list[Loop]
-    regions: list[Region]
 
 
 def flow_graph(program: Program) -> Flow:
-    """Find blocks, edges, dominators, loops and divergence regions of a program."""
+    """Return the basic blocks and the natural loops of a program."""
     blocks = basic_blocks(program)
-    dominators = _dominators(blocks)
-    regions = [
-        Region(next((o.registers[0] for o in i.operands if o.registers), "B?"), i.offset, i.target)
-        for i in program.instructions
-        if i.opcode in ("BSSY", "SSY") and i.target is not None
-    ]
-    return Flow(blocks, dominators, _loops(blocks, dominators), regions)
+    return Flow(blocks, _loops(blocks, _dominators(blocks)))
 
 
 def basic_blocks(program: Program) -> list[Block]:
@@ -149,36 +133,33 @@ def _predecessors(blocks: list[Block]) -> list[list[int]]:
     return before
 
 
-def _dominators(blocks: list[Block]) -> list[int | None]:
-    """Return the immediate dominator of each block (None for the entry and what is not reached from it)."""
+def _dominators(blocks: list[Block]) -> list[int]:
+    """Return the dominators of each block as the bits of a whole number; of a block that is not reached, none."""
     order, before = _postorder(blocks, 0)[::-1], _predecessors(blocks)
-    rank = {node: i for i, node in enumerate(order)}
-    dominating = [1, *[(1 << len(order)) - 1] * (len(order) - 1)]  # by rank: ranks as the bits of a whole number
-    changed = True
+    dominators = [0] * len(blocks)
+    for node in order:
+        dominators[node] = (1 << len(blocks)) - 1
+    dominators[0], changed = 1, True
     while changed:
         changed = False
-        for i, node in enumerate(order[1:], 1):
-            bits = dominating[i]
+        for node in order[1:]:
+            bits = dominators[node]
             for other in before[node]:
-                if other in rank:
-                    bits &= dominating[rank[other]] | 1 << i
-            changed |= bits != dominating[i]
-            dominating[i] = bits
-    # the dominators of a block lie one behind the other in this order: the last one is the nearest
-    nearest = {node: order[(dominating[i] ^ 1 << i).bit_length() - 1] for i, node in enumerate(order) if i}
-    return [nearest.get(block.index) for block in blocks]
+                if dominators[other]:
+                    bits &= dominators[other] | 1 << node
+            changed |= bits != dominators[node]
+            dominators[node] = bits
+    return dominators
 
 
-def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
+def _loops(blocks: list[Block], dominators: list[int]) -> list[Loop]:
     """Return the natural loops: back edges to a dominator, merged by header, outer ones first."""
     before = _predecessors(blocks)
     bodies: dict[int, set[int]] = {}
     sources: dict[int, list[int]] = {}
     for block in blocks:
-        if block.index and dominators[block.index] is None:
-            continue  # not reached from the entry: padding behind the last exit
         for header in block.successors:
-            if _dominates(header, block.index, dominators):
+            if dominators[block.index] >> header & 1:
                 sources.setdefault(header, []).append(block.index)
                 body = bodies.setdefault(header, {header})
                 stack = [block.index]
@@ -200,15 +181,6 @@ def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
 def back_edges(flow: Flow) -> set[tuple[int, int]]:
     """Return the edges that close a natural loop, as (source, header)."""
     return {(source, loop.header) for loop in flow.loops for source in loop.back_edge_sources}
-
-
-def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
-    at: int | None = b
-    while at is not None:
-        if at == a:
-            return True
-        at = dominators[at]
-    return False
 
 
 def paths_through_loop(flow: Flow, loop: Loop, weights: Sequence[float]) -> list[list[int]]:

@@ -76,15 +76,6 @@ def source_of(
     )
 
 
-class Specialisation(Struct, frozen=True):
-    """The specialisation of a kernel by its arguments: types, constants, parameters that 16 divides, arguments kept."""
-
-    signature: dict[str, str]
-    constexprs: dict[str, bool | int | float | str | None]
-    divisible: list[str]
-    arguments: list[Argument]
-
-
 class TritonKernel(Struct, frozen=True):
     """A compiled kernel: its machine code, and the call with the block, shared memory and parameters of the GPU."""
 
@@ -110,16 +101,13 @@ def compile_kernel(path: Path, kernel: str | None, call: KernelCall, arch: str) 
     source, name = read_source(path, kernel)
     if call.num_warps is None:
         raise FileError(f"{path}: a Triton kernel's launch file needs num_warps (and [constexpr] for its constants)")
-    special = specialise(call, source.parameters[name], f"{path}:{name}")
-    given = {"num_warps": call.num_warps, "num_stages": call.num_stages, "maxnreg": call.register_limit}
-    options = {option: value for option, value in given.items() if value is not None}
-    target = Target(special.signature, special.constexprs, special.divisible, options)
+    target, arguments = specialise(call, source.parameters[name], f"{path}:{name}")
     cubin, answer = compile_source(source, name, path, target, arch)
-    return TritonKernel(cubin, answer["name"], _completed(call, special, answer, cubin), answer["version"])
+    return TritonKernel(cubin, answer["name"], _completed(call, arguments, answer, cubin), answer["version"])
 
 
-def specialise(call: KernelCall, parameters: dict[str, bool], what: str) -> Specialisation:
-    """Return the specialisation of a kernel by the arguments of a launch; `what` is for messages."""
+def specialise(call: KernelCall, parameters: dict[str, bool], what: str) -> tuple[Target, list[Argument]]:
+    """Return the target of a kernel by the arguments of a launch, and those that stay; `what` is for messages."""
     wanted = [name for name, constant in parameters.items() if not constant]
     for name in call.constexpr:
         if not parameters.get(name, False):
@@ -145,14 +133,16 @@ def specialise(call: KernelCall, parameters: dict[str, bool], what: str) -> Spec
         kept.append(argument)
         if argument.is_pointer or (_is_integer(argument) and int(argument.value or 0) % _DIVISOR == 0):
             divisible.append(name)  # arrays start at multiples of _ALIGNED_BYTES
-    return Specialisation(signature, constants, divisible, kept)
+    options = {"num_warps": call.num_warps, "num_stages": call.num_stages, "maxnreg": call.register_limit}
+    named = {option: value for option, value in options.items() if value is not None}
+    return Target(signature, constants, divisible, named), kept
 
 
 def _is_integer(argument: Argument) -> bool:
     return not argument.is_pointer and argument.type[0] in "iu"
 
 
-def _completed(call: KernelCall, special: Specialisation, answer: dict[str, Any], cubin: bytes) -> KernelCall:
+def _completed(call: KernelCall, arguments: list[Argument], answer: dict[str, Any], cubin: bytes) -> KernelCall:
     """Return the call as the GPU gets it."""
     if answer["num_ctas"] != 1:
         raise WarplensError(f"{answer['name']}: clusters of {answer['num_ctas']} blocks are not emulated")
@@ -161,13 +151,13 @@ def _completed(call: KernelCall, special: Specialisation, answer: dict[str, Any]
         _scratch("global_scratch", answer["global_scratch_bytes"] * call.blocks),
         _scratch("profile_scratch", answer["profile_scratch_bytes"] * call.blocks),
     ]
-    extra = len(resources.parameters) - len(special.arguments)
+    extra = len(resources.parameters) - len(arguments)
     if not 0 <= extra <= len(hidden):
         raise WarplensError(f"{answer['name']}: {extra} parameters more than the source has, of an unknown kind")
     block = resources.threads_required or (32 * answer["num_warps"], 1, 1)
     return replace(
         call, block=list(block), num_warps=None, num_stages=None, constexpr={}, kernel=answer["name"],
-        dynamic_shared_bytes=answer["shared_bytes"], arguments=[*special.arguments, *hidden[:extra]],
+        dynamic_shared_bytes=answer["shared_bytes"], arguments=[*arguments, *hidden[:extra]],
     )  # fmt: skip
 
 
