@@ -62,6 +62,7 @@ def of_the_tools(name: str) -> float:
     """Return the seconds that NVIDIA's tools take for a launch by themselves: NVRTC, and nvdisasm where it is asked."""
     stem, _, variant = name.partition(".")
     execute, took = processes.execute, list[float]()
+    modules: list[Any] = [nvrtc, toolchain]
 
     def timed(*arguments: Any, **options: Any) -> tuple[int, bytes, bytes]:
         start = time.perf_counter()
@@ -71,12 +72,12 @@ def of_the_tools(name: str) -> float:
 
     call = load_launch(FILES[stem], variant)
     os.environ |= COLD
-    for module in (nvrtc, toolchain):
+    for module in modules:
         module.execute = timed
     try:
         load_program(*_source(call))
     finally:
-        for module in (nvrtc, toolchain):
+        for module in modules:
             module.execute = execute
     return sum(took)
 

@@ -172,7 +172,11 @@ def ready(form: Form, tables: list[list[str | None]]) -> Ready:
     for part in form.parts:
         pattern += part.replace("%", "%%") if isinstance(part, str) else "%s"
         if isinstance(part, Choice):
-            gaps.append(_choice(part, tables[part.table]))
+            spread = [0]
+            for bit in part.bits:
+                spread += [value | 1 << bit for value in spread]
+            texts = zip(spread, tables[part.table], strict=True)
+            gaps.append((spread[-1], {value: text for value, text in texts if text is not None}))
         elif isinstance(part, Number) and part.kind == "0x":
             gaps.append((_mask(part.pieces), _Integer(part)))
         elif isinstance(part, Number):
@@ -186,13 +190,6 @@ def ready(form: Form, tables: list[list[str | None]]) -> Ready:
 
 def _mask(pieces: Iterable[tuple[int, int]]) -> int:
     return sum((1 << length) - 1 << start for start, length in pieces)
-
-
-def _choice(part: Choice, texts: list[str | None]) -> tuple[int, dict[int, str]]:
-    spread = [0]
-    for bit in part.bits:
-        spread += [value | 1 << bit for value in spread]
-    return spread[-1], {value: text for value, text in zip(spread, texts, strict=True) if text is not None}
 
 
 @cache

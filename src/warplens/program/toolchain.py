@@ -81,8 +81,11 @@ class Toolkit(Struct, frozen=True):
         path = self.nvrtc() if name == "NVRTC" else self.tool(name)
         if path is None:
             return ""
-        if self.is_wheels and (known := _wheel_version(path, wheel)):
-            return known
+        if self.is_wheels:
+            stem = wheel.replace("-", "_")
+            homes = (folder.parents[1] for folder in wheel_folders() if path.is_relative_to(folder))
+            if info := next((info.name for home in homes for info in home.glob(f"{stem}-*.dist-info")), None):
+                return info[len(stem) + 1 : -len(".dist-info")]
         if name == "NVRTC":
             found = re.search(r"\.so\.(\d+\.\d+[\d.]*)$", str(path.resolve()))
             return found[1] if found else ""
@@ -200,14 +203,6 @@ def _said_version(path: Path) -> str:
         return ""
     found = re.search(r"V(\d+(?:\.\d+)+)", out.decode("utf-8", "replace"))
     return found[1] if found else ""
-
-
-def _wheel_version(file: Path, wheel: str) -> str | None:
-    """Return the version of the wheel that brought a file."""
-    name = wheel.replace("-", "_")
-    homes = (folder.parents[1] for folder in wheel_folders() if file.is_relative_to(folder))
-    found = next((info.name for home in homes for info in home.glob(f"{name}-*.dist-info")), None)
-    return found and found[len(name) + 1 : -len(".dist-info")]
 
 
 class Found(Struct, frozen=True):

@@ -97,16 +97,12 @@ def serve() -> None:
     except WarplensError as error:
         answer = {"error": str(error)}
     except Exception as error:  # whatever Triton raises is about the user's kernel
-        answer = {"error": f"{type(error).__name__}: {_innermost(error)}"}
+        inner: BaseException = error  # the message, behind the one that shows the position in the source
+        while inner.__cause__ is not None:
+            inner = inner.__cause__
+        message = str(error) if inner is error else f"{error}: {inner}"
+        answer = {"error": f"{type(error).__name__}: {message}"}
     answers.write(json.dumps(answer))
-
-
-def _innermost(error: BaseException) -> str:
-    """Return the message at the bottom of a chain of errors, behind the one that shows the place in the source."""
-    inner = error
-    while inner.__cause__ is not None:
-        inner = inner.__cause__
-    return str(error) if inner is error else f"{error}: {inner}"
 
 
 def _compile(request: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +110,11 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     compiler = importlib.import_module("triton.compiler")
     target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", int(request["capability"]), 32)
     resolve(request["chains"], importlib.import_module)
-    function = _functions(request["text"], request["file"])[request["kernel"]]
+    text, file = request["text"], request["file"]
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"__name__": "kernels"}
+    exec(compile(text, file, "exec"), space)  # checked line by line in triton_source.py
+    function = space[request["kernel"]]
     names = list(function.arg_names)
     constants = {name: _value(value, triton.language) for name, value in request["constexprs"].items()}
     source = compiler.ASTSource(
@@ -152,14 +152,6 @@ def _correct_lines(installed: Path) -> None:
         return "".join(parts).replace(f"{installed}/", "")
 
     backend.make_ptx = corrected
-
-
-def _functions(text: str, file: str) -> dict[str, Any]:
-    """Run Triton's part of a file: its imports, constants, and functions under its decorator."""
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    space: dict[str, Any] = {"__name__": "kernels"}
-    exec(compile(text, file, "exec"), space)  # checked line by line in triton_source.py
-    return space
 
 
 def _value(value: Any, language: Any) -> Any:
