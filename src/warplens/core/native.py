@@ -106,12 +106,10 @@ def stamp(sources: tuple[Path, ...]) -> str:
     """Return a digest of these files and of all else that machine code depends on."""
     from llvmlite import __version__, binding
 
-    spec = importlib.util.find_spec("numba")
-    assert spec is not None
-    assert spec.origin is not None
+    numba: Any = importlib.util.find_spec("numba")
     digest = hashlib.sha256(f"{sys.version} {__version__} {binding.get_host_cpu_name()}".encode())
     digest.update(binding.get_host_cpu_features().flatten().encode())
-    for file in (*sources, Path(spec.origin).with_name("_version.py")):
+    for file in (*sources, Path(numba.origin).with_name("_version.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -160,8 +158,8 @@ class Kept:
 def _obeying_signals() -> Iterator[None]:
     """End the command line at once on SIGTERM and Ctrl-C, for LLVM takes seconds.
 
-    This process has nothing to clear away. A forked one that compiles the kernel (cli/ahead.py) ends by itself when it
-    has compiled it, with its temporary folders. A program that has imported us keeps its own handlers.
+    This process has nothing to clear away; a forked one that compiles the kernel (cli/ahead.py) ends by itself. A
+    program that has imported us keeps its own handlers.
     """
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
     ours = str(getattr(before[signal.SIGTERM], "__module__", "")).startswith("warplens.cli")
@@ -344,9 +342,8 @@ class Entry:
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
         address = kept.address(lambda: self._compile(arguments))
-        assert kept.found is not None
         count = 2 + sum(len(_words(a)) for a in arguments)
-        return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), kept.found.returns
+        return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), bool(kept.found and kept.found.returns)
 
     def _compile(self, arguments: Sequence[Any]) -> tuple[bytes, str, bool]:
         import numba

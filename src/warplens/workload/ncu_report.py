@@ -28,15 +28,6 @@ from warplens.program.load import program_in
 from warplens.program.program import Program
 from warplens.workload.launch import KernelCall
 
-# a short name -> ncu's column of the source page
-INSTRUCTION = {
-    "executed": "Instructions Executed",
-    "threads": "Predicated-On Thread Instructions Executed",
-    "tag_requests": "L1 Tag Requests Global",
-    "shared_wavefronts": "L1 Wavefronts Shared",
-    "global_sectors": "L2 Theoretical Sectors Global",
-    "samples": "# Samples",
-}
 # a short name -> ncu's metric
 LAUNCH = {
     "time_ns": "gpu__time_duration.sum",

@@ -21,6 +21,16 @@ from warplens.workload.workload import Workload
 SECTOR_BYTES = 32
 _FEW_STORES = 0.1  # share of sectors: up to here ncu's hit rate of L1 is that of the loads
 
+# a short name -> ncu's column of the source page
+INSTRUCTION = {
+    "executed": "Instructions Executed",
+    "threads": "Predicated-On Thread Instructions Executed",
+    "tag_requests": "L1 Tag Requests Global",
+    "shared_wavefronts": "L1 Wavefronts Shared",
+    "global_sectors": "L2 Theoretical Sectors Global",
+    "samples": "# Samples",
+}
+
 Columns = dict[str, list[float]]
 
 
