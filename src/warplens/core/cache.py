@@ -43,7 +43,7 @@ def code_digest(layers: tuple[str, ...]) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in code)).hexdigest()
 
 
-def made_once(name: str, package: Path, of: bytes, kind: type[T], make: Callable[[], T]) -> T:
+def computed_once(name: str, package: Path, of: bytes, kind: type[T], make: Callable[[], T]) -> T:
     """Return a value that an installation computes once, and keeps beside a package's bytecode or in the user's cache.
 
     It is computed again where the bytes that it is computed `of` have changed.
@@ -94,14 +94,6 @@ class Cache:
         with contextlib.suppress(OSError, FileError):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, sealed(msgspec.msgpack.encode(value)))
-
-    def made(self, key: str, kind: type[T], make: Callable[[], T]) -> T:
-        """Return an entry, computed and kept if it is not there."""
-        found = self.get(key, kind)
-        if found is None:
-            found = make()
-            self.put(key, found)
-        return found
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None

@@ -33,8 +33,8 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import default_folder, sealed, unsealed, write_whole
 from warplens.core.progress import waiting
 
-# What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
-# raises nothing does not.
+# Functions that Numba's code calls after an error, or to free arrays that it allocated: code that allocates none
+# (NRT_MemInfo_alloc) and raises nothing does not.
 _NEVER_CALLED = (
     "NRT_Free", "NRT_MemInfo_call_dtor", "numba_do_raise", "numba_gil_", "numba_runtime_build_excinfo_struct",
     "numba_unpickle",
@@ -42,8 +42,7 @@ _NEVER_CALLED = (
 _ONE_AT_A_TIME = threading.RLock()
 _FINE = (0, -2)  # what Numba's functions return: a result, or nothing
 _ANY = "*"  # a name that only Numba knows
-_LONGEST_WAIT_SECONDS = 300.0  # for another process that compiles: the longest function takes a tenth of that
-_PAUSE_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS, _PAUSE_SECONDS = 300.0, 0.1  # for a process that compiles: the longest takes a tenth of that
 _WAITING = "warplens: waiting for another process, which compiles the emulator and the simulator for this machine"
 _say_once = cache(print)
 
@@ -56,7 +55,7 @@ class Later:
         self.__doc__ = function.__doc__ if function else make.__doc__
 
     @cached_property
-    def made(self) -> Any:
+    def compiled(self) -> Any:
         """Numba's compiled function."""
         return self._make()
 
@@ -65,19 +64,19 @@ class Later:
         from numba.core import registry
 
         target: Any = registry.cpu_target
-        made = self.made
+        compiled = self.compiled
         target.typing_context.refresh()  # what is new has to be known there
         target.target_context.refresh()
-        return target.typing_context.resolve_value_type(made)
+        return target.typing_context.resolve_value_type(compiled)
 
     @property
     def targetoptions(self) -> Any:
         """Numba's options, which say whether it is to be inlined."""
-        return getattr(self.made, "targetoptions", {})
+        return getattr(self.compiled, "targetoptions", {})
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it from Python."""
-        return self.made(*arguments)
+        return self.compiled(*arguments)
 
 
 class _Kept(Struct, frozen=True):
@@ -290,9 +289,9 @@ class Function:
 
         callbacks: Any = ccallback  # its types describe less than there is
         signature = self.signature()
-        made = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
-        made.compile()
-        return made._library.serialize_using_object_code()[2][0], made.native_name, True
+        compiled = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
+        compiled.compile()
+        return compiled._library.serialize_using_object_code()[2][0], compiled.native_name, True
 
     @cached_property
     def call(self) -> Callable[..., int]:
@@ -320,16 +319,16 @@ class Entry:
         self.py_func, self.options, self.sources = function, options, sources
         self.compiling, self.optimize = compiling, optimize
         self.__doc__, self.__name__ = function.__doc__, function.__name__
-        self._made: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
+        self._variants: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it, compiled for arrays of these kinds."""
         kinds = tuple([_kind(a) for a in arguments])
-        if kinds not in self._made:
+        if kinds not in self._variants:
             with _ONE_AT_A_TIME:  # Numba is not itself while the engine is compiled
-                if kinds not in self._made:
-                    self._made[kinds] = self._loaded(kinds, arguments)
-        run, returns = self._made[kinds]
+                if kinds not in self._variants:
+                    self._variants[kinds] = self._loaded(kinds, arguments)
+        run, returns = self._variants[kinds]
         result = (ctypes.c_int64 * 2)()
         at = ctypes.addressof(result)
         status = run(at, at + 8, *[word for a in arguments for word in _words(a)])
@@ -342,8 +341,9 @@ class Entry:
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
         address = kept.address(lambda: self._compile(arguments))
-        count = 2 + sum(len(_words(a)) for a in arguments)
-        return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), bool(kept.found and kept.found.returns)
+        words = 2 + sum(len(_words(a)) for a in arguments)
+        run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * words)(address)
+        return run, bool(kept.found and kept.found.returns)
 
     def _compile(self, arguments: Sequence[Any]) -> tuple[bytes, str, bool]:
         import numba
@@ -351,10 +351,10 @@ class Entry:
         jit: Any = numba.njit  # their types describe less than they take
         item: Any = numba.from_dtype
         with self.compiling():
-            made = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
+            compiled = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
             kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
-            made.compile(tuple(kinds))
-            (result,) = made.overloads.values()
+            compiled.compile(tuple(kinds))
+            (result,) = compiled.overloads.values()
             library, returns = result.library, result.signature.return_type != numba.types.none
             self.optimize(library)
             code = library.codegen._tm.emit_object(library._final_module)

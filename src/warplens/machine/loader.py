@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from warplens.core.cache import made_once
+from warplens.core.cache import computed_once
 from warplens.core.errors import FileError, WarplensError, nearest
 from warplens.core.file_kinds import expect
 from warplens.core.files import convert, parse_toml, read_text, read_toml
@@ -77,7 +77,7 @@ def _shipped(path: Path) -> Machine:
     if base := re.search(rb'^base = "([\w.-]+)"$', text, re.MULTILINE):  # its numbers are in this machine too
         known = FOLDER / f"{base[1].decode()}.toml"
         code += known.read_bytes() if known.is_file() else b""
-    return made_once(f"{path.stem}.machine", FOLDER.parent, text + code, Machine, lambda: load_file(path))
+    return computed_once(f"{path.stem}.machine", FOLDER.parent, text + code, Machine, lambda: load_file(path))
 
 
 def load_file(path: Path) -> Machine:
