@@ -21,7 +21,7 @@ OTHER_ORDER = "orders the instructions in another way than the code that was mea
 
 def skip_before(first: tuple[int, int], why: str) -> None:
     """Skip a test where the compiler is older than the first whose code it is about."""
-    compiler = toolchain.version("NVRTC")
+    compiler = toolchain.found("NVRTC").version
     found = re.match(r"NVRTC (\d+)\.(\d+)", compiler)
     if found and (int(found[1]), int(found[2])) < first:
         pytest.skip(f"{compiler} {why}; {'.'.join(map(str, first))} and later do not")

@@ -127,7 +127,7 @@ def same(path: Path, kernel: str | None, patch: pytest.MonkeyPatch, options: Opt
     with patch.context() as without:
         without.setattr("warplens.program.load.writer", lambda _: None)
         theirs = load_program(path, kernel, options)
-    assert [*ours.tools, toolchain.version("nvdisasm")] == theirs.tools
+    assert [*ours.tools, toolchain.found("nvdisasm").version] == theirs.tools
     return replace(ours, tools=theirs.tools) == theirs
 
 

@@ -259,11 +259,6 @@ def tool(name: str, toolkit: str | None = None) -> Path:
     return path
 
 
-def version(name: str, toolkit: str | None = None) -> str:
-    """Return a tool's version and toolkit, such as `nvdisasm 13.5.37 (wheel)`."""
-    return found(name, toolkit).version
-
-
 def identity(name: str, toolkit: str | None = None) -> str:
     """Return the identity of a tool, by its version or its file's size and time, without running it."""
     path = tool(name, toolkit)

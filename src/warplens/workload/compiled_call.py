@@ -26,7 +26,7 @@ from warplens.program.program import Program
 from warplens.program.triton import Target, compile_source, read_source, split_name
 from warplens.workload.launch import Argument, KernelCall
 
-OLDEST = "sm_75"  # of older GPUs too: today's compilers know nothing before it
+OLDEST = "sm_75"  # for older GPUs too: compilers of today know none before it
 _TYPES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64"}
 _DIVISOR = 16  # bytes of an address, or units of an integer
 _ALIGNED_BYTES = 256  # what every allocation of the driver is aligned to
