@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from warplens.machine import Machine
 from warplens.workload.workload import Access, Number
 
-_LINE_BYTES, _SECTOR_BYTES = 128, 32
+_LINE_BYTES = 128
 _WARP, _HALF_WARP = 32, 16
 
 
