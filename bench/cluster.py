@@ -18,7 +18,7 @@ from pathlib import Path
 
 from distributed import LocalCluster
 
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 from warplens.tuner import engines
 from warplens.tuner.run import Watch, run
 from warplens.tuner.spec import load_sweep

@@ -33,9 +33,10 @@ from typing import Any
 from msgspec import Struct
 
 from warplens.api import KernelCall, Options, load_launch, load_program
-from warplens.program import toolchain
-from warplens.program.toolkits import prefer_wheels
-from warplens.workload.call_options import source_of
+from warplens.core import processes
+from warplens.program import nvrtc, toolchain
+from warplens.program.toolchain import prefer_wheels
+from warplens.workload.compiled_call import source_of
 
 ROOT = Path(__file__).parents[1]
 FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
@@ -60,7 +61,8 @@ class Run(Struct, order=True, frozen=True):
 def of_the_tools(name: str) -> float:
     """Return the seconds that NVIDIA's tools take for a launch by themselves: NVRTC, and nvdisasm where it is asked."""
     stem, _, variant = name.partition(".")
-    execute, took = toolchain.execute, list[float]()
+    execute, took = processes.execute, list[float]()
+    modules: list[Any] = [nvrtc, toolchain]
 
     def timed(*arguments: Any, **options: Any) -> tuple[int, bytes, bytes]:
         start = time.perf_counter()
@@ -70,11 +72,13 @@ def of_the_tools(name: str) -> float:
 
     call = load_launch(FILES[stem], variant)
     os.environ |= COLD
-    toolchain.execute = timed
+    for module in modules:
+        module.execute = timed
     try:
         load_program(*_source(call))
     finally:
-        toolchain.execute = execute
+        for module in modules:
+            module.execute = execute
     return sum(took)
 
 

@@ -33,7 +33,7 @@ import msgspec
 
 import warplens as wl
 from warplens.core.errors import WarplensError
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 from warplens.workload.launch import SCALAR_BYTES, KernelCall, load_launch
 
 ROOT = Path(__file__).parents[1]

@@ -18,8 +18,8 @@ import warplens as wl
 from warplens.emulator.profiler import BRISK, FULL, QUICK, Effort, profile
 from warplens.papers.validation.kernels import PARTS, launches
 from warplens.program import load_program
-from warplens.program.toolkits import prefer_wheels
-from warplens.workload.call_options import OLDEST, architecture, source_of
+from warplens.program.toolchain import prefer_wheels
+from warplens.workload.compiled_call import OLDEST, architecture, source_of
 from warplens.workload.counted import workload_of
 from warplens.workload.launch import load_launch
 

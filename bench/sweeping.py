@@ -19,7 +19,7 @@ from warplens.core.errors import WarplensError
 from warplens.emulator.profiler import QUICK, profile
 from warplens.machine import load_machine
 from warplens.models import predict
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 from warplens.tuner import closed, engines
 from warplens.tuner.counting import compiled
 from warplens.tuner.run import run

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import warplens as wl
 from warplens.core.errors import WarplensError
 from warplens.papers.validation.kernels import is_test
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 
 DATA = Path(__file__).parents[1] / "data" / "h200"
 CLEARS_L2 = "reduction_k6"  # timed beside the others of a folder; a launch of examples/

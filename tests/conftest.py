@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from warplens.core import progress as notice
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 
 # How long one example takes says how busy the machine is, not whether a law holds.
 settings.register_profile("laws", deadline=None, suppress_health_check=[HealthCheck.too_slow])

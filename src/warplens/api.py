@@ -22,20 +22,19 @@ from warplens.models.residency import occupancy_of
 from warplens.models.warplens import intervals
 from warplens.models.warplens.intervals import with_interval
 from warplens.program import Options, list_kernels, load_program, toolchain
-from warplens.program.analysis import Analysis, analyse
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program, Resources
+from warplens.program.static_analysis import StaticAnalysis, static_analysis
 from warplens.simulator import Simulation, SimulationOptions
 from warplens.simulator.simulation import Mode
 from warplens.simulator.simulation import simulate as _simulate
 from warplens.workload import Graph, Number, Workload, is_graph, list_workloads, load_graph, load_workload, mix
 from warplens.workload import ncu_report as report
-from warplens.workload.call_options import OLDEST, architecture, source_of
+from warplens.workload.compiled_call import OLDEST, architecture, load_call, source_of
 from warplens.workload.counted import workload_of
 from warplens.workload.launch import KernelCall, load_launch
 from warplens.workload.profile import Profile
-from warplens.workload.reported import profile_of
-from warplens.workload.triton_call import load_call
+from warplens.workload.profiler_counts import profile_of
 from warplens.workload.unmodelled import texts
 
 if TYPE_CHECKING:
@@ -44,13 +43,54 @@ if TYPE_CHECKING:
     from warplens.advisor.whatif import WhatIf
 
 __all__ = [
-    "Advice", "Advised", "Analysis", "Comparison", "Curve", "Difference", "Graph", "KernelCall", "Machine",
-    "Number", "Occupancy", "OccupancyTable", "Options", "Prediction", "Profile", "Program", "Simulation",
-    "SimulationOptions", "WhatIf", "Workload", "advise", "analyse", "analyze", "architecture", "compare",
-    "diff", "list_kernels", "list_machines", "list_models", "list_workloads", "load_graph", "load_launch",
-    "load_machine", "load_program", "load_report", "load_workload", "mix", "needed_warps", "occupancy",
-    "occupancy_curve", "occupancy_table", "predict", "predict_all", "profile",
-    "program_and_call", "program_of", "simulate", "what_if",
+    "Advice",
+    "Advised",
+    "Comparison",
+    "Curve",
+    "Difference",
+    "Graph",
+    "KernelCall",
+    "Machine",
+    "Number",
+    "Occupancy",
+    "OccupancyTable",
+    "Options",
+    "Prediction",
+    "Profile",
+    "Program",
+    "Simulation",
+    "SimulationOptions",
+    "StaticAnalysis",
+    "WhatIf",
+    "Workload",
+    "advise",
+    "analyze",
+    "architecture",
+    "compare",
+    "diff",
+    "list_kernels",
+    "list_machines",
+    "list_models",
+    "list_workloads",
+    "load_graph",
+    "load_launch",
+    "load_machine",
+    "load_program",
+    "load_report",
+    "load_workload",
+    "mix",
+    "needed_warps",
+    "occupancy",
+    "occupancy_curve",
+    "occupancy_table",
+    "predict",
+    "predict_all",
+    "profile",
+    "program_and_call",
+    "program_of",
+    "simulate",
+    "static_analysis",
+    "what_if",
 ]  # fmt: skip
 
 DEFAULT_GPU = "h200"

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from warplens.program import nvrtc, toolkits
+from warplens.program import nvrtc, toolchain
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.cu"))
 # A hundred kernels of each kind on every architecture; the others with `make test-all`. sm_86 and sm_89 have the
@@ -40,7 +40,7 @@ def _compiled(sources: tuple[Path, ...], arch: str) -> bytes:
         body += [f"namespace {source.stem} {{", f'#line 1 "{source.name}"']
         body += ["" if row.startswith("#include") else row for row in rows]
         body += ["}"]
-    includes = [f"-I{folder}" for folder in toolkits.wheels().headers()] if head else []
+    includes = [f"-I{folder}" for folder in toolchain.wheels().headers()] if head else []
     with TemporaryDirectory(prefix="warplens-") as folder:
         nvrtc.compile_source("\n".join(head + body), "corpus.cu", arch, includes, file := Path(folder) / "corpus.cubin")
         return file.read_bytes()

@@ -21,7 +21,7 @@ OTHER_ORDER = "orders the instructions in another way than the code that was mea
 
 def skip_before(first: tuple[int, int], why: str) -> None:
     """Skip a test where the compiler is older than the first whose code it is about."""
-    compiler = toolchain.version("NVRTC")
+    compiler = toolchain.found("NVRTC").version
     found = re.match(r"NVRTC (\d+)\.(\d+)", compiler)
     if found and (int(found[1]), int(found[2])) < first:
         pytest.skip(f"{compiler} {why}; {'.'.join(map(str, first))} and later do not")
@@ -60,7 +60,7 @@ def _programs(file: Path, arch: str, defines: tuple[str, ...], fast: bool, limit
 
 def _needs_no_nvdisasm(kernel: Kernel) -> bool:
     """Whether a kernel's encoding is known, which test_encoding.py holds to nvdisasm: this takes a second."""
-    cubin = kernel.place
+    cubin = kernel.container
     symbol = cubin.symbol(kernel.name) if isinstance(cubin, Cubin) else None
     return isinstance(cubin, Cubin) and symbol is not None and _by_encoding(kernel, cubin, symbol) is not None
 

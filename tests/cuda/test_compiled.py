@@ -13,7 +13,7 @@ from warplens.cli.parser import parser
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.program import compile, nvrtc
+from warplens.program import Options, compile, nvrtc
 from warplens.program import compile_cache as compiled
 from warplens.program.load import load_traced
 from warplens.program.program import Program
@@ -85,7 +85,7 @@ def test_what_nvcc_made_is_kept_with_all_that_it_read(launch: Path, monkeypatch:
     assert first.tools[0].startswith("nvcc ")
     compile_file, made = compile.compile_file, list[Path]()
 
-    def noted(path: Path, options: compile.Options, folder: Path) -> compile.Compiled:
+    def noted(path: Path, options: Options, folder: Path) -> compile.Compiled:
         made.append(path)
         return compile_file(path, options, folder)
 
@@ -131,7 +131,7 @@ def test_a_header_is_looked_for_where_the_compilers_look(
     source, cache = tmp_path / "s" / "k.cu", Cache(tmp_path / "kept")
     check = f'#if VALUE != {1 if found == "s" else 2}\n#error "the other one"\n#endif\n'
     source.write_text(f"#include {written}\n{check}__global__ void k(int *p) {{ *p = VALUE; }}\n")
-    options = compile.Options(includes=[str(tmp_path / "inc")])
+    options = Options(includes=[str(tmp_path / "inc")])
     first = compiled.kept(source, None, options, cache)
     (tmp_path / found / "a.h").write_text((tmp_path / found / "a.h").read_text() + "#define CHANGED\n")
     monkeypatch.setattr(compiled, "load_traced", refuse)

@@ -12,7 +12,7 @@ from warplens.program import toolchain
 from warplens.program.cubin import parse_cubin
 from warplens.program.disassembly import parse_disassembly
 from warplens.program.linking import link
-from warplens.program.load import _assembled
+from warplens.program.load import program_of
 
 from .corpus import CORPUS, compiled
 
@@ -52,7 +52,7 @@ def _unknown(sources: list[Path], arch: str, folder: Path) -> set[str]:
     cubin = parse_cubin(file.read_bytes(), file.name)
     found: set[str] = set()
     for function in parse_disassembly(toolchain.run("nvdisasm", "-c", "-hex", file)):
-        program = replace(_assembled(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
+        program = replace(program_of(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
         found |= {_key(name) for name in decode(program).unknown}
     return found
 

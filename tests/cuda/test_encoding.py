@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from msgspec.structs import replace
 
+from warplens.core import processes
 from warplens.program import Options, encoding, list_kernels, load_program, toolchain
 from warplens.program.compile import compile_file
 from warplens.program.cubin import parse_cubin
@@ -55,7 +56,7 @@ def by_nvdisasm(words: list[int], file: Path) -> dict[int, str]:
     while True:
         file.write_bytes(b"".join(struct.pack("<QQ", word & (1 << 64) - 1, word >> 64) for word in words))
         arguments = [str(toolchain.tool("nvdisasm")), "-b", "SM90", "-hex", str(file)]
-        code, out, err = toolchain.execute(arguments, 30)
+        code, out, err = processes.execute(arguments, 30)
         if not code:
             found = {int(at, 16) // WORD_BYTES: text.strip() for at, text in ROW.findall(out.decode())}
             return {there[place]: text for place, text in found.items()}
@@ -126,7 +127,7 @@ def same(path: Path, kernel: str | None, patch: pytest.MonkeyPatch, options: Opt
     with patch.context() as without:
         without.setattr("warplens.program.load.writer", lambda _: None)
         theirs = load_program(path, kernel, options)
-    assert [*ours.tools, toolchain.version("nvdisasm")] == theirs.tools
+    assert [*ours.tools, toolchain.found("nvdisasm").version] == theirs.tools
     return replace(ours, tools=theirs.tools) == theirs
 
 

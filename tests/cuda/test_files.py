@@ -16,8 +16,9 @@ import pytest
 
 from warplens import api
 from warplens.cli import main
+from warplens.core import processes
 from warplens.core.errors import WarplensError
-from warplens.program import Options, list_kernels, load_program, nvrtc, toolchain, toolkits
+from warplens.program import Options, list_kernels, load_program, nvrtc, toolchain
 from warplens.program.control_flow import flow_graph
 from warplens.program.kernel_names import choose, demangled
 from warplens.workload.launch import KernelCall
@@ -157,7 +158,7 @@ def _fat_files(folder: Path) -> Iterator[Path]:
         yield path
     (folder / "host.cu").write_text(f"#define FACTOR 1\n{SOURCE}\nint main() {{ plain<<<1, 1>>>(nullptr); }}\n")
     code = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90)]
-    libraries = [f"-L{wheel / 'lib'}" for wheel in toolkits.wheel_folders()]  # nvcc 13.0 looks in lib64 only
+    libraries = [f"-L{wheel / 'lib'}" for wheel in toolchain.wheel_folders()]  # nvcc 13.0 looks in lib64 only
     for name, how, of in (
         ("k.o", "-c", "host.cu"),
         ("k.so", "-shared", "k.o"),
@@ -288,19 +289,19 @@ def _gone(process: int) -> bool:
 
 def test_what_takes_too_much_goes_with_its_children(tmp_path: Path) -> None:
     start = time.monotonic()
-    assert toolchain.execute([sys.executable, "-c", "while True: pass"], 1.0)[0] == toolchain.TOO_LONG
-    assert toolchain.execute(_with_grandchild(tmp_path / "pid"), 1.5)[0] == toolchain.TOO_LONG
-    assert toolchain.execute([sys.executable, "-c", "bytearray(3 << 30)"], 5.0, 1 << 30)[0] == 1  # MemoryError
+    assert processes.execute([sys.executable, "-c", "while True: pass"], 1.0)[0] == processes.TOO_LONG
+    assert processes.execute(_with_grandchild(tmp_path / "pid"), 1.5)[0] == processes.TOO_LONG
+    assert processes.execute([sys.executable, "-c", "bytearray(3 << 30)"], 5.0, 1 << 30)[0] == 1  # MemoryError
     assert time.monotonic() - start < 50 and _gone(int((tmp_path / "pid").read_text()))
 
 
 def test_an_interrupt_leaves_neither_process_nor_folder(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     program = (
-        "import signal, sys, tempfile; from warplens.program import toolchain\n"
+        "import signal, sys, tempfile; from warplens.core import processes\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever started us may ignore it
         "with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:\n"
-        f"    toolchain.execute({_with_grandchild(pid)!r}, 60, folder=folder)\n"
+        f"    processes.execute({_with_grandchild(pid)!r}, 60, folder=folder)\n"
     )
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -12,7 +12,7 @@ import pytest
 from warplens.core import processes
 from warplens.core.errors import WarplensError
 from warplens.core.files import LARGEST_TEXT_BYTES
-from warplens.program import Options, load_program, nvrtc, toolchain
+from warplens.program import Options, load_program, toolchain
 
 pytestmark = pytest.mark.cuda
 KERNEL = "__global__ void k(int *p) { *p = 1; }\n"
@@ -68,16 +68,12 @@ def test_an_include_whose_name_no_file_can_have_is_the_compiler_s_to_refuse() ->
     assert "refused it:\nk.cu" in said(f'#include "{"x" * 300}.h"\n' + KERNEL)
 
 
-@pytest.mark.parametrize(("host", "here"), [("", False), ("", True), pytest.param(HOST, False, marks=NEEDS_NVCC)])
-def test_a_compiler_that_waits_is_ended(monkeypatch: pytest.MonkeyPatch, host: str, here: bool) -> None:
+@pytest.mark.parametrize("host", ["", pytest.param(HOST, marks=NEEDS_NVCC)])
+def test_a_compiler_that_waits_is_ended(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setattr(processes, "IDLE_SECONDS", 0.5)
-    monkeypatch.setattr(nvrtc, "IDLE_SECONDS", 0.5)
-    monkeypatch.setattr(nvrtc, "RUNS_HERE", here)
     message = said(host + COMPUTED.format('"f.cu"') + KERNEL, toolkit="wheels")
     who = "nvcc" if host else "NVRTC"
     assert message.startswith(f"k.cu: {who} used no processor time for 0.5 s: it waits, as for a pipe")
-    if here:  # the thread that waits keeps NVRTC's lock: end the pipe
-        os.close(os.open("f.cu", os.O_WRONLY | os.O_NONBLOCK))
 
 
 @NEEDS_NVCC
@@ -96,25 +92,25 @@ def test_the_time_that_nvcc_has_is_said_as_ours(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_limit_is_said_in_words() -> None:
     limits = 5.0, 1 << 30
-    code, _, err = toolchain.execute([sys.executable, "-c", "bytearray(3 << 30)"], *limits)
-    assert toolchain.excess(code, err, *limits) == "needed more than 1 GiB of memory"
+    code, _, err = processes.execute([sys.executable, "-c", "bytearray(3 << 30)"], *limits)
+    assert processes.excess(code, err, *limits) == "needed more than 1 GiB of memory"
     for line in (
         b"cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes", b"virtual memory exhausted: Cannot",
         b"terminate called after throwing an instance of 'std::bad_alloc'",
         b"k.cu(1): catastrophic error: out of memory",
         b"ptxas fatal   : Memory allocation failure",
     ):  # fmt: skip
-        assert toolchain.excess(1, b"first\n" + line, *limits) == "needed more than 1 GiB of memory"
+        assert processes.excess(1, b"first\n" + line, *limits) == "needed more than 1 GiB of memory"
     for line in (b"gcc: internal compiler error: CPU time limit exceeded signal terminated program cc1plus",
                  b"nvcc error   : 'cicc' died due to signal 24"):  # fmt: skip
-        assert toolchain.excess(4, line, *limits) == "did not finish within 5 s of processor time"
-    assert not toolchain.excess(2, b'k.cu:1:2: error: #error "out of memory"', *limits)
-    assert not toolchain.excess(0, b"virtual memory exhausted", *limits)
+        assert processes.excess(4, line, *limits) == "did not finish within 5 s of processor time"
+    assert not processes.excess(2, b'k.cu:1:2: error: #error "out of memory"', *limits)
+    assert not processes.excess(0, b"virtual memory exhausted", *limits)
 
 
 def test_a_program_whose_child_works_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "IDLE_SECONDS", 0.5)
     busy = "import time\nwhile time.process_time() < 0.9: pass"
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
-    assert toolchain.execute([sys.executable, "-c", program], 10.0)[0] == 0
-    assert toolchain.execute(["sleep", "60"], 10.0)[0] == processes.STALLED
+    assert processes.execute([sys.executable, "-c", program], 10.0)[0] == 0
+    assert processes.execute(["sleep", "60"], 10.0)[0] == processes.STALLED

@@ -11,8 +11,8 @@ import pytest
 from warplens.cli import main
 from warplens.core.errors import RefusedSource, WarplensError
 from warplens.program import Options, load_program
-from warplens.program import compiler_flags as flags
-from warplens.program.compiler_messages import shown
+from warplens.program import compiler_options as flags
+from warplens.program.compile import shown_message
 
 pytestmark = pytest.mark.cuda
 SECRET = "hunter2:x:0:0\n"
@@ -77,12 +77,15 @@ def test_lines_after_a_file_that_is_not_shown_are_shown_again(tmp_path: Path) ->
         "/elsewhere/secret(1): error: no type\n  hunter2\n  ^\n\n/elsewhere/secret(2): error: more\n  hunter2\n"
         'k.cu(3): error: \x1b[31mnamed\x1b[0m\n  here\n\n3 errors detected in the compilation of "k.cu".\n'
     )
-    assert shown(text, "k.cu", [tmp_path], {}, tmp_path).splitlines() == [
+    assert shown_message(text, "k.cu", [tmp_path], {}, tmp_path).splitlines() == [
         "in /elsewhere/secret (not shown)", "k.cu(3): error: named", "  here", "",
         '3 errors detected in the compilation of "k.cu".',
     ]  # fmt: skip
     host = "/elsewhere/secret:1:2: error: missing\n    1 | hunter2\n      | ^\ncompilation terminated.\n"
-    assert shown(host, "k.cu", [tmp_path], {}, tmp_path) == "in /elsewhere/secret (not shown)\ncompilation terminated."
+    assert (
+        shown_message(host, "k.cu", [tmp_path], {}, tmp_path)
+        == "in /elsewhere/secret (not shown)\ncompilation terminated."
+    )
 
 
 def test_a_relative_name_is_relative_to_where_the_compiler_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +95,8 @@ def test_a_relative_name_is_relative_to_where_the_compiler_ran(tmp_path: Path, m
         folder.mkdir(parents=True)
     monkeypatch.chdir(own)
     text = "../etc/secret(1): error: no type\n  hunter2\n"
-    assert "hunter2" not in shown(text, "k.cu", [tmp_path / "own"], {}, ran)
-    assert "hunter2" in shown(text, "k.cu", [tmp_path / "own"], {}, own)
+    assert "hunter2" not in shown_message(text, "k.cu", [tmp_path / "own"], {}, ran)
+    assert "hunter2" in shown_message(text, "k.cu", [tmp_path / "own"], {}, own)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,7 @@ def test_a_relative_name_is_relative_to_where_the_compiler_ran(tmp_path: Path, m
 )  # fmt: skip
 def test_a_flag_that_could_run_or_write_something_is_refused(flag: str) -> None:
     with pytest.raises(WarplensError, match="the compiler flag"):
-        flags.checked([flag], "k.cu")
+        flags.checked_flags([flag], "k.cu")
 
 
 def test_flags_of_a_launch_file_reach_the_compiler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,6 @@ from warplens.core.errors import WarplensError
 from warplens.emulator.profiler import profile
 from warplens.program import toolchain
 from warplens.workload import ncu_report as report
-from warplens.workload import ncu_report_process as report_actions
 from warplens.workload.launch import load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
@@ -119,7 +118,7 @@ def test_every_launch_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = SimpleNamespace(num_actions=lambda: 2, action_by_idx=lambda i: actions[i])
     context = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: rows)
     monkeypatch.setitem(sys.modules, "ncu_report", SimpleNamespace(load_report=lambda path: context))
-    monkeypatch.setattr(toolchain, "serve", lambda module, given, *limits: (0, report_actions.answered(given)))
+    monkeypatch.setattr(toolchain, "serve", lambda module, given, *limits: (0, report.answered(given)))
     first, second = report.load_report(REPORTS / "vector_add.ncu-rep")
     assert first.record.executed == [64] * 17 + [0] and first.record.counters == {"time_ns": 3500.0}
     assert first.call.blocks == 8 and first.program.has_control

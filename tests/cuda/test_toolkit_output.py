@@ -84,7 +84,7 @@ def test_a_line_table_of_another_version_is_left_to_nvdisasm(version: int, cubin
     with pytest.raises(UnknownTable):
         source_lines(changed, symbol)
     slower = loaded(changed, tmp_path)
-    assert slower.tools == [*known.tools, toolchain.version("nvdisasm")]
+    assert slower.tools == [*known.tools, toolchain.found("nvdisasm").version]
     lineless = [replace(i, line=None) for i in known.instructions]
     assert [replace(i, line=None) for i in slower.instructions] == lineless
 

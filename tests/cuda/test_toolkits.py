@@ -13,7 +13,7 @@ import pytest
 
 from warplens.cli import main
 from warplens.core.errors import WarplensError
-from warplens.program import Options, load_program, toolchain, toolkits
+from warplens.program import Options, load_program, toolchain
 from warplens.program import nvrtc_process as nvrtc_compile
 from warplens.program.compile import assemble
 
@@ -27,7 +27,7 @@ SOURCE = "__global__ void times(float *a) { a[threadIdx.x] *= 2; }\n"
 @pytest.fixture
 def toolkit(tmp_path: Path) -> Path:
     """A toolkit as a user may have it: of the wheels' files, without NVRTC, nvdisasm and cuobjdump."""
-    made, (wheels, *_) = tmp_path / "cuda-13", toolkits.wheel_folders()
+    made, (wheels, *_) = tmp_path / "cuda-13", toolchain.wheel_folders()
     (made / "bin").mkdir(parents=True)
     for file in (wheels / "bin").iterdir():
         if file.name not in ("nvdisasm", "cuobjdump"):
@@ -47,7 +47,7 @@ def source(tmp_path: Path) -> Path:
 def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(toolkits, "INSTALLED", tmp_path / "none")
+    monkeypatch.setattr(toolchain, "INSTALLED", tmp_path / "none")
     monkeypatch.setattr("shutil.which", lambda name: None if name == "nvcc" else f"/usr/bin/{name}")
 
 
@@ -58,7 +58,7 @@ def by(source: Path, toolkit: str | None = None) -> str:
 def test_the_installed_toolkit_comes_before_the_wheels(
     source: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = toolkits.wheels().version("nvcc", "nvidia-cuda-nvcc")
+    release = toolchain.wheels().version("nvcc", "nvidia-cuda-nvcc")
     own = f"nvcc {release} of {toolkit}"
     assert re.fullmatch(r"NVRTC \d+\.\d+ \(wheel\)", by(source))
     for name in ("CUDA_PATH", "CUDA_HOME"):
@@ -66,28 +66,28 @@ def test_the_installed_toolkit_comes_before_the_wheels(
         assert by(source) == own
         monkeypatch.setenv(name, str(toolkit / "none"))  # what is not there is passed over
         assert by(source).startswith("NVRTC")
-    monkeypatch.setattr(toolkits, "INSTALLED", toolkit)
+    monkeypatch.setattr(toolchain, "INSTALLED", toolkit)
     assert by(source) == own
     assert by(source, "wheels").startswith("NVRTC") and by(source, str(toolkit)) == own
-    monkeypatch.setenv("CUDA_HOME", str(toolkits.wheel_folders()[0]))  # the wheels, by their folder
+    monkeypatch.setenv("CUDA_HOME", str(toolchain.wheel_folders()[0]))  # the wheels, by their folder
     assert by(source).startswith("NVRTC")
 
 
 def test_the_nvcc_on_the_path_may_be_a_script(source: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = source.parent / "bin" / "nvcc"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {toolkits.wheel_folders()[0]}/bin/nvcc "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {toolchain.wheel_folders()[0]}/bin/nvcc "$@"\n')
     script.chmod(0o755)
     monkeypatch.setattr("shutil.which", lambda name: str(script))
-    assert toolkits.chosen().is_wheels  # that is where the real one is
+    assert toolchain.chosen().is_wheels  # that is where the real one is
     monkeypatch.setattr("shutil.which", lambda name: str(toolkit / "bin" / "nvcc"))
     (toolkit / "include").unlink()  # so that it is asked
-    assert toolkits.chosen().folders
+    assert toolchain.chosen().folders
 
 
 def test_what_a_toolkit_lacks_comes_from_the_wheels(toolkit: Path, tmp_path: Path) -> None:
     found = toolchain.found("nvdisasm", str(toolkit))
-    assert found.path.parent == toolkits.wheel_folders()[0] / "bin"
+    assert found.path.parent == toolchain.wheel_folders()[0] / "bin"
     assert found.version.endswith(f"(wheel: {toolkit} has none)")
     old = toolkit / "bin" / "nvdisasm"
     old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.4, V12.4.127'\n")
@@ -160,7 +160,7 @@ def test_every_command_that_compiles_takes_a_toolkit(
 
 def test_nvrtc_finds_its_builtins(tmp_path: Path) -> None:
     """NVRTC 13.0 loads them by their name alone, and did not find them beside itself."""
-    library = toolkits.wheels().nvrtc()
+    library = toolchain.wheels().nvrtc()
     assert library is not None
     nvrtc_compile._load_builtins(str(library))
     assert "libnvrtc-builtins.so" in Path("/proc/self/maps").read_text()
@@ -170,7 +170,7 @@ def test_headers_come_from_the_toolkit_that_compiles(source: Path, toolkit: Path
     (toolkit / "include").unlink()
     (toolkit / "include").mkdir()
     (toolkit / "include" / "ours.h").write_text("#define OURS 3\n")
-    assert toolkits.chosen(str(toolkit)).headers() == [toolkit / "include"]
+    assert toolchain.chosen(str(toolkit)).headers() == [toolkit / "include"]
 
 
 @pytest.mark.skipif(not Path("/usr/local/cuda/bin/nvcc").is_file(), reason="no CUDA toolkit is installed")

@@ -22,8 +22,8 @@ from warplens.simulator.from_program import from_program
 from warplens.simulator.matrix import operand_wavefronts
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import units
+from warplens.workload.compiled_call import compile_kernel
 from warplens.workload.launch import load_launch
-from warplens.workload.triton_call import compile_kernel
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]

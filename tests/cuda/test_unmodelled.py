@@ -22,7 +22,7 @@ from warplens.program.cubin import parse_cubin
 from warplens.program.disassembly import parse_disassembly
 from warplens.program.instruction import Instruction
 from warplens.program.linking import link
-from warplens.program.load import _assembled
+from warplens.program.load import program_of
 from warplens.workload import Workload
 from warplens.workload.counted import workload_of
 from warplens.workload.launch import Argument, KernelCall, load_launch
@@ -250,7 +250,7 @@ def test_every_opcode_is_modelled_or_in_the_table(arch: str, tmp_path: Path) -> 
     file, silent = compiled(sources, arch, tmp_path / "corpus.cubin"), set[str]()
     cubin = parse_cubin(file.read_bytes(), file.name)
     for function in parse_disassembly(toolchain.run("nvdisasm", "-c", "-hex", file)):
-        program = replace(_assembled(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
+        program = replace(program_of(function, "corpus.cu"), symbols=link(cubin, function.name).symbols)
         for x, group in zip(program.instructions, decode(program).table[:, ops.GROUP].tolist(), strict=True):
             unknown = group == ops.UNKNOWN and x.kind == "other"
             if (group == ops.NOTHING or unknown) and not _has_a_word(x):

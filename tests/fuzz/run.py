@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 
 from . import seeds
 from .case import PATIENCE_SECONDS, Result, prepared, serve

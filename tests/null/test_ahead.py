@@ -13,7 +13,8 @@ import os, sys, time
 from pathlib import Path
 from warplens.cli.ahead import forked
 from warplens.core.errors import FileError, WarplensError
-from warplens.program import load_program, toolchain
+from warplens.core import processes
+from warplens.program import load_program
 
 listing = Path(sys.argv[1])
 with forked(lambda: load_program(listing)) as wait:
@@ -39,7 +40,7 @@ with forked(lambda: 1 / 0) as wait:
 note = Path(sys.argv[2])
 start = time.monotonic()
 tool = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-with forked(lambda: toolchain.execute([sys.executable, "-c", tool], 60)) as wait:
+with forked(lambda: processes.execute([sys.executable, "-c", tool], 60)) as wait:
     while not note.exists() or not note.read_text():
         time.sleep(0.01)
 state = Path(f"/proc/{note.read_text()}/stat")
@@ -60,10 +61,10 @@ def test_a_forked_process_answers_and_ends(tmp_path: Path) -> None:
 LEFT = """
 import os, signal, sys
 from warplens.cli.ahead import forked
-from warplens.program import toolchain
+from warplens.core import processes
 
 tool = f"import time; time.sleep(0.5); open({sys.argv[1]!r}, 'w').write('compiled')"
-with forked(lambda: (print(os.getpid(), flush=True), toolchain.execute([sys.executable, "-c", tool], 60))):
+with forked(lambda: (print(os.getpid(), flush=True), processes.execute([sys.executable, "-c", tool], 60))):
     os.kill(os.getpid(), signal.SIGKILL)  # as SIGTERM does while LLVM compiles
 """
 

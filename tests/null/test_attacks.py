@@ -20,7 +20,7 @@ import pytest
 from warplens import api
 from warplens.cli import main
 from warplens.core import files
-from warplens.core.cache import made_once
+from warplens.core.cache import computed_once
 from warplens.core.errors import FileError
 from warplens.emulator.emulator import EmulationError, Emulator
 from warplens.laboratory import journal
@@ -211,11 +211,11 @@ def test_what_is_made_once_is_made_again_when_it_was_damaged(tmp_path: Path) -> 
         made.append(1)
         return "what is kept"
 
-    assert [made_once("x", tmp_path, b"of", str, make) for _ in range(2)] == ["what is kept"] * 2
+    assert [computed_once("x", tmp_path, b"of", str, make) for _ in range(2)] == ["what is kept"] * 2
     (file,) = (tmp_path / "__pycache__").iterdir()
     for old, new in ((b"what", b"whet"), (b"what", b"wh\xff\xff")):
         file.write_bytes(file.read_bytes().replace(old, new))
-        assert made_once("x", tmp_path, b"of", str, make) == "what is kept"
+        assert computed_once("x", tmp_path, b"of", str, make) == "what is kept"
     assert len(made) == 3
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from warplens.machine import load_machine
 from warplens.program import load_program
-from warplens.program.analysis import Analysis, analyse
 from warplens.program.control_flow import Flow
 from warplens.program.dependence import Edge
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
+from warplens.program.static_analysis import StaticAnalysis, static_analysis
 
 LOOP = """
         /*0000*/ MOV R0, RZ ;
@@ -50,11 +50,11 @@ DIAMOND = """
 """
 
 
-def _analysed(text: str, folder: Path, gpu: str = "gtx980") -> tuple[Program, Analysis]:
+def _analysed(text: str, folder: Path, gpu: str = "gtx980") -> tuple[Program, StaticAnalysis]:
     file = folder / "listing.sass"
     file.write_text(text)
     program = load_program(file)
-    return program, analyse(program, load_machine(gpu))
+    return program, static_analysis(program, load_machine(gpu))
 
 
 def _named(program: Program, edges: list[Edge], kind: str) -> set[tuple[int, int, str, bool]]:
@@ -83,7 +83,7 @@ def test_recurrence_and_steady_state_from_the_machine_file(tmp_path: Path) -> No
     _, a = _analysed(LOOP, tmp_path)
     (loop,) = a.loops
     assert loop.recurrence_cycles == 6
-    (way,) = loop.ways
+    (way,) = loop.paths
     assert way.cycles == pytest.approx(sum(step.cycles for step in way.critical_path))
     # ISETP waits for IADD3 (6), BRA for ISETP (6): at least 12 cycles a turn, and 5 instructions
     assert way.cycles >= 12
@@ -93,13 +93,13 @@ def test_recurrence_and_steady_state_from_the_machine_file(tmp_path: Path) -> No
 def test_two_ways_around_a_loop_of_several_blocks(tmp_path: Path) -> None:
     _, a = _analysed(DIAMOND, tmp_path)
     (loop,) = a.loops
-    short, long = loop.ways
+    short, long = loop.paths
     assert len(short.blocks) == 3
     assert len(long.blocks) == 3
     assert short.blocks != long.blocks
     assert short.cycles < long.cycles
     assert loop.recurrence_cycles == 18  # three dependent FMUL at 6 cycles
-    assert a.ways[0].cycles < a.ways[-1].cycles
+    assert a.paths[0].cycles < a.paths[-1].cycles
 
 
 def test_a_value_is_carried_by_the_loop_whose_back_edge_it_takes(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_value_is_carried_by_the_loop_whose_back_edge_it_takes(tmp_path: Path)
     assert carried == {(3, 2, 0), (5, 2, 1)}  # the inner loop overwrites R0 before it goes around
     assert a.loops[1].recurrence_cycles == 0
     for loop in a.loops:
-        for way in loop.ways:
+        for way in loop.paths:
             assert sum(step.cycles for step in way.critical_path) == pytest.approx(way.cycles)
 
 

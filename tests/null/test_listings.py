@@ -11,11 +11,11 @@ import pytest
 
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, load_machine
-from warplens.program import instruction_classes as classes
+from warplens.program import instruction as classes
 from warplens.program import list_kernels, load_program
-from warplens.program.analysis import analyse
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program
+from warplens.program.static_analysis import static_analysis
 
 KEPLER = """
 	code for sm_35
@@ -79,7 +79,7 @@ def test_a_papers_listing_without_offsets(tmp_path: Path) -> None:
     assert program.instructions[6].target == 8 and len(loop.blocks) == 1
     compare = program.instructions[5]
     assert (compare.writes, compare.reads) == (("P0",), ("R1", "R2"))  # one predicate, unlike machine code
-    analyse(program, load_machine("gtx680"))
+    static_analysis(program, load_machine("gtx680"))
 
 
 def test_an_unknown_opcode_is_kept_and_read_by_the_default_rule(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_strange_rows_neither_break_nor_stall_the_reader(row: str, tmp_path: Pat
     start = time.process_time()
     for text in (f"/*0000*/ {row} ;\n/*0010*/ EXIT ;", f"{row}\nEXIT"):
         try:
-            analyse(_loaded(tmp_path, text), load_machine("h200"))
+            static_analysis(_loaded(tmp_path, text), load_machine("h200"))
         except WarplensError as error:
             assert "\n" not in str(error)
     assert time.process_time() - start < 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from warplens.api import compare, list_models
-from warplens.core.cache import made_once
+from warplens.core.cache import computed_once
 from warplens.core.errors import WarplensError
 from warplens.core.files import default_folder
 from warplens.machine import Machine, list_machines, load_machine, loader, occupancy, taken
@@ -48,7 +48,7 @@ def test_what_is_made_once_is_made_again_when_its_source_changes(tmp_path: Path)
             made.append(of)
             return [len(made)]
 
-        return made_once("one", tmp_path, of, list[int], make)
+        return computed_once("one", tmp_path, of, list[int], make)
 
     assert [once(b"a"), once(b"a"), once(b"b"), once(b"b")] == [[1], [1], [2], [2]]
     (kept,) = (tmp_path / "__pycache__").iterdir()
@@ -309,4 +309,4 @@ def test_a_user_without_a_home_has_machines_still(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", dict[int, object]().__getitem__)
     assert default_folder().is_absolute()
-    assert made_once("none", Path("/proc/nothing"), b"", list[int], lambda: [1]) == [1]
+    assert computed_once("none", Path("/proc/nothing"), b"", list[int], lambda: [1]) == [1]

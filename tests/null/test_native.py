@@ -155,7 +155,7 @@ def test_a_damaged_file_is_compiled_anew_and_never_run(tmp_path: Path, monkeypat
 def test_of_several_starts_at_once_one_compiles_and_the_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    native._say_waiting.cache_clear()
+    native._say_once.cache_clear()
     starts, compiled = [_kept(tmp_path, monkeypatch) for _ in range(6)], list[int]()
 
     def compile(number: int) -> tuple[bytes, str, bool]:
@@ -173,13 +173,13 @@ def test_of_several_starts_at_once_one_compiles_and_the_others_wait(
 def test_a_lock_that_a_process_left_blocks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is there, but the system has unlocked it; one that is locked for ever is passed after a while."""
     kept = _kept(tmp_path, monkeypatch)
-    lock = kept.places[0].with_suffix(".lock")
+    lock = kept.files[0].with_suffix(".lock")
     lock.write_bytes(b"")
     monkeypatch.setattr(native, "_LONGEST_WAIT_SECONDS", 0.3)
     start = time.monotonic()
-    with native._alone(kept.places):
+    with native._alone(kept.files):
         assert time.monotonic() - start < 0.2
-        with native._alone(kept.places):
+        with native._alone(kept.files):
             assert 0.3 <= time.monotonic() - start < 1
     assert not lock.exists()
 

@@ -11,12 +11,12 @@ from warplens.core.errors import WarplensError
 from warplens.papers.validation.kernels import launches
 from warplens.papers.validation.mixes import read
 from warplens.papers.validation.ncu_pages import records
+from warplens.papers.validation.profiler_counts import with_measured
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program
 from warplens.workload import Workload
 from warplens.workload.profile import Path, Profile
-from warplens.workload.profiler_counts import with_measured
-from warplens.workload.reported import typical_way
+from warplens.workload.profiler_counts import typical_path
 
 NAMES = {"executed": "executed", "sectors": "global_sectors", "wavefronts": "shared_wavefronts"}
 SOURCE = """==PROF== Connected to process 1
@@ -86,7 +86,7 @@ def test_the_way_of_a_warp_from_counts_is_as_long_as_the_warps_way() -> None:
         assert profile is not None
         program = Program(name="k", demangled="k", arch="sm_90", instructions=code)
         per_warp = [n / (profile.grid_blocks * profile.warps_per_block) for n in profile.counts["executed"]]
-        way = Path(typical_way(flow_graph(program), per_warp))
+        way = Path(typical_path(flow_graph(program), per_warp))
         off.append(abs(way.instructions / sum(per_warp) - 1))
     assert len(off) > 20 and sum(o < 0.1 for o in off) >= 0.95 * len(off)
 

@@ -9,8 +9,9 @@ from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.models.prediction import Prediction
 from warplens.models.published.lemeire import equation_1
+from warplens.papers.coalescing import coalesced_before_1_3, transactions_1_3
 from warplens.workload import load_workload, mix
-from warplens.workload.coalescing import coalesced_before_1_3, sectors_and_lines, transactions, transactions_1_3
+from warplens.workload.memory_access import sectors_and_lines, transactions
 from warplens.workload.workload import Access, Workload
 
 

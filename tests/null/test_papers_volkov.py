@@ -9,7 +9,8 @@ from warplens.machine import load_machine
 from warplens.models import needed_warps, predict
 from warplens.models.bounds import totals, worksheet
 from warplens.models.prediction import Prediction
-from warplens.program import parse_listing, schedule
+from warplens.program import parse_listing
+from warplens.program.lone_warp import schedule
 from warplens.workload import load_workload, mix
 
 GPUS = ("8800gtx", "gtx280", "gtx480", "gtx680", "gtx980")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -442,6 +443,12 @@ def test_a_disk_that_is_full_when_the_results_are_written_keeps_the_journal(tmp_
 # ---- the cache
 
 
+def _entry(cache: Cache, key: str, make: Callable[[], Row]) -> Row:
+    found = cache.get(key, Row) or make()
+    cache.put(key, found)
+    return found
+
+
 def test_cache_keeps_by_content_and_makes_a_damaged_entry_again(tmp_path: Path) -> None:
     cache, made = Cache(tmp_path), list[int]()
 
@@ -451,14 +458,14 @@ def test_cache_keeps_by_content_and_makes_a_damaged_entry_again(tmp_path: Path) 
 
     key = key_of("x", 1)
     assert key != key_of("x", 2)
-    assert cache.made(key, Row, make) == cache.made(key, Row, make) == make()
+    assert _entry(cache, key, make) == _entry(cache, key, make) == make()
     assert len(made) == 2
     (entry,) = [f for f in tmp_path.rglob("*") if f.is_file()]
     good = entry.read_bytes()
     for bad in (good[:-1], good[:20], b"", good[:40] + b"\xff" + good[41:], os.urandom(200)):
         entry.write_bytes(bad)
         before = len(made)
-        assert cache.made(key, Row, make).seconds == 0.5
+        assert _entry(cache, key, make).seconds == 0.5
         assert len(made) == before + 1
         assert entry.read_bytes() == good
 
@@ -486,7 +493,7 @@ def test_cache_on_a_full_disk_only_does_not_keep(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
-        made = Cache(tmp_path).made("cd" + "0" * 62, Row, lambda: Row(1, "k" * 1000, {}, "g", "m"))
+        made = _entry(Cache(tmp_path), "cd" + "0" * 62, lambda: Row(1, "k" * 1000, {}, "g", "m"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert made.number == 1

@@ -12,8 +12,8 @@ import pytest
 from warplens.core.errors import FileError
 from warplens.program.triton import split_name
 from warplens.program.triton_source import extract, resolve
+from warplens.workload.compiled_call import specialise
 from warplens.workload.launch import KernelCall, load_launch, parse_launch
-from warplens.workload.triton_call import specialise
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "triton"
 FILE = '''"""A file that must not run."""
@@ -115,12 +115,12 @@ PARAMETERS = {"x": False, "n": False, "stride": False, "odd": False, "factor": F
 
 
 def test_a_launch_specialises_as_tritons_own_does() -> None:
-    made = specialise(_call(), PARAMETERS, "f.py:k")
+    made, kept = specialise(_call(), PARAMETERS, "f.py:k")
     assert made.signature == {"x": "*fp32", "n": "i32", "stride": "constexpr", "odd": "i64", "factor": "fp32",
                               "BLOCK": "constexpr"}  # fmt: skip
     assert made.constexprs == {"BLOCK": 64, "stride": 1}  # an integer 1 is compiled in
     assert made.divisible == ["x", "n"]  # 16 divides them; a float is never marked
-    assert [a.name for a in made.arguments] == ["x", "n", "odd", "factor"]
+    assert [a.name for a in kept] == ["x", "n", "odd", "factor"]
 
 
 def test_what_a_launch_lacks_is_named() -> None:

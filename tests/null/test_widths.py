@@ -10,10 +10,10 @@ from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.program import parse_listing
 from warplens.workload import Workload
-from warplens.workload.access_width import wavefronts
 from warplens.workload.counted import _access
 from warplens.workload.graph import Graph, GraphNode
 from warplens.workload.loader import parse_workload
+from warplens.workload.memory_access import wavefronts
 from warplens.workload.profile import Profile
 from warplens.workload.workload import Access
 
@@ -130,5 +130,5 @@ def test_wide_loads_take_the_turns_that_were_counted(turns: float) -> None:
     (code,) = parse_listing("LDS.128 R4, [R9]")
     counts = {"requests": [10.0], "threads": [320.0], "useful_bytes": [5120.0], "wavefronts": [10 * turns]}
     profile = Profile(grid_blocks=1, warps_per_block=1, emulated_blocks=1, exact=True, counts=counts)
-    access = _access(code, 0, profile, 1, (0.0, 0.0))
+    access = _access(code, 0, profile, 1, 0.0)
     assert wavefronts(access, load_machine("h200")) == pytest.approx(turns)

@@ -25,12 +25,12 @@ from warplens.core.cache import Cache
 from warplens.core.errors import RefusedSource, WarplensError
 from warplens.core.files import default_folder
 from warplens.machine.loader import capability
-from warplens.program import Options, nvrtc
+from warplens.program import Options
 from warplens.program.compile_cache import kept
-from warplens.program.compiler_flags import split
+from warplens.program.compiler_options import split_flags
 from warplens.program.program import Program
 from warplens.program.triton import split_name
-from warplens.workload.call_options import OLDEST, known_to_compilers, source_of
+from warplens.workload.compiled_call import OLDEST, known_to_compilers, source_of
 from warplens.workload.launch import load_launch
 
 Wait = Callable[[], Program | None]
@@ -40,7 +40,7 @@ _GARBAGE = 100_000  # new objects, after which it is looked for
 
 def options(args: argparse.Namespace, arch: str) -> Options:
     """How to compile, from the command line."""
-    macros, folders, others = split(args.flags)
+    macros, folders, others = split_flags(args.flags)
     limit, includes = args.maxrregcount, [*args.includes, *folders]
     missing = [folder for folder in includes if not Path(folder).is_dir()]
     if limit is not None and not 16 <= limit <= 255:
@@ -122,7 +122,6 @@ def _serve(load: Wait, behind: Callable[[], None], answers: int) -> NoReturn:
     """Load, answer, do what is left and end, in the forked process: a program, a message, or nothing."""
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that tools and temporary folders go
-        nvrtc.RUNS_HERE = True  # if it crashes, the kernel is loaded as usual, and it is said there
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what it prints then
         try:
             made: _Answer = load()

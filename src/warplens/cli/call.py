@@ -84,11 +84,11 @@ def flags_of(args: argparse.Namespace) -> Any:
 def asked(args: argparse.Namespace, gpu: Any) -> Asked:
     """Return the call that the arguments ask for, compiled for a GPU where its types have to be found out."""
     from warplens.cli.ahead import options
-    from warplens.program.compile import Options
+    from warplens.program.compiler_options import Options
     from warplens.program.load import is_source, load_program
     from warplens.program.triton import split_name
-    from warplens.workload.call_options import OLDEST, architecture
     from warplens.workload.command_line import call_of, changed
+    from warplens.workload.compiled_call import OLDEST, architecture
     from warplens.workload.launch import load_launch
 
     flags = flags_of(args)
@@ -143,7 +143,7 @@ def init(args: argparse.Namespace) -> int:
     from warplens.machine import load_machine
     from warplens.program.triton import split_name
     from warplens.report.data import to_json
-    from warplens.workload.call_options import OLDEST, architecture
+    from warplens.workload.compiled_call import OLDEST, architecture
     from warplens.workload.suggested_launch import launch_text
 
     how = options(args, architecture(load_machine(args.gpu), OLDEST))

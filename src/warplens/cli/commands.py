@@ -33,7 +33,7 @@ from warplens.report import listing, simulation, terminal
 from warplens.report.data import to_json
 from warplens.simulator.overlay import parse, refuse_twice
 from warplens.workload import Graph, Workload, is_graph
-from warplens.workload.call_options import OLDEST, source_of
+from warplens.workload.compiled_call import OLDEST, source_of
 
 _MOST_WARPS = 1e6
 
@@ -186,7 +186,7 @@ def _show_(args: argparse.Namespace) -> None:
         program, call = api.program_and_call(call, machine, file, args.kernel, options)
         with _watching("emulating") as say:
             profile = api.profile(program, call, machine, progress=say)
-    facts = api.analyse(program, machine)
+    facts = api.static_analysis(program, machine)
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
     if not args.simulate:
         return _show(args, data, listing.program(program, facts, machine, profile))

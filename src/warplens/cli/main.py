@@ -78,7 +78,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
 def _toolkit(named: str | None) -> contextlib.AbstractContextManager[None]:
     if named is None:
         return contextlib.nullcontext()
-    from warplens.program.toolkits import using
+    from warplens.program.toolchain import using
 
     return using(named)
 

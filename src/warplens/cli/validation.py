@@ -22,7 +22,7 @@ from warplens.papers.validation.ladders import climb
 from warplens.papers.validation.mixes import judge, model_error
 from warplens.papers.validation.stalls import validate_stalls
 from warplens.papers.validation.tuning import validate_tuning
-from warplens.program.toolkits import prefer_wheels
+from warplens.program.toolchain import prefer_wheels
 from warplens.tuner.engines import processes
 
 _OF_KERNELS = ("models", "calibrate", "ablation", "ncu", "stalls", "unblind", "every", "processes")

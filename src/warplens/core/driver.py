@@ -1,8 +1,8 @@
-"""The CUDA driver through ctypes: devices, modules, memory, launches, events. Needs libcuda.so.1 and nothing else.
+"""CUDA driver through ctypes: devices, modules, memory, launches, events. Needs libcuda.so.1 and nothing else.
 
-Every call's return code is looked at. What a user can mend (no driver, no GPU, one too old, none free) is one line that
-says what to do; anything else is a `DriverError` with the name that the driver gives it. After some errors a context is
-lost (`DriverError.lost`): the caller makes a new `Gpu`.
+The return code of every call is checked. An error that a user can mend (no driver, no GPU, one too old, none free) is
+one line that says what to do; anything else is a `DriverError` with the name that the driver gives it. After some
+errors a context is lost (`DriverError.lost`): the caller opens a new `Gpu`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DriverError(WarplensError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the driver says of a GPU, in its own units (kHz, B)."""
+    """The facts of a GPU by its driver, in the driver's units (kHz, B)."""
 
     name: str
     uuid: str
@@ -75,7 +75,7 @@ class Driver:
     """The library, its calls checked."""
 
     def __init__(self) -> None:
-        """Load the library and start it; a machine without driver or GPU is told what to do."""
+        """Load the library and start it; without driver or GPU the error says what to do."""
         try:
             self._library: Any = ctypes.CDLL("libcuda.so.1")
         except OSError:
@@ -92,7 +92,7 @@ class Driver:
         self.check("cuInit", code)
 
     def check(self, call: str, code: int) -> None:
-        """Raise what a return code means."""
+        """Raise the error of a return code."""
         if code == 0:
             return
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
@@ -113,7 +113,7 @@ class Driver:
         self.check(name, function(*arguments))
 
     def uuid(self, index: int) -> str:
-        """Return a GPU's UUID in hexadecimal, without taking the GPU."""
+        """Return a GPU's UUID in hexadecimal, without opening the GPU."""
         device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
         if not 0 <= index < self.count():
             raise WarplensError(f"there is no GPU {index}: the driver finds {self.count()}, counted from 0")
@@ -132,7 +132,7 @@ class Gpu:
     """One GPU with a context of its own, its modules and its memory."""
 
     def __init__(self, driver: Driver, index: int = 0) -> None:
-        """Take a GPU; one too old, or not to be had, is one line."""
+        """Open a GPU; one too old, or in use by others, is one line."""
         self.driver, self.index = driver, index
         self._uuid = driver.uuid(index)
         self._device, self._context = ctypes.c_int(), ctypes.c_void_p()
@@ -158,7 +158,7 @@ class Gpu:
             driver.call("cuEventCreate", ctypes.byref(event), 0)
 
     def close(self) -> None:
-        """Give the GPU back with all that was made on it; also after the context was lost."""
+        """Release the GPU with all that was created on it; also after the context was lost."""
         self.driver.call("cuDevicePrimaryCtxReset_v2", self._device)
         self.driver.call("cuDevicePrimaryCtxRelease_v2", self._device)
 
@@ -211,7 +211,7 @@ class Gpu:
         return address.value, size.value
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
-        """Let a kernel be launched with so much dynamic shared memory."""
+        """Allow a kernel so much dynamic shared memory at launch."""
         self.driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, ctypes.c_int(size))
 
     def carve_out(self, function: ctypes.c_void_p, percent: int) -> None:
@@ -248,10 +248,6 @@ class Gpu:
                 ) from None
             raise
         return address.value
-
-    def free(self, address: int) -> None:
-        """Give memory back."""
-        self.driver.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def clear(self, address: int, size: int) -> None:
         """Set bytes to zero; does not wait."""

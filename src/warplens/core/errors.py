@@ -1,4 +1,4 @@
-"""The errors that a user can cause. Each is one clear line; the command line prints it and exits with 2."""
+"""Errors that a user can cause. Each is one clear line; the command line prints it and exits with 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RefusedSource(WarplensError):
     """A source that a compiler refuses: one line of ours, and below it the compiler's own message."""
 
     def __init__(self, line: str, message: str) -> None:
-        """Take our line and the compiler's."""
+        """Keep our line and the compiler's message."""
         super().__init__(line, message)
         self.line, self.message = line, message
 

@@ -1,4 +1,4 @@
-"""What a file is, by its ending and its keys: so that a command can say what it was given instead."""
+"""Kinds of files, by ending and keys, so that an error can say what was given instead."""
 
 from __future__ import annotations
 

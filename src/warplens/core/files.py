@@ -161,7 +161,7 @@ def convert(tree: Any, kind: type[T], file: str) -> T:
 
 
 def _located(tree: Any, kind: type, steps: list[tuple[str, str]]) -> list[str]:
-    """Return the keys to the faulty place. msgspec writes `[...]` for a key of a table: find which one it is."""
+    """Return the keys to the faulty value. msgspec writes `[...]` for a key of a table: find which one it is."""
     import msgspec
 
     keys: list[str] = []
@@ -189,7 +189,7 @@ def _at(tree: Any, keys: list[str]) -> Any:
 
 
 def _with(tree: Any, keys: list[str], value: Any) -> Any:
-    """Return a copy of the tree with the value at this place replaced."""
+    """Return a copy of the tree with the value under these keys replaced."""
     if not keys:
         return value
     if isinstance(tree, list):
@@ -199,22 +199,22 @@ def _with(tree: Any, keys: list[str], value: Any) -> Any:
 
 def _explained(what: str, keys: list[str], tree: Any, kind: type) -> str:
     """Turn msgspec's "Expected `float` >= 0" into "must be a number >= 0, not -18"."""
-    place = ".".join(keys)
+    where = ".".join(keys)
     named = re.search(r"(unknown|missing required) field `(.+)`", what)
     if named:
-        place = ".".join([*keys, named.group(2)])
+        where = ".".join([*keys, named.group(2)])
         if named.group(1) != "unknown":
-            return f"{place}: missing"
-        return f"{place}: unknown key{nearest(named.group(2), _names(kind))}"
+            return f"{where}: missing"
+        return f"{where}: unknown key{nearest(named.group(2), _names(kind))}"
     wrong = re.search(r"Invalid enum value (.*)", what)
     if wrong:
-        return f"{place or 'file'}: unknown name {wrong.group(1)}"
+        return f"{where or 'file'}: unknown name {wrong.group(1)}"
     for theirs, ours in _WORDS.items():
         what = what.replace(theirs, ours)
     what = re.sub(r"(\d)[.]0(?![0-9])", r"\1", what).replace("`", "")
     value = _at(tree, keys)
     shown = f", not {value}" if isinstance(value, (int, float)) and "not" not in what else ""
-    return f"{place or 'file'}: {what}{shown}"
+    return f"{where or 'file'}: {what}{shown}"
 
 
 _WORDS = {
@@ -238,12 +238,12 @@ def _names(kind: Any, seen: frozenset[Any] = frozenset()) -> set[str]:
 
 
 def sealed(body: bytes, of: bytes = b"") -> bytes:
-    """Return what is kept of a body: a digest of it, and of what it was made `of`, before it."""
+    """Return a body behind a digest of it, and of the bytes `of` which it was computed."""
     return hashlib.sha256(of + body).digest() + body
 
 
 def unsealed(kept: bytes, of: bytes = b"") -> bytes | None:
-    """Return the body of what was kept; nothing if it was damaged, or made of something else."""
+    """Return the body of sealed bytes; nothing if they are damaged, or computed of something else."""
     body = kept[_DIGEST_BYTES:]
     return body if hashlib.sha256(of + body).digest() == kept[:_DIGEST_BYTES] else None
 

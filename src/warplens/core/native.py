@@ -1,4 +1,4 @@
-"""Our own functions as machine code: compiled by Numba once, kept, and loaded without Numba from then on.
+"""Functions as machine code: compiled by Numba once, kept, and loaded without Numba from then on.
 
 Importing Numba and having it read what it kept takes half a second in every process; LLVM's loader takes a tenth of
 that. A function is kept with a stamp of its sources, Numba, LLVM and the processor: what has another one is compiled
@@ -33,8 +33,8 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import default_folder, sealed, unsealed, write_whole
 from warplens.core.progress import waiting
 
-# What Numba's code calls after an error, or to give back arrays that it made: what makes none (NRT_MemInfo_alloc) and
-# raises nothing does not.
+# Functions that Numba's code calls after an error, or to free arrays that it allocated: code that allocates none
+# (NRT_MemInfo_alloc) and raises nothing does not.
 _NEVER_CALLED = (
     "NRT_Free", "NRT_MemInfo_call_dtor", "numba_do_raise", "numba_gil_", "numba_runtime_build_excinfo_struct",
     "numba_unpickle",
@@ -42,20 +42,21 @@ _NEVER_CALLED = (
 _ONE_AT_A_TIME = threading.RLock()
 _FINE = (0, -2)  # what Numba's functions return: a result, or nothing
 _ANY = "*"  # a name that only Numba knows
-_LONGEST_WAIT_SECONDS = 300.0  # for another process that compiles: the longest function takes a tenth of that
-_PAUSE_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS, _PAUSE_SECONDS = 300.0, 0.1  # for a process that compiles: the longest takes a tenth of that
+_WAITING = "warplens: waiting for another process, which compiles the emulator and the simulator for this machine"
+_say_once = cache(print)
 
 
 class Later:
-    """What Numba makes of a function, once something that uses it is compiled; for that, it looks like it."""
+    """A function that Numba compiles once something that uses it is compiled; it stands for Numba's own until then."""
 
     def __init__(self, make: Callable[[], Any], function: Callable[..., Any] | None = None) -> None:
         self._make, self.py_func = make, function
         self.__doc__ = function.__doc__ if function else make.__doc__
 
     @cached_property
-    def made(self) -> Any:
-        """What Numba made."""
+    def compiled(self) -> Any:
+        """Numba's compiled function."""
         return self._make()
 
     @cached_property
@@ -63,19 +64,19 @@ class Later:
         from numba.core import registry
 
         target: Any = registry.cpu_target
-        made = self.made
+        compiled = self.compiled
         target.typing_context.refresh()  # what is new has to be known there
         target.target_context.refresh()
-        return target.typing_context.resolve_value_type(made)
+        return target.typing_context.resolve_value_type(compiled)
 
     @property
     def targetoptions(self) -> Any:
         """Numba's options, which say whether it is to be inlined."""
-        return getattr(self.made, "targetoptions", {})
+        return getattr(self.compiled, "targetoptions", {})
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it from Python."""
-        return self.made(*arguments)
+        return self.compiled(*arguments)
 
 
 class _Kept(Struct, frozen=True):
@@ -89,7 +90,7 @@ class _Kept(Struct, frozen=True):
 
 
 def there() -> bool:
-    """Whether Numba is installed; it is not imported."""
+    """Return whether Numba is installed; it is not imported."""
     return importlib.util.find_spec("numba") is not None
 
 
@@ -104,38 +105,32 @@ def stamp(sources: tuple[Path, ...]) -> str:
     """Return a digest of these files and of all else that machine code depends on."""
     from llvmlite import __version__, binding
 
-    spec = importlib.util.find_spec("numba")
-    assert spec is not None
-    assert spec.origin is not None
+    numba: Any = importlib.util.find_spec("numba")
     digest = hashlib.sha256(f"{sys.version} {__version__} {binding.get_host_cpu_name()}".encode())
     digest.update(binding.get_host_cpu_features().flatten().encode())
-    for file in (*sources, Path(spec.origin).with_name("_version.py")):
+    for file in (*sources, Path(numba.origin).with_name("_version.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
-def _places(name: str, package: Path) -> list[Path]:
-    """Where a function may be kept: where Numba is told to, beside its bytecode, or in the user's cache."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    folders = [Path(given)] if given else [package / "__pycache__", default_folder()]
-    return [folder / f"{name}.{sys.implementation.cache_tag}.code" for folder in folders]
-
-
 class Kept:
-    """One compiled function on the disk: looked for by its stamp, loaded, or compiled and written there."""
+    """One compiled function on the disk: found by its stamp and loaded, or compiled and written."""
 
     def __init__(self, name: str, package: Path, stamp: str) -> None:
-        self.stamp, self.package, self.places = stamp, package, _places(name, package)
+        given = os.environ.get("NUMBA_CACHE_DIR")
+        folders = [Path(given)] if given else [package / "__pycache__", default_folder()]
+        self.files = [folder / f"{name}.{sys.implementation.cache_tag}.code" for folder in folders]
+        self.stamp, self.package = stamp, package
         self.found = self._looked_up()
 
     def _looked_up(self) -> _Kept | None:
         """Return what was kept of the same sources; a damaged file is none."""
-        for place in self.places:
+        for file in self.files:
             with contextlib.suppress(OSError, ValueError):
-                body = unsealed(place.read_bytes())
-                made = msgpack.decode(body, type=_Kept) if body is not None else None
-                if made is not None and made.stamp == self.stamp:
-                    return made
+                body = unsealed(file.read_bytes())
+                kept = msgpack.decode(body, type=_Kept) if body is not None else None
+                if kept is not None and kept.stamp == self.stamp:
+                    return kept
         return None
 
     def address(self, compile: Callable[[], tuple[bytes, str, bool]]) -> int:
@@ -144,55 +139,49 @@ class Kept:
         `compile` returns machine code, the function's symbol and whether it returns anything.
         """
         if self.found is None:
-            with _alone(self.places):
+            with _alone(self.files):
                 self.found = self._looked_up()  # another process may have compiled it meanwhile
                 if self.found is None:
                     with _obeying_signals(), compiling(self.package, 1):
                         code, symbol, returns = compile()
                     self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
-                    self._keep(self.found)
+                    for file in self.files:  # the first one that can be written
+                        with contextlib.suppress(OSError, FileError):
+                            file.parent.mkdir(parents=True, exist_ok=True)
+                            write_whole(file, sealed(msgpack.encode(self.found)))
+                            break
         return loaded(self.found)
-
-    def _keep(self, made: _Kept) -> None:
-        """Write what Numba compiled to the first place that takes it."""
-        for place in self.places:
-            with contextlib.suppress(OSError, FileError):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, sealed(msgpack.encode(made)))
-                return
 
 
 @contextlib.contextmanager
 def _obeying_signals() -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C end the command line at once, for LLVM takes seconds.
+    """End the command line at once on SIGTERM and Ctrl-C, for LLVM takes seconds.
 
-    This process has nothing to clear away. A forked one that compiles the kernel (cli/ahead.py) ends by itself when it
-    has compiled it, with its temporary folders. A program that has imported us keeps its own ways.
+    This process has nothing to clear away; a forked one that compiles the kernel (cli/ahead.py) ends by itself. A
+    program that has imported us keeps its own handlers.
     """
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
     ours = str(getattr(before[signal.SIGTERM], "__module__", "")).startswith("warplens.cli")
-    if not ours or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    changed = before if ours and threading.current_thread() is threading.main_thread() else {}
+    for one in changed:
+        signal.signal(one, signal.SIG_DFL)
     try:
-        for one in before:
-            signal.signal(one, signal.SIG_DFL)
         yield
     finally:
-        for one, handler in before.items():
+        for one, handler in changed.items():
             signal.signal(one, handler)
 
 
 @contextlib.contextmanager
-def _alone(places: list[Path]) -> Iterator[None]:
-    """Let one process at a time compile a function. Who waits says so, and goes on when that takes very long.
+def _alone(files: list[Path]) -> Iterator[None]:
+    """Exclude other processes from compiling a function; one that waits says so, and goes on after very long.
 
     The lock is a locked file in the first folder that takes it. It ends with its process, however that ends.
     """
-    lock, handle, end = _lock_of(places), None, time.monotonic() + _LONGEST_WAIT_SECONDS
+    lock, handle, end = _lock_of(files), None, time.monotonic() + _LONGEST_WAIT_SECONDS
     with contextlib.suppress(OSError, ImportError):  # a folder or a system without locks
         while lock and (handle := _locked(lock)) is None and time.monotonic() < end:
-            _say_waiting()
+            _say_once(_WAITING, file=sys.stderr, flush=True)
             time.sleep(_PAUSE_SECONDS)
     try:
         yield
@@ -203,19 +192,12 @@ def _alone(places: list[Path]) -> Iterator[None]:
             os.close(handle)
 
 
-@cache
-def _say_waiting() -> None:
-    """Say once in a process what it waits for."""
-    text = "warplens: waiting for another process, which compiles the emulator and the simulator for this machine"
-    print(text, file=sys.stderr, flush=True)
-
-
-def _lock_of(places: list[Path]) -> Path | None:
-    for place in places:
+def _lock_of(files: list[Path]) -> Path | None:
+    for file in files:
         with contextlib.suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if os.access(place.parent, os.W_OK):
-                return place.with_suffix(".lock")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if os.access(file.parent, os.W_OK):
+                return file.with_suffix(".lock")
     return None
 
 
@@ -243,14 +225,14 @@ def _undefined(code: bytes) -> list[str]:
         return [_ANY]
     (start,), (size, count, _) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<3H", code, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", code, start + i * size) for i in range(count)]
-    made = []
+    found = []
     for _, kind, _, _, at, length, names, *_ in headers:
         for row in range(at, at + length, 24) if kind == 2 else ():  # the table of symbols
             name, _, _, section = struct.unpack_from("<IBBH", code, row)
             if name and not section:
                 first = headers[names][4] + name
-                made.append(code[first : code.index(b"\0", first)].decode())
-    return made
+                found.append(code[first : code.index(b"\0", first)].decode())
+    return found
 
 
 @cache
@@ -298,20 +280,18 @@ class Function:
     def address(self) -> int:
         """Where the compiled function is."""
         with _ONE_AT_A_TIME:
+            if "_address" not in self.__dict__:
+                self._address = self._kept.address(self._compile)
             return self._address
-
-    @cached_property
-    def _address(self) -> int:
-        return self._kept.address(self._compile)
 
     def _compile(self) -> tuple[bytes, str, bool]:
         from numba.core import ccallback
 
         callbacks: Any = ccallback  # its types describe less than there is
         signature = self.signature()
-        made = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
-        made.compile()
-        return made._library.serialize_using_object_code()[2][0], made.native_name, True
+        compiled = callbacks.CFunc(self.function, (signature.args, signature.return_type), {}, self.options)
+        compiled.compile()
+        return compiled._library.serialize_using_object_code()[2][0], compiled.native_name, True
 
     @cached_property
     def call(self) -> Callable[..., int]:
@@ -320,15 +300,15 @@ class Function:
         return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(self.address)
 
     def is_ready(self) -> bool:
-        """Whether it needs not be compiled."""
+        """Return whether it is compiled already."""
         return "_address" in self.__dict__ or self._kept.found is not None
 
 
 class Entry:
     """A function that Python calls with arrays and whole numbers; it returns a whole number, or nothing.
 
-    It is called as Numba's own functions call one another: a place for the result and one for an exception, then of an
-    array its owners, of whom nobody asks, how many items of which size, where, and its shape and strides.
+    It is called as Numba's own functions call one another: addresses for the result and for an exception, then of each
+    array its owners (unused), item count and size, address, shape and strides.
     """
 
     def __init__(
@@ -339,16 +319,16 @@ class Entry:
         self.py_func, self.options, self.sources = function, options, sources
         self.compiling, self.optimize = compiling, optimize
         self.__doc__, self.__name__ = function.__doc__, function.__name__
-        self._made: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
+        self._variants: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it, compiled for arrays of these kinds."""
         kinds = tuple([_kind(a) for a in arguments])
-        if kinds not in self._made:
+        if kinds not in self._variants:
             with _ONE_AT_A_TIME:  # Numba is not itself while the engine is compiled
-                if kinds not in self._made:
-                    self._made[kinds] = self._loaded(kinds, arguments)
-        run, returns = self._made[kinds]
+                if kinds not in self._variants:
+                    self._variants[kinds] = self._loaded(kinds, arguments)
+        run, returns = self._variants[kinds]
         result = (ctypes.c_int64 * 2)()
         at = ctypes.addressof(result)
         status = run(at, at + 8, *[word for a in arguments for word in _words(a)])
@@ -361,9 +341,9 @@ class Entry:
         which = hashlib.sha256(repr(named).encode()).hexdigest()[:8]
         kept = Kept(f"{_name(self.py_func)}-{which}", _package(self.py_func), stamp(self.sources()))
         address = kept.address(lambda: self._compile(arguments))
-        assert kept.found is not None
-        count = 2 + sum(len(_words(a)) for a in arguments)
-        return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * count)(address), kept.found.returns
+        words = 2 + sum(len(_words(a)) for a in arguments)
+        run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * words)(address)
+        return run, bool(kept.found and kept.found.returns)
 
     def _compile(self, arguments: Sequence[Any]) -> tuple[bytes, str, bool]:
         import numba
@@ -371,10 +351,10 @@ class Entry:
         jit: Any = numba.njit  # their types describe less than they take
         item: Any = numba.from_dtype
         with self.compiling():
-            made = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
+            compiled = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
             kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
-            made.compile(tuple(kinds))
-            (result,) = made.overloads.values()
+            compiled.compile(tuple(kinds))
+            (result,) = compiled.overloads.values()
             library, returns = result.library, result.signature.return_type != numba.types.none
             self.optimize(library)
             code = library.codegen._tm.emit_object(library._final_module)
@@ -382,7 +362,7 @@ class Entry:
 
 
 # What is compiled, by its package: what it is called, and the seconds that a function takes (Xeon, one core).
-_PARTS = {"emulate": ("the emulator", 2.5), "simulate": ("the simulator", 8.0)}
+_PARTS = {"emulator": ("the emulator", 2.5), "simulator": ("the simulator", 8.0)}
 
 
 def compiling(package: Path, functions: int) -> contextlib.AbstractContextManager[None]:

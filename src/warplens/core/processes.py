@@ -1,6 +1,6 @@
-"""Programs that we start: a limit of time and memory each, and no shell.
+"""Programs that are started with limits of time and memory, without a shell.
 
-What runs past its limit goes with all that it started.
+One that runs past its limit is ended with all that it started.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from warplens.core.errors import WarplensError
@@ -44,51 +44,49 @@ def execute(
     limit_bytes: int | None = None,
     *,
     folder: str | Path | None = None,
-    given: bytes = b"",
+    sent: bytes = b"",
 ) -> tuple[int, bytes, bytes]:
     """Run a program and return its exit code, output and errors; past its time, the code is TOO_LONG.
 
-    Time is that of the processor, so that a busy machine does not matter; a limit of memory may be set too. What only
-    waits is ended too, with the code STALLED; `excess` says all that in words. The program works in `folder` and leaves
-    its own temporary files there. When it takes too long or we are interrupted, its process group goes.
+    Time is that of the processor, so that a busy machine does not matter; a limit of memory may be set too. A program
+    that only waits is ended too, with the code STALLED; `excess` says all that in words. The program works in `folder`
+    and leaves its temporary files there. When it takes too long or we are interrupted, its process group is ended.
     """
-    try:
-        with running(command, folder) as process:
-            return finished(process, limit_seconds, limit_bytes, given)
-    except subprocess.TimeoutExpired:
-        return TOO_LONG, b"", b""
-
-
-@contextlib.contextmanager
-def running(command: Sequence[str], folder: str | Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program in a folder, and yield its process; behind that it has ended, or its process group goes."""
     surroundings = {**os.environ, "TMPDIR": str(folder)} if folder else None
-    pipe = subprocess.PIPE
+    pipe, ended = subprocess.PIPE, False
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=surroundings, start_new_session=True
     ) as process:
-        ended = False
         try:
-            yield process
+            answer = _finished(process, limit_seconds, limit_bytes, sent)
             ended = process.poll() is not None
+        except subprocess.TimeoutExpired:
+            answer = TOO_LONG, b"", b""
         finally:
             if not ended:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+    return answer
 
 
-def finished(
-    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None = None, given: bytes = b""
+def _finished(
+    process: subprocess.Popen[bytes], limit_seconds: float, limit_bytes: int | None, sent: bytes
 ) -> tuple[int, bytes, bytes]:
-    """Let a program finish within its limits, of processor time and memory; return its exit code, output and errors."""
-    _limit(process.pid, limit_seconds, limit_bytes)
+    """Wait for a program within its limits, of processor time and memory; return its exit code, output and errors."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # where the system can
+        import resource
+
+        whole = int(-(-limit_seconds // 1))
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (whole, whole + 1))
+        if limit_bytes is not None:
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (limit_bytes, limit_bytes))
     begun = moved = time.monotonic()
     used: int | None = 0
     while True:
         try:
-            out, err = process.communicate(given, timeout=min(_BUSY * limit_seconds, IDLE_SECONDS / _LOOKS))
+            out, err = process.communicate(sent, timeout=min(_BUSY * limit_seconds, IDLE_SECONDS / _LOOKS))
         except subprocess.TimeoutExpired:
-            given, now, spent = b"", time.monotonic(), _spent(process.pid)
+            sent, now, spent = b"", time.monotonic(), _spent(process.pid)
             if now - begun > _BUSY * limit_seconds:
                 raise
             if spent is None or spent != used:
@@ -97,23 +95,6 @@ def finished(
                 return STALLED, b"", b""
         else:
             return process.returncode, out, err
-
-
-@contextlib.contextmanager
-def at_most(size: int) -> Iterator[None]:
-    """Limit the memory of this process meanwhile, where the system can."""
-    try:
-        import resource
-
-        before = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (min(size, before[0]) if before[0] >= 0 else size, before[1]))
-    except (ImportError, AttributeError, OSError, ValueError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def excess(code: int, said: bytes, limit_seconds: float, limit_bytes: int | None = None) -> str:
@@ -136,14 +117,3 @@ def _spent(session: int) -> int | None:
             looked = True
             total += sum(map(int, fields[11:15])) if int(fields[3]) == session else 0
     return total if looked else None
-
-
-def _limit(process: int, seconds: float, size: int | None) -> None:
-    """Limit a process's time on the processor and its memory, where the system can."""
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
-        import resource
-
-        whole = int(-(-seconds // 1))
-        resource.prlimit(process, resource.RLIMIT_CPU, (whole, whole + 1))
-        if size is not None:
-            resource.prlimit(process, resource.RLIMIT_AS, (size, size))

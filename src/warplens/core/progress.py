@@ -1,4 +1,4 @@
-"""A line on stderr while we do what takes long: what it is, how long it takes, and a dot every other second."""
+"""Progress line on stderr while something takes long: its name, its duration, and a dot every other second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAID = set[str]()
 
 @contextlib.contextmanager
 def waiting(what: str, about: str) -> Iterator[None]:
-    """Say what is being done and about how long it takes, at once, and go on saying that it is.
+    """Write what is being done and about how long it takes, at once, and a dot now and then.
 
     The second time of the same it is said when the first dot is due. Within another such time nothing is said.
     """
@@ -37,13 +37,13 @@ def waiting(what: str, about: str) -> Iterator[None]:
 
 
 class _Line:
-    """A line that is written bit by bit."""
+    """A line that is written in parts."""
 
     def __init__(self, head: str) -> None:
         self.head, self.begun = head, False
 
     def say(self, text: str) -> None:
-        """Write on."""
+        """Write more of the line."""
         _say(text if self.begun else self.head + text)
         self.begun = True
 

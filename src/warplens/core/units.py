@@ -1,4 +1,4 @@
-"""Units: the one a field name carries, and how numbers and names are written for people.
+"""Units of field names, and numbers and names as people read them.
 
 A quantity's unit stands in its field name (`clock_hz`, `latency_cycles`, `pin_bytes_per_second`), so a
 machine file can be checked against it and no unit class is needed.
@@ -78,12 +78,12 @@ def quantity(x: float, unit: str, digits: int = 4) -> str:
 
 
 def sure(interval: tuple[float, float], digits: int = 3) -> str:
-    """Say what we are 90 % sure of; the unit stands once where both ends have the same."""
+    """Return the sentence on a 90 % interval; the unit stands once where both ends have the same."""
     low, high = (seconds(float(f"{x:.{digits}g}"), 3) for x in interval)
     (at, unit), (_, other) = low.split(), high.split()
     return f"90 % sure of {at if unit == other else low} to {high}"
 
 
 def printable(text: str) -> str:
-    """Return a text as it is shown: control characters, which a terminal would obey, become a replacement character."""
+    """Return a text for a terminal: control characters, which a terminal would obey, become a replacement character."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)

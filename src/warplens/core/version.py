@@ -1,3 +1,3 @@
-"""The version of warplens, in one place."""
+"""Version of warplens, in one place."""
 
 __version__ = "0.1.0"

@@ -15,9 +15,9 @@ from warplens.emulator.emulator import EmulationError
 from warplens.emulator.runner import Runner
 from warplens.emulator.sample import Counts
 from warplens.emulator.slicing import needed_only
+from warplens.workload.contents import CONSTANT_BANK, not_given
 from warplens.workload.launch import KernelCall
 from warplens.workload.profile import Assumed
-from warplens.workload.variables import CONSTANT_BANK, not_given
 
 _ADDRESSES = 4  # the bank that has addresses of the module's variables
 _POISON = 0xA5A5A5A5  # in each word of shared memory: no small number, no float of a size that programs compute with

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from warplens.emulator import layout
 from warplens.machine import Machine
-from warplens.workload.coalescing import transactions
+from warplens.workload.memory_access import transactions
 
 
 def transactions_per_access(machine: Machine, samples: npt.NDArray[np.int64]) -> tuple[list[float], list[float]]:

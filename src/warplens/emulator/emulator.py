@@ -26,9 +26,8 @@ from warplens.emulator.engine import Memory
 from warplens.emulator.pointers import sliced
 from warplens.emulator.resident import Resident
 from warplens.program.program import Program, Segment
-from warplens.workload.contents import contents, dtype_of
+from warplens.workload.contents import contents, dtype_of, with_variables
 from warplens.workload.launch import SCALAR_BYTES, KernelCall, check_parameters
-from warplens.workload.variables import with_variables
 
 _FIRST_ADDRESS = 0x10_0000_0000  # where arrays begin
 _GAP = 1 << 21  # between arrays: what runs over an end is seen

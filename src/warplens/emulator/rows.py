@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.emulator.footprint import SECTOR_BYTES
-from warplens.program.access_width import access_bytes
-from warplens.program.instruction import Instruction, byte_offset
+from warplens.program.instruction import Instruction, access_bytes, byte_offset
 
 
 def stored_before(code: Sequence[Instruction], stores: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -19,7 +19,7 @@ from warplens.program.compile import compile_file
 from warplens.program.control_flow import flow_graph
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
-from warplens.program.toolkits import wheels_if_there
+from warplens.program.toolchain import wheels_if_there
 
 # Accesses to memory that no kernel makes in its timed loop unless it says so.
 _MEMORY = re.compile(r"(LD|ST|LDG|STG|LDL|STL|ATOM|ATOMG|RED|REDG|LDGSTS)(\.|$)")

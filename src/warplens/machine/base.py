@@ -1,4 +1,4 @@
-"""Numbers that a machine file takes from its base, a GPU that was measured, each by a rule that its `ref` names.
+"""Numbers that a machine file takes from its base, a measured GPU, each by a rule that its `ref` names.
 
 A number that the file gives itself stands. One that it lacks and a limit or the simulator reads is the base's, scaled
 by what both files know; a number without a rule is not taken. On a GPU of the base's compute capability the SM is the
@@ -109,7 +109,7 @@ _OF_THE_SM = Rule("the same SM")
 
 
 def based(tree: dict[str, Any], base: Machine) -> dict[str, Any]:
-    """Return the tree of a machine file with what it lacks taken from its base, each number with its rule."""
+    """Return the tree of a machine file with the numbers that it lacks taken from its base, each with its rule."""
     filled: dict[str, Any] = _copy(tree)
     plain: dict[str, Any] = msgspec.to_builtins(base)
     same = tree.get("compute_capability") == base.compute_capability
@@ -142,7 +142,7 @@ def taken(machine: Machine) -> list[str]:
 
 
 def evidence(machine: Machine) -> Literal["measured", "data sheet", "paper"]:
-    """Return what a machine's numbers rest on: our measurements, a data sheet and the base's, or a paper."""
+    """Return the evidence of a machine's numbers: our measurements, a data sheet and the base's, or a paper."""
     if machine.base is not None:
         return "data sheet"
     return "measured" if any(s.source == "measured" for s in machine.sources.values()) else "paper"
@@ -163,7 +163,7 @@ def _copy(node: Any) -> Any:
 
 
 def _place(tree: Any, dotted: str) -> Any:
-    """Return what stands under a key, a quantity or a plain value; None where there is nothing."""
+    """Return the value under a key, a quantity or a plain value; None where there is none."""
     for part in dotted.split("."):
         if isinstance(tree, list):
             tree = tree[int(part)] if part.isdigit() and int(part) < len(tree) else None
@@ -180,7 +180,7 @@ def _value(tree: Any, dotted: str) -> float | None:
 
 
 def _put(tree: Any, path: list[str], quantity: dict[str, Any]) -> None:
-    """Set a quantity, with the tables on the way to it; a number in the path is a place in a list of tables."""
+    """Set a quantity, with the tables around it; a number in the path is an index of a list of tables."""
     head, *rest = path
     if not isinstance(tree, dict):
         return  # the loader refuses what stands there instead of a table
@@ -195,7 +195,7 @@ def _put(tree: Any, path: list[str], quantity: dict[str, Any]) -> None:
 
 
 def _scaled(value: Any, factor: float) -> Any:
-    """Multiply a number or a list of numbers; a product has four digits."""
+    """Return a number or a list of numbers times a factor; a product has four digits."""
     if isinstance(value, list):
         return [_scaled(one, factor) for one in value]
     return value if factor == 1 else float(f"{value * factor:.{_DIGITS}g}")

@@ -1,4 +1,4 @@
-"""Machine files: TOML in which every number is `{ value, unit, source, ref }`, checked on the way in.
+"""Loader of machine files: TOML in which every number is `{ value, unit, source, ref }`, checked as it is read.
 
 Refused, with file and key: a bare number, a number without source or reference, a unit other than the one
 its field name carries, a value outside its physical range, an unknown key.
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from warplens.core.cache import made_once
+from warplens.core.cache import computed_once
 from warplens.core.errors import FileError, WarplensError, nearest
 from warplens.core.file_kinds import expect
 from warplens.core.files import convert, parse_toml, read_text, read_toml
@@ -60,7 +60,7 @@ def _file(name: str | Path) -> Path | None:
 
 
 def capability(name: str) -> str | None:
-    """Return a machine's compute capability, which stands before the first table: its numbers are not looked at."""
+    """Return a machine's compute capability, which stands before the first table: its numbers are not checked."""
     path = _file(name)
     if path is not None:
         head = re.split(r"^\[", read_text(path), maxsplit=1, flags=re.MULTILINE)[0]
@@ -77,7 +77,7 @@ def _shipped(path: Path) -> Machine:
     if base := re.search(rb'^base = "([\w.-]+)"$', text, re.MULTILINE):  # its numbers are in this machine too
         known = FOLDER / f"{base[1].decode()}.toml"
         code += known.read_bytes() if known.is_file() else b""
-    return made_once(f"{path.stem}.machine", FOLDER.parent, text + code, Machine, lambda: load_file(path))
+    return computed_once(f"{path.stem}.machine", FOLDER.parent, text + code, Machine, lambda: load_file(path))
 
 
 def load_file(path: Path) -> Machine:
@@ -126,7 +126,7 @@ def _with_base(tree: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def _plain(node: Any, path: tuple[str, ...], sources: dict[str, Source], file: str) -> Any:
-    """Strip the quantities of a tree down to their values, checking and keeping their sources."""
+    """Return a tree with its quantities replaced by their values; check and keep their sources."""
     dotted = ".".join(path)
     if isinstance(node, dict):
         if "value" in node:
@@ -165,7 +165,7 @@ def _quantity(node: dict[str, Any], path: tuple[str, ...], sources: dict[str, So
 
 
 def _unit(dotted: str) -> str:
-    """The unit a key must have; `latency_to` and lists have names and numbers for keys."""
+    """Return the unit a key must have; `latency_to` and lists have names and numbers for keys."""
     named = next((key for key in reversed(dotted.split(".")) if not key.isdigit()), "")
     return "cycles" if ".latency_to." in dotted else unit_of(named)
 

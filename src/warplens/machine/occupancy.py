@@ -1,4 +1,4 @@
-"""Occupancy: how many blocks of a kernel live on one SM at a time, and what limits that number.
+"""Occupancy: the number of blocks of a kernel on one SM at a time, and the resource that limits it.
 
 The rules are those of the vendor's occupancy calculator: warps, blocks, registers (given out in units, per
 warp since Fermi and per block before), shared memory (given out in units, with a reserve per block) and, from
@@ -28,7 +28,7 @@ class Occupancy(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """So many blocks would fit if each resource in `at_most` were no larger than that.
+    """A number of blocks that would fit if each resource in `at_most` were no larger than that.
 
     Registers are per thread; bytes of shared memory and barriers are per block.
     """
@@ -47,7 +47,7 @@ def occupancy(
     shared_bytes_per_block: int = 0,
     barriers_per_block: int = 0,
 ) -> Occupancy:
-    """Return what fits on one SM; a block that does not fit at all is an error that says why.
+    """Return the occupancy of one SM; a block that does not fit at all is an error that says why.
 
     A limit that the machine file does not give does not limit; `lacking` names such.
     """
@@ -87,7 +87,7 @@ def check_grid(machine: Machine, shape: tuple[int, int, int]) -> None:
 
 
 def step(machine: Machine, fits: Occupancy, blocks: int, *, registers_per_thread: int) -> Step | None:
-    """Return what must shrink for so many blocks to fit, None where nothing that a kernel uses would help.
+    """Return the resources that must shrink for so many blocks to fit, None where no resource of the kernel would help.
 
     The blocks of the answer are those that then fit, which may be more.
     """
@@ -146,7 +146,7 @@ def lacking(machine: Machine, *, registers_per_thread: int = 0, shared_bytes_per
 
 
 def _check(machine: Machine, threads: int, registers: int, shared: int, barriers: int) -> None:
-    """Refuse what no launch may ask."""
+    """Refuse resources that no launch may ask for."""
     sm = machine.sm
     if threads < 1:
         raise WarplensError(f"a block of {threads} threads: there must be at least one")

@@ -1,4 +1,4 @@
-"""Occupancy over block sizes and registers: the answer for one block size, the others, a map, and what to change."""
+"""Occupancy over block sizes and registers: one block size, the others, a map, and the changes that would give more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = 32  # of the map
 
 
 class Needs(Struct, frozen=True):
-    """What a kernel asks of an SM, whatever its block size; `threads_required` leaves only that block size."""
+    """The resources that a kernel needs of an SM, at any block size; `threads_required` leaves only that block size."""
 
     registers_per_thread: int = 0
     shared_bytes_per_block: int = 0
@@ -35,7 +35,7 @@ class OccupancyMap(Struct, frozen=True):
 
 
 class OccupancyTable(Struct, frozen=True):
-    """What fits on an SM for one block size (`block`), and for all others that the kernel allows.
+    """The occupancy of an SM for one block size (`block`), and for all others that the kernel allows.
 
     `one_more` says what one block more would take, `most` what as many blocks would take as the machine allows
     of this size; both are None where the machine itself is the limit. `steps` has the latter for each row.
@@ -60,7 +60,7 @@ class OccupancyTable(Struct, frozen=True):
 def occupancy_table(
     machine: Machine, needs: Needs, *, kernel: str = "", arch: str = "", block: int | None = None
 ) -> OccupancyTable:
-    """Return what fits on an SM by block size; a machine without the facts is an error that names them.
+    """Return the occupancy of an SM by block size; a machine without the facts is an error that names them.
 
     `kernel` and `arch` (such as sm_90, where the needs come from compiled code) are kept for the reader.
     """
@@ -121,7 +121,7 @@ def _fits(machine: Machine, needs: Needs, threads: int) -> Occupancy:
 
 
 def _maybe(machine: Machine, needs: Needs, threads: int) -> Occupancy | None:
-    """The same, None where not even one block fits."""
+    """Return the occupancy, None where not even one block fits."""
     try:
         return _fits(machine, needs, threads)
     except WarplensError:
@@ -129,7 +129,7 @@ def _maybe(machine: Machine, needs: Needs, threads: int) -> Occupancy | None:
 
 
 def _to_most(machine: Machine, fits: Occupancy, registers: int) -> Step | None:
-    """What the most blocks of this size would take, None where they fit already."""
+    """Return the step to the most blocks of this size, None where they fit already."""
     blocks = min(fits.limits["warps"], fits.limits.get("blocks", fits.limits["warps"]))
     return None if blocks <= fits.blocks_per_sm else step(machine, fits, blocks, registers_per_thread=registers)
 
@@ -147,7 +147,7 @@ def _by_shared_bytes(machine: Machine, needs: Needs, own: int) -> dict[int, int]
 
 
 def _map(machine: Machine, needs: Needs, own: int, sizes: list[int]) -> OccupancyMap:
-    """Warps per SM over block sizes, coarser for large blocks, and register counts in allocation units."""
+    """Return the warps per SM over block sizes, coarser for large blocks, and register counts in allocation units."""
     sm = machine.sm
     largest = int(sm.registers_per_thread_max or 255)
     unit = (sm.register_unit or 1) / sm.warp_size if sm.register_scope == "warp" else 1

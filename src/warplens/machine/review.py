@@ -1,4 +1,4 @@
-"""What a machine file still lacks, and which of its numbers disagree with the vendor's or with physics.
+"""Review of a machine file: numbers that it lacks, and numbers that disagree with the vendor's or with physics.
 
 A file that loads has every number with a source, a unit and a possible value. This says more:
 
@@ -71,7 +71,7 @@ class Finding(Struct, frozen=True):
 
 
 def review(machine: Machine) -> list[Finding]:
-    """Return what there is to say about a machine: disagreements first."""
+    """Return the findings on a machine, disagreements first."""
     return [*(finding for rule in _RULES for finding in rule(machine)), *_lacking(machine)]
 
 
@@ -107,7 +107,7 @@ def _ordered(machine: Machine, keys: list[str], why: str) -> Iterator[Finding]:
 
 
 def _units(machine: Machine) -> Iterator[Finding]:
-    """Measured peaks are what the vendor's unit counts say."""
+    """Yield measured peaks that are not those of the vendor's unit counts."""
     per = machine.sm.schedulers
     for operation, units in _UNITS:
         peak = _at(machine, f"operations.{operation}.peak_ops_per_cycle_per_scheduler")
@@ -127,7 +127,7 @@ def _units(machine: Machine) -> Iterator[Finding]:
 
 
 def _issue(machine: Machine) -> Iterator[Finding]:
-    """No instruction leaves faster than a scheduler issues, and none is done before it has left."""
+    """Yield instructions that leave faster than a scheduler issues, or are done before they have left."""
     sm = machine.sm
     most = sm.warp_size * sm.issue_width / sm.issue_interval_cycles
     for name, operation in machine.operations.items():
@@ -141,7 +141,7 @@ def _issue(machine: Machine) -> Iterator[Finding]:
 
 
 def _bandwidth(machine: Machine) -> Iterator[Finding]:
-    """No level gives more than the one before it, and DRAM no more than its pins."""
+    """Yield levels that give more than the one before them, and DRAM if it gives more than its pins."""
     pins = "memory.pin_bytes_per_second"
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", pins], "more than the pins give")
     yield from _ordered(machine, ["memory.sustained_bytes_per_second", "contention.c_bytes_per_second"],
@@ -168,7 +168,7 @@ def _bandwidth(machine: Machine) -> Iterator[Finding]:
 
 
 def _latencies(machine: Machine) -> Iterator[Finding]:
-    """What is further away takes longer; what is fixed takes whole cycles."""
+    """Yield levels that are faster than a nearer one, and fixed latencies that are no whole cycles."""
     way = ["cache.l1_latency_cycles", "cache.l2_near_latency_cycles", "cache.l2_latency_cycles",
            "cache.l2_far_latency_cycles", "instructions.load.latency_cycles"]  # fmt: skip
     yield from _ordered(machine, way, "further away takes longer")
@@ -186,7 +186,7 @@ def _latencies(machine: Machine) -> Iterator[Finding]:
 
 
 def _spreads(machine: Machine) -> Iterator[Finding]:
-    """Percentiles rise, and with the load so does the median."""
+    """Yield percentiles that do not rise, and medians that do not rise with the load."""
     names = ("min", "p5", "p25", "p50", "p75", "p95", "p99", "max")
     for i, spread in enumerate(machine.latency_distribution):
         marks = [x for name in names if (x := getattr(spread, f"{name}_cycles")) is not None]

@@ -1,4 +1,4 @@
-"""Machine files, written: a Machine with its sources as TOML that the loader reads back as the same machine."""
+"""Writer of machine files: a Machine with its sources as TOML that the loader reads back as the same machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH_OF_LIST = 60
 
 
 def tree_of(machine: Machine) -> dict[str, Any]:
-    """Return a machine as plain tables, without sources and without what it does not have."""
+    """Return a machine as plain tables, without sources and without the fields that it does not have."""
     plain: dict[str, Any] = msgspec.to_builtins(machine)
     del plain["sources"]
     found: dict[str, Any] = _without_nothing(plain)
@@ -31,7 +31,7 @@ def _without_nothing(node: Any) -> Any:
 
 
 def parsed(tree: dict[str, Any], sources: dict[str, Source], file: str) -> Machine:
-    """Turn plain tables and sources into a Machine, checked as a file is."""
+    """Return the Machine of plain tables and sources, checked as a file is."""
     return parse(_quantities(tree, (), sources), file)
 
 

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from warplens.core.errors import MissingField
 from warplens.machine import KINDS, Machine
-from warplens.program import parse_listing, period, schedule
+from warplens.program import parse_listing
+from warplens.program.lone_warp import period, schedule
 from warplens.workload import Number, Workload
-from warplens.workload.access_width import wavefronts
-from warplens.workload.extra_latency import extra_latency
+from warplens.workload.memory_access import extra_latency, wavefronts
 from warplens.workload.workload import Access
 
 

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from warplens.machine import Machine, load_machine
 from warplens.models import Prediction, predict
 from warplens.models.published.hong_kim import parameters
+from warplens.papers.coalescing import coalesced_before_1_3, transactions_1_3
 from warplens.papers.item import Item, Plot, Row, Series, line
 from warplens.workload import Launch, Workload, load_workload
-from warplens.workload.coalescing import coalesced_before_1_3, transactions_1_3
 
 PAPER = "Hong & Kim 2009"
 MODEL = "hong-kim"

@@ -16,7 +16,8 @@ from warplens.models.bounds import arithmetic_ipc, memory_latency
 from warplens.models.occupancy_curve import peak_throughput
 from warplens.papers.item import Item, Plot, Row, Series, line
 from warplens.papers.volkov_tables import GPUS, PAPER, generation
-from warplens.program import parse_listing, schedule
+from warplens.program import parse_listing
+from warplens.program.lone_warp import schedule
 from warplens.workload import Number, load_workload, mix
 
 Floats = npt.NDArray[np.float64]

@@ -1,13 +1,31 @@
-"""A kernel's machine code: compiled or read from a file, decoded, with its control flow, dependences and schedule."""
+"""A kernel's machine code: compiled or read from a file, decoded, with its control flow, dependences and schedule.
 
-from warplens.program.compile import Options
+    program          what a kernel is to all other rooms: instructions, resources, memory of its module
+    load             a file to programs; the first file to read
+    compiler_options, compile, nvrtc, nvrtc_process      CUDA source and PTX to a cubin
+    compile_cache    programs that were compiled before, by content
+    triton, triton_source       kernels of Python files, without running them
+    toolchain        which CUDA toolkit compiles, and how its tools are run
+    cubin, linking, line_table  an ELF file of machine code: resources, variables and their addresses, source lines
+    encoding         machine words to text without nvdisasm (files/sm_90.json)
+    disassembly, listing        nvdisasm's text and hand-written listings to instructions
+    instruction, operands, decoding, register_use       one instruction: class, operands, registers, scheduling field
+    kernel_names, declarations  names and types as people write them
+    control_flow, dependence, waiting                   blocks, loops and paths; data flow; loops that wait
+    lone_warp, static_analysis  cycles of a warp alone; all that is known without running a program
+
+To add the decoding of an instruction: its class goes into files/classes.toml, which operands it writes into
+files/operands.toml, and how many registers each operand stands for into `register_use`; tests/cuda/test_corpus.py
+compares all of that with nvdisasm. To add an instruction class: `machine.KINDS` first, then files/classes.toml, and its
+latency and rate in the machine files.
+"""
+
+from warplens.program.compiler_options import Options
 from warplens.program.instruction import Instruction
 from warplens.program.kernel_names import demangle
 from warplens.program.listing import parse_listing
 from warplens.program.load import is_source, list_kernels, load_program, load_programs
-from warplens.program.schedule import Schedule, period, schedule
 
 __all__ = [
-    "Instruction", "Options", "Schedule", "demangle", "is_source", "list_kernels", "load_program",
-    "load_programs", "parse_listing", "period", "schedule",
+    "Instruction", "Options", "demangle", "is_source", "list_kernels", "load_program", "load_programs", "parse_listing",
 ]  # fmt: skip

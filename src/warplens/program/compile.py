@@ -1,4 +1,4 @@
-"""CUDA source and PTX to a cubin.
+"""Compilation of CUDA source and PTX to a cubin.
 
 .cu    NVRTC of the toolkit that compiles; its nvcc where it has no NVRTC, or NVRTC refuses the source (host code)
 .ptx   ptxas
@@ -8,45 +8,35 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from warplens.core.errors import RefusedSource, WarplensError
 from warplens.core.files import read_text
-from warplens.core.processes import ToolError
-from warplens.program import compiler_flags as flags
-from warplens.program import nvrtc, toolchain, toolkits
-from warplens.program.compiler_messages import shown
-from warplens.program.toolkits import OTHERWISE, Toolkit
+from warplens.core.processes import MissingTool, ToolError, excess, execute
+from warplens.core.units import printable
+from warplens.program import nvrtc, toolchain
+from warplens.program.compiler_options import Options, checked_flags, sources
+from warplens.program.toolchain import OTHERWISE, Toolkit
 
-DEFAULT_ARCH = "sm_90"
 _NEEDS_HOST_COMPILER = "nvcc needs a host compiler (g++), and there is none on the PATH"
-
-
-class Options(Struct, frozen=True):
-    """How to compile: architecture, macros, include folders, and what else the compiler shall be told.
-
-    Of a file with machine code for several architectures, `arch` chooses. `flags` are nvcc's, of those that may be
-    given. `toolkit` is a folder or `wheels`; without it the installed toolkit compiles (`warplens.program.toolkits`).
-    """
-
-    arch: str = DEFAULT_ARCH
-    defines: list[str] = []
-    includes: list[str] = []
-    fast_math: bool = False
-    register_limit: int | None = None
-    flags: list[str] = []
-    toolkit: str | None = None
-
-    def switches(self) -> list[str]:
-        """Return what NVRTC and nvcc both take, macros, folders and flags left out."""
-        limit = [f"--maxrregcount={self.register_limit}"] if self.register_limit else []
-        return ["-lineinfo", *(["--use_fast_math"] if self.fast_math else []), *limit]
+# A message's first line: the C++ front end's `k.cu(3): error`, the host compiler's `k.cu:3:5: error`.
+_POSITION = re.compile(
+    r"(?P<file>\S.*?)(\(\d+\)|:\d+(:\d+)?): "
+    r"(?=(fatal|catastrophic|internal|command-line)? ?(error|warning|note|remark)\b)",
+    re.IGNORECASE,
+)
+_SUMMARY = re.compile(
+    r"\d+ (catastrophic )?errors? detected in the compilation of |[Cc]ompilation terminated|(nvcc|ptxas) +(fatal|error)"
+)
+_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", re.DOTALL)
+_MOST_LINES, _MOST_CHARACTERS = 60, 400  # of a message, and of a line
 
 
 class Compiled(Struct, frozen=True):
-    """A cubin that was made: by which tools, and which files nvcc says that it read."""
+    """A cubin, the tools that compiled it, and the files that nvcc says it read."""
 
     cubin: Path
     tools: list[str]
@@ -54,18 +44,19 @@ class Compiled(Struct, frozen=True):
 
 
 def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
-    """Compile a file in a folder for what comes and goes."""
+    """Compile a file in a temporary folder."""
     if not re.fullmatch(r"sm_[0-9]{2,3}[af]?", options.arch):
         raise WarplensError(f"--arch must be like sm_90, not {toolchain.one_line(options.arch)!r}")
     source = read_text(path)
-    for_nvrtc, for_nvcc = flags.checked(options.flags, str(path))
-    toolkit = toolkits.chosen(options.toolkit)
+    for_nvrtc, for_nvcc = checked_flags(options.flags, str(path))
+    toolkit = toolchain.chosen(options.toolkit)
     toolkit.refuse_if_old()
     if path.suffix == ".ptx":
         return assemble(path, options, folder, folder / "out.cubin")
     if (library := toolkit.nvrtc()) is None and toolkit.tool("nvcc") is None:
-        raise toolchain.MissingTool(f"nothing that compiles CUDA is installed; {toolchain.bringing('NVRTC')}")
-    _refuse_endless(path, options)
+        raise MissingTool(f"nothing that compiles CUDA is installed; {toolchain.bringing('NVRTC')}")
+    for _ in sources(path, options):  # refuses what is no plain file, or is too large
+        pass
     refused: RefusedSource | None = None
     if library is not None and for_nvrtc == for_nvcc:
         try:
@@ -73,22 +64,14 @@ def compile_file(path: Path, options: Options, folder: Path) -> Compiled:
         except RefusedSource as error:
             refused = error
     if toolkit.tool("nvcc") is None:
-        raise refused or toolchain.MissingTool(f"{path}: its flags need nvcc; {toolchain.bringing('nvcc')}")
+        raise refused or MissingTool(f"{path}: its flags need nvcc; {toolchain.bringing('nvcc')}")
     if shutil.which("gcc") is None and refused is not None:
         raise RefusedSource(refused.line, f"{refused.message}\n{_NEEDS_HOST_COMPILER}")
     return _by_nvcc(path, source, options, toolkit, folder)
 
 
-def _refuse_endless(path: Path, options: Options) -> None:
-    """Refuse a source that includes what is no plain file, or one that is too large."""
-    from warplens.program.compile_cache import sources  # it imports this module
-
-    for _ in sources(path, options):
-        pass
-
-
 def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
-    """Turn PTX into a cubin; where ptxas is older than the PTX, by that of the wheels."""
+    """Assemble PTX to a cubin; where ptxas is older than the PTX, by that of the wheels."""
     limit = [f"--maxrregcount={options.register_limit}"] if options.register_limit else []
     arguments = [f"--gpu-name={options.arch}", *limit, "--output-file", str(out), str(ptx.resolve())]
     used = toolchain.found("ptxas", options.toolkit)
@@ -97,22 +80,22 @@ def assemble(ptx: Path, options: Options, folder: Path, out: Path) -> Compiled:
         used = newer
         code, text = _run(used.path, arguments, folder, str(ptx))
     if code:
-        names = {str(ptx.resolve()): str(ptx)}
-        raise RefusedSource(f"{ptx}: {used.version} refused it:", shown(text, str(ptx), [ptx.parent], names, folder))
+        message = shown_message(text, str(ptx), [ptx.parent], {str(ptx.resolve()): str(ptx)}, folder)
+        raise RefusedSource(f"{ptx}: {used.version} refused it:", message)
     return Compiled(out, [used.version])
 
 
 def _by_nvrtc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
     out, library = folder / "out.cubin", toolkit.nvrtc()
-    given = flags.checked(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
+    flags = checked_flags(options.flags, str(path))[0] + [f"-D{d}" for d in options.defines]
     folders = [*map(Path, options.includes), path.resolve().parent, *toolkit.headers()]
-    arguments = [*options.switches(), *given, *(f"-I{folder}" for folder in folders)]
+    arguments = [*options.switches(), *flags, *(f"-I{folder}" for folder in folders)]
     try:
-        made = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
+        version = nvrtc.compile_source(source, str(path), options.arch, arguments, out, library)
     except RefusedSource as error:
         line = f"{path}: NVRTC {toolkit.version('NVRTC', 'nvidia-cuda-nvrtc')} {toolkit.where} refused it:"
-        raise RefusedSource(line, shown(error.message, str(path), folders, {}, Path())) from None
-    return Compiled(out, [f"{made} {toolkit.where}"])
+        raise RefusedSource(line, shown_message(error.message, str(path), folders, {}, Path())) from None
+    return Compiled(out, [f"{version} {toolkit.where}"])
 
 
 def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder: Path) -> Compiled:
@@ -126,46 +109,38 @@ def _by_nvcc(path: Path, source: str, options: Options, toolkit: Toolkit, folder
     defines = [" ".join(d.partition("=")[::2] if "=" in d else (d, "1")) for d in options.defines]
     head = "".join(f"#define {d}\n" for d in defines) + f'#line 1 "{quoted}"\n'
     (folder / "source.cu").write_text(head + source, encoding="utf-8", errors="replace")
-    places = {f"include{i}": place for i, place in enumerate((*map(Path, options.includes), path.parent))}
-    for link, place in places.items():
-        (folder / link).symlink_to(place.resolve(), target_is_directory=True)
-    beside = f"-Xcompiler=-iquote{[*places][-1]}"  # the copy is not beside what it includes in quotes
-    given = [*options.switches(), *flags.checked(options.flags, name)[1], beside, *(f"-I{link}" for link in places)]
-    arguments = ["-cubin", f"-arch={options.arch}", *given, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
+    links = {f"include{i}": target for i, target in enumerate((*map(Path, options.includes), path.parent))}
+    for link, target in links.items():
+        (folder / link).symlink_to(target.resolve(), target_is_directory=True)
+    beside = f"-Xcompiler=-iquote{[*links][-1]}"  # the copy is not beside what it includes in quotes
+    flags = [*options.switches(), *checked_flags(options.flags, name)[1], beside, *(f"-I{link}" for link in links)]
+    arguments = ["-cubin", f"-arch={options.arch}", *flags, "-MD", "-MF", "read.d", "-o", out.name, "source.cu"]
     version = f"nvcc {toolkit.version('nvcc', 'nvidia-cuda-nvcc')} {toolkit.where}"
     code, text = _run(nvcc, arguments, folder, name)
     if code:
-        _refuse_unknown(text, options.arch, version)
-        folders = [*places.values(), *toolkit.headers()]
-        names = {"source.cu": name, **{link: str(place) for link, place in places.items()}}
-        text = shown(text, name, folders, names, folder)
-        raise RefusedSource(f"{name}: {version} refused it:", _with_hint(text))
-    return Compiled(out, [version], _read(folder))
+        if re.search(r"^nvcc fatal.*(gpu-architecture|[Uu]nsupported gpu architecture)", text, re.MULTILINE):
+            raise nvrtc.UnknownArchitecture(f"{version} does not compile for {options.arch}; {OTHERWISE}")
+        folders = [*links.values(), *toolkit.headers()]
+        names = {"source.cu": name, **{link: str(target) for link, target in links.items()}}
+        text = shown_message(text, name, folders, names, folder)
+        hint = "" if shutil.which("gcc") else f"\n{_NEEDS_HOST_COMPILER}"
+        raise RefusedSource(f"{name}: {version} refused it:", text + hint)
+    return Compiled(out, [version], _files_read(folder))
 
 
 def _run(program: Path, arguments: list[str], folder: Path, name: str) -> tuple[int, str]:
-    """Run a compiler in a folder; return its exit code and all that it said. What is beyond our limits is refused."""
+    """Run a compiler in a folder within our limits; return its exit code and its messages."""
     limits = toolchain.COMPILER_SECONDS, toolchain.COMPILER_BYTES
     try:
-        code, out, err = toolchain.execute([str(program), *arguments], *limits, folder=folder)
+        code, out, err = execute([str(program), *arguments], *limits, folder=folder)
     except OSError as error:
         raise ToolError(f"{program} could not be run: {error.strerror or error}") from None
-    if beyond := toolchain.excess(code, err + out, *limits):
+    if beyond := excess(code, err + out, *limits):
         raise ToolError(f"{name}: {program.name} {beyond}; compile it yourself and give the cubin")
     return code, (err + out).decode("utf-8", "replace")
 
 
-def _refuse_unknown(text: str, arch: str, version: str) -> None:
-    """Raise an error where a compiler says that it does not know the architecture."""
-    if re.search(r"^nvcc fatal.*(gpu-architecture|[Uu]nsupported gpu architecture)", text, re.MULTILINE):
-        raise nvrtc.UnknownArchitecture(f"{version} does not compile for {arch}; {OTHERWISE}")
-
-
-def _with_hint(text: str) -> str:
-    return text if shutil.which("gcc") else f"{text}\n{_NEEDS_HOST_COMPILER}"
-
-
-def _read(folder: Path) -> list[Path]:
+def _files_read(folder: Path) -> list[Path]:
     """Return the files that nvcc read, by its list of dependencies; links that we made are followed.
 
     The list has the source by its name in `#line` too, relative to another folder: what is not there is left out.
@@ -177,3 +152,44 @@ def _read(folder: Path) -> list[Path]:
     names = re.findall(r"((?:\\.|[^\s\\])+)", text.partition(" : ")[2].replace("\\\n", " "))
     files = [folder / re.sub(r"\\(.)", r"\1", name) for name in names]
     return [file.resolve() for file in files if file.is_file() and file != folder / "source.cu"]
+
+
+def shown_message(text: str, source: str, folders: Iterable[Path], names: dict[str, str], where: Path) -> str:
+    """Return a compiler's message on a source, without a word of files that the user did not name.
+
+    A source can include any file that its user may read, and a compiler quotes the line that it stops at. So a message
+    on a file is shown where that is in the source's folder, an include folder or the toolkit's; elsewhere one line
+    names the file. `folders` are those whose files may be quoted; `names` has what to write for the start of a file's
+    name; `where` is the folder in which the compiler ran, to which other names are relative.
+    """
+    homes = [folder.resolve() for folder in folders]
+    lines, quoted = list[str](), True
+    for line in _ESCAPE.sub("", text).splitlines():
+        position = _POSITION.match(line)
+        if position:
+            name = _renamed(position["file"], names)
+            base = Path() if name != position["file"] else where
+            quoted = name == source or _is_in(base / name, homes)
+            if not quoted and (hidden := f"in {name} (not shown)") not in lines[-1:]:
+                lines.append(hidden)
+        elif _SUMMARY.match(line):
+            quoted = True
+        if quoted:
+            lines.append(_renamed(line, names))
+    clean = [printable(line.expandtabs().rstrip()[:_MOST_CHARACTERS]) for line in lines]
+    more = [f"... {len(clean) - _MOST_LINES} lines more"] if len(clean) > _MOST_LINES else []
+    return "\n".join([*clean[:_MOST_LINES], *more]).strip("\n")
+
+
+def _is_in(file: Path, homes: list[Path]) -> bool:
+    try:
+        real = file.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False
+    return any(real.is_relative_to(home) for home in homes)
+
+
+def _renamed(line: str, names: dict[str, str]) -> str:
+    for there, here in names.items():
+        line = here.join(re.split(rf"(?<![\w./-]){re.escape(there)}(?![\w.-])", line))
+    return line

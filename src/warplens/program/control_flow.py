@@ -1,6 +1,13 @@
-"""Control flow: basic blocks, edges, dominators, natural loops with their nesting, divergence regions."""
+"""Control-flow graph of a program: basic blocks, natural loops, and paths through them.
+
+A path is a sequence of blocks that one warp runs once, from a start to an end. Without a profile nobody knows which
+branches are taken: the shortest and the longest path stand for all, each block weighed by what a lone warp spends in
+it, and loops inside run once.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -10,7 +17,7 @@ from warplens.program.program import Program
 # An unguarded one of these is not followed by the next instruction.
 _LEAVES = frozenset(("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU", "BRA", "JMP", "RTT"))
 _BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
-_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC", "LEPC"))  # name a place where threads meet again or a call returns
+_MARKS = frozenset(("BSSY", "SSY", "WARPSYNC", "LEPC"))  # name the address of reconvergence, or of a return
 
 
 class Block(Struct, frozen=True):
@@ -27,45 +34,26 @@ class Loop(Struct, frozen=True):
 
     header: int
     blocks: tuple[int, ...]
-    latches: tuple[int, ...]
+    back_edge_sources: tuple[int, ...]
     depth: int
     parent: int | None
-
-
-class Region(Struct, frozen=True):
-    """A divergence region: opened by BSSY, where threads may part, closed at its reconvergence point."""
-
-    barrier: str
-    opened_at: int
-    reconverges_at: int
 
 
 class Flow(Struct, frozen=True):
     """The flow graph of a program."""
 
     blocks: list[Block]
-    dominators: list[int | None]
     loops: list[Loop]
-    regions: list[Region]
-
-    def block_of(self, instruction: int) -> Block:
-        """Return the block that holds this instruction (by index)."""
-        low, high = 0, len(self.blocks) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.blocks[middle].first <= instruction else (low, middle - 1)
-        return self.blocks[low]
 
 
 def flow_graph(program: Program) -> Flow:
-    """Find blocks, edges, dominators, loops and divergence regions of a program."""
+    """Return the basic blocks and the natural loops of a program."""
     blocks = basic_blocks(program)
-    dominators = _dominators(blocks)
-    return Flow(blocks, dominators, _loops(blocks, dominators), _regions(program))
+    return Flow(blocks, _loops(blocks, _dominators(blocks)))
 
 
 def basic_blocks(program: Program) -> list[Block]:
-    """Cut a program into instructions that run one after the other, each with what may follow it."""
+    """Return the basic blocks of a program, each with its successors."""
     code = program.instructions
     index = {instruction.offset: i for i, instruction in enumerate(code)}
     leaders = {0}
@@ -75,7 +63,9 @@ def basic_blocks(program: Program) -> list[Block]:
         for target in program.jump_targets.get(instruction.offset, ()):
             if target in index:
                 leaders.add(index[target])
-        if _ends(instruction) and i + 1 < len(code):
+        computed = any(o.kind in ("register", "uniform") for o in instruction.operands)
+        ends = not computed if instruction.opcode == "CALL" else instruction.opcode in _LEAVES
+        if ends and i + 1 < len(code):  # a block ends at branches, exits and direct calls
             leaders.add(i + 1)
     for label, offset in program.labels.items():
         # a function's entry, or an indirect branch that others share; other labels count only as targets
@@ -105,83 +95,72 @@ def _successors(
 
 
 def _jumps(instruction: Instruction) -> bool:
-    """Whether the instruction may go to its label: a branch, or a call to a place inside the function."""
+    """Return whether an instruction may jump to its label: a branch, or a call inside the function."""
     return instruction.opcode in _BRANCHES or (instruction.opcode == "CALL" and "`(.L_" in instruction.text)
 
 
-def _ends(instruction: Instruction) -> bool:
-    """Whether a block ends here: at branches, exits and calls to a known place (not at indirect calls)."""
-    if instruction.opcode != "CALL":
-        return instruction.opcode in _LEAVES
-    return not any(o.kind in ("register", "uniform") for o in instruction.operands)
-
-
 def _conditional(instruction: Instruction) -> bool:
-    """Whether a branch or exit may not be taken: a guard, or a predicate among the operands of a BRA."""
+    """Return whether a branch or exit may not be taken: a guard, or a predicate among the operands of a BRA."""
     if instruction.guard and not instruction.guard.endswith("PT"):
         return True
-    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:  # taken where the warp is (not) together
+    if "DIV" in instruction.modifiers or "CONV" in instruction.modifiers:  # taken where the warp has (not) diverged
         return True
     return any(o.kind in ("predicate", "uniform predicate") and o.registers for o in instruction.operands)
 
 
-def _dominators(blocks: list[Block]) -> list[int | None]:
-    """Return the immediate dominator of each block (None for the entry and what is not reached from it)."""
-    order, seen = [], set()
-    stack: list[tuple[int, int]] = [(0, 0)]
-    seen.add(0)
-    while stack:  # depth-first postorder without recursion
-        node, next_child = stack.pop()
-        if next_child < len(blocks[node].successors):
-            stack.append((node, next_child + 1))
-            child = blocks[node].successors[next_child]
-            if child not in seen:
-                seen.add(child)
-                stack.append((child, 0))
-        else:
+def _postorder(blocks: list[Block], start: int, follow: Callable[[int, int], bool] = lambda a, b: True) -> list[int]:
+    """Return the blocks reached from a start along the edges to follow, successors first (depth first)."""
+    order: list[int] = []
+    seen = {start}
+    stack = [(start, iter(blocks[start].successors))]
+    while stack:  # without recursion
+        node, rest = stack[-1]
+        child = next((child for child in rest if child not in seen and follow(node, child)), None)
+        if child is None:
             order.append(node)
-    rank = {node: i for i, node in enumerate(order)}
-    before: dict[int, list[int]] = {node: [] for node in order}
-    for node in order:
-        for child in blocks[node].successors:
-            before[child].append(node)
-    immediate: dict[int, int] = {0: 0}
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(order[:-1] if order and order[-1] == 0 else order):
-            done = [p for p in before[node] if p in immediate]
-            if not done:
-                continue
-            best = done[0]
-            for other in done[1:]:
-                a, b = best, other
-                while a != b:
-                    while rank[a] < rank[b]:
-                        a = immediate[a]
-                    while rank[b] < rank[a]:
-                        b = immediate[b]
-                best = a
-            if immediate.get(node) != best:
-                immediate[node] = best
-                changed = True
-    return [None if n == 0 else immediate.get(n) for n in range(len(blocks))]
+            stack.pop()
+        else:
+            seen.add(child)
+            stack.append((child, iter(blocks[child].successors)))
+    return order
 
 
-def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
-    """Find natural loops: back edges to a dominator, merged by header, outer ones first."""
-    before: dict[int, list[int]] = {b.index: [] for b in blocks}
+def _predecessors(blocks: list[Block]) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in blocks]
     for block in blocks:
         for child in block.successors:
             before[child].append(block.index)
+    return before
+
+
+def _dominators(blocks: list[Block]) -> list[int]:
+    """Return the dominators of each block as the bits of a whole number; of a block that is not reached, none."""
+    order, before = _postorder(blocks, 0)[::-1], _predecessors(blocks)
+    dominators = [0] * len(blocks)
+    for node in order:
+        dominators[node] = (1 << len(blocks)) - 1
+    dominators[0], changed = 1, True
+    while changed:
+        changed = False
+        for node in order[1:]:
+            bits = dominators[node]
+            for other in before[node]:
+                if dominators[other]:
+                    bits &= dominators[other] | 1 << node
+            changed |= bits != dominators[node]
+            dominators[node] = bits
+    return dominators
+
+
+def _loops(blocks: list[Block], dominators: list[int]) -> list[Loop]:
+    """Return the natural loops: back edges to a dominator, merged by header, outer ones first."""
+    before = _predecessors(blocks)
     bodies: dict[int, set[int]] = {}
-    latches: dict[int, list[int]] = {}
+    sources: dict[int, list[int]] = {}
     for block in blocks:
-        if block.index and dominators[block.index] is None:
-            continue  # not reached from the entry: padding behind the last exit
         for header in block.successors:
-            if _dominates(header, block.index, dominators):
-                latches.setdefault(header, []).append(block.index)
+            if dominators[block.index] >> header & 1:
+                sources.setdefault(header, []).append(block.index)
                 body = bodies.setdefault(header, {header})
                 stack = [block.index]
                 while stack:
@@ -195,28 +174,55 @@ def _loops(blocks: list[Block], dominators: list[int | None]) -> list[Loop]:
         around = [n for n, loop in enumerate(loops) if header in loop.blocks and bodies[header] < set(loop.blocks)]
         parent = around[-1] if around else None
         depth = 1 if parent is None else loops[parent].depth + 1
-        loops.append(Loop(header, tuple(sorted(bodies[header])), tuple(latches[header]), depth, parent))
+        loops.append(Loop(header, tuple(sorted(bodies[header])), tuple(sources[header]), depth, parent))
     return loops
 
 
 def back_edges(flow: Flow) -> set[tuple[int, int]]:
-    """Return the edges that close a natural loop, as (latch, header)."""
-    return {(latch, loop.header) for loop in flow.loops for latch in loop.latches}
+    """Return the edges that close a natural loop, as (source, header)."""
+    return {(source, loop.header) for loop in flow.loops for source in loop.back_edge_sources}
 
 
-def _dominates(a: int, b: int, dominators: list[int | None]) -> bool:
-    at: int | None = b
-    while at is not None:
-        if at == a:
-            return True
-        at = dominators[at]
-    return False
+def paths_through_loop(flow: Flow, loop: Loop, weights: Sequence[float]) -> list[list[int]]:
+    """Return the shortest and the longest path (blocks) from a loop's header to its back edge; once if equal."""
+    return _paths(flow, loop.header, set(loop.back_edge_sources), set(loop.blocks), weights)
 
 
-def _regions(program: Program) -> list[Region]:
-    """Pair every BSSY with the point that it names for reconvergence."""
-    return [
-        Region(next((o.registers[0] for o in i.operands if o.registers), "B?"), i.offset, i.target)
-        for i in program.instructions
-        if i.opcode in ("BSSY", "SSY") and i.target is not None
-    ]
+def paths_through_program(flow: Flow, weights: Sequence[float]) -> list[list[int]]:
+    """Return the shortest and the longest path from the entry to an end; once if equal."""
+    inside = {b.index for b in flow.blocks}
+    ends = {b.index for b in flow.blocks if not b.successors}
+    return _paths(flow, 0, ends, inside, weights)
+
+
+def run_along(flow: Flow, path: list[int]) -> tuple[list[int], set[int]]:
+    """Return the instructions (indices) along a path, and the positions among them of branches that are taken."""
+    run: list[int] = []
+    taken: set[int] = set()
+    for n, b in enumerate(path):
+        block = flow.blocks[b]
+        run += range(block.first, block.last + 1)
+        if n + 1 < len(path) and flow.blocks[path[n + 1]].first != block.last + 1:
+            taken.add(len(run) - 1)
+    return run, taken
+
+
+def _paths(flow: Flow, start: int, ends: set[int], inside: set[int], weights: Sequence[float]) -> list[list[int]]:
+    back = back_edges(flow)
+    order = _postorder(flow.blocks, start, lambda a, b: b in inside and (a, b) not in back)
+    found: list[list[int]] = []
+    for sign in (1.0, -1.0):
+        best: dict[int, tuple[float, int | None]] = {}
+        for node in order:  # from the ends back to the start
+            own = sign * weights[node]
+            choices: list[tuple[float, int | None]] = [(own, None)] if node in ends else []
+            choices += [(best[s][0] + own, s) for s in flow.blocks[node].successors if s in best]
+            if choices:
+                best[node] = min(choices, key=lambda choice: choice[0])
+        path, at = [], start if start in best else None
+        while at is not None:
+            path.append(at)
+            at = best[at][1]
+        if path and path not in found:
+            found.append(path)
+    return found

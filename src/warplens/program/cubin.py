@@ -1,4 +1,4 @@
-"""Cubins: ELF files of CUDA machine code. Sections, kernels, resources.
+"""Cubins, ELF files of CUDA machine code: sections, kernels, resources.
 
 Only what is needed is read, and every offset is checked: a truncated or injured file is refused with one
 line, it is never trusted.
@@ -6,6 +6,7 @@ line, it is never trusted.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ _PLAIN = bytes(c if c == 0 or (c < 128 and (chr(c).isalnum() or chr(c) in ".$_")
 
 
 class Section(Struct, frozen=True):
-    """One ELF section: its place in the section table and in the file."""
+    """One ELF section: its index in the section table, its start and size in the file."""
 
     index: int
     kind: int
@@ -62,26 +63,28 @@ class Cubin(Struct, frozen=True):
 
     def symbol(self, kernel: str) -> int | None:
         """Return the index of a kernel's symbol."""
-        return self._entries().get(self._code(kernel).index)
+        section = self.sections.get(f".text.{kernel}")
+        if section is None:
+            raise FileError(f"{self.name}: no code section for kernel {kernel!r}")
+        return self._entries().get(section.index)
 
     def _entries(self) -> dict[int, int]:
         """Return the symbol of each section that is a kernel's code."""
         table = self.content(".symtab")
         symbols = struct.iter_unpack("<IBBHQQ", table[: len(table) // 24 * 24])
-        found = ((place, i) for i, (_, kind, other, place, _, _) in enumerate(symbols) if kind & 15 == 2 and other & 16)
-        return dict(found)
+        return {at: i for i, (_, kind, other, at, _, _) in enumerate(symbols) if kind & 15 == 2 and other & 16}
 
     def with_plain_names(self) -> bytes:
         """Return the file with names that text can hold: all but letters, digits, and .$_ become an underline."""
         data = bytearray(self.elf)
         for section in self.sections.values():
             if section.kind == _STRINGS:
-                place = slice(section.start, section.start + section.size)
-                data[place] = data[place].translate(_PLAIN)
+                where = slice(section.start, section.start + section.size)
+                data[where] = data[where].translate(_PLAIN)
         return bytes(data)
 
     def resources(self, kernel: str) -> Resources:
-        """Return what a kernel needs of an SM."""
+        """Return the resources that a kernel needs of an SM."""
         symbol = self.symbol(kernel)
         shared = self.sections.get(f".nv.shared.{kernel}")
         own = dict(_attributes(self.content(f".nv.info.{kernel}")))
@@ -89,23 +92,29 @@ class Cubin(Struct, frozen=True):
         for code, value in _attributes(self.content(".nv.info")):
             if len(value) >= 8 and struct.unpack_from("<I", value)[0] == symbol:
                 common[code] = struct.unpack_from("<I", value, 4)[0]
-        required, cluster = own.get(_REQUIRED_THREADS, b""), own.get(_CLUSTER, b"")
+        bank, notes = own.get(_PARAMETER_BANK, b""), own.get(_ANNOTATIONS, b"")
+        marked = struct.iter_unpack("<II", notes[: len(notes) // 8 * 8])
+        threads = math.prod(_three(own.get(_MAX_THREADS)) or (0,))
+        # CUDA 13.5 records the stack of a recursion as without a bound, 13.4 as the kernel's own frame. A launch has
+        # the larger of this and its stack limit (cudaLimitStackSize, 1024 bytes unless the program sets it).
+        stack, frame = common.get(_MIN_STACK, 0), common.get(_FRAME, 0)
         return Resources(
             registers=common.get(_REGISTERS, 0),
             static_shared_bytes=max(0, shared.size - self._reserved_bytes()) if shared else 0,
             barriers=_short(own.get(_BARRIERS)),
-            frame_bytes=_stack(common.get(_MIN_STACK, 0), common.get(_FRAME, 0)),
-            threads_max=_product(own.get(_MAX_THREADS, b"")),
-            threads_required=struct.unpack_from("<3I", required) if len(required) >= 12 else None,
+            frame_bytes=frame if stack >= _NO_BOUND else stack,
+            threads_max=threads if 0 < threads <= _MOST_THREADS else None,
+            threads_required=_three(own.get(_REQUIRED_THREADS)),
             parameter_bytes=_short(own.get(_PARAMETER_BYTES)),
-            parameter_offset=_parameter_offset(own.get(_PARAMETER_BANK, b"")),
+            # symbol (4 bytes), offset, size: where the arguments begin in constant bank 0
+            parameter_offset=int(struct.unpack_from("<H", bank, 4)[0]) if len(bank) >= 8 else 0x210,
             parameters=_parameters(self.content(f".nv.info.{kernel}")),
-            spills=_spills(own.get(_ANNOTATIONS, b"")),
-            cluster=struct.unpack_from("<3I", cluster) if len(cluster) >= 12 else None,
+            spills=tuple(offset for kind, offset in marked if kind == _SPILL),
+            cluster=_three(own.get(_CLUSTER)),
         )
 
     def computes_branches(self, kernel: str) -> bool:
-        """Whether a kernel has branches whose targets its code does not tell."""
+        """Return whether a kernel has branches whose targets its code does not tell."""
         code = self.content(f".text.{kernel}")
         opcodes = {low | high << 8 & 0xF00 for low, high in set(zip(code[::16], code[1::16], strict=False))}
         return not opcodes.isdisjoint(_COMPUTED_BRANCHES)
@@ -120,7 +129,7 @@ class Cubin(Struct, frozen=True):
         return found
 
     def _reserved_bytes(self) -> int:
-        """Return what the system reserves at the start of each block's shared memory (1 KiB from sm_90 on).
+        """Return the bytes that the system reserves at the start of each block's shared memory (1 KiB from sm_90 on).
 
         It is a part of what a kernel that is linked has; of its section nvlink leaves a symbol.
         """
@@ -130,17 +139,11 @@ class Cubin(Struct, frozen=True):
     def producer(self) -> str:
         """Return the compiler that the cubin names, such as `ptxas 13.0.88`, or an empty string."""
         version = re.search(r"V(\d+\.\d+\.\d+)", self._note())
-        maker = re.search(r"\b(ptxas|nvlink|fatbinary)\b", self._note())
-        return f"{maker.group(1) if maker else 'ptxas'} {version.group(1)}" if version else ""
+        tool = re.search(r"\b(ptxas|nvlink|fatbinary)\b", self._note())
+        return f"{tool.group(1) if tool else 'ptxas'} {version.group(1)}" if version else ""
 
     def _note(self) -> str:
         return self.content(".note.nv.tkinfo").decode("utf-8", "replace")
-
-    def _code(self, kernel: str) -> Section:
-        section = self.sections.get(f".text.{kernel}")
-        if section is None:
-            raise FileError(f"{self.name}: no code section for kernel {kernel!r}")
-        return section
 
 
 # Codes of the attributes in .nv.info sections.
@@ -157,7 +160,7 @@ def plain(name: str) -> str:
 
 
 def is_cubin(data: bytes, at: int = 0) -> bool:
-    """Whether a cubin begins there: a 64-bit ELF file for CUDA, low bytes first."""
+    """Return whether a cubin begins there: a 64-bit ELF file for CUDA, low bytes first."""
     return data[at : at + 6] == b"\x7fELF\x02\x01" and data[at + 18 : at + 20] == _CUDA and len(data) >= at + 64
 
 
@@ -204,45 +207,22 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
             at += 4
 
 
-def _stack(least: int, frame: int) -> int:
-    """Return the least stack of a kernel in bytes: its own frame, where a recursion leaves the whole without a bound.
-
-    CUDA 13.5 records a stack without a bound as such, and 13.4 the kernel's own frame. A launch has the larger of this
-    and its stack limit (cudaLimitStackSize, 1024 bytes unless the program sets it).
-    """
-    return frame if least >= _NO_BOUND else least
+def _three(data: bytes | None) -> tuple[int, int, int] | None:
+    return struct.unpack_from("<3I", data) if data and len(data) >= 12 else None
 
 
 def _short(data: bytes | None) -> int:
     return int(struct.unpack_from("<H", data)[0]) if data and len(data) >= 2 else 0
 
 
-def _parameter_offset(data: bytes) -> int:
-    """Return where the arguments begin in constant bank 0; the attribute is symbol (4 bytes), offset, size."""
-    return int(struct.unpack_from("<H", data, 4)[0]) if len(data) >= 8 else 0x210
-
-
 def _parameters(data: bytes) -> tuple[tuple[int, int], ...]:
-    """Return place and size of each parameter: index (4 bytes), ordinal, place (2 each), the size above 18 bits."""
+    """Return offset and size of each parameter: index (4 bytes), ordinal, offset (2 each), the size above 18 bits."""
     found = {}
     for code, value in _attributes(data):
         if code == _PARAMETER and len(value) >= 12:
-            _, ordinal, place, rest = struct.unpack_from("<IHHI", value)
-            found[ordinal] = place, rest >> 18
+            _, ordinal, offset, rest = struct.unpack_from("<IHHI", value)
+            found[ordinal] = offset, rest >> 18
     return tuple(found[n] for n in sorted(found))
-
-
-def _spills(data: bytes) -> tuple[int, ...]:
-    """Return the offsets of the instructions that the compiler marked as spilling: pairs of (kind, offset)."""
-    size = len(data) // 8 * 8
-    return tuple(offset for kind, offset in struct.iter_unpack("<II", data[:size]) if kind == _SPILL)
-
-
-def _product(data: bytes) -> int | None:
-    if len(data) < 12:
-        return None
-    x, y, z = struct.unpack_from("<3I", data)
-    return int(x * y * z) if 0 < x * y * z <= _MOST_THREADS else None
 
 
 def embedded_cubins(data: bytes) -> Iterator[bytes]:

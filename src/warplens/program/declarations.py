@@ -1,7 +1,7 @@
 """Declarations in CUDA source: kernels with their parameters, and structures with their members.
 
-What the preprocessor makes is not seen, nor what a template's arguments do: the compiler is asked for types. Here are
-the names that it does not keep.
+Macros and template arguments are not expanded: types come from the compiler, and from here the names that it does not
+keep.
 
 Every pattern has a bound on what it spans, and reads runs of blanks as one: time grows with the length of the source,
 whatever is in it.
@@ -40,7 +40,7 @@ class Kernel(Struct, frozen=True):
 
 
 def without_comments(text: str) -> str:
-    """Return source with comments and texts in quotes left out, and what stands before a kernel's name in brackets.
+    """Return source without comments, texts in quotes, and the bounds in brackets before a kernel's name.
 
     Every run of blanks becomes one.
     """
@@ -78,19 +78,19 @@ def declared_kernels(text: str) -> list[Kernel]:
 
     A kernel ends at the latest where the next one begins.
     """
-    made = []
+    kernels = []
     for found in islice(_KERNEL.finditer(text), _MOST_KERNELS):
         stop = text.find("__global__", found.end())
         stop = len(text) if stop < 0 else stop
         end = closing(text, found.end() - 1, stop)
         if end == stop:
             continue
-        given = split_top(text[found.end() : end])
-        parameters = [_declared(one) for one in ([] if given == ["void"] else given)]
+        items = split_top(text[found.end() : end])
+        parameters = [_declared(one) for one in ([] if items == ["void"] else items)]
         body = re.compile(r" ?\{").match(text, end + 1)
         whole = text[body.end() : closing(text, body.end() - 1, stop)] if body else ""
-        made.append(Kernel(found[1], parameters, whole))
-    return sorted(made, key=lambda kernel: not kernel.body)
+        kernels.append(Kernel(found[1], parameters, whole))
+    return sorted(kernels, key=lambda kernel: not kernel.body)
 
 
 def _declared(text: str) -> tuple[str, str]:
@@ -112,12 +112,12 @@ def declared_structures(text: str) -> dict[str, list[tuple[str, str]]]:
     """
     found = dict(_STRUCTURE.findall(text))
     found |= {name: body for body, name in _ALIAS.findall(text)}
-    made = {name: _plain_members(body, text) for name, body in found.items()}
-    return {name: members for name, members in made.items() if members}
+    plain = {name: _plain_members(body, text) for name, body in found.items()}
+    return {name: members for name, members in plain.items() if members}
 
 
 def _plain_members(body: str, text: str) -> list[tuple[str, str]]:
-    made = list[tuple[str, str]]()
+    members = list[tuple[str, str]]()
     for statement in body.split(";"):
         if not statement.strip():
             continue
@@ -128,14 +128,14 @@ def _plain_members(body: str, text: str) -> list[tuple[str, str]]:
         base = kind.rstrip("* ")
         pointed = [(base + " *" * o.count("*"), o.partition("[")[0].replace("*", "").strip()) for o in more]
         for declared, (each, called) in zip([first, *more], [(kind, name), *pointed], strict=True):
-            made += [(each, called + element) for element in _elements(declared, text)]
-    return made if made and all(re.match(r"\w", name) for _, name in made) else []
+            members += [(each, called + element) for element in _elements(declared, text)]
+    return members if members and all(re.match(r"\w", name) for _, name in members) else []
 
 
 def _elements(declared: str, text: str) -> list[str]:
-    """Return what stands behind the name of each element: nothing of a plain member, no element where that is unknown.
+    """Return the suffix of each element's name: an empty one for a plain member, none where their number is unknown.
 
-    The elements of `m[2][3]` lie in a row: `.0` to `.5`.
+    The elements of `m[2][3]` are in a row: `.0` to `.5`.
     """
     count = 1
     for extent in (extents := re.findall(r"\[\s*(\w*)\s*\]", declared)):
@@ -156,12 +156,12 @@ def _number(written: str, text: str) -> int | None:
 
 def ptx_types(text: str) -> dict[str, list[str]]:
     """Return the types of each PTX entry's parameters, as C++ writes them; `?` for pointers and what is not told."""
-    made = {}
-    for name, given in _ENTRY.findall(text)[:_MOST_KERNELS]:
-        rows = [row.split() for row in given.split(",") if row.strip()]
+    types = {}
+    for name, listed in _ENTRY.findall(text)[:_MOST_KERNELS]:
+        rows = [row.split() for row in listed.split(",") if row.strip()]
         pointers = any(".ptr" in row for row in rows)
-        made[name] = ["?" if ".ptr" in row else _ptx_type(row, pointers) for row in rows]
-    return made
+        types[name] = ["?" if ".ptr" in row else _ptx_type(row, pointers) for row in rows]
+    return types
 
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^()]*)\)")
@@ -179,9 +179,9 @@ def _ptx_type(row: list[str], pointers: bool) -> str:
 
 def with_types(text: str) -> str:
     """Return source without comments with the names that it gives to plain types replaced by them."""
-    given = re.findall(r"\btypedef ([\w ]{1,40}?) (\w++) ?;", text)
-    given += [(kind, name) for name, kind in re.findall(r"\busing (\w++) ?= ?([\w ]{1,40}?) ?;", text)]
-    kinds = {name: kind for kind, name in reversed(given[:100]) if not kind.startswith("struct")}
+    aliases = re.findall(r"\btypedef ([\w ]{1,40}?) (\w++) ?;", text)
+    aliases += [(kind, name) for name, kind in re.findall(r"\busing (\w++) ?= ?([\w ]{1,40}?) ?;", text)]
+    kinds = {name: kind for kind, name in reversed(aliases[:100]) if not kind.startswith("struct")}
     if not kinds:
         return text
     return re.sub(rf"\b(?:{'|'.join(kinds)})\b", lambda found: kinds[found[0]], text, count=_MOST_REPLACED)
@@ -199,6 +199,6 @@ def shared_extent(body: str, long: str, text: str) -> int | None:
         return None
     number = _number(found[1], text)
     if number is None:
-        given = re.findall(r"(?<=[<, ])(\d+)(?=[uUlL]*[,>])", long)
-        number = int(given[0]) if len(given) == 1 else None
+        numbers = re.findall(r"(?<=[<, ])(\d+)(?=[uUlL]*[,>])", long)
+        number = int(numbers[0]) if len(numbers) == 1 else None
     return number if number and number < 100_000 else None

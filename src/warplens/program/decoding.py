@@ -1,8 +1,11 @@
-"""The texts of instructions to instructions: guard, opcode, modifiers, class, operands, registers read and written.
+"""Decoder of instruction texts: guard, opcode, modifiers, class, operands, registers read and written.
 
-The texts of a listing are taken together and their operands laid end to end, so that what does not depend on the
+The texts of a listing are decoded together, their operands joined end to end, so that what does not depend on the
 instruction is done once for all of them. What is known of a mnemonic, of an operand and of the shape of an
 instruction is kept.
+
+To add the decoding of an instruction: its class in files/classes.toml, the rules of its registers in
+files/operands.toml and `warplens.program.register_use`.
 """
 
 from __future__ import annotations
@@ -12,8 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 
-from warplens.program.instruction import Instruction
-from warplens.program.instruction_classes import classified
+from warplens.program.instruction import Instruction, classified
 from warplens.program.listing import INSTRUCTION, flat, split_operands
 from warplens.program.operands import parse_operand
 from warplens.program.register_use import TEXTURE, accesses, by_mask, components, group
@@ -26,12 +28,12 @@ _Head = tuple[str, tuple[str, ...], str, tuple[str, ...], str]
 
 
 def decode_text(text: str) -> Instruction | None:
-    """Return what an instruction's text says, wherever it stands; None for text that is no instruction."""
+    """Return the instruction of a text, at no place in a program; None for text that is no instruction."""
     return decode_texts([text]).get(text)
 
 
 def decode_texts(texts: Iterable[str]) -> dict[str, Instruction]:
-    """Return what the texts of instructions say, wherever they stand; what is no instruction is left out."""
+    """Return the instructions of some texts, at no place in a program; text that is no instruction is left out."""
     heads: dict[str, _Head] = {}
     rests: list[str] = []
     for text in dict.fromkeys(texts):
@@ -49,7 +51,7 @@ def decode_texts(texts: Iterable[str]) -> dict[str, Instruction]:
         heads[text] = known
         rests.append(rest.partition("(*")[0].strip() if "(*" in rest else rest)
     parts, counts = _operands(rests)
-    return _put_together(heads, counts, parts)
+    return _instructions(heads, counts, parts)
 
 
 @lru_cache(maxsize=16384)
@@ -75,24 +77,24 @@ def _operands(rests: list[str]) -> tuple[list[str], list[int]]:
     return list(chain.from_iterable(each)), [len(parts) for parts in each]
 
 
-def _put_together(heads: dict[str, _Head], counts: list[int], parts: list[str]) -> dict[str, Instruction]:
-    """Make the instructions of their heads and of their operands, which are laid end to end."""
+def _instructions(heads: dict[str, _Head], counts: list[int], parts: list[str]) -> dict[str, Instruction]:
+    """Return the instructions of some heads and of their operands, which are joined end to end."""
     found = [parse_operand(part) for part in parts]
     operands = tuple([operand for operand, _, _ in found])
     shapes = tuple([shape for _, shape, _ in found])
     registers = [names for _, _, names in found]
-    made: dict[str, Instruction] = {}
+    decoded: dict[str, Instruction] = {}
     end = 0
     for (text, (guard, reads, opcode, modifiers, kind)), count in zip(heads.items(), counts, strict=True):
         first, end = end, end + count
         mine = operands[first:end]
         writes: tuple[str, ...] = ()
         read, written = accesses(opcode, modifiers, shapes[first:end], components(mine) if opcode in TEXTURE else 0)
-        for place, widths in read:
-            names = registers[first + place]
+        for position, widths in read:
+            names = registers[first + position]
             reads += group(names, widths) if widths else names
-        for place, widths in written:
-            names = registers[first + place]
+        for position, widths in written:
+            names = registers[first + position]
             writes += group(names, widths) if widths else names
         if opcode in ("P2R", "UP2UR"):
             reads += by_mask(mine)
@@ -102,5 +104,5 @@ def _put_together(heads: dict[str, _Head], counts: list[int], parts: list[str]) 
             reads = tuple(dict.fromkeys(reads))
         if len(writes) > 1 and len(set(writes)) < len(writes):
             writes = tuple(dict.fromkeys(writes))
-        made[text] = Instruction(text, opcode, kind, writes, reads, modifiers=modifiers, guard=guard, operands=mine)
-    return made
+        decoded[text] = Instruction(text, opcode, kind, writes, reads, modifiers=modifiers, guard=guard, operands=mine)
+    return decoded

@@ -1,4 +1,4 @@
-"""The dependence graph: which instruction needs which, inside an iteration and around a loop.
+"""Dependence graph: the instructions that each instruction needs, inside an iteration and around a loop.
 
 Everything an instruction uses or changes is a resource: a register, a predicate, a scoreboard, the order of
 accesses to a memory space. Definitions that reach a use along the flow graph are its producers. Kinds of edges:
@@ -7,7 +7,7 @@ data        a general or uniform register
 predicate   a predicate register, also as a guard
 scoreboard  a wait for what an instruction released: its result, or its sources read
 memory      loads and stores of one space in program order (a load does not wait for a load); addresses are not compared
-barrier     what a barrier keeps apart: accesses before it and after it
+barrier     accesses before a barrier and after it
 
 Memory and barrier edges are those inside a block, and around a loop from a block to itself: between blocks the order
 is that of the flow. An edge is `carried` by a loop when the definition reaches the use only by going around that loop.
@@ -16,7 +16,7 @@ A use has at most its 64 nearest producers: code with a thousand conditional wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -51,7 +51,7 @@ class Edge(Struct, frozen=True):
 
 
 class _Effects(Struct, frozen=True):
-    """What an instruction uses, what it makes void, and what it defines."""
+    """The resources that an instruction uses, those whose definitions it ends, and those that it defines."""
 
     uses: tuple[str, ...]
     kills: tuple[str, ...]
@@ -110,26 +110,24 @@ class _Reaching:
 
     def edges(self) -> Iterator[Edge]:
         blocks = self.flow.blocks
-        made = [self._through(block, 0) for block in blocks]
+        defined = [self._through(block, 0) for block in blocks]
         kept = [self._through(block, -1) for block in blocks]  # which of all definitions pass through the block
         back = back_edges(self.flow)
-        forward = self._solve(made, kept, lambda a, b: (a, b) not in back, {})
-        whole = self._solve(made, kept, lambda a, b: True, {})
-        out = [made[b.index] | whole[b.index] & kept[b.index] for b in blocks]
+        forward = self._solve(defined, kept, back)
+        whole = self._solve(defined, kept, set())
+        out = [defined[b.index] | whole[b.index] & kept[b.index] for b in blocks]
         carried = [self._around(loop, out, kept, back) for loop in self.flow.loops]
         for block in blocks:
-            start, end = self.first[block.first], self.first[block.last] + len(self.effects[block.last].defines)
-            own = (1 << end) - (1 << start)  # the definitions in this block
-            at = block.index
+            own, at = self._definitions(block), block.index
             loops = {n: c[at] & (own | ~self.memory) for n, c in enumerate(carried) if c.get(at)}
             yield from self._in_block(block, forward[at] & ~self.memory, loops)
 
     def _around(self, loop: Loop, out: list[int], kept: list[int], back: set[tuple[int, int]]) -> dict[int, int]:
-        """Return what reaches the start of each block of a loop by going around that loop."""
+        """Return the definitions that reach the start of each block of a loop by going around that loop."""
         inside = set(loop.blocks)
         at = {loop.header: 0}
-        for latch in loop.latches:
-            at[loop.header] |= out[latch]
+        for source in loop.back_edge_sources:
+            at[loop.header] |= out[source]
         changed = True
         while changed:
             changed = False
@@ -139,20 +137,18 @@ class _Reaching:
                     if s in inside and (b, s) not in back and passing & ~at.get(s, 0):
                         at[s] = at.get(s, 0) | passing
                         changed = True
-        defined = self._defined_in(loop)
-        return {b: bits & defined for b, bits in at.items()}
-
-    def _defined_in(self, loop: Loop) -> int:
-        """Return the definitions inside a loop: what comes from outside is not carried by it."""
-        bits = 0
+        own = 0  # definitions inside the loop: those from outside are not carried by it
         for b in loop.blocks:
-            block = self.flow.blocks[b]
-            end = self.first[block.last] + len(self.effects[block.last].defines)
-            bits |= (1 << end) - (1 << self.first[block.first])
-        return bits
+            own |= self._definitions(self.flow.blocks[b])
+        return {b: bits & own for b, bits in at.items()}
+
+    def _definitions(self, block: Block) -> int:
+        """Return the definitions in a block."""
+        end = self.first[block.last] + len(self.effects[block.last].defines)
+        return (1 << end) - (1 << self.first[block.first])
 
     def _through(self, block: Block, reaching: int) -> int:
-        """Return what reaches the end of a block when this reaches its start (-1: everything)."""
+        """Return the definitions that reach the end of a block when `reaching` reach its start (-1: all)."""
         for i in range(block.first, block.last + 1):
             reaching = self._after(i, reaching) if reaching >= 0 else self._killed(i, reaching)
         return reaching
@@ -166,19 +162,17 @@ class _Reaching:
         count = len(self.effects[i].defines)
         return self._killed(i, reaching) | ((1 << count) - 1) << self.first[i]
 
-    def _solve(
-        self, made: list[int], kept: list[int], follow: Callable[[int, int], bool], entering: dict[int, int]
-    ) -> list[int]:
-        """Return what reaches the start of every block along the edges to follow."""
+    def _solve(self, defined: list[int], kept: list[int], without: set[tuple[int, int]]) -> list[int]:
+        """Return the definitions that reach the start of every block along all edges but those `without`."""
         blocks = self.flow.blocks
-        at = [entering.get(b.index, 0) for b in blocks]
+        at = [0] * len(blocks)
         changed = True
         while changed:
             changed = False
             for block in blocks:
-                out = made[block.index] | at[block.index] & kept[block.index]
+                out = defined[block.index] | at[block.index] & kept[block.index]
                 for successor in block.successors:
-                    if follow(block.index, successor) and out & ~at[successor]:
+                    if (block.index, successor) not in without and out & ~at[successor]:
                         at[successor] |= out
                         changed = True
         return at

@@ -1,4 +1,4 @@
-"""The text of a disassembler, or of a paper, to instructions, labels and branch targets.
+"""Parser of disassemblies: the text of a disassembler, or of a paper, to instructions, labels and branch targets.
 
 nvdisasm        /*0010*/  @P0 BRA `(.L_x_1) ;        /* 0x... */      sections, labels, source lines
 cuobjdump       /*0010*/  @P0 BRA 0x60 ;             /* 0x... */      `Function : name`, addresses
@@ -11,7 +11,6 @@ is in it. Text without them has no control codes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
@@ -20,8 +19,7 @@ from msgspec.structs import replace
 from warplens.core.errors import FileError
 from warplens.program.cubin import plain
 from warplens.program.decoding import decode_texts
-from warplens.program.instruction import Control, Instruction, Operand
-from warplens.program.instruction_classes import classified
+from warplens.program.instruction import Control, Instruction, Operand, classified
 from warplens.program.line_table import Calls
 from warplens.program.listing import INSTRUCTION
 
@@ -37,14 +35,14 @@ _LABEL = re.compile(r"\s*([\w.$]+):(?:\s|$)")
 _SECTION = re.compile(r'\s*\.section\s+"?\.text\.(.+?)"?,"|\s*Function : (\S.*)')
 _TARGET = re.compile(r"\s*(?:\.target\s+|code for )(sm_\d+\w?)\b")
 _COMMENT = re.compile(r"#.*|//.*|/\*[^*]*\*/")
-# In bare code, the place that a branch or call goes to, or that a return is relative to.
-_PLACE = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|LEPC|RET|WARPSYNC)\S* .*?(0x[0-9a-f]+)$")
+# In bare code, the address that a branch or call goes to, or that a return is relative to.
+_ADDRESS = re.compile(r"^(?:@\S+ )?(?:BRA|BSSY|CALL|LEPC|RET|WARPSYNC)\S* .*?(0x[0-9a-f]+)$")
 _BRANCH_TARGETS = re.compile(r"BRANCH_TARGETS ([^\"]*)")
 _WORDS_BYTES, _BARE_BYTES = 16, 8  # an instruction since Volta, and one of Kepler's
 _CONTROL_DIGITS = 6  # of an upper word's sixteen: the control field and a bit behind it
 _SPILL = '(*"SpillRefill"*)'  # from nvdisasm 13.4 on; a cubin has it among a kernel's resources
-# Their last operand is a place in the code.
-_GO = frozenset((
+# Their last operand is an address in the code.
+_JUMPS = frozenset((
     "BRA", "BRX", "BRXU", "BSSY", "CAL", "CALL", "JCAL", "JMP", "JMX", "JMXU", "LEPC", "PBK", "PCNT", "PRET", "SSY",
     "WARPSYNC",
 ))  # fmt: skip
@@ -68,7 +66,7 @@ def parse_disassembly(text: str) -> list[Function]:
     for rows, offset, code, low, high in zip(*[iter(regular)] * 5, strict=True):
         if rows:
             _read_rows(rows, found)
-        found[-1].take(int(offset, 16), code.strip(), low, high)
+        found[-1].add(int(offset, 16), code.strip(), low, high)
     _read_rows(last, found)
     decoded = decode_texts([row[1] for reader in found for row in reader.rows])
     functions = [reader.function(decoded) for reader in found]
@@ -78,22 +76,22 @@ def parse_disassembly(text: str) -> list[Function]:
 def parse_words(
     texts: list[str], code: bytes, name: str, arch: str, names: dict[int, str], lines: dict[int, Calls]
 ) -> Function:
-    """Put together a kernel of the texts of its machine words, given its symbols and source lines by their offsets.
+    """Return a kernel of the texts of its machine words, given its symbols and source lines by their offsets.
 
-    The result is what nvdisasm writes for the cubin, where places in the code have labels.
+    The result equals that of nvdisasm's text for the cubin, where addresses in the code are labels.
     """
     reader, numbers = _Reader(name, arch), dict[int, str]()
     words = code[::-1].hex()  # the last one first
-    for place, text in enumerate(texts):
-        offset, end = place * _WORDS_BYTES, len(words) - place * 2 * _WORDS_BYTES
+    for i, text in enumerate(texts):
+        offset, end = i * _WORDS_BYTES, len(words) - i * 2 * _WORDS_BYTES
         if offset in lines:
-            reader.come_from(lines[offset])
-        target = _PLACE.search(text)
+            reader.set_line(lines[offset])
+        target = _ADDRESS.search(text)
         if target:
             at = int(target[1], 16)
             label = names.get(at) or numbers.setdefault(at, f".L_x_{len(numbers)}")
             text = f"{text[: target.start(1)]}`({label})"
-        reader.take(offset, text, words[end - _WORDS_BYTES : end], words[end - 2 * _WORDS_BYTES : end - _WORDS_BYTES])
+        reader.add(offset, text, words[end - _WORDS_BYTES : end], words[end - 2 * _WORDS_BYTES : end - _WORDS_BYTES])
     reader.labels = {label: at for at, label in (numbers | names).items()} | {f".text.{plain(name)}": 0}
     return reader.function(decode_texts([row[1] for row in reader.rows]))
 
@@ -114,29 +112,24 @@ def parse_bare(text: str, file: str) -> Function:
     """Parse a paper's listing, one or more instructions a row, labels, no offsets; an error names the row."""
     reader = _Reader("listing", "")
     for number, row in enumerate(text.splitlines(), 1):
-        for part in _statements(row):
+        first, *more = [part.strip(" \t{}") for part in _COMMENT.sub("", row).split(";")]
+        # text in lower case behind an instruction is a mark, and left out
+        for part in [first, *(part for part in more if INSTRUCTION.fullmatch(part))]:
             label = _LABEL.match(part)
             if label:
                 reader.pending.append(label.group(1))
                 part = part[label.end() :].strip()
             if INSTRUCTION.fullmatch(part):
-                reader.take(len(reader.rows) * _BARE_BYTES, part)
+                reader.add(len(reader.rows) * _BARE_BYTES, part)
             elif part:
                 raise FileError(f"{file}: line {number}: not an instruction: {part[:60]!r}; {HINT}")
-    made = reader.function(decode_texts([row[1] for row in reader.rows]))
-    if not any(classified(i.opcode, i.modifiers) != "other" for i in made.instructions):
+    function = reader.function(decode_texts([row[1] for row in reader.rows]))
+    if not any(classified(i.opcode, i.modifiers) != "other" for i in function.instructions):
         raise FileError(f"{file}: no instructions found; {HINT}")
-    return made
+    return function
 
 
 HINT = "a listing has lines like `/*0010*/ FADD R1, R1, R2 ;` or `FADD R1, R1, R2`"
-
-
-def _statements(row: str) -> Iterator[str]:
-    """Yield the instructions of a row; what stands behind one in lower case is a mark, and left out."""
-    parts = [part.strip(" \t{}") for part in _COMMENT.sub("", row).split(";")]
-    yield parts[0]
-    yield from (part for part in parts[1:] if INSTRUCTION.fullmatch(part))
 
 
 # An instruction as it was read: offset, text, source line, and the low and high words of machine code in hexadecimal.
@@ -158,7 +151,7 @@ class _Reader:
         self._waits = False  # for the upper word, in the next row
 
     def read(self, row: str) -> bool:
-        """Take in a row; return whether it belongs to the section."""
+        """Read a row; return whether it belongs to the section."""
         found = _ROW.match(row)
         offset, file, line, inlined, label = found.groups() if found else (None, None, None, None, None)
         if found and label:
@@ -175,12 +168,12 @@ class _Reader:
         elif line:
             self._calls.append((file or "", int(line[:9])))
             if not inlined:
-                self.come_from(tuple(self._calls))
+                self.set_line(tuple(self._calls))
                 self._calls.clear()
         return bool(label or line or word)
 
-    def come_from(self, calls: Calls) -> None:
-        """Take in where the code is from: of the calls in the outermost one's file, the innermost."""
+    def set_line(self, calls: Calls) -> None:
+        """Set the source line of the code that follows: of the calls in the outermost one's file, the innermost."""
         file = calls[-1][0]
         self._line = next(number for name, number in calls if name == file)
         self.files[self._line] = file
@@ -191,10 +184,10 @@ class _Reader:
             code, _, behind = row.partition("/*")
             code, behind = code.rstrip().removesuffix("}"), "/*" + behind
         word = _WORD.search(behind)
-        self.take(offset, code.strip().removeprefix("{").strip(), word.group(1) if word else "")
+        self.add(offset, code.strip().removeprefix("{").strip(), word.group(1) if word else "")
 
-    def take(self, offset: int, text: str, low: str = "", high: str = "") -> None:
-        """Take in an instruction with its words, and let the labels before it stand for it."""
+    def add(self, offset: int, text: str, low: str = "", high: str = "") -> None:
+        """Add an instruction with its words; the labels before it are its own."""
         self._waits = False
         if offset <= self._last:
             return
@@ -211,7 +204,7 @@ class _Reader:
         self.rows.append((offset, text, self._line, low, high))
 
     def function(self, decoded: dict[str, Instruction]) -> Function:
-        """Put what was read where it stands, given what the texts say."""
+        """Return the function, given the instructions of its texts."""
         instructions: list[Instruction] = []
         jumps: dict[int, tuple[int, ...]] = {}
         hides_descriptors = self.arch.startswith("sm_8")
@@ -220,10 +213,11 @@ class _Reader:
             if found is None:
                 continue
             target, control = None, control_of(high[:_CONTROL_DIGITS]) if high else None
-            if found.opcode in _GO:
+            if found.opcode in _JUMPS:
                 target = self._target(found.opcode, text, found.operands)
-                if "BRANCH_TARGETS" in text:
-                    jumps[offset] = self._branch_targets(text)
+                if named := _BRANCH_TARGETS.search(text):
+                    names = [name.strip() for name in named.group(1).split(",")]
+                    jumps[offset] = tuple(self.labels[name] for name in names if name in self.labels)
             placed = replace(found, offset=offset, line=line, target=target, control=control)
             if hides_descriptors and high and ".64" in text:
                 hidden = hidden_descriptor(found, int(low, 16), int(high, 16))
@@ -237,7 +231,7 @@ class _Reader:
         return {row[0] for row in self.rows}
 
     def _target(self, opcode: str, text: str, operands: tuple[Operand, ...]) -> int | None:
-        """Return the place that an instruction names: a label, or an address with an instruction at it."""
+        """Return the address that an instruction names: a label's, or one with an instruction at it."""
         if "`(" in text:
             return self.labels.get(text[text.rindex("`(") + 2 :].split(")")[0])
         if not operands or (opcode == "WARPSYNC" and len(operands) < 2):
@@ -246,11 +240,6 @@ class _Reader:
         if last.value is not None and last.text.startswith("0x"):
             return int(last.value) if last.value in self._offsets else None
         return self.labels.get(last.text)
-
-    def _branch_targets(self, text: str) -> tuple[int, ...]:
-        found = _BRANCH_TARGETS.search(text)
-        names = [name.strip() for name in found.group(1).split(",")] if found else []
-        return tuple(self.labels[name] for name in names if name in self.labels)
 
 
 @lru_cache(maxsize=65536)

@@ -1,4 +1,4 @@
-"""The machine words of an architecture to the text that nvdisasm writes for them, without it.
+"""Disassembler without nvdisasm: the machine words of an architecture to the text that nvdisasm writes for them.
 
 nvdisasm takes half a second for its tables before it reads a byte. How it writes instructions can be learned from it
 once (data/encoding/learn.py): each *form* of an instruction has bits that are as they are, and its text is put
@@ -6,7 +6,7 @@ together of parts, each of which depends on a few other bits.
 
     text                       as it is
     table                      some bits choose among texts: modifiers, signs, predicates that may be left out
-    number                     a field: a register, an immediate, an offset, a place in the code
+    number                     a field: a register, an immediate, an offset, an address in the code
     float                      an immediate of 16, 32 or (its upper half) 64 bits
 
 A word that fits no form is not guessed at: nvdisasm is asked, for the whole kernel.
@@ -37,14 +37,14 @@ _LARGE = 1e9  # from here on nvdisasm writes all digits, and the exponent
 
 
 class Choice(Struct, frozen=True, tag="bits", array_like=True):
-    """A part that some bits choose: their places, lowest first, and the number of the table of texts."""
+    """A part that some bits choose: their positions, lowest first, and the number of the table of texts."""
 
     bits: list[int]
     table: int
 
 
 class Number(Struct, frozen=True, tag="number", array_like=True):
-    """A part that is a field: what it is called, its pieces (start and length, lowest first), its scale and sign."""
+    """A part that is a field: its kind of number, its pieces (start and length, lowest first), its scale and sign."""
 
     kind: str
     pieces: list[tuple[int, int]]
@@ -63,9 +63,9 @@ Part = str | Choice | Number | Float
 
 
 class Form(Struct, frozen=True, omit_defaults=True):
-    """How one kind of instruction is encoded and written; masks and words in hexadecimal.
+    """The encoding and the text of one kind of instruction; masks and words in hexadecimal.
 
-    `but` has fields (a mask) and their values with which it is written in another way.
+    `but` has fields (a mask) and their values with which the text is another.
     """
 
     mask: str
@@ -84,20 +84,20 @@ class Encoding(Struct, frozen=True):
 
 
 class _Texts(Protocol):
-    """What has a text for some values of bits of a word, such as a dict."""
+    """A map from some bits of a word to a text, such as a dict."""
 
     def __getitem__(self, bits: int) -> str: ...
 
 
 class Ready(Struct, frozen=True):
-    """A form, ready for use: a pattern, and for each gap in it bits of the word and what is written for them."""
+    """A compiled form: a pattern, and for each gap in it some bits of the word and the texts for their values."""
 
     but: list[tuple[int, frozenset[int]]]
     pattern: str
     gaps: list[tuple[int, _Texts]]
 
     def written(self, word: int) -> str | None:
-        """Return the text of a word that has the form's fixed bits; nothing if it is written in another way."""
+        """Return the text of a word that has the form's fixed bits; nothing if its text is another."""
         for mask, values in self.but:
             if word & mask in values:
                 return None
@@ -108,7 +108,7 @@ class Ready(Struct, frozen=True):
 
 
 class Writer:
-    """What writes the words of an architecture; forms are made ready when they are first met."""
+    """The texts of an architecture's words; forms are compiled when they are first met."""
 
     def __init__(self, encoding: Encoding) -> None:
         self._encoding = encoding
@@ -145,8 +145,8 @@ class Writer:
         opcode = word & OPCODE
         if opcode not in self._forms:
             raw = self._encoding.forms.get(f"{opcode:03x}")
-            given = json.decode(raw, type=list[Form]) if raw else []
-            self._forms[opcode] = [(int(form.mask, 16), int(form.value, 16), form) for form in given]
+            forms = json.decode(raw, type=list[Form]) if raw else []
+            self._forms[opcode] = [(int(form.mask, 16), int(form.value, 16), form) for form in forms]
         for number, (mask, value, form) in enumerate(self._forms[opcode]):
             if word & mask != value:
                 continue
@@ -161,20 +161,27 @@ class Writer:
 
 @cache
 def writer(arch: str) -> Writer | None:
-    """Return what writes the words of an architecture, if that was learned."""
+    """Return the writer of an architecture, if its encoding was learned."""
     file = _FOLDER / f"{arch.rstrip('af')}.json"
     return Writer(json.decode(file.read_bytes(), type=Encoding)) if file.is_file() else None
 
 
 def ready(form: Form, tables: list[list[str | None]]) -> Ready:
-    """Return a form with its tables looked up and its numbers as what writes them."""
+    """Return a form with its tables looked up, ready to write words."""
     pattern, gaps = "", list[tuple[int, _Texts]]()
     for part in form.parts:
         pattern += part.replace("%", "%%") if isinstance(part, str) else "%s"
         if isinstance(part, Choice):
-            gaps.append(_choice(part, tables[part.table]))
+            spread = [0]
+            for bit in part.bits:
+                spread += [value | 1 << bit for value in spread]
+            texts = zip(spread, tables[part.table], strict=True)
+            gaps.append((spread[-1], {value: text for value, text in texts if text is not None}))
+        elif isinstance(part, Number) and part.kind == "0x":
+            gaps.append((_mask(part.pieces), _Integer(part)))
         elif isinstance(part, Number):
-            gaps.append(_registers(part) if part.kind != "0x" else (_mask(part.pieces), _Integer(part)))
+            ((start, length),) = part.pieces
+            gaps.append((_mask(part.pieces), _names(part.kind, start, length, part.scale)))
         elif isinstance(part, Float):
             gaps.append((_mask([(part.start, min(part.size, _HALF))]), _Real(part)))
     but = [(int(mask, 16), frozenset(int(value, 16) for value in values)) for mask, values in form.but.items()]
@@ -183,18 +190,6 @@ def ready(form: Form, tables: list[list[str | None]]) -> Ready:
 
 def _mask(pieces: Iterable[tuple[int, int]]) -> int:
     return sum((1 << length) - 1 << start for start, length in pieces)
-
-
-def _choice(part: Choice, texts: list[str | None]) -> tuple[int, dict[int, str]]:
-    spread = [0]
-    for bit in part.bits:
-        spread += [value | 1 << bit for value in spread]
-    return spread[-1], {value: text for value, text in zip(spread, texts, strict=True) if text is not None}
-
-
-def _registers(part: Number) -> tuple[int, dict[int, str]]:
-    ((start, length),) = part.pieces
-    return _mask(part.pieces), _names(part.kind, start, length, part.scale)
 
 
 @cache
@@ -206,7 +201,7 @@ def _names(kind: str, start: int, length: int, scale: int) -> dict[int, str]:
 
 
 class _Integer:
-    """An immediate, an offset or a place, written in hexadecimal."""
+    """An immediate, an offset or an address, in hexadecimal."""
 
     def __init__(self, part: Number) -> None:
         self._part = part

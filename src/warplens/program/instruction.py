@@ -1,22 +1,30 @@
-"""One machine instruction: what it reads and writes, and the control field the compiler put into it."""
+"""Machine instructions: operands, registers, scheduling field, instruction class, and the width of an access.
+
+The classes of files/classes.toml (fp32, load, branch, ...) are those of the machine files: they give an instruction
+its latency and its rate. Machine code and hand-written listings use one table.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+
+from warplens.core.files import read_toml
 
 OperandKind = Literal[
     "register", "uniform", "predicate", "uniform predicate", "barrier", "scoreboard", "special", "constant",
     "immediate", "memory", "label", "other",
 ]  # fmt: skip
 
-
 _WAITS = [tuple(i for i in range(6) if mask >> i & 1) for mask in range(64)]  # the scoreboards of each wait mask
-
-
 _OFFSET = re.compile(r"\+(-?0x[0-9a-f]+)\]")
+_WIDTH = re.compile(r"[USF]?(8|16|32|64|128)")
+_CLASSES = Path(__file__).parent / "files" / "classes.toml"
 
 
 class Control(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -82,3 +90,29 @@ def byte_offset(operand: str) -> int:
     """Return what a memory operand adds to its register, in bytes: `desc[UR4][R2.64+0x10]`."""
     found = _OFFSET.search(operand)
     return int(found[1], 16) if found else 0
+
+
+@cache
+def _class_of() -> dict[str, str]:
+    return {opcode: kind for kind, opcodes in read_toml(_CLASSES)["classes"].items() for opcode in opcodes}
+
+
+@cache
+def classified(opcode: str, modifiers: tuple[str, ...] = ()) -> str:
+    """Return the class of an opcode, `other` where the table has none."""
+    table = _class_of()
+    return table.get(f"{opcode}.{modifiers[0]}" if modifiers else opcode) or table.get(opcode, "other")
+
+
+def unknown(instructions: list[Instruction]) -> dict[str, int]:
+    """Return the opcodes that the table does not have, each with how often it occurs."""
+    return dict(Counter(i.opcode for i in instructions if classified(i.opcode, i.modifiers) == "other"))
+
+
+def access_bytes(x: Instruction) -> int:
+    """Return the bytes that a thread moves with a memory instruction, by the width in its name; 4 if it names none."""
+    widths = [int(found.group(1)) for m in x.modifiers if (found := _WIDTH.fullmatch(m))]
+    if x.opcode in ("LDSM", "STSM"):  # .M88.4: so many 8x8 matrices of 16-bit elements, a register of each
+        count = next((int(m) for m in x.modifiers if m in ("2", "4")), 1)
+        return 4 * count
+    return max(widths) // 8 if widths else 4

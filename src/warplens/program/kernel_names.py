@@ -1,7 +1,7 @@
-"""Kernel names as people write them, and which one is meant.
+"""Kernel names as people write them, and the choice of a kernel by its name.
 
 A mangled name of 250 characters can stand for one of gigabytes. Names that might are demangled in a process of
-its own, with a limit; what is not done by then stays mangled.
+its own, with a limit; a name that takes longer stays mangled.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def serve() -> None:
 
 
 def choose(names: list[str], wanted: str | None, file: str) -> str:
-    """Return the one name that is meant: mangled, demangled, without its arguments, or a part that fits one only.
+    """Return the one name that `wanted` means: mangled, demangled, without its arguments, or a part that fits one only.
 
     Where none of these fits, a name or a part of one may be given as it is shown, its control characters replaced.
     """

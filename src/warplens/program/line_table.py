@@ -1,4 +1,4 @@
-"""Which source lines the machine code of a cubin is from: its DWARF line table, read without a tool.
+"""DWARF line table of a cubin: the source lines of its machine code, read without a tool.
 
 CUDA 13.4 writes version 2 of the table and 13.5 version 3, whose header is the same. Later versions have another.
 
@@ -27,13 +27,13 @@ class UnknownTable(Exception):
 
 
 def source_lines(cubin: Cubin, symbol: int) -> dict[int, Calls]:
-    """Return where the lines of a kernel change: offsets in its code, and whose they are from there on."""
+    """Return the file and line of a kernel's code, by the offsets from which on they hold."""
     data = cubin.content(_SECTION)
-    places = {at: target for at, _, target, _ in relocations(cubin, _SECTION)}
+    symbols = {at: target for at, _, target, _ in relocations(cubin, _SECTION)}
     found: dict[int, Calls] = {}
     try:
         for start, end in _units(data):
-            found |= _Table(data, start, end, places).lines(symbol)
+            found |= _Table(data, start, end, symbols).lines(symbol)
     except (IndexError, struct.error, ValueError):
         raise UnknownTable from None
     return found
@@ -51,15 +51,15 @@ def _units(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 class _Table:
-    """The line table of one compilation: its header, and the program that makes its rows."""
+    """The line table of one compilation: its header, and the program of its rows."""
 
-    def __init__(self, data: bytes, start: int, end: int, places: dict[int, int]) -> None:
+    def __init__(self, data: bytes, start: int, end: int, symbols: dict[int, int]) -> None:
         version, header = struct.unpack_from("<HI", data, start)
         self.step, _, self.base, self.range, self.first = struct.unpack_from("<BBbBB", data, start + 6)
         if version not in _VERSIONS or not self.range or self.first < 10:
             raise UnknownTable
         self.data: bytes = data
-        self.end, self.places = end, places
+        self.end, self.symbols = end, symbols
         self.counts = data[start + 11 : start + 10 + self.first]
         self.program = start + 6 + header
         self.at: int = start + 10 + self.first
@@ -99,7 +99,7 @@ class _Table:
                 if kind == _END:
                     break
                 if kind == _ADDRESS:
-                    mine = self.places.get(self.at) == symbol
+                    mine = self.symbols.get(self.at) == symbol
                     address = int.from_bytes(self.data[self.at : behind], "little")
                 elif kind == _INLINED:
                     call = self._number() - 1

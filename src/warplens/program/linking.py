@@ -1,11 +1,11 @@
-"""What the driver does when it loads a cubin: places for a module's variables, and their addresses where asked for.
+"""Linking of a cubin, as the driver does on loading it: addresses of a module's variables, filled in where needed.
 
     .nv.global.init, .nv.global    variables with and without initial values
     .nv.constant3                  __constant__ variables; as memory too, for pointers to them
     .rel..., .rela...              where the address of a variable or function must be written
 
 A kernel's own code lies at address 0: a function's address is its offset in the kernel. Functions of the system
-(vprintf, malloc) get places of their own, which no kernel can read.
+(vprintf, malloc) get addresses of their own, which no kernel can read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Symbol(Struct, frozen=True):
 
 
 def link(cubin: Cubin, kernel: str) -> Linked:
-    """Lay out the variables of a module for one of its kernels."""
+    """Return the memory of a module, for one of its kernels."""
     bases, at = {}, FIRST_ADDRESS
     for name in _IN_MEMORY:
         if name in cubin.sections:
@@ -52,30 +52,30 @@ def link(cubin: Cubin, kernel: str) -> Linked:
             at = -(-(at + cubin.sections[name].size + STEP) // STEP) * STEP
     symbols, system = _symbols(cubin), list[str]()
     text = cubin.sections.get(f".text.{kernel}")
-    places: list[int | None] = []
+    addresses: list[int | None] = []
     for symbol in symbols:
         if symbol.section in bases:
-            places.append(bases[symbol.section] + symbol.value)
+            addresses.append(bases[symbol.section] + symbol.value)
         elif text is not None and symbol.section == text.index:
-            places.append(symbol.value)
+            addresses.append(symbol.value)
         elif symbol.section == 0 and symbol.kind == _FUNCTION:
-            places.append(SYSTEM_ADDRESS + SYSTEM_STEP * len(system))
+            addresses.append(SYSTEM_ADDRESS + SYSTEM_STEP * len(system))
             system.append(symbol.name)
         else:
-            places.append(None)
+            addresses.append(None)
     constants = {
-        bank: _relocated(cubin, name, places) for bank, name in sorted(cubin.constant_sections(kernel).items())
+        bank: _relocated(cubin, name, addresses) for bank, name in sorted(cubin.constant_sections(kernel).items())
     }
     segments = [
-        Segment(address, cubin.sections[name].size, _relocated(cubin, name, places))
+        Segment(address, cubin.sections[name].size, _relocated(cubin, name, addresses))
         for name, address in ((n, bases[cubin.sections[n].index]) for n in _IN_MEMORY if n in cubin.sections)
     ]
-    named = {plain(s.name): place for s, place in zip(symbols, places, strict=True) if place is not None and s.name}
+    named = {plain(s.name): at for s, at in zip(symbols, addresses, strict=True) if at is not None and s.name}
     named |= {name: bases[cubin.sections[name].index] for name in _IN_MEMORY if name in cubin.sections}
     variables = {
-        s.name: (place, s.size)
-        for s, place in zip(symbols, places, strict=True)
-        if place is not None and s.kind == _OBJECT and s.name and s.section in bases
+        s.name: (at, s.size)
+        for s, at in zip(symbols, addresses, strict=True)
+        if at is not None and s.kind == _OBJECT and s.name and s.section in bases
     }
     return Linked([s for s in segments if s.size_bytes], constants, named, variables, system)
 
@@ -102,21 +102,21 @@ def function_names(cubin: Cubin, kernel: str) -> dict[int, str]:
 
 
 def relocations(cubin: Cubin, section: str) -> Iterator[tuple[int, int, int, int | None]]:
-    """Yield (place, kind, symbol, addend); without an addend the content of the place is one."""
+    """Yield (offset, kind, symbol, addend); without an addend the content at the offset is one."""
     for prefix, form in ((".rel", "<QII"), (".rela", "<QIIq")):
         data, size = cubin.content(prefix + section), struct.calcsize(form)
         for entry in struct.iter_unpack(form, data[: len(data) // size * size]):
             yield entry[0], entry[1], entry[2], entry[3] if len(entry) > 3 else None
 
 
-def _relocated(cubin: Cubin, section: str, places: list[int | None]) -> bytes:
+def _relocated(cubin: Cubin, section: str, addresses: list[int | None]) -> bytes:
     data = bytearray(cubin.content(section))
     for at, kind, symbol, addend in relocations(cubin, section):
         size = _SIZES.get(kind)
-        place = places[symbol] if symbol < len(places) else None
-        if size is None or place is None or at + size > len(data):
+        address = addresses[symbol] if symbol < len(addresses) else None
+        if size is None or address is None or at + size > len(data):
             continue
         if addend is None:
             addend = int.from_bytes(data[at : at + size], "little", signed=True)
-        data[at : at + size] = (place + addend & (1 << 8 * size) - 1).to_bytes(size, "little")
+        data[at : at + size] = (address + addend & (1 << 8 * size) - 1).to_bytes(size, "little")
     return bytes(data)

@@ -1,4 +1,4 @@
-"""Listings: SASS-like text, one instruction a line, to instructions with their registers.
+"""Hand-written listings: SASS-like text, one instruction a line, to instructions with their registers.
 
     @P0 BRA label            ; taken
         LD R1, [R1]          ; latency=512
@@ -20,9 +20,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import FileError, nearest
 from warplens.machine import KINDS
-from warplens.program.access_width import access_bytes
-from warplens.program.instruction import Instruction
-from warplens.program.instruction_classes import classified
+from warplens.program.instruction import Instruction, access_bytes, classified
 
 _REGISTER = re.compile(r"\b(?:UR|UP|R|P)\d+\b")
 _WRITES_NOTHING = {"store", "branch", "barrier", "exit"}
@@ -81,7 +79,7 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
     written = [] if stores else parts[:1]
     writes = tuple(_REGISTER.findall(written[0])) if written else ()
     read = " ".join([guard or "", *parts[len(written) :]])
-    made = Instruction(
+    instruction = Instruction(
         text=code,
         opcode=base,
         modifiers=modifiers,
@@ -92,20 +90,19 @@ def _instruction(code: str, marks: str, where: str) -> Instruction:
         latency_cycles=latency,
         taken=taken,
     )
-    return _grouped(made, parts) if KINDS[kind] in ("memory system", "shared memory") else made
+    return _grouped(instruction, parts) if KINDS[kind] in ("memory system", "shared memory") else instruction
 
 
 def _grouped(x: Instruction, parts: Sequence[str]) -> Instruction:
     """Return an access with all registers of its data: of 64 bits the next one too, of 128 the next three."""
+
+    def behind(first: Sequence[str]) -> tuple[str, ...]:
+        return tuple(f"R{int(r[1:]) + k}" for r in first for k in range(1, access_bytes(x) // 4))
+
     data = [p for p in parts if re.fullmatch(r"R\d+", p)]
     written = data[:1] if x.writes and parts[0] in data[:1] else []
-    taken = data[len(written) :] if not x.writes or x.opcode.startswith("ATOM") else []
-    return replace(x, writes=x.writes + _behind(written, x), reads=x.reads + _behind(taken, x))
-
-
-def _behind(first: Sequence[str], x: Instruction) -> tuple[str, ...]:
-    """Return the registers of groups behind their first ones."""
-    return tuple(f"R{int(r[1:]) + k}" for r in first for k in range(1, access_bytes(x) // 4))
+    read = data[len(written) :] if not x.writes or x.opcode.startswith("ATOM") else []
+    return replace(x, writes=x.writes + behind(written), reads=x.reads + behind(read))
 
 
 def flat(text: str) -> bool:

@@ -1,9 +1,9 @@
-"""Files to programs: CUDA source, PTX, cubins, what has cubins in it, and listings.
+"""Loader of programs: kernels of CUDA source, PTX, cubins, executables and listings.
 
 .cu, .cuh, .ptx   compiled (`warplens.program.compile`)
 .sass, .txt       a listing: of a disassembler, with its control codes if it has the machine words, or of a paper
 .py               Triton, for a launch (`warplens.program.triton`)
-anything else     a cubin, or a program, library, object or fat binary with cubins in it
+anything else     a cubin, or a program, library, object or fat binary: the cubins in it, compressed or not, or its PTX
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from msgspec.structs import replace
 
 from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import read_bytes, read_text
+from warplens.core.processes import ToolError
 from warplens.program import toolchain
-from warplens.program.compile import Options, compile_file
-from warplens.program.cubin import Cubin, is_cubin, parse_cubin, plain
+from warplens.program.compile import assemble, compile_file
+from warplens.program.compiler_options import Options
+from warplens.program.cubin import Cubin, embedded_cubins, is_cubin, parse_cubin, plain
 from warplens.program.disassembly import Function, parse_bare, parse_disassembly, parse_words
 from warplens.program.encoding import writer
-from warplens.program.fatbinary import cubins_in
 from warplens.program.kernel_names import choose, demangle, demangled
 from warplens.program.line_table import UnknownTable, source_lines
 from warplens.program.linking import function_names, link, relocations
@@ -31,21 +32,23 @@ from warplens.program.program import Program
 from warplens.program.triton import split_name
 from warplens.program.triton_source import extract
 
+_FATBINARY = b"\x50\xed\x55\xba"
+_BYTES_PER_SECOND, _BYTES_PER_BYTE = 5e6, 16  # time and memory of cuobjdump, by the size of the file
 _LABEL_USED, _LABEL = re.compile(r"`\(\.L_x_(\d+)\)"), re.compile(r"\.L_x_(\d+)\b")
 
 
 class Kernel(Struct, frozen=True):
-    """A kernel that was found: in a cubin with the tools that made it and the files that nvcc read, or in a listing."""
+    """A kernel in its container: a cubin, with its compilers and the files that nvcc read, or a listing."""
 
     name: str
     arch: str
-    place: Cubin | Function
+    container: Cubin | Function
     tools: list[str] = []
     read: list[Path] = []
 
 
 def is_source(path: str | Path) -> bool:
-    """Whether a file is compiled, for an architecture that may be chosen."""
+    """Return whether a file is compiled, for an architecture that may be chosen."""
     return Path(split_name(str(path))[0]).suffix in (".cu", ".cuh", ".ptx", ".py")
 
 
@@ -74,8 +77,8 @@ def load_traced(
         raise FileError(f"{path}: no kernel in it")
     name = choose(list(dict.fromkeys(k.name for k in found)), kernel, str(path))
     chosen = _for_arch([k for k in found if k.name == name], options.arch, path)
-    if isinstance(chosen.place, Function):
-        return _assembled(chosen.place, str(path)), []
+    if isinstance(chosen.container, Function):
+        return program_of(chosen.container, str(path)), []
     return _disassembled(chosen, str(path), options.toolkit), chosen.read
 
 
@@ -93,7 +96,7 @@ def load_programs(path: str | Path) -> dict[str, Program]:
     found = _in_cubin(read_bytes(path), path)
     if not found:
         raise FileError(f"{path}: no kernel in it")
-    cubin = found[0].place
+    cubin = found[0].container
     assert isinstance(cubin, Cubin)
     texts, tool = _by_nvdisasm(cubin, str(path), [])
     functions = {function.name: function for function in texts}
@@ -109,22 +112,61 @@ def found_kernels(path: Path, options: Options) -> list[Kernel]:
         return [Kernel(function.name, function.arch, function) for function in functions]
     if path.suffix in (".cu", ".cuh", ".ptx"):
         with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
-            made = compile_file(path, options, Path(folder))
-            found = _in_cubin(read_bytes(made.cubin), path, made.tools)
-            return [replace(kernel, read=made.read) for kernel in found]
+            compiled = compile_file(path, options, Path(folder))
+            found = _in_cubin(read_bytes(compiled.cubin), path, compiled.tools)
+            return [replace(kernel, read=compiled.read) for kernel in found]
     script = Path(split_name(str(path))[0])
     if script.suffix == ".py" and extract(read_text(script), str(script)).parameters:
         raise FileError(f"{path}: a Triton kernel is compiled for a launch: give --launch, or --grid and so on")
     data = read_bytes(path)
     if is_cubin(data):
         return _in_cubin(data, path)
-    return [kernel for piece in cubins_in(path, data, options) for kernel in _in_cubin(piece, path)]
+    return [kernel for piece in _cubins_in(path, data, options) for kernel in _in_cubin(piece, path)]
 
 
 def _in_cubin(data: bytes, path: Path, tools: list[str] | None = None) -> list[Kernel]:
     cubin = parse_cubin(data, str(path))
     makers = tools or ([cubin.producer()] if cubin.producer() else [])
     return [Kernel(name, cubin.arch, cubin, makers) for name in cubin.kernels()]
+
+
+def _cubins_in(path: Path, data: bytes, options: Options) -> list[bytes]:
+    """Return the cubins inside a file, whose bytes are `data`."""
+    loose = list(embedded_cubins(data))
+    if _FATBINARY not in data:
+        if not loose:
+            raise FileError(f"{path}: not CUDA source, PTX, a cubin, or a program with CUDA machine code in it")
+        return loose
+    try:
+        with tempfile.TemporaryDirectory(prefix="warplens-") as name:
+            folder = Path(name)
+            found = [read_bytes(file) for file in _extracted("elf", path, len(data), folder, options)]
+            return found or loose or _from_ptx(path, len(data), options, folder)
+    except ToolError as error:
+        if loose:
+            return loose  # what is not compressed needs no tool
+        raise FileError(f"{path}: {error}") from None
+
+
+def _extracted(kind: str, path: Path, size: int, folder: Path, options: Options) -> list[Path]:
+    """Extract the machine code (`elf`) or the `ptx` of a file with cuobjdump."""
+    seconds, memory = toolchain.TOOL_SECONDS + size / _BYTES_PER_SECOND, toolchain.TOOL_BYTES + _BYTES_PER_BYTE * size
+    arguments = [f"-x{kind}", "all", str(path.resolve())]
+    tool = toolchain.tool("cuobjdump", options.toolkit)
+    toolchain.run("cuobjdump", *arguments, by=tool, folder=folder, limit_seconds=seconds, limit_bytes=memory)
+    return sorted(folder.glob("*.cubin" if kind == "elf" else f"*.{kind}"))
+
+
+def _from_ptx(path: Path, size: int, options: Options, folder: Path) -> list[bytes]:
+    """Assemble the PTX of a file."""
+    assembled = []
+    for i, ptx in enumerate(_extracted("ptx", path, size, folder, options)):
+        out = folder / f"{i}.cubin"
+        assemble(ptx, options, folder, out)
+        assembled.append(read_bytes(out))
+    if not assembled:
+        raise FileError(f"{path}: a program without CUDA machine code or PTX in it")
+    return assembled
 
 
 def _for_arch(found: list[Kernel], arch: str, path: Path) -> Kernel:
@@ -153,8 +195,8 @@ def _version(arch: str) -> tuple[int, int]:
 
 
 def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Program:
-    """Take a kernel's machine code apart: by what we know of its encoding, or by nvdisasm."""
-    cubin = kernel.place
+    """Disassemble a kernel: by our own table of its encoding, or by nvdisasm."""
+    cubin = kernel.container
     assert isinstance(cubin, Cubin)
     symbol = cubin.symbol(kernel.name)
     known = None if symbol is None else _by_encoding(kernel, cubin, symbol)
@@ -171,7 +213,7 @@ def _disassembled(kernel: Kernel, origin: str, toolkit: str | None = None) -> Pr
 
 
 def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
-    """Take the code itself apart, if every word is known and there is no more to say of it than lines and names."""
+    """Disassemble by our own table, if every word is known and nvdisasm would add no more than lines and names."""
     name, words = kernel.name, writer(kernel.arch)
     if words is None or cubin.computes_branches(name) or any(relocations(cubin, f".text.{name}")):
         return None
@@ -187,7 +229,7 @@ def _by_encoding(kernel: Kernel, cubin: Cubin, symbol: int) -> Function | None:
 
 
 def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None = None) -> tuple[list[Function], str]:
-    """Let nvdisasm take a cubin apart: one that is not older than its code. Return its version too."""
+    """Disassemble a cubin by an nvdisasm that is not older than its code; return its version too."""
     used = toolchain.found("nvdisasm", toolkit, cubin.producer().rpartition(" ")[2])
     seconds, size = toolchain.disassembler_limits(len(cubin.elf))
     with tempfile.TemporaryDirectory(prefix="warplens-") as folder:
@@ -197,10 +239,13 @@ def _by_nvdisasm(cubin: Cubin, origin: str, only: list[str], toolkit: str | None
             arguments = ["-c", "-gi", "-hex", *only, str(file)]
             limits: dict[str, Any] = {"limit_seconds": seconds, "limit_bytes": size}
             text = toolchain.run("nvdisasm", *arguments, by=used.path, folder=folder, **limits)
-        except toolchain.ToolError as error:
+        except ToolError as error:
             raise FileError(f"{origin}: its machine code is refused: {error}") from None
-    found = parse_disassembly(_numbered(text) if only else text)
-    return [_without_cuts(function) for function in found], used.version
+    if only:  # count the labels of the kernel from 0 on, as they are used, whatever other kernels are in its file
+        names = dict.fromkeys([*_LABEL_USED.findall(text), *_LABEL.findall(text)])
+        order = {number: position for position, number in enumerate(names)}
+        text = _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
+    return [_without_cuts(function) for function in parse_disassembly(text)], used.version
 
 
 def _without_cuts(function: Function) -> Function:
@@ -210,25 +255,18 @@ def _without_cuts(function: Function) -> Function:
     return replace(function, labels=labels)
 
 
-def _numbered(text: str) -> str:
-    """Count the labels of a kernel from 0 on, as they are used, whatever other kernels are in its file."""
-    used = dict.fromkeys([*_LABEL_USED.findall(text), *_LABEL.findall(text)])
-    order = {number: place for place, number in enumerate(used)}
-    return _LABEL.sub(lambda found: f".L_x_{order[found[1]]}", text)
-
-
 def _with_resources(kernel: Kernel, cubin: Cubin, function: Function, origin: str, *tools: str) -> Program:
-    made = _assembled(replace(function, name=kernel.name), origin)
     linked = link(cubin, kernel.name)
     named = demangled(list(linked.variables))
     return replace(
-        made, resources=cubin.resources(kernel.name), tools=[*kernel.tools, *tools], constants=linked.constants,
-        segments=linked.segments, symbols=linked.symbols, system=linked.system,
-        variables={named[name]: place for name, place in linked.variables.items()},
+        program_of(replace(function, name=kernel.name), origin), resources=cubin.resources(kernel.name),
+        tools=[*kernel.tools, *tools], constants=linked.constants, segments=linked.segments, symbols=linked.symbols,
+        system=linked.system, variables={named[name]: where for name, where in linked.variables.items()},
     )  # fmt: skip
 
 
-def _assembled(function: Function, origin: str) -> Program:
+def program_of(function: Function, origin: str) -> Program:
+    """Return the program of a code section, without its resources; `origin` is its file."""
     code = list(function.instructions)
     while len(code) > 1 and code[-1].opcode == "NOP":  # padding behind the last instruction
         code.pop()

@@ -1,4 +1,4 @@
-"""NVRTC, called in a process of its own: what `warplens.program.nvrtc` asks of it.
+"""Process of NVRTC: it compiles one source, as `warplens.program.nvrtc` requests.
 
 This file is run by itself, without the rest of warplens, so that the process begins at once. It reads a request in JSON
 on standard input and answers in JSON; the cubin goes to the file that the request names.
@@ -30,10 +30,10 @@ _STUBS = {
 def answer(request: dict[str, object]) -> str:
     """Compile what a request names; return NVRTC's version or its message, in JSON."""
     try:
-        made = _compile(request)
+        reply = _compile(request)
     except OSError as error:
-        made = {"error": f"NVRTC could not be loaded: {error}"}
-    return json.dumps(made)
+        reply = {"error": f"NVRTC could not be loaded: {error}"}
+    return json.dumps(reply)
 
 
 def _load_builtins(library: str) -> None:

@@ -1,4 +1,4 @@
-"""One operand of an instruction: its kind, the registers written in it, and its shape.
+"""Operands of instructions: kind, registers written in them, and shape.
 
     operand    -R12.reuse   desc[UR4][R2.64+0x100]   c[0x3][0x28]   0x2a
     shape      -R0.reuse    desc[UR0][R0.64]         c[0x0][0x0]    0x0
@@ -95,19 +95,13 @@ def _unbracketed(text: str) -> Parsed:
         return Operand(text, "label"), "`(", ()
     if text.startswith("SR_"):
         return Operand(text, "special"), text, ()
-    value = _number(text)
-    if value is not None:
+    try:
+        value = float(int(text, 16)) if "0x" in text else float(text)
         return Operand(text, "immediate", (), value), "0x0", ()
-    registers = _registers(text)
-    return Operand(text, "other", registers), text, registers
+    except (ValueError, OverflowError):
+        registers = _registers(text)
+        return Operand(text, "other", registers), text, registers
 
 
 def _registers(text: str) -> tuple[str, ...]:
     return tuple([bank + number for bank, number in REGISTER.findall(text)[:_MOST_REGISTERS]])
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(int(text, 16)) if "0x" in text else float(text)
-    except (ValueError, OverflowError):
-        return None

@@ -1,4 +1,4 @@
-"""A program: one kernel's machine code, decoded, with what the compiler recorded about it."""
+"""Program of a kernel: its machine code, decoded, with the compiler's record of its resources and its module."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from warplens.program.instruction import Instruction
 
 
 class Resources(Struct, frozen=True):
-    """What a kernel occupies, as the compiler recorded it; `spills` has the offsets of spilling instructions.
+    """The resources of a kernel, as the compiler recorded them; `spills` has the offsets of spilling instructions.
 
-    `parameters` has the place (from `parameter_offset` on) and the size of each, in bytes; `cluster` the blocks of a
+    `parameters` has the offset (from `parameter_offset` on) and the size of each, in bytes; `cluster` the blocks of a
     cluster in x, y and z, where the code says so (`__cluster_dims__`).
     """
 
@@ -28,7 +28,7 @@ class Resources(Struct, frozen=True):
 
 
 class Segment(Struct, frozen=True):
-    """A piece of a module's memory: its address, its size, and what it holds at first (zeros behind that)."""
+    """A piece of a module's memory: its address, its size, and its initial bytes (zeros behind them)."""
 
     address: int
     size_bytes: int
@@ -61,5 +61,5 @@ class Program(Struct, frozen=True):
 
     @property
     def has_control(self) -> bool:
-        """Whether every instruction carries its control field."""
+        """True if every instruction carries its control field."""
         return all(i.control is not None for i in self.instructions)

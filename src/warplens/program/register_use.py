@@ -1,9 +1,9 @@
-"""Which registers an instruction reads and writes.
+"""Registers that an instruction reads and writes.
 
 The disassembler names the first register of a group only; how many belong to it follows from opcode and
-modifiers. Which operands are written follows from opcode and position. Both are rules here, checked against
+modifiers; which operands are written follows from opcode and position. Both are rules here, checked against
 `nvdisasm -plr` over a corpus of kernels. The rules look at the shapes of the operands, never at numbers, so that
-what they say of an instruction holds for all of its kind.
+they hold for all instructions of a kind.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ def _widths(
     sources = [i for i in registers if i not in written]
     results = [i for i in registers if i in written]
 
-    def put(places: list[int], width: int) -> None:
-        for place in places:
-            widths[place] = width
+    def put(positions: list[int], width: int) -> None:
+        for position in positions:
+            widths[position] = width
 
     if opcode in _DATA:
         put(registers, 4 if "256" in modifiers else _data_width(modifiers))  # 256 bits are two groups of four
@@ -172,7 +172,7 @@ def _widths(
     elif opcode in _FAR:
         put(registers, 2)
     elif opcode in _MATRIX:
-        _matrix(opcode, modifiers, operands, results, sources, widths)
+        _matrix(opcode, modifiers, operands, results, widths)
     elif "64" in modifiers and opcode in ("IADD", "IADD3", "MOV", "UMOV", "UIADD3", "SEL", "USEL", "LEA", "R2UR"):
         put(registers, 2)
     return widths
@@ -242,45 +242,41 @@ def _conversion(opcode: str, modifiers: tuple[str, ...]) -> tuple[int, int]:
     return 1, 1
 
 
+# Registers of A and B of a tensor-core product by opcode and shape; another shape has four and two (two of DMMA).
+_PRODUCTS = {
+    "HMMA": {"16816": (4, 2), "1688": (2, 1), "1684": (2, 1), "884": (2, 2)},
+    "IMMA": {"16832": (4, 2), "16816": (2, 1), "8816": (1, 1), "16864": (4, 2), "8832": (1, 1)},
+    "BMMA": {"168256": (4, 2), "168128": (2, 1), "88128": (1, 1)},
+    "DMMA": {"884": (2, 2), "8x8x4": (2, 2), "16x8x4": (4, 2), "16x8x8": (8, 4), "16x8x16": (16, 8)},
+}
+_TF32_PRODUCTS = {"1688": (4, 2), "1684": (2, 1)}
+_SPARSE_PRODUCTS = {"16816": (2, 2), "1688": (2, 2)}  # another shape has four and four
+
+
 def _matrix(
-    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], sources: list[int],
-    widths: list[int],
-) -> None:  # fmt: skip
+    opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], results: list[int], widths: list[int]
+) -> None:
     """Fill in the group widths of a tensor-core instruction D = A B + C."""
     sparse = modifiers[:1] == ("SP",)
     kinds = modifiers[1:] if sparse else modifiers
-    shape = kinds[0] if kinds else ""
-    c = 4
-    if opcode == "HMMA":
-        half = "F16" in kinds[1:2]
-        a, b = {"16816": (4, 2), "1688": (2, 1), "1684": (2, 1), "884": (2, 2)}.get(shape, (4, 2))
-        if "TF32" in kinds:
-            a, b = {"1688": (4, 2), "1684": (2, 1)}.get(shape, (a, b))
-        c = 2 if half else 4
-        if shape == "884":
-            c = 4 if half else 8
-    elif opcode == "IMMA":
-        a, b = {"16832": (4, 2), "16816": (2, 1), "8816": (1, 1), "16864": (4, 2), "8832": (1, 1)}.get(shape, (4, 2))
-        c = 2 if shape.startswith("88") else 4
-    elif opcode == "BMMA":
-        a, b = {"168256": (4, 2), "168128": (2, 1), "88128": (1, 1)}.get(shape, (4, 2))
-        c = 2 if shape.startswith("88") else 4
-    elif opcode == "DMMA":
-        a, b = {"884": (2, 2), "8x8x4": (2, 2), "16x8x4": (4, 2), "16x8x8": (8, 4), "16x8x16": (16, 8)}.get(
-            shape, (2, 2)
-        )
-        c = 8 if shape.startswith("16") else 4
-    else:
-        a, b = 4, 2
-        c = 2 if "F16" in kinds[1:2] else 4
+    shape, half = kinds[0] if kinds else "", "F16" in kinds[1:2]
+    a, b = _PRODUCTS.get(opcode, {}).get(shape, (2, 2) if opcode == "DMMA" else (4, 2))
+    if opcode == "HMMA" and "TF32" in kinds:
+        a, b = _TF32_PRODUCTS.get(shape, (a, b))
     if sparse:
-        a, b = {"16832": (4, 4), "16816": (2, 2), "16864": (4, 4), "168128": (4, 4), "1688": (2, 2)}.get(shape, (4, 4))
+        a, b = _SPARSE_PRODUCTS.get(shape, (4, 4))
+    if opcode == "DMMA":
+        c = 8 if shape.startswith("16") else 4
+    elif opcode in ("IMMA", "BMMA"):
+        c = 2 if shape.startswith("88") else 4
+    else:
+        c = (2 if half else 4) * (2 if opcode == "HMMA" and shape == "884" else 1)
     for i in results:
         widths[i] = c
     order = [i for i in range(len(operands)) if i not in results]
-    for place, width in zip(order, (a, b, c), strict=False):
-        if operands[place].kind == "register":
-            widths[place] = width
+    for position, width in zip(order, (a, b, c), strict=False):
+        if operands[position].kind == "register":
+            widths[position] = width
 
 
 def _group_matrix(
@@ -325,16 +321,16 @@ def _address(opcode: str, modifiers: tuple[str, ...], operand: Operand, first: b
     if opcode in ("SULD", "SUST", "SURED", "SUATOM") and operand.registers:
         return (*widths, _dimensions((), modifiers), *[0] * others)
     behind = REGISTER.split(text.partition("[")[2] if start else text)[3::3]  # what follows each register
-    for place, register in enumerate(operand.registers, start):
+    for position, register in enumerate(operand.registers, start):
         width = 1
         if opcode in _BULK:
             width = _bulk_width(opcode, modifiers, first)
         elif operand.kind == "constant":
             width = 2 if text.lstrip("-|~").startswith("cx[") and register.startswith("UR") else 1
-        elif _PAIRED.match(behind[place]):
+        elif _PAIRED.match(behind[position]):
             width = 2
         elif opcode in _GLOBAL:
-            bare = not _SUFFIXED.match(behind[place]) and "U32" not in text
+            bare = not _SUFFIXED.match(behind[position]) and "U32" not in text
             into_shared = opcode == "LDGSTS" and first
             if register.startswith("UR") or (bare and "E" in modifiers and not into_shared):
                 width = 2

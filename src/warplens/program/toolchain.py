@@ -1,29 +1,38 @@
-"""Which program a CUDA tool is, and how it is run: of the toolkit that compiles, or of the wheels where that lacks it.
+"""CUDA toolkits and their tools: the choice of the toolkit that compiles, the path of a tool, and its run.
 
-Nothing is run through a shell. Every run has a limit, and what runs past it goes with all that it started.
+The toolkit that compiles is, in this order: the one that was named (a folder, or `wheels`), that of CUDA_HOME or
+CUDA_PATH, that of the nvcc on the PATH, /usr/local/cuda, the pip wheels. What it lacks comes from the wheels. A
+CUDA_HOME that is the folder of the wheels chooses the wheels.
+
+Nothing is run through a shell. Every run has a limit, and what runs past it ends with all that it started.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import os
 import re
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
 
-from warplens.core.processes import TOO_LONG as TOO_LONG
-from warplens.core.processes import MissingTool as MissingTool
-from warplens.core.processes import ToolError as ToolError
-from warplens.core.processes import excess as excess
-from warplens.core.processes import execute as execute
-from warplens.core.processes import finished as finished
-from warplens.core.processes import running as running
+from warplens.core.errors import WarplensError
+from warplens.core.processes import MissingTool, ToolError, excess, execute
 from warplens.core.units import printable
-from warplens.program import toolkits
-from warplens.program.toolkits import INSTALLED as INSTALLED
-from warplens.program.toolkits import Toolkit, release_of
 
+INSTALLED = Path("/usr/local/cuda")  # where the CUDA toolkit installs itself
+WHEELS = "wheels"
+_OLDEST = (12, 0)
+_HEADERS = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
+_LIBRARIES = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+_ASK_SECONDS = 3.0
+_UNSAFE = re.compile(r"[^\w./+~ -]")  # nvcc hands its own folder to a shell
+OTHERWISE = "--toolkit wheels compiles with the pip wheels, --toolkit DIR with another toolkit"
 _WHEEL = {
     "nvdisasm": "nvidia-cuda-nvdisasm",
     "cuobjdump": "nvidia-cuda-cuobjdump",
@@ -41,6 +50,161 @@ _BYTES_PER_SECOND, _BYTES_PER_BYTE = 16000.0, 500
 _LONGEST_MESSAGE = 1000
 
 
+class Toolkit(Struct, frozen=True):
+    """A CUDA toolkit: its folders (of the wheels there may be several), none of which need have everything."""
+
+    folders: tuple[Path, ...]
+    is_wheels: bool = False
+
+    @property
+    def where(self) -> str:
+        """The words by which an answer names it behind a tool's version."""
+        return "(wheel)" if self.is_wheels else f"of {self.folders[0]}"
+
+    def tool(self, name: str) -> Path | None:
+        """Return the path of a tool; None where this toolkit has none."""
+        paths = (folder / "bin" / name for folder in self.folders)
+        return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+
+    def nvrtc(self) -> Path | None:
+        """Return NVRTC's shared library; None where this toolkit has none."""
+        parts = (folder / part for folder in self.folders for part in _LIBRARIES)
+        return next((file for part in parts for file in sorted(part.glob("libnvrtc.so.*"))), None)
+
+    def headers(self) -> list[Path]:
+        """Return the include folders, for headers such as cuda_fp16.h and cuda/std."""
+        parts = (folder / part / more for folder in self.folders for part in _HEADERS for more in ("", "cccl"))
+        return list(dict.fromkeys(part for part in parts if part.is_dir()))
+
+    def version(self, name: str, wheel: str) -> str:
+        """Return the version of a tool, such as 13.0.88, or nothing; that of a wheel without running the tool."""
+        path = self.nvrtc() if name == "NVRTC" else self.tool(name)
+        if path is None:
+            return ""
+        if self.is_wheels:
+            stem = wheel.replace("-", "_")
+            homes = (folder.parents[1] for folder in wheel_folders() if path.is_relative_to(folder))
+            if info := next((info.name for home in homes for info in home.glob(f"{stem}-*.dist-info")), None):
+                return info[len(stem) + 1 : -len(".dist-info")]
+        if name == "NVRTC":
+            found = re.search(r"\.so\.(\d+\.\d+[\d.]*)$", str(path.resolve()))
+            return found[1] if found else ""
+        return _said_version(path)
+
+    def release(self) -> tuple[int, int]:
+        """Return major and minor version of the compiler; zeros where it does not say."""
+        return release_of(self.version("nvcc", "nvidia-cuda-nvcc") or self.version("NVRTC", "nvidia-cuda-nvrtc"))
+
+    def refuse_if_old(self) -> None:
+        """Raise an error where this toolkit is older than what we read."""
+        release = self.release()
+        if (0, 0) < release < _OLDEST:
+            theirs, least = (".".join(map(str, one)) for one in (release, _OLDEST))
+            raise WarplensError(f"CUDA {theirs} {self.where} is older than {least}; {OTHERWISE}")
+
+
+def wheels() -> Toolkit:
+    """Return the pip wheels, with no folders where none are installed."""
+    return Toolkit(wheel_folders(), is_wheels=True)
+
+
+def chosen(named: str | None = None) -> Toolkit:
+    """Return the toolkit that compiles: the one named, or the first that is there."""
+    if named == WHEELS:
+        return wheels()
+    if named is not None:
+        found = _at(Path(named))
+        if found is None:
+            raise WarplensError(f"--toolkit {named}: no CUDA toolkit there (no bin/nvcc, no libnvrtc)")
+        return found
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if (given := os.environ.get(variable)) and (found := _at(Path(given))):
+            return found
+    on_path = shutil.which("nvcc")
+    return (_behind(Path(on_path)) if on_path else None) or _at(INSTALLED) or wheels()
+
+
+@contextlib.contextmanager
+def using(named: str | None) -> Iterator[None]:
+    """Make this process, and those it starts, compile with the toolkit that is named (a folder, or `wheels`)."""
+    if named is None:
+        yield
+        return
+    found, before = chosen(named), os.environ.get("CUDA_HOME")
+    if not found.folders:
+        raise WarplensError("--toolkit wheels: none are installed; pip install nvidia-cuda-nvcc nvidia-cuda-nvrtc")
+    os.environ["CUDA_HOME"] = str(found.folders[0])
+    try:
+        yield
+    finally:
+        os.environ.pop("CUDA_HOME")
+        if before is not None:
+            os.environ["CUDA_HOME"] = before
+
+
+def wheels_if_there() -> str | None:
+    """Return `wheels`, which compile measuring kernels, where they are installed, else nothing."""
+    return WHEELS if wheels().nvrtc() else None
+
+
+def prefer_wheels() -> None:
+    """Choose the wheels for this process and those it starts: tests and published figures are compiled with them."""
+    if folders := wheel_folders():
+        os.environ["CUDA_HOME"] = str(folders[0])
+
+
+@cache
+def wheel_folders() -> tuple[Path, ...]:
+    """Return the folders of the CUDA wheels (site-packages/nvidia/cu13 and the like), newest first."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [Path(p) for p in spec.submodule_search_locations or []] if spec else []
+    found = [folder for root in roots for folder in root.glob("cu[0-9]*") if folder.is_dir()]
+    return tuple(sorted(found, key=lambda f: f.name, reverse=True))
+
+
+def release_of(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version; zeros where it has none."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _at(folder: Path) -> Toolkit | None:
+    """Return the toolkit in a folder, if one is there."""
+    folder = folder.resolve()
+    if folder in [wheel.resolve() for wheel in wheel_folders()]:
+        return wheels()
+    found = Toolkit((folder,))
+    if found.tool("nvcc") is None and found.nvrtc() is None:
+        return None
+    if unsafe := _UNSAFE.search(str(folder)):
+        raise WarplensError(f"{folder}: nvcc cannot work in a folder with {unsafe[0]!r} in its name; {OTHERWISE}")
+    return found
+
+
+@cache
+def _behind(nvcc: Path) -> Toolkit | None:
+    """Return the toolkit of an nvcc, which may be a link or a script that runs the real one: it says where that is."""
+    home = nvcc.resolve().parents[1]
+    if nvcc.resolve().name == "nvcc" and any((home / part / "cuda_runtime.h").is_file() for part in _HEADERS):
+        return _at(home)
+    try:
+        _, out, err = execute([str(nvcc), "--dryrun", "x.cu"], _ASK_SECONDS)
+    except OSError:
+        return None
+    found = re.search(r"^#\$ TOP=(.+)$", (err + out).decode("utf-8", "replace"), re.MULTILINE)
+    return _at(Path(found[1].strip())) if found else None
+
+
+@cache
+def _said_version(path: Path) -> str:
+    try:
+        _, out, _ = execute([str(path), "--version"], _ASK_SECONDS)
+    except OSError:
+        return ""
+    found = re.search(r"V(\d+(?:\.\d+)+)", out.decode("utf-8", "replace"))
+    return found[1] if found else ""
+
+
 class Found(Struct, frozen=True):
     """A tool: its path, and its version with the toolkit it is of, as an answer names it."""
 
@@ -53,13 +217,14 @@ def found(name: str, toolkit: str | None = None, at_least: str = "") -> Found:
 
     A missing tool is named with what brings it.
     """
-    first, wheels = toolkits.chosen(toolkit), toolkits.wheels()
+    first, others = chosen(toolkit), wheels()
     kept = _of(name, first)
-    if kept is None or (at_least and _is_older(name, first, at_least)):
-        instead = None if first.is_wheels else _of(name, wheels)
+    older = at_least and release_of(first.version(name, _WHEEL[name])) < release_of(at_least)
+    if kept is None or older:
+        instead = None if first.is_wheels else _of(name, others)
         if instead is not None:
             why = f"that {first.where} is older than the code" if kept else f"{first.folders[0]} has none"
-            return Found(instead, f"{_named(name, wheels)} (wheel: {why})")
+            return Found(instead, f"{_named(name, others)} (wheel: {why})")
     if kept is None:
         raise MissingTool(f"{name} is not installed; {bringing(name)}")
     return Found(kept, f"{_named(name, first)} {first.where}")
@@ -67,11 +232,10 @@ def found(name: str, toolkit: str | None = None, at_least: str = "") -> Found:
 
 def newer(name: str, than: Found) -> Found | None:
     """Return the wheels' tool where it is another than this one."""
-    wheels = toolkits.wheels()
-    path = _of(name, wheels)
+    path = _of(name, wheels())
     if path is None or path == than.path:
         return None
-    return Found(path, f"{_named(name, wheels)} (wheel: {than.version} is older than the code)")
+    return Found(path, f"{_named(name, wheels())} (wheel: {than.version} is older than the code)")
 
 
 def bringing(name: str) -> str:
@@ -87,28 +251,20 @@ def _named(name: str, toolkit: Toolkit) -> str:
     return f"{name} {toolkit.version(name, _WHEEL[name])}".strip()
 
 
-def _is_older(name: str, toolkit: Toolkit, than: str) -> bool:
-    return release_of(toolkit.version(name, _WHEEL[name])) < release_of(than)
-
-
 def tool(name: str, toolkit: str | None = None) -> Path:
     """Return the path of a CUDA tool, of the toolkit that compiles or of the wheels; say what brings a missing one."""
-    path = _of(name, toolkits.chosen(toolkit)) or _of(name, toolkits.wheels())
+    path = _of(name, chosen(toolkit)) or _of(name, wheels())
     if path is None:
         raise MissingTool(f"{name} is not installed; {bringing(name)}")
     return path
 
 
-def version(name: str, toolkit: str | None = None) -> str:
-    """Return a tool's version and toolkit, such as `nvdisasm 13.5.37 (wheel)`."""
-    return found(name, toolkit).version
-
-
 def identity(name: str, toolkit: str | None = None) -> str:
-    """Return what tells a tool from any other, without running it."""
+    """Return the identity of a tool, by its version or its file's size and time, without running it."""
     path = tool(name, toolkit)
-    made = toolkits.wheels().version(name, _WHEEL[name]) if toolkits.is_of_wheels(path) else ""
-    return f"{name} {made}" if made else stamp(path)
+    is_of_wheels = any(path.is_relative_to(folder) for folder in wheel_folders())
+    version = wheels().version(name, _WHEEL[name]) if is_of_wheels else ""
+    return f"{name} {version}" if version else stamp(path)
 
 
 def stamp(path: Path) -> str:
@@ -118,7 +274,7 @@ def stamp(path: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make a message one line of harmless characters, and not too long."""
+    """Return a message as one line of harmless characters, and not too long."""
     flat = printable(" ".join(text.split()))
     return flat if len(flat) <= _LONGEST_MESSAGE else flat[: _LONGEST_MESSAGE - 4] + " ..."
 
@@ -129,14 +285,14 @@ def disassembler_limits(size: int) -> tuple[float, int]:
     return seconds, TOOL_BYTES + _BYTES_PER_BYTE * size
 
 
-def serve(module: str, given: bytes, limit_seconds: float, limit_bytes: int | None = None) -> tuple[int, bytes]:
-    """Let `serve` of a module of this package answer in a process of its own; return exit code and output.
+def serve(module: str, request: bytes, limit_seconds: float, limit_bytes: int | None = None) -> tuple[int, bytes]:
+    """Call `serve` of a module of this package in a process of its own; return exit code and output.
 
     The module comes from where this one is, never from the current folder.
     """
     home = str(Path(__file__).resolve().parents[2])
     program = f"import sys; sys.path.append({home!r}); from warplens.{module} import serve; serve()"
-    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, limit_bytes, given=given)
+    code, out, _ = execute([sys.executable, "-P", "-c", program], limit_seconds, limit_bytes, sent=request)
     return code, out
 
 
@@ -168,6 +324,6 @@ def run(
 def untested(tools: Iterable[str]) -> list[str]:
     """Return a note on those of a program's tools that are newer than what warplens was tested with; none else."""
     versions = [(tool, _NVIDIAS.match(tool)) for tool in tools]
-    newer = [tool for tool, found in versions if found and (int(found[1]), int(found[2])) > NEWEST_TESTED]
+    unknown = [tool for tool, found in versions if found and (int(found[1]), int(found[2])) > NEWEST_TESTED]
     newest = ".".join(map(str, NEWEST_TESTED))
-    return [f"machine code by {', '.join(newer)}; warplens was tested up to {newest}"] if newer else []
+    return [f"machine code by {', '.join(unknown)}; warplens was tested up to {newest}"] if unknown else []

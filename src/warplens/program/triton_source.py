@@ -1,4 +1,4 @@
-"""What of a Python file a Triton kernel needs, taken out without running the file.
+"""Triton's part of a Python file: the source that its kernels need, extracted without running the file.
 
 Kept: functions under @triton.jit, imports of Triton's own modules, and names that stand for a literal or for
 `tl.constexpr(literal)`. All other lines become empty, so that line numbers stay. What is kept may only name Triton's
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ _INSIDE = frozenset(("handle", "builder"))  # of a value: what the compiler keep
 
 
 class TritonSource(Struct, frozen=True):
-    """What was kept: `text` has as many lines as the file; parameters by function, the constexpr ones marked."""
+    """The source that is kept: `text` has as many lines as the file; parameters by function, the constexpr marked."""
 
     text: str
     parameters: dict[str, dict[str, bool]]
@@ -33,7 +33,7 @@ class TritonSource(Struct, frozen=True):
 
 
 def extract(text: str, file: str) -> TritonSource:
-    """Take the Triton functions out of a Python file; `file` is for messages."""
+    """Return Triton's part of a Python file; `file` is for messages."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -74,16 +74,16 @@ def called_functions(text: str) -> set[str]:
 
 def pointers_of(text: str) -> dict[str, set[str]]:
     """Return the parameters of each function that are pointers: where addresses of loads and stores begin."""
-    made = dict[str, set[str]]()
+    pointers = dict[str, set[str]]()
     for function in (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)):
         values = dict[str, list[ast.expr]]()
         for node in ast.walk(function):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 values.setdefault(node.targets[0].id, []).append(node.value)
         calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.args]
-        taken = [c.args[0] for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr.startswith(_ADDRESSES)]
-        made[function.name] = {name for node in taken for name in _beginnings(node, values, set())}
-    return made
+        first = [c.args[0] for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr.startswith(_ADDRESSES)]
+        pointers[function.name] = {name for node in first for name in _beginnings(node, values, set())}
+    return pointers
 
 
 _ADDRESSES = ("load", "store", "atomic_", "make_block_ptr", "make_tensor_descriptor")  # first: an address
@@ -186,11 +186,13 @@ def _parameters(node: ast.FunctionDef, modules: dict[str, str]) -> dict[str, boo
 
 
 class _Checker(ast.NodeVisitor):
-    """Walks over a function and refuses every name that is not among those that may be called."""
+    """Walker of a function that refuses every name that is not among those that may be called."""
 
     def __init__(self, file: str, modules: dict[str, str], known: set[str] | frozenset[str], node: ast.FunctionDef):
         self.file, self.modules, self.chains = file, modules, list[str]()
-        self.known = known | set(_bound(node))
+        inner = list(ast.walk(node))  # the names that a function gives values to, its parameters among them
+        self.known = known | {n.arg for n in inner if isinstance(n, ast.arg)}
+        self.known |= {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         if node.args.vararg or node.args.kwarg:
             self.refuse(node, f"{node.name} takes any number of arguments")
         for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]:
@@ -220,43 +222,29 @@ class _Checker(ast.NodeVisitor):
             builtin = "Python's " if hasattr(builtins, node.id) else ""
             self.refuse(node, f"{builtin}{node.id}: no @triton.jit function, Triton import or constant of this file")
 
-    def visit_Import(self, node: ast.Import) -> None:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.refuse(node, "an import")
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        self.refuse(node, "an import")
-
-
-def _bound(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a function gives values to, its parameters first."""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.arg):
-            yield inner.arg
-        elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-            yield inner.id
+    visit_ImportFrom = visit_Import
 
 
 def _with_lines(text: str, kept: list[ast.stmt], modules: dict[str, str]) -> str:
-    """Return the lines of what is kept where they were; of decorators only Triton's jit."""
+    """Return the text of the statements kept, on their own lines; of decorators only Triton's jit."""
     lines = text.splitlines()
-    made = [""] * len(lines)
+    rows = [""] * len(lines)
     for node in kept:
         first, last = node.lineno, node.end_lineno or node.lineno
         if isinstance(node, ast.Import | ast.ImportFrom):
-            made[first - 1] = _import_line(node, modules)
+            names = [a for a in node.names if (a.asname or a.name.partition(".")[0]) in modules]
+            whole = ", ".join(f"{a.name} as {a.asname}" if a.asname else a.name for a in names)
+            begin = "import" if isinstance(node, ast.Import) else f"from {node.module} import"
+            rows[first - 1] = f"{begin} {whole}"
             continue
-        if node.col_offset or (made[first - 1] and first == last):
+        if node.col_offset or (rows[first - 1] and first == last):
             continue  # behind a semicolon: not kept, and missed where it is used
-        made[first - 1 : last] = lines[first - 1 : last]
+        rows[first - 1 : last] = lines[first - 1 : last]
         jit = _jit(node, modules) if isinstance(node, ast.FunctionDef) else None
         if jit is not None:
             at = (node.lineno - 2) if node.lineno > 1 else 0
-            made[at] = f"@{ast.unparse(jit)}"
-    return "\n".join(made) + "\n"
-
-
-def _import_line(node: ast.Import | ast.ImportFrom, modules: dict[str, str]) -> str:
-    """Return the part of an import that brings Triton's names."""
-    names = [a for a in node.names if (a.asname or a.name.partition(".")[0]) in modules]
-    whole = ", ".join(f"{a.name} as {a.asname}" if a.asname else a.name for a in names)
-    return f"import {whole}" if isinstance(node, ast.Import) else f"from {node.module} import {whole}"
+            rows[at] = f"@{ast.unparse(jit)}"
+    return "\n".join(rows) + "\n"

@@ -1,6 +1,6 @@
-"""Branches and loops that other warps, other blocks or the clock decide about.
+"""Waiting loops: branches and loops that other warps, other blocks or a clock decide.
 
-A few blocks that are emulated alone do not tell how often such a loop goes round.
+A few blocks that are emulated alone do not tell how many iterations such a loop takes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from warplens.program.instruction import Instruction
 from warplens.program.program import Program
 
 _COUNTS = ("ADD", "INC", "DEC")
-_WAYS = ("BRA", "EXIT", "BREAK", "BRX")
+_LEAVING = ("BRA", "EXIT", "BREAK", "BRX")
 _ATOMICS = ("ATOM", "ATOMG")
 _CLOCKS = ("SR_CLOCK", "SR_GLOBALTIMER")
 
@@ -28,7 +28,7 @@ def counter(program: Program) -> Instruction | None:
 
 
 def spins(program: Program) -> list[Instruction]:
-    """Return the accesses to one place that a loop repeats until others have written there.
+    """Return the accesses to one address that a loop repeats until others have written there.
 
     These are loads that bypass L1 (volatile ones, and those that acquire) and atomics that do not count, at an address
     that the loop does not change: flags, locks, barriers of a grid, sums by compare-and-swap.
@@ -38,17 +38,20 @@ def spins(program: Program) -> list[Instruction]:
 
 
 def clocked(program: Program) -> tuple[list[Instruction], list[Instruction]]:
-    """Return the reads of a clock on which a branch depends; apart, those that only a wait for an mbarrier asks."""
+    """Return the reads of a clock on which a branch depends; in a second list, those only in waits for an mbarrier."""
     code = program.instructions
     reads = [x for x in code if _reads_clock(x) and _decides(x, code)]
-    waits = {id(y) for loop in _barrier_loops(program) for y in loop if y.opcode in _WAYS} if reads else set()
+    smallest = dict[int, list[Instruction]]()  # loop around each question for the phase of an mbarrier
+    for x, loop in _in_loops(program, [x for x in code if reads and _tries(x)]):
+        smallest[x.offset] = min(loop, smallest.get(x.offset, loop), key=len)
+    waits = {id(y) for loop in smallest.values() for y in loop if y.opcode in _LEAVING}
     others = [x for x in code if id(x) not in waits]
     asked = [x for x in reads if _decides(x, others)]
     return asked, [x for x in reads if not any(x is y for y in asked)]
 
 
 def idles(loop: Sequence[Instruction]) -> bool:
-    """Whether a loop only waits: it goes round by a clock, by an mbarrier, or until others have written."""
+    """Return whether a loop only waits: for a clock, for an mbarrier, or until others have written."""
     asks = [x for x in loop if _reads_clock(x) or _tries(x) or (x.writes and _bypasses(x) and _stays(x, loop))]
     return any(_decides(x, loop) for x in asks)
 
@@ -58,16 +61,8 @@ def _reads_clock(x: Instruction) -> bool:
 
 
 def _tries(x: Instruction) -> bool:
-    """Whether an instruction asks for the phase of an mbarrier."""
+    """Return whether an instruction asks for the phase of an mbarrier."""
     return x.opcode == "SYNCS" and "PHASECHK" in x.modifiers
-
-
-def _barrier_loops(program: Program) -> list[list[Instruction]]:
-    """Return the smallest loop around each question for the phase of an mbarrier."""
-    found = dict[int, list[Instruction]]()
-    for x, loop in _in_loops(program, [x for x in program.instructions if _tries(x)]):
-        found[x.offset] = min(loop, found.get(x.offset, loop), key=len)
-    return list(found.values())
 
 
 def _in_loops(program: Program, found: list[Instruction]) -> Iterator[tuple[Instruction, list[Instruction]]]:
@@ -90,17 +85,17 @@ def _bypasses(x: Instruction) -> bool:
 
 
 def _stays(x: Instruction, loop: Sequence[Instruction]) -> bool:
-    """Whether the address of an access is the same in each turn of a loop."""
+    """Return whether the address of an access is the same in each iteration of a loop."""
     address = {r for o in x.operands if o.kind == "memory" for r in o.registers}
     written = {r for y in loop for r in y.writes}
     return all(written.isdisjoint(y.reads) for y in loop if address & set(y.writes))
 
 
 def _decides(source: Instruction, code: Sequence[Instruction]) -> bool:
-    """Whether what an instruction writes reaches the guard of a branch of this code, through shared memory too."""
+    """Return whether a result reaches the guard of a branch of this code, through shared memory too."""
     known, shared = set[str](), False
     for x in (*code, *code):
-        if x.opcode in _WAYS and known & set(x.reads):
+        if x.opcode in _LEAVING and known & set(x.reads):
             return True
         from_shared = shared and x.opcode in ("LDS", "LDSM")
         if x is source or from_shared or known & set(x.reads):

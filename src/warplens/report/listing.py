@@ -23,8 +23,8 @@ from rich.text import Text
 from warplens.core.units import number, printable
 from warplens.machine import Machine
 from warplens.program import Instruction
-from warplens.program.analysis import Analysis, LoopFacts, Way
 from warplens.program.program import Program
+from warplens.program.static_analysis import CodePath, LoopFacts, StaticAnalysis
 from warplens.program.toolchain import untested
 from warplens.report.analysis import counted
 from warplens.workload.profile import Profile
@@ -33,7 +33,7 @@ WIDTH = 120
 
 
 def program(
-    p: Program, a: Analysis, machine: Machine, profile: Profile | None = None, stalls: Sequence[str] = ()
+    p: Program, a: StaticAnalysis, machine: Machine, profile: Profile | None = None, stalls: Sequence[str] = ()
 ) -> list[RenderableType]:
     """Render a program with its analysis; `stalls`: a column more, for each instruction."""
     tools = printable(", ".join(p.tools)) or "no tool known"
@@ -44,8 +44,8 @@ def program(
         ),
         Text(f"  {_resources(p)}\n  by {tools}; latencies of {machine.name}"),
     ]
-    for way in a.ways:
-        which = ("shortest way: " if way is a.ways[0] else "longest way: ") if len(a.ways) > 1 else ""
+    for way in a.paths:
+        which = ("shortest way: " if way is a.paths[0] else "longest way: ") if len(a.paths) > 1 else ""
         loops = ", every loop once" if a.loops else ""
         early = ", leaving at no early EXIT" if any(x.opcode == "EXIT" and x.guard for x in p.instructions) else ""
         head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}{early}"
@@ -61,7 +61,7 @@ def program(
     return parts
 
 
-def warnings(p: Program, a: Analysis, machine: Machine) -> list[str]:
+def warnings(p: Program, a: StaticAnalysis, machine: Machine) -> list[str]:
     """Return what makes the cycles of this listing less sure, one line each."""
     found = []
     unknown = Counter(x.opcode for x in p.instructions if x.kind == "other")
@@ -123,7 +123,7 @@ def _resources(p: Program) -> str:
     return ", ".join(parts)
 
 
-def _listing(p: Program, a: Analysis, profile: Profile | None, stalls: Sequence[str]) -> list[str]:
+def _listing(p: Program, a: StaticAnalysis, profile: Profile | None, stalls: Sequence[str]) -> list[str]:
     runs = [""] * len(p.instructions) if profile is None else _runs(profile)
     if stalls:
         runs = [f"{count}  {stall}" for count, stall in zip(runs, stalls, strict=True)]
@@ -157,7 +157,7 @@ def _fitted(line: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
-def _depths(p: Program, a: Analysis) -> list[int]:
+def _depths(p: Program, a: StaticAnalysis) -> list[int]:
     depth = [0] * len(p.instructions)
     for loop in a.flow.loops:
         for b in loop.blocks:
@@ -167,7 +167,7 @@ def _depths(p: Program, a: Analysis) -> list[int]:
     return depth
 
 
-def _line(x: Instruction, a: Analysis, i: int, depth: int, spilled: bool, runs: str) -> str:
+def _line(x: Instruction, a: StaticAnalysis, i: int, depth: int, spilled: bool, runs: str) -> str:
     c = x.control
     codes = " " * 13
     if c is not None:
@@ -186,11 +186,11 @@ def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
     """Render a loop: its cost, its mix, where the cycles go on each way, its recurrence."""
     indent = " " * 8
     mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1]))
-    cycles = " to ".join(dict.fromkeys(number(w.cycles) for w in f.ways)) or "an unknown number of"
+    cycles = " to ".join(dict.fromkeys(number(w.cycles) for w in f.paths)) or "an unknown number of"
     shape = f"loop of {f.instructions} instructions: {cycles} cycles per iteration of a lone warp"
     lines = [f"{indent}{shape}, ILP {f.ilp:.1f}, MLP {f.mlp:.1f}; {mix}"]
-    for n, way in enumerate(f.ways):
-        which = ("", ("on the shortest way, ", "on the longest way, ")[n])[len(f.ways) > 1]
+    for n, way in enumerate(f.paths):
+        which = ("", ("on the shortest way, ", "on the longest way, ")[n])[len(f.paths) > 1]
         lines.append(f"{indent}  {which}critical path: {_spent(way, p)}")
     if f.recurrence:
         chain = " > ".join(dict.fromkeys(p.instructions[i].opcode for i in f.recurrence))
@@ -201,7 +201,7 @@ def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
     return lines
 
 
-def _spent(way: Way, p: Program) -> str:
+def _spent(way: CodePath, p: Program) -> str:
     """Say where the cycles of a critical path go: the longest waits by opcode, the rest is issue."""
     waits: dict[str, list[float]] = {}
     issue = 0.0

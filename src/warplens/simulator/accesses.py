@@ -8,8 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.machine import Machine
-from warplens.program.access_width import access_bytes
-from warplens.program.instruction import Instruction
+from warplens.program.instruction import Instruction, access_bytes
 from warplens.simulator import layout as at
 from warplens.simulator.code import Step
 from warplens.simulator.traffic import (
@@ -22,7 +21,7 @@ from warplens.simulator.traffic import (
     packet_seconds,
 )
 from warplens.simulator.units import PIPES, Unit, Units
-from warplens.workload.access_width import wavefronts
+from warplens.workload.memory_access import wavefronts
 from warplens.workload.profile import Profile
 from warplens.workload.workload import Access
 

@@ -14,8 +14,8 @@ import msgspec
 
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
-from warplens.program.access_width import access_bytes, wide_cycles
-from warplens.program.instruction import Instruction
+from warplens.program.instruction import Instruction, access_bytes
+from warplens.program.lone_warp import wide_cycles
 from warplens.program.program import Program
 from warplens.simulator import layout as at
 from warplens.simulator.accesses import Traffic, access, sent, traffic_of

@@ -17,15 +17,13 @@ from msgspec.structs import replace
 
 from warplens.core.errors import MissingField, WarplensError
 from warplens.machine import KINDS, Machine
-from warplens.program.access_width import access_bytes
-from warplens.program.instruction import Instruction
+from warplens.program.instruction import Instruction, access_bytes
 from warplens.program.listing import parse_listing
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.reads import Operands
 from warplens.simulator.units import Units
-from warplens.workload.access_width import access_of, wavefronts
-from warplens.workload.extra_latency import extra_latency
+from warplens.workload.memory_access import access_of, extra_latency, wavefronts
 from warplens.workload.workload import Access, Workload
 
 ENDLESS = 1 << 40

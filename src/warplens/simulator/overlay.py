@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError, nearest
 from warplens.machine import KINDS, Machine
-from warplens.program.access_width import WIDE_LOADS
+from warplens.program.lone_warp import WIDE_LOADS
 from warplens.simulator.stall_counts import restalled
 from warplens.workload.profile import Profile
 from warplens.workload.workload import Access, Workload
@@ -154,7 +154,7 @@ def _timed(machine: Machine, key: str, kind: str, what: str, value: float, *, in
         pairs = {consumer: max(1.0, cycles + longer) for consumer, cycles in before.latency_to.items()}
         timing = replace(machine.instructions[kind], latency_to=pairs)
         machine = replace(machine, instructions={**machine.instructions, kind: timing})
-    if what == "latency" and kind == "shared":  # wider loads take so much longer (`program/access_width.py`)
+    if what == "latency" and kind == "shared":  # wider loads take so much longer (`program/lone_warp.py`)
         wide = {name: machine.operations[name] for name in WIDE_LOADS if name in machine.operations}
         moved = {
             name: replace(x, latency_cycles=x.latency_cycles + longer) for name, x in wide.items() if x.latency_cycles

@@ -16,10 +16,11 @@ from warplens.core.cache import Cache, T, key_of
 from warplens.core.errors import WarplensError
 from warplens.core.native import refuse_without_numba
 from warplens.machine import Machine
-from warplens.program.compile_cache import digest, is_text, keyed, sources
+from warplens.program.compile_cache import digest, is_text, keyed
+from warplens.program.compiler_options import sources
 from warplens.program.program import Program
 from warplens.workload import Workload
-from warplens.workload.call_options import OLDEST, architecture, source_of
+from warplens.workload.compiled_call import OLDEST, architecture, source_of
 from warplens.workload.counted import workload_of
 from warplens.workload.launch import KernelCall
 from warplens.workload.profile import Profile

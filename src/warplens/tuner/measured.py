@@ -17,7 +17,7 @@ from warplens.tuner.choose import Candidate
 from warplens.tuner.spec import Configuration, Sweep
 from warplens.tuner.timing import Timer
 from warplens.tuner.tune import Tuned
-from warplens.workload.call_options import OLDEST, architecture, source_of
+from warplens.workload.compiled_call import OLDEST, architecture, source_of
 from warplens.workload.launch import KernelCall
 
 Measure = Callable[[KernelCall], float]

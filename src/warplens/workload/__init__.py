@@ -1,9 +1,26 @@
-"""A launch and what it does: launch files, counts by instruction, and the workload that every model takes."""
+"""A kernel's launch and its counts: launch files, profiles, and the workload that every model takes.
+
+    launch            launch files: one call of a kernel, its arguments, their layout
+    contents          what arrays and variables hold, computed when touched
+    command_line, interface, suggested_launch   calls written on a command line; a kernel's parameters; first guesses
+    compiled_call     the kernel of a call: how it is compiled, and what Triton's launcher adds
+    profile           counts per instruction and paths of warps, by the emulator or a profiler
+    ncu_report, profiler_counts                 Nsight Compute's reports, and profiles of their counts alone
+    counted           program + call + profile to a workload, with the chain of a lone warp
+    workload          Workload: counts of one warp and the launch; the input of every model; start here
+    loader            workloads as files: TOML by hand, JSON saved, and those that ship (files/workloads)
+    memory_access     shape, wavefronts and added latency of a warp's accesses; coalescing on older GPUs
+    graph             hand-written graphs of operations
+    unmodelled        features of a kernel that are not modelled, as the answer names them
+
+A profile has whole-grid counts, a workload counts of one warp. To add a count of the emulator: a column of
+`profile.COLUMNS`, then the emulator's. To add something that is not modelled: a row of `unmodelled.RULES` where it is
+an instruction, a function there where it is not.
+"""
 
 from warplens.workload.graph import Graph, is_graph, load_graph
 from warplens.workload.loader import list_workloads, load_workload, parse_workload
-from warplens.workload.mix import mix
-from warplens.workload.workload import Access, Launch, Link, Number, Workload
+from warplens.workload.workload import Access, Launch, Link, Number, Workload, mix
 
 __all__ = [
     "Access", "Graph", "Launch", "Link", "Number", "Workload", "is_graph", "list_workloads", "load_graph",

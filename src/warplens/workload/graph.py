@@ -1,4 +1,4 @@
-"""Hand-written graphs: operations and what each of them needs, one warp's work (`docs/reference/graph-file.md`).
+"""Hand-written graphs of one warp's operations and their dependences (`docs/reference/graph-file.md`).
 
 grid  = 14               # blocks (the paper's groups)
 block = 64               # threads of a block
@@ -79,39 +79,39 @@ class Graph(Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_graph(path: str | Path) -> Graph:
     """Load a graph from a TOML file; what is wrong with it is said in one line."""
-    made = _fitting(kinds.read(Path(path), "graph"), str(path))
-    in_order([node.name or node.operation for node in made.nodes], made.needs(), made.name)
-    return made
+    graph = _checked(kinds.read(Path(path), "graph"), str(path))
+    in_order([node.name or node.operation for node in graph.nodes], graph.needs(), graph.name)
+    return graph
 
 
 def checked(graph: Graph) -> Graph:
-    """Return a graph that was made in Python; what a file may not say is refused as there."""
+    """Return a graph that was built in Python; what a file may not say is refused as there."""
     try:
         tree = msgspec.to_builtins(graph)
     except TypeError as error:
         raise WarplensError(f"a graph is made of text and numbers: {error}") from None
-    return _fitting(tree, graph.name)
+    return _checked(tree, graph.name)
 
 
-def _fitting(tree: Any, file: str) -> Graph:
-    made = convert(tree, Graph, file)
-    if made.format != 1:
-        raise FileError(f"{file}: format {made.format} is not known, only 1")
-    if not 1 <= len(made.nodes) <= MOST_NODES:
-        raise FileError(f"{file}: node: 1 to {MOST_NODES:,} of them, not {len(made.nodes):,}")
-    for i, node in enumerate(made.nodes):
+def _checked(tree: Any, file: str) -> Graph:
+    graph = convert(tree, Graph, file)
+    if graph.format != 1:
+        raise FileError(f"{file}: format {graph.format} is not known, only 1")
+    if not 1 <= len(graph.nodes) <= MOST_NODES:
+        raise FileError(f"{file}: node: 1 to {MOST_NODES:,} of them, not {len(graph.nodes):,}")
+    for i, node in enumerate(graph.nodes):
         if node.bytes_per_thread not in (1, 2, 4, 8, 16):
             raise FileError(f"{file}: node.{i}.bytes_per_thread: 1, 2, 4, 8 or 16, not {node.bytes_per_thread}")
-    return made
+    return graph
 
 
 def is_graph(path: str | Path) -> bool:
-    """Whether a file is a graph: TOML with nodes."""
+    """Return whether a file is a graph: TOML with nodes."""
     return Path(path).suffix == ".toml" and Path(path).is_file() and "node" in read_toml(Path(path))
 
 
 def in_order(names: Sequence[str], needs: Sequence[tuple[int, ...]], graph: str) -> list[int]:
-    """Return the nodes so that each comes behind those it needs, otherwise in the given order; refuse a circle."""
+    """Return the nodes so that each comes behind those it needs, else in the order of the file; refuse a circle."""
     for i, wanted in enumerate(needs):
         if any(not 0 <= n < len(needs) for n in wanted):
             raise WarplensError(f"{graph}: node {i} ({names[i]}) needs a node that is not there")

@@ -1,22 +1,21 @@
-"""Interfaces of kernels: what a launch has to give, with names and types from the source where it can be read.
+"""Interfaces of kernels: the parameters of a launch, with names and types from the source where it can be read.
 
     types    the demangled name; of `extern "C"` kernels the source
     names    the source, where it has a kernel of this name with so many parameters
     sizes    the cubin
 
-A structure by value is told by its members where the source declares them and they add up to its size.
+A structure by value is replaced by its members where the source declares them and they add up to its size.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
 from warplens.core.files import read_text
-from warplens.program.compile import Options
+from warplens.program.compiler_options import Options
 from warplens.program.cubin import Cubin
 from warplens.program.declarations import (
     Kernel,
@@ -35,7 +34,7 @@ from warplens.program.load import Kernel as Found
 from warplens.program.load import found_kernels
 from warplens.program.triton import split_name
 from warplens.program.triton_source import called_functions, extract, pointers_of
-from warplens.workload.launch import SCALAR_BYTES, Argument
+from warplens.workload.launch import SCALAR_BYTES, Argument, structure_layout
 
 _SCALARS = {
     "char": "i8", "signed char": "i8", "unsigned char": "u8", "bool": "u8", "short": "i16", "unsigned short": "u16",
@@ -52,11 +51,11 @@ _VECTORS = {
     "half": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat16_": "bf16",
 }  # fmt: skip
 _POINTER_BYTES = 8
-_UNKNOWN_BYTES = 16  # of what a pointer to void or to a structure points to: as much as one access takes
+_UNKNOWN_BYTES = 16  # of an element behind a pointer to void or to a structure: the most that one access takes
 
 
 class Parameter(Struct, frozen=True):
-    """One value that a launch gives: its name, its type in a launch file (empty: unknown), its type as written.
+    """One parameter of a launch: its name, its type in a launch file (empty: unknown), its type in the source.
 
     `lanes` is how many elements of the type one of the source has: 4 of a `float4 *`. A `constant` is compiled in, as
     are a variable's first contents.
@@ -71,12 +70,12 @@ class Parameter(Struct, frozen=True):
 
     @property
     def is_pointer(self) -> bool:
-        """Whether it points to an array."""
+        """True if it points to an array."""
         return self.type.endswith("*")
 
 
 class Interface(Struct, frozen=True):
-    """A kernel as a launch sees it. `chosen` is what `--kernel` takes; `body` its text, where there is a source.
+    """The interface of a kernel. `chosen` is its name for `--kernel`; `body` its text, where there is a source.
 
     `tile` is the extent of its arrays in shared memory, `threads_max` and `threads_required` its launch bounds.
     """
@@ -105,29 +104,25 @@ def interfaces(
     text = with_types(without_comments(read_text(Path(path)))) if Path(path).suffix in (".cu", ".cuh") else ""
     declared, structures, variables = declared_kernels(text), declared_structures(text), declared_variables(text)
     entries = ptx_types(read_text(Path(path))) if Path(path).suffix == ".ptx" else {}
-    made = []
+    each = []
     for mangled, kernel in found.items():
-        cubin, long = kernel.place, readable[mangled]
+        cubin, long = kernel.container, readable[mangled]
         if not isinstance(cubin, Cubin):
             continue  # a listing has no parameters
         uses = cubin.resources(mangled)
         sizes = [size for _, size in uses.parameters]
-        known = next((k for k in declared if k.name == _bare(long) and len(k.parameters) == len(sizes)), None)
+        head = re.sub(r"<.*", "", long[: _opening(long)] if long.endswith(")") else long)
+        bare = head.rpartition(" ")[2].rpartition("::")[2]  # no return type, namespace, template arguments, parameters
+        known = next((k for k in declared if k.name == bare and len(k.parameters) == len(sizes)), None)
         if known is None and len(entries.get(mangled, ())) == len(sizes):
             known = Kernel(mangled, [(written, "") for written in entries[mangled]], "")
         body = known.body if known else ""
-        made.append(Interface(
+        each.append(Interface(
             _chosen(long, list(readable.values())), long, _parameters(long, sizes, known, structures),
             _variables(cubin, variables), body, shared_extent(body, long, text), uses.threads_max,
             uses.threads_required,
         ))  # fmt: skip
-    return made
-
-
-def _bare(long: str) -> str:
-    """Return a kernel's own name: no return type, namespace, template arguments or parameters."""
-    head = re.sub(r"<.*", "", long[: _opening(long)] if long.endswith(")") else long)
-    return head.rpartition(" ")[2].rpartition("::")[2]
+    return each
 
 
 def _opening(long: str) -> int:
@@ -155,7 +150,7 @@ def _chosen(long: str, names: list[str]) -> str:
 def _parameters(
     long: str, sizes: list[int], known: Kernel | None, structures: dict[str, list[tuple[str, str]]]
 ) -> list[Parameter]:
-    """Return what a launch gives: a parameter, or the members of one that is a structure."""
+    """Return the parameters of a launch; a structure is replaced by its members."""
     types = split_top(long[_opening(long) + 1 : -1]) if long.endswith(")") else []
     types = [] if types == ["void"] else types
     if len(types) != len(sizes):
@@ -163,10 +158,10 @@ def _parameters(
     names = [f"arg{i}" for i in range(len(sizes))]
     if known and len({name for _, name in known.parameters if name and name not in _SCALARS}) == len(sizes):
         names = [name for _, name in known.parameters]
-    made = list[Parameter]()
+    parameters = list[Parameter]()
     for written, name, size in zip(types, names, sizes, strict=True):
-        made += _members(written, name, size, structures) or [_parameter(written, name, size)]
-    return made
+        parameters += _members(written, name, size, structures) or [_parameter(written, name, size)]
+    return parameters
 
 
 def _parameter(written: str, name: str, size: int) -> Parameter:
@@ -197,7 +192,7 @@ def launch_type(written: str) -> tuple[str, int]:
 
 
 def _shown(written: str) -> str:
-    """Return a type without what a launch does not care for, its pointers behind it."""
+    """Return a type without qualifiers, its pointers behind it."""
     plain = re.sub(r"\b(const|volatile|restrict|__restrict__|__restrict|__grid_constant__|struct)\b", " ", written)
     base = " ".join(plain.replace("*", " ").split()).removeprefix("std::")
     order = ("unsigned", "signed", "char", "short", "long", "int")
@@ -212,11 +207,11 @@ def _shown(written: str) -> str:
 def _members(
     written: str, name: str, size: int, structures: dict[str, list[tuple[str, str]]]
 ) -> list[Parameter] | None:
-    """Return the members of a structure by value as parameters, if they fill it as C lays them out."""
+    """Return the members of a structure by value as parameters, if they fill it by the layout of C."""
     fields = structures.get(_shown(written).rpartition("::")[2])
     if not fields or "*" in written:
         return None
-    made = list[Parameter]()
+    members = list[Parameter]()
     for kind, member in fields:
         inner = _shown(kind).rpartition("::")[2]
         if inner in structures and "*" not in kind:
@@ -225,44 +220,36 @@ def _members(
         if not found or (lanes > 1 and not found.endswith("*")):
             return None
         width = _POINTER_BYTES if found.endswith("*") else SCALAR_BYTES[found]
-        made.append(Parameter(f"{name}.{member}", found, _shown(kind), width, lanes))
-    return made if _size(made) == size else None
-
-
-def _size(members: Iterable[Parameter]) -> int:
-    at, strictest = 0, 1
-    for member in members:
-        align = Argument(type=member.type).align_bytes
-        at, strictest = -(-at // align) * align + member.size_bytes, max(strictest, align)
-    return -(-at // strictest) * strictest
+        members.append(Parameter(f"{name}.{member}", found, _shown(kind), width, lanes))
+    return members if structure_layout([Argument(type=m.type) for m in members])[1] == size else None
 
 
 def _variables(cubin: Cubin, declared: dict[str, tuple[str, bool]]) -> list[Parameter]:
     """Return the variables of a module, with their types where the source has them."""
-    made = []
+    variables = []
     names = demangled(list(sizes := variables_of(cubin)))
     for symbol, name in names.items():
         if name.startswith("__") or "::__" in name:
             continue  # the compiler's own
         written, is_set = declared.get(name.rpartition("::")[2], ("", False))
         kind, lanes = launch_type(written) if written else ("", 1)
-        made.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes, is_set))
-    return made
+        variables.append(Parameter(name, kind, _shown(written), sizes[symbol], lanes, is_set))
+    return variables
 
 
 def _of_triton(path: Path) -> list[Interface]:
-    """Return the kernels of a Python file: Triton's functions that no other one calls; types are told by their use."""
+    """Return the kernels of a Python file: Triton's functions that no other one calls; types follow from their use."""
     text = read_text(path)
     source = extract(text, str(path))
     called = called_functions(source.text)
     pointers = pointers_of(source.text)
-    made = []
+    kernels = []
     for name, parameters in source.parameters.items():
-        given = [
+        parameters_of = [
             Parameter(p, "", "tl.constexpr", constant=True) if constant
             else Parameter(p, "f32*" if p in pointers[name] else "i32", "pointer" if p in pointers[name] else "number")
             for p, constant in parameters.items()
         ]  # fmt: skip
         if name not in called:
-            made.append(Interface(name, name, given, body=source.text, triton=True))
-    return made
+            kernels.append(Interface(name, name, parameters_of, body=source.text, triton=True))
+    return kernels

@@ -1,4 +1,4 @@
-"""Launch files: how a kernel is called, with its grid, block, arguments and what its arrays hold.
+"""Launch files: one call of a kernel, with its grid, block, arguments and the contents of its arrays.
 
     file = "saxpy.cu"
     kernel = "saxpy"
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -68,7 +69,7 @@ class Argument(_Part, frozen=True):
 
     @property
     def is_pointer(self) -> bool:
-        """Whether the argument points to an array."""
+        """True if the argument points to an array."""
         return self.type.endswith("*")
 
     @property
@@ -78,21 +79,21 @@ class Argument(_Part, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """What the argument occupies among the kernel's parameters."""
+        """Bytes of the argument among the kernel's parameters."""
         if self.is_pointer:
             return 8
         return len(str(self.value)) // 2 if self.type == "bytes" else SCALAR_BYTES[self.type]
 
     @property
     def align_bytes(self) -> int:
-        """Of what its place among the kernel's parameters is a multiple: its size, 8 for `bytes` if nothing is said."""
+        """The divisor of its offset among the parameters: its size, 8 for `bytes` unless `align` says another."""
         return self.align or (8 if self.is_pointer else SCALAR_BYTES.get(self.type, 8))
 
 
 class Variable(_Part, frozen=True, kw_only=True):
-    """A `__device__` or `__constant__` variable: its one `value`, or what its elements are filled with.
+    """A `__device__` or `__constant__` variable: its one `value`, or the `fill` of its elements.
 
-    `count` is how many of its elements that is: all where nothing is said.
+    `count` is the number of elements that are filled: all where none is given.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -103,7 +104,7 @@ class Variable(_Part, frozen=True, kw_only=True):
 
 
 class Assumption(_Part, frozen=True):
-    """What to believe of a branch or an access on a source line that depends on unknown values."""
+    """An assumption on a branch or an access of a source line that depends on unknown values."""
 
     line: Annotated[int, Meta(ge=1)]
     taken_fraction: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -164,6 +165,11 @@ def load_launch(path: str | Path, variant: str = "") -> KernelCall:
     return parse_launch(kinds.read(path, "launch"), str(path), variant, folder=str(path.parent))
 
 
+def default_fill(kind: str) -> str:
+    """Return the contents of an array for which none are written: numbers, or whole ones small enough for indices."""
+    return "random" if kind[0] in "fb" or SCALAR_BYTES[kind.rstrip("*")] == 1 else "hash_mod(64)"
+
+
 def list_variants(path: str | Path) -> list[str]:
     """Return the names of the variants in a launch file."""
     table = read_toml(Path(path)).get("variant", {})
@@ -194,10 +200,10 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
     """Return the tree with the keys of a variant replaced; arguments are replaced by name."""
     if not isinstance(changes, dict):
         raise FileError(f"{where}: must be a table")
-    made = {**tree, **{key: value for key, value in changes.items() if key not in ("arg", "constexpr")}}
+    merged = {**tree, **{key: value for key, value in changes.items() if key not in ("arg", "constexpr")}}
     constants = tree.get("constexpr", {}), changes.get("constexpr", {})
     if all(isinstance(table, dict) for table in constants) and any(constants):
-        made["constexpr"] = constants[0] | constants[1]
+        merged["constexpr"] = constants[0] | constants[1]
     by_name = changes.get("arg", {})
     if not isinstance(by_name, dict):
         raise FileError(f"{where}.arg: must be a table of arguments by name, as in arg.n = 1024")
@@ -207,11 +213,11 @@ def _overlaid(tree: dict[str, Any], changes: Any, where: str) -> dict[str, Any]:
         if name not in names:
             raise FileError(f"{where}.arg.{name}: no such argument{nearest(name, [n for n in names if n])}")
         arguments[names.index(name)].update(change if isinstance(change, dict) else {"value": change})
-    return {**made, "arg": arguments} if arguments else made
+    return {**merged, "arg": arguments} if arguments else merged
 
 
 def _check(call: KernelCall, file: str) -> None:
-    """Check what the types cannot say."""
+    """Refuse a call that the types allow and a GPU does not."""
     if call.block is None and call.num_warps is None:
         raise FileError(f"{file}: block: missing")
     if call.block is not None and call.num_warps is not None:
@@ -262,39 +268,35 @@ def _check_argument(argument: Argument, where: str) -> None:
     elif isinstance(argument.value, str):
         raise FileError(f"{where}.value: must be a number, not text")
     elif kind in _INTEGERS:
-        _check_integer(argument.value, kind, where)
+        (signed, bits), value = _INTEGERS[kind], argument.value
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        if not low <= value <= high or value != int(value):  # in this order: int() of nan and inf fails
+            raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
 
 
 def _check_variable(variable: Variable, where: str) -> None:
     if variable.type.endswith("*"):
         raise FileError(f"{where}.type: a variable that is a pointer cannot be given; {variable.type[:-1]!r} fills one")
     if variable.value is None:
-        given = Argument(type=f"{variable.type}*", name=variable.name, count=variable.count or 0)
+        like = Argument(type=f"{variable.type}*", name=variable.name, count=variable.count or 0)
     elif variable.count is not None:
         raise FileError(f"{where}: a `value`, or `count` and `fill` of its elements, not both")
     else:
-        given = Argument(type=variable.type, name=variable.name, value=variable.value)
-    _check_argument(given, where)
-
-
-def _check_integer(value: float | int, kind: str, where: str) -> None:
-    signed, bits = _INTEGERS[kind]
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    if not low <= value <= high or value != int(value):  # in this order: int() of nan and inf fails
-        raise FileError(f"{where}.value: {kind} holds whole numbers from {low} to {high}, not {value}")
+        like = Argument(type=variable.type, name=variable.name, value=variable.value)
+    _check_argument(like, where)
 
 
 def check_parameters(
-    call: KernelCall, parameter_bytes: int, kernel: str, places: tuple[tuple[int, int], ...] = ()
+    call: KernelCall, parameter_bytes: int, kernel: str, parameters: tuple[tuple[int, int], ...] = ()
 ) -> list[int]:
     """Return the offset of each argument among the kernel's parameters; refuse a call that does not fit.
 
-    `places` has offset and size of each parameter where the compiler recorded them: a structure may be aligned, and
+    `parameters` has offset and size of each parameter where the compiler recorded them: a structure may be aligned, and
     its members may be given as arguments of their own.
     """
-    if [size for _, size in places] == [a.size_bytes for a in call.arguments]:
-        return [offset for offset, _ in places]
-    if (found := _of_members(call.arguments, places)) is not None:
+    if [size for _, size in parameters] == [a.size_bytes for a in call.arguments]:
+        return [offset for offset, _ in parameters]
+    if (found := _of_members(call.arguments, parameters)) is not None:
         return found
     at, offsets = 0, []
     for argument in call.arguments:
@@ -305,12 +307,12 @@ def check_parameters(
         raise WarplensError(
             f"{kernel} takes {parameter_bytes} bytes of arguments, the launch file gives {at} "
             f"({len(call.arguments)} arguments: {', '.join(a.type for a in call.arguments) or 'none'})"
-            + _first_unlike(call.arguments, places)
+            + _first_unlike(call.arguments, parameters)
         )
     for i, (argument, first) in enumerate(zip(call.arguments, offsets, strict=True)):
-        inside = [o <= first and first + argument.size_bytes <= o + size for o, size in places]
-        if places and not any(inside):
-            wanted = next((f": there is one of {size} bytes" for o, size in places if o == first), "")
+        inside = [o <= first and first + argument.size_bytes <= o + size for o, size in parameters]
+        if parameters and not any(inside):
+            wanted = next((f": there is one of {size} bytes" for o, size in parameters if o == first), "")
             raise WarplensError(
                 f"{kernel}: arg.{argument.name or i} ({argument.type}, {argument.size_bytes} bytes) does not fit the "
                 f"parameter at its place{wanted}"
@@ -318,17 +320,17 @@ def check_parameters(
     return offsets
 
 
-def _of_members(arguments: list[Argument], places: tuple[tuple[int, int], ...]) -> list[int] | None:
+def _of_members(arguments: list[Argument], parameters: tuple[tuple[int, int], ...]) -> list[int] | None:
     """Return the offsets where each parameter is one argument, or a structure whose members are arguments in a row.
 
     A structure ends where its strictest member's alignment says, as in C: what follows it is not taken for a member.
     """
     fitting = {len(arguments): list[int]()}  # by how many arguments lie before it: offsets from a place on
-    for first, size in reversed(places):
+    for first, size in reversed(parameters):
         found = dict[int, list[int]]()
         for stop, rest in fitting.items():
             for start in range(stop - 1, -1, -1):
-                offsets, end = _laid_out(arguments[start:stop])
+                offsets, end = structure_layout(arguments[start:stop])
                 if end == size:
                     found.setdefault(start, [first + offset for offset in offsets] + rest)
                 if end > size:
@@ -337,8 +339,8 @@ def _of_members(arguments: list[Argument], places: tuple[tuple[int, int], ...]) 
     return fitting.get(0)
 
 
-def _laid_out(members: list[Argument]) -> tuple[list[int], int]:
-    """Return the offset of each member of a structure, and its size."""
+def structure_layout(members: Sequence[Argument]) -> tuple[list[int], int]:
+    """Return the offset of each member of a structure and its size, as in C."""
     at, offsets = 0, list[int]()
     for member in members:
         offsets.append(-(-at // member.align_bytes) * member.align_bytes)
@@ -347,15 +349,15 @@ def _laid_out(members: list[Argument]) -> tuple[list[int], int]:
     return offsets, -(-at // strictest) * strictest
 
 
-def _first_unlike(arguments: list[Argument], places: tuple[tuple[int, int], ...]) -> str:
+def _first_unlike(arguments: list[Argument], parameters: tuple[tuple[int, int], ...]) -> str:
     """Say which argument is the first that is missing, too many, or of another size than the parameter at its place."""
-    for i, (_, size) in enumerate(places):
+    for i, (_, size) in enumerate(parameters):
         if i == len(arguments):
             return f"; number {i + 1}, of {size} bytes, is missing"
         if arguments[i].size_bytes != size:
             named = f" ({arguments[i].name})" if arguments[i].name else ""
             return f"; number {i + 1}{named} has {arguments[i].size_bytes} bytes, the kernel's has {size}"
-    return f"; number {len(places) + 1} is one too many" if places else ""
+    return f"; number {len(parameters) + 1} is one too many" if parameters else ""
 
 
 def _three(shape: int | list[int]) -> tuple[int, int, int]:

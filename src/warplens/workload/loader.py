@@ -1,4 +1,4 @@
-"""Workload files: hand-written TOML, saved JSON, and the ones that ship with warplens."""
+"""Loader of workload files: hand-written TOML, saved JSON, and those that ship with warplens."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from warplens.core.file_kinds import expect, other_kind
 from warplens.core.files import convert, read_json, read_toml
 from warplens.core.units import printable
 from warplens.machine import KINDS
-from warplens.program.access_width import access_bytes
-from warplens.program.instruction import Instruction
+from warplens.program.instruction import Instruction, access_bytes
 from warplens.program.listing import parse_listing
-from warplens.workload.access_width import access_of
-from warplens.workload.mix import from_mix
+from warplens.workload.memory_access import access_of
 from warplens.workload.profile import COLUMNS, Profile
-from warplens.workload.workload import Access, Workload
+from warplens.workload.workload import Access, Workload, from_mix
 
 FOLDER = Path(__file__).parent / "files" / "workloads"
 _LATER = ("replays", "passed")  # columns of a profile that older files do not have
@@ -113,7 +111,7 @@ def _check_counts(workload: Workload, file: str) -> None:
                 raise FileError(f"{file}: code.{i}.control.{name}: from 0 to {most}, not {value}")
     if workload.profile is None:
         return
-    _check_ways(workload.profile, len(workload.code), file)
+    _check_paths(workload.profile, len(workload.code), file)
     counts = workload.profile.counts
     for name in (name for name in COLUMNS if name not in counts and name not in _LATER):
         raise FileError(f"{file}: profile.counts.{name}: missing")
@@ -125,8 +123,8 @@ def _check_counts(workload: Workload, file: str) -> None:
             raise FileError(f"{file}: profile.counts.{name}: must be zero or more, not {min(column):g}")
 
 
-def _check_ways(profile: Profile, instructions: int, file: str) -> None:
-    """Refuse a profile whose blocks go where there is nothing."""
+def _check_paths(profile: Profile, instructions: int, file: str) -> None:
+    """Refuse a profile whose paths or blocks point outside the code."""
     for name in ("grid_blocks", "warps_per_block"):
         if not 1 <= (value := getattr(profile, name)) <= _MOST:
             raise FileError(f"{file}: profile.{name}: from 1 to 2^53, not {value}")
@@ -136,16 +134,16 @@ def _check_ways(profile: Profile, instructions: int, file: str) -> None:
                 where = f"runs lie within {instructions} instructions, and are walked 0 to 2^53 times"
                 raise FileError(f"{file}: profile.paths.{i}: {where}: not {segment.runs[:4]}, {segment.times} times")
     for i, block in enumerate(profile.blocks):
-        if any(not 0 <= way < len(profile.paths) for way in block):
+        if any(not 0 <= path < len(profile.paths) for path in block):
             raise FileError(f"{file}: profile.blocks.{i}: its warps take paths 0 to {len(profile.paths) - 1}")
     lengths, executed = [path.instructions for path in profile.paths], sum(profile.counts.get("executed", []))
-    if (walked := sum(lengths[way] for block in profile.blocks for way in block)) > 2 * executed:
+    if (walked := sum(lengths[path] for block in profile.blocks for path in block)) > 2 * executed:
         what = f"kept blocks execute {walked:.3g} instructions, by profile.counts.executed the grid has {executed:.3g}"
         raise FileError(f"{file}: profile.paths: {what}")
 
 
 def _complete(workload: Workload, file: str) -> Workload:
-    """Check what the types cannot say, and count the instructions of a listing."""
+    """Refuse a workload that the types allow and no kernel has; count the instructions of a listing."""
     _check_counts(workload, file)
     launch = workload.launch
     if launch is not None:
@@ -178,8 +176,8 @@ def _counted(workload: Workload, codes: list[list[Instruction]]) -> Workload:
             accesses[access] = accesses.get(access, 0.0) + 1 / len(codes)
     barriers = counts.pop("barrier", 0.0) + workload.barriers
     plain = {kind: count for kind, count in counts.items() if kind in KINDS}
-    made = [replace(access, count=count) for access, count in accesses.items()]
-    return workload.with_values(instructions=plain, accesses=made, barriers=barriers)
+    each = [replace(access, count=count) for access, count in accesses.items()]
+    return workload.with_values(instructions=plain, accesses=each, barriers=barriers)
 
 
 def _finite(node: Any, path: tuple[str, ...], file: str) -> None:

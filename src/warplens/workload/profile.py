@@ -1,7 +1,7 @@
-"""A profile: what a kernel call did, instruction by instruction, counted by the emulator or by a profiler.
+"""Profile of a kernel call: counts per instruction, by the emulator or by a profiler.
 
 Counts are of the whole grid (estimated where only a part of it was emulated, with the error of doing so). A path is
-the way of one warp through the program: straight runs of instructions, and how often a sequence of runs came in a row.
+the sequence of instructions of one warp: straight runs, and how often a sequence of runs came in a row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Segment(_Part, frozen=True, array_like=True):
 
 
 class Path(_Part, frozen=True):
-    """The way of a warp, and how many of the emulated warps went it."""
+    """The path of a warp, and how many of the emulated warps took it."""
 
     segments: list[Segment]
     warps: int = 1
@@ -65,7 +65,7 @@ class Path(_Part, frozen=True):
 
 
 class Traffic(_Part, frozen=True, kw_only=True):
-    """What the whole grid moves beyond the SMs, in bytes, by array: `name` as in the launch file.
+    """The traffic of the whole grid beyond the SMs, in bytes, by array: `name` as in the launch file.
 
     `l2_lookup_bytes`, `l2_lookup_missed_bytes`: what a profiler counts, where an L2 in parts copies what is read to the
     parts whose SMs read it, and passes on what is written to the part that keeps it. `dram_filled_bytes`: read because
@@ -74,7 +74,7 @@ class Traffic(_Part, frozen=True, kw_only=True):
     `read_together`: of the sectors that a block reads, the share that the next block in x reads too.
     `split_blocks`, `split_warps`: sectors of which different blocks, or different warps of a block, store a part each.
     `stored_in_flight_bytes`: what the blocks that run at once store.
-    `atomic_passes`: turns of L2 for atomics: one per sector, and one for each further thread at the same word.
+    `atomic_passes`: passes of L2 for atomics: one per sector, and one for each further thread at the same word.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Fewer(_Part, frozen=True, kw_only=True):
 
 
 class Crowding(_Part, frozen=True, kw_only=True):
-    """What blocks on one SM take from one another in L1.
+    """Contention of the blocks on one SM for L1.
 
     `lost_share`: of the sectors that loads through L1 ask of L2, those that L1 had before and lost. `times_l1`: what
     the blocks on an SM read together, over the size of L1. `l2_sectors`: all that the call asks of L2, by which a
@@ -126,16 +126,16 @@ class Crowding(_Part, frozen=True, kw_only=True):
 
     @property
     def crowded(self) -> bool:
-        """Whether L1 loses so much that fewer blocks might be faster."""
+        """True if L1 loses so much that fewer blocks might be faster."""
         return self.lost_share >= CROWDED and self.times_l1 >= TOO_MUCH
 
     def fits(self, profile: Profile) -> bool:
-        """Whether the accesses of a profile are still those that this was counted of."""
+        """Return whether the accesses of a profile are still those that this was counted of."""
         return abs(profile.total("l2_sectors") - self.l2_sectors) <= 1e-6 * self.l2_sectors
 
 
 class Assumed(_Part, frozen=True):
-    """Values on which the way of a kernel depends and that nobody gave: of which instructions, of which variable."""
+    """Values on which a kernel's control flow depends and that the launch does not give: instructions and variable."""
 
     kind: Literal["contents", "shared", "constant", "variable"]
     instructions: list[int]
@@ -143,7 +143,7 @@ class Assumed(_Part, frozen=True):
 
 
 class Unmodelled(_Part, frozen=True):
-    """A thing that is not modelled, where it stands, what is said of it.
+    """A thing that is not modelled: where it is in the code, and the sentence on it.
 
     `factor`: the interval is widened so many times on each side. None: there is no interval.
     """
@@ -160,7 +160,7 @@ class Unmodelled(_Part, frozen=True):
 
 
 class Profile(_Part, frozen=True, kw_only=True):
-    """What a kernel call did.
+    """The counts and paths of a kernel call.
 
     `counts` has a list per column, with a number per instruction, for the whole grid. `blocks` has, for each
     emulated block whose paths were kept, the path of each of its warps: those of an SM in the middle of the grid, or of

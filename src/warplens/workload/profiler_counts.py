@@ -1,8 +1,8 @@
-"""A workload with what a profiler counted in the place of what the emulator did.
+"""Profile from a profiler's counts alone, where nothing was emulated.
 
-Taken from the profiler: executions and threads of every instruction, sectors and lines of global accesses, wavefronts
-of shared memory, hits in L1, bytes from and to DRAM, less what ncu itself had left to be written. From the emulator
-stays what a profiler does not say: the ways of warps, and how hits and misses fall on single instructions.
+A profiler says how often each instruction ran, not in which order. The path of a warp follows from the flow graph:
+every loop runs as many iterations as its header ran per entry, and in it the blocks that ran in at least half of them.
+Hits in the caches are known for the whole launch only: every load has the same share.
 """
 
 from __future__ import annotations
@@ -10,52 +10,136 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from msgspec.structs import replace
 
-from warplens.core.errors import WarplensError
 from warplens.machine import KINDS
-from warplens.program.instruction import Instruction
-from warplens.workload.profile import Profile, Traffic
-from warplens.workload.workload import Workload
+from warplens.program.control_flow import Flow, Loop
+from warplens.program.instruction import Instruction, access_bytes
+from warplens.program.program import Program
+from warplens.workload.profile import COLUMNS, Path, Profile, Segment, Traffic
 
 SECTOR_BYTES = 32
-_FEW_STORES = 0.1  # share of sectors: up to here ncu's hit rate of L1 is that of the loads
-
+_MOST_SEGMENTS = 4000  # of a path: outer iterations beyond that are left out, and who uses the path scales it
 # What ncu leaves in L2 to be written is driven out by whatever the kernel brings there: bytes that a kernel that only
 # reads has read, and bytes written meanwhile (data/h200/l2.json.gz, cold, read; in one way from the first to the last).
 _BROUGHT, _DRIVEN_OUT = (28 << 20, 36 << 20, 48 << 20), (0.0, 1.0e6, 2.4e6)
 
-Columns = dict[str, list[float]]
+Runs = list[tuple[int, int]]
 
 
-def with_measured(
-    workload: Workload, columns: Mapping[str, Sequence[float]], counters: Mapping[str, float]
-) -> Workload:
-    """Return the workload as a profiler counted it: `columns` per instruction and `counters` as in ncu_metrics.py."""
-    profile, code = workload.profile, workload.code
-    if profile is None or not code:
-        raise WarplensError(f"workload {workload.name}: only one that was counted from machine code can be measured")
-    measured = {name: list(map(float, values)) for name, values in columns.items() if values}
-    executed = measured.get("executed", [])
-    if len(executed) < len(code) or any(executed[len(code) :]):
-        raise WarplensError(
-            f"workload {workload.name}: {len(code)} instructions, but the profiler saw {len(executed)}: another binary"
-        )
-    counts = _counted(code, profile, measured)
-    if "l1_hit_percent" in counters:
-        counts = _with_l1_hits(code, counts, counters["l1_hit_percent"] / 100)
-    read, written = counters.get("dram_read_bytes"), own_writes(counters)
-    if read is not None:
-        counts = _with_misses(code, counts, read, profile.dram_read_bytes)
-    made = replace(
-        profile,
-        counts=counts,
-        error=0.0,
-        largest_error=0.0,
-        l2="cold",
-        traffic=_with_dram(profile.traffic, read, written),
+def profile_of(
+    program: Program,
+    flow: Flow,
+    shape: tuple[int, int],
+    columns: Mapping[str, Sequence[float]],
+    counters: Mapping[str, float],
+) -> Profile:
+    """Return the profile of a launch of `shape` (blocks, warps of a block) from what a profiler counted.
+
+    `columns` (per instruction) and `counters` (of the launch) are those of `warplens.workload.ncu_report`.
+    """
+    blocks, warps = shape
+    code = program.instructions
+    counts = _counts(code, columns, counters)
+    path = Path(typical_path(flow, [n / (blocks * warps) for n in counts["executed"]]), warps)
+    stores = SECTOR_BYTES * sum(n for n, x in zip(counts["l2_sectors"], code, strict=True) if x.kind == "store")
+    loads = SECTOR_BYTES * sum(n for n, x in zip(counts["l2_sectors"], code, strict=True) if x.kind == "load")
+    traffic = Traffic(
+        name="all",
+        l2_read_bytes=loads,
+        l2_written_bytes=stores,
+        dram_read_bytes=counters.get("dram_read_bytes", loads),
+        dram_written_bytes=stores if (written := own_writes(counters)) is None else written,
     )
-    return workload.with_values(profile=made, notes=[*workload.notes, "counted by a profiler, with a cold L2"])
+    return Profile(
+        grid_blocks=blocks, warps_per_block=warps, emulated_blocks=0, exact=True, counts=counts,
+        paths=[path], blocks=[[0] * warps], traffic=[traffic], l2="cold",
+        notes=["counted by a profiler, with a cold L2; the way of a warp put together from the counts"],
+    )  # fmt: skip
+
+
+def _counts(
+    code: Sequence[Instruction], columns: Mapping[str, Sequence[float]], counters: Mapping[str, float]
+) -> dict[str, list[float]]:
+    """Return the columns of a profile; what was not measured follows from the widths of the accesses."""
+    nothing = [0.0] * len(code)
+    measured = {name: [float(n) for n in columns.get(name) or nothing] for name in columns}
+    counts = {name: [0.0] * len(code) for name in COLUMNS}
+    counts["executed"] = measured["executed"]
+    counts["threads"] = measured.get("threads") or [32 * n for n in measured["executed"]]
+    hits = counters.get("l1_hit_percent", 0.0) / 100
+    for i, x in enumerate(code):
+        if KINDS[x.kind] not in ("memory system", "shared memory") or not counts["threads"][i]:
+            continue
+        counts["requests"][i] = counts["executed"][i]
+        counts["useful_bytes"][i] = counts["threads"][i] * access_bytes(x)
+        if KINDS[x.kind] == "shared memory":
+            least = max(counts["executed"][i], counts["useful_bytes"][i] / 128)
+            counts["wavefronts"][i] = measured.get("shared_wavefronts", nothing)[i] or least
+            counts["requests"][i] = min(counts["executed"][i], counts["wavefronts"][i])  # others: predicated off
+            continue
+        sectors = measured.get("global_sectors", nothing)[i] or counts["useful_bytes"][i] / SECTOR_BYTES
+        counts["sectors"][i] = sectors
+        counts["lines"][i] = counts["wavefronts"][i] = measured.get("tag_requests", nothing)[i] or sectors / 4
+        counts["requests"][i] = min(counts["executed"][i], counts["lines"][i])
+        counts["l1_hit_sectors"][i] = hits * sectors if x.kind == "load" else 0.0
+        counts["l2_sectors"][i] = sectors - counts["l1_hit_sectors"][i]
+    read, loads = counters.get("dram_read_bytes"), [i for i, x in enumerate(code) if x.kind == "load"]
+    asked = SECTOR_BYTES * sum(counts["l2_sectors"][i] for i in loads)
+    found = max(0.0, 1 - read / asked) if asked and read is not None else 0.0
+    for i in loads:
+        counts["l2_hit_sectors"][i] = found * counts["l2_sectors"][i]
+    return counts
+
+
+def typical_path(flow: Flow, per_warp: Sequence[float]) -> list[Segment]:
+    """Return the path of the mean warp, given how often each instruction ran per warp."""
+    often = [per_warp[block.first] for block in flow.blocks]
+    return [Segment(runs, times) for runs, times in _region(flow, often, None, 1.0)]
+
+
+def _region(flow: Flow, often: Sequence[float], outer: int | None, per: float) -> list[tuple[Runs, int]]:
+    """Return the runs of a loop's body (or of the program) in the order of the code, inner loops spelled out."""
+    inner = {i: loop for i, loop in enumerate(flow.loops) if loop.parent == outer}
+    within = range(len(flow.blocks)) if outer is None else sorted(flow.loops[outer].blocks)
+    parts: list[tuple[Runs, int]] = []
+    done: set[int] = set()
+    for b in within:
+        if b in done:
+            continue
+        found = next(((i, loop) for i, loop in inner.items() if b in loop.blocks), None)
+        if found is not None:
+            index, loop = found
+            done |= set(loop.blocks)
+            parts += _repeated(flow, often, index, loop, per)
+        elif often[b] >= 0.5 * per and often[b] > 0:
+            parts.append(([(flow.blocks[b].first, flow.blocks[b].last + 1)], 1))
+    merged: list[tuple[Runs, int]] = []  # what runs once joined with what follows and runs once
+    for runs, times in parts:
+        if merged and times == 1 and merged[-1][1] == 1:
+            merged[-1] = (_joined([*merged[-1][0], *runs]), 1)
+        else:
+            merged.append((list(runs), times))
+    return merged
+
+
+def _repeated(flow: Flow, often: Sequence[float], index: int, loop: Loop, per: float) -> list[tuple[Runs, int]]:
+    trips = round(often[loop.header] / per) if per else 0
+    if trips < 1:
+        return []
+    body = _region(flow, often, index, often[loop.header])
+    if len(body) == 1 and body[0][1] == 1:
+        return [(body[0][0], trips)]
+    return body * min(trips, max(1, _MOST_SEGMENTS // max(1, len(body))))
+
+
+def _joined(runs: Runs) -> Runs:
+    joined: Runs = []
+    for first, stop in runs:
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((first, stop))
+    return joined
 
 
 def own_writes(counters: Mapping[str, float]) -> float | None:
@@ -65,74 +149,3 @@ def own_writes(counters: Mapping[str, float]) -> float | None:
         return None
     brought = written + counters.get("dram_read_bytes", 0.0)
     return max(0.0, written - float(np.interp(brought, _BROUGHT, _DRIVEN_OUT)))
-
-
-def _counted(code: Sequence[Instruction], profile: Profile, measured: Columns) -> Columns:
-    """Scale what the emulator counted of each instruction to the executions, sectors and lines that were measured."""
-    made = {name: list(values) for name, values in profile.counts.items()}
-    for i, x in enumerate(code):
-        before, now = made["executed"][i], measured["executed"][i]
-        for name in made:
-            made[name][i] *= now / before if before else 0.0
-        made["executed"][i] = now
-        made["threads"][i] = measured.get("threads", made["threads"])[i]
-        sectors = measured.get("global_sectors", [0.0] * len(code))[i]
-        if sectors and made["sectors"][i]:
-            for name in ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors"):
-                made[name][i] *= sectors / made["sectors"][i]
-            made["sectors"][i] = sectors
-        lines = measured.get("tag_requests", [0.0] * len(code))[i]
-        made["lines"][i] = lines or made["lines"][i]
-        wavefronts = measured.get("shared_wavefronts", [0.0] * len(code))[i]
-        if wavefronts and KINDS[x.kind] == "shared memory":
-            made["wavefronts"][i] = wavefronts
-    return made
-
-
-def _with_l1_hits(code: Sequence[Instruction], counts: Columns, hits: float) -> Columns:
-    """Scale what loads miss in L1 to the measured share, which holds stores too: few of them may be there."""
-    loads = [i for i, x in enumerate(code) if x.kind == "load"]
-    of_loads, all_of_it = sum(counts["sectors"][i] for i in loads), sum(counts["sectors"])
-    missed = of_loads - sum(counts["l1_hit_sectors"][i] for i in loads)
-    if not of_loads or of_loads < (1 - _FEW_STORES) * all_of_it or missed <= 0:
-        return counts
-    factor = (1 - hits) * of_loads / missed
-    made = {name: list(values) for name, values in counts.items()}
-    for i in loads:
-        sectors = made["sectors"][i]
-        passed = min(sectors, factor * (sectors - made["l1_hit_sectors"][i]))
-        before = made["l2_sectors"][i]
-        made["l1_hit_sectors"][i], made["l2_sectors"][i] = sectors - passed, passed
-        made["l2_hit_sectors"][i] *= passed / before if before else 0.0
-    return made
-
-
-def _with_misses(code: Sequence[Instruction], counts: Columns, read: float, emulated: float) -> Columns:
-    """Scale what loads miss in L2 to the bytes read from DRAM; where the emulator knew of none, all miss alike."""
-    loads = [i for i, x in enumerate(code) if x.kind == "load"]
-    asked = sum(counts["l2_sectors"][i] for i in loads)
-    if not asked:
-        return counts
-    made = {name: list(values) for name, values in counts.items()}
-    for i in loads:
-        sectors, hits = made["l2_sectors"][i], made["l2_hit_sectors"][i]
-        missed = (sectors - hits) * read / emulated if emulated > 0.05 * read else sectors * read / SECTOR_BYTES / asked
-        made["l2_hit_sectors"][i] = max(0.0, sectors - missed)
-    return made
-
-
-def _with_dram(traffic: Sequence[Traffic], read: float | None, written: float | None) -> list[Traffic]:
-    """Share out the measured bytes over the arrays as the emulator did, or by what each of them asks of L2."""
-    made = list(traffic) or [Traffic(name="all")]
-    for field, asked, total in (
-        ("dram_read_bytes", "l2_read_bytes", read),
-        ("dram_written_bytes", "l2_written_bytes", written),
-    ):
-        if total is None:
-            continue
-        known = [float(getattr(t, field)) for t in made]
-        weights = known if sum(known) > 0.05 * total else [float(getattr(t, asked)) for t in made]
-        whole = sum(weights)
-        shares = [w / whole for w in weights] if whole else [1 / len(made)] * len(made)
-        made = [replace(t, **{field: share * total}) for t, share in zip(made, shares, strict=True)]
-    return made

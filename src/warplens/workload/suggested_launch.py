@@ -1,4 +1,4 @@
-"""Launches to begin with: sizes that a kernel is likely to take, for a user to replace by his own.
+"""Suggested launches: sizes that a kernel is likely to take, for a user to replace by his own.
 
 A whole number that the kernel multiplies by, or that ends a loop, is the side of something square; one that is only
 compared is a length. Arrays hold as many elements as that makes. The shape of the block follows launch bounds and the
@@ -12,10 +12,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from warplens.program.compile import Options
-from warplens.workload.arguments import default_fill
+from warplens.program.compiler_options import Options
 from warplens.workload.interface import Interface, Parameter
-from warplens.workload.launch import SCALAR_BYTES
+from warplens.workload.launch import SCALAR_BYTES, default_fill
 
 _LENGTH, _SIDE, _SMALL_SIDE = 1 << 24, 2048, 64  # of one dimension; of two or three; of more
 _THREADS, _TILE = 256, 16
@@ -27,15 +26,21 @@ _NUMBERS = {
 _BY_THREADS = re.compile(
     r"blockIdx\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockDim|blockDim\s*\.\s*x\s*\*\s*(?:\([^()]*\)\s*)?blockIdx"
 )  # the number of a thread in the grid; without it a block has a row
+_HINTS = {
+    "count": "  # elements", "value": "  # or an [[arg]] for each member",
+    "fill": "  # or zeros, ones, iota, linear(start, step), uniform(lo, hi), random_int(lo, hi), file(\"x.npy\")",
+}  # fmt: skip
 _DYNAMIC_BYTES = 16  # per thread, of a kernel that takes shared memory from the launch
 
 
 class _Sizes:
-    """The side or length of what a kernel works on, and the elements of its arrays."""
+    """The side or length of a kernel's data, and the elements of its arrays."""
 
     def __init__(self, kernel: Interface) -> None:
         self.whole = [p.name for p in kernel.parameters if p.type in ("i32", "u32", "i64", "u64")]
-        sizes = [name for name in self.whole if _number(name) is None and not _is_stride(name)]
+        # a number is told from the sides by its name where it makes the arrays no larger
+        strides = r"stride|pitch|^ld[a-z]?$"
+        sizes = [n for n in self.whole if _number(n) is None and not re.search(strides, n.rpartition(".")[2].lower())]
         self.flat = not re.search(r"\b(?:threadIdx|blockIdx)\s*\.\s*y\b|program_id\(\s*(?:axis\s*=\s*)?1", kernel.body)
         if (
             self.flat
@@ -56,18 +61,13 @@ def _is_side(name: str, body: str) -> bool:
     return bool(ends_loop or re.search(rf"\b{bare}\s*\*|\*\s*(?:\w+\s*[.]\s*)?{bare}\b", body))
 
 
-def _is_stride(name: str) -> bool:
-    """Whether a number is told from the sides by its name: it makes the arrays no larger."""
-    return bool(re.search(r"stride|pitch|^ld[a-z]?$", name.rpartition(".")[2].lower()))
-
-
 def _number(name: str) -> int | None:
     bare = name.rpartition(".")[2].lower()
     return next((value for pattern, value in _NUMBERS.items() if re.fullmatch(pattern, bare)), None)
 
 
 def starting_tree(kernel: Interface) -> dict[str, Any]:
-    """Return what a launch file would say of a call of this kernel, but for the file."""
+    """Return the tree of a launch file for this kernel, but for the file."""
     sizes = _Sizes(kernel)
     block = _block(kernel, sizes)
     threads = block[0] * block[1]
@@ -114,44 +114,44 @@ def _block(kernel: Interface, sizes: _Sizes) -> list[int]:
 
 def _argument(p: Parameter, sizes: _Sizes) -> dict[str, Any]:
     kind = p.type or ("f32*" if p.size_bytes == 8 else "i32")
-    said: dict[str, Any] = {"name": p.name, "type": kind}
+    row: dict[str, Any] = {"name": p.name, "type": kind}
     if kind == "bytes":
-        return {**said, "value": f"<{p.size_bytes} bytes in hex>"}  # refused: zeros would be a kernel without work
+        return {**row, "value": f"<{p.size_bytes} bytes in hex>"}  # refused: zeros would be a kernel without work
     if not kind.endswith("*"):
         if kind[0] in "fb":
-            return {**said, "value": 1.0}
+            return {**row, "value": 1.0}
         number = _number(p.name)
         return {
-            **said,
+            **row,
             "value": min(number if number is not None else sizes.value, (1 << 8 * SCALAR_BYTES[kind] - 1) - 1),
         }
-    return {**said, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
+    return {**row, "count": p.lanes * sizes.count, "fill": default_fill(kind)}
 
 
 def starting_variables(kernel: Interface) -> dict[str, float | int]:
     """Return values of the numbers among the variables that the kernel uses and the source does not set."""
-    made = dict[str, float | int]()
+    values = dict[str, float | int]()
     for v in kernel.variables:
         bare = re.escape(v.name.rpartition("::")[2])
         if SCALAR_BYTES.get(v.type) == v.size_bytes and not v.constant and re.search(rf"\b{bare}\b", kernel.body):
             number = _number(v.name)
-            made[v.name] = 1.0 if v.type[0] in "fb" else _SMALL_SIDE if number is None else number
-    return made
+            values[v.name] = 1.0 if v.type[0] in "fb" else _SMALL_SIDE if number is None else number
+    return values
 
 
 def starting_words(kernel: Interface) -> dict[str, str]:
-    """Return what a command line says of such a call: of --grid and the like, and of each argument by its name."""
+    """Return the words of a command line for such a call: of --grid and the like, and of each argument by its name."""
     tree = starting_tree(kernel)
-    made = {}
+    words = {}
     for option, key in (("--grid", "grid"), ("--block", "block"), ("--shared", "dynamic_shared_bytes"),
                         ("--num-warps", "num_warps")):  # fmt: skip
         if tree.get(key):
-            made[option] = ",".join(map(str, tree[key])) if isinstance(tree[key], list) else str(tree[key])
+            words[option] = ",".join(map(str, tree[key])) if isinstance(tree[key], list) else str(tree[key])
     typed = {argument["name"]: argument for argument in tree["arg"]}
     for p in kernel.parameters:
         value = tree["constexpr"][p.name] if p.constant else _written(p, typed[p.name], kernel.triton)
-        made[p.name] = f"{p.name}={value}"
-    return made
+        words[p.name] = f"{p.name}={value}"
+    return words
 
 
 def _written(p: Parameter, argument: dict[str, Any], triton: bool) -> str:
@@ -204,7 +204,8 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
     lines += [f"register_limit = {options.register_limit}"] if options.register_limit else []
     for argument in tree["arg"]:
         lines += ["", f"[[arg]]  # {_comment(written[argument['name']])}"]
-        lines += [f"{key} = {_toml(value)}{_hint(key, value)}" for key, value in argument.items()]
+        hints = _HINTS if isinstance(argument.get("value"), str) else {**_HINTS, "value": ""}
+        lines += [f"{key} = {_toml(value)}{hints.get(key, '')}" for key, value in argument.items()]
     values = starting_variables(kernel)
     for variable in kernel.variables:
         if variable.name in values:
@@ -215,14 +216,6 @@ def launch_text(kernel: Interface, file: str, options: Options) -> str:
         lines += ["", f"# [[global]]  # {_comment(variable.written)}, {variable.size_bytes} bytes: to give it a value"]
         lines += [f"# name = {_toml(bare)}", f"# type = {_toml(kind)}", '# fill = "random"']
     return "\n".join(lines) + "\n"
-
-
-def _hint(key: str, value: Any) -> str:
-    return {
-        "count": "  # elements",
-        "fill": "  # or zeros, ones, iota, linear(start, step), uniform(lo, hi), random_int(lo, hi), file(\"x.npy\")",
-        "value": "  # or an [[arg]] for each member" if isinstance(value, str) else "",
-    }.get(key, "")  # fmt: skip
 
 
 def _comment(text: str) -> str:

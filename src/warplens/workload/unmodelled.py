@@ -1,6 +1,6 @@
-"""What a kernel does that warplens does not model: named in the answer, line by line, and a wider interval or none.
+"""Unmodelled features of a kernel: named in the answer, line by line, with a wider interval or none.
 
-One table says it of instructions, a function each of what is not a single instruction. A factor widens the interval
+One table lists instructions, a function each of what is not a single instruction. A factor widens the interval
 on both sides; without a factor there is no interval.
 """
 
@@ -30,7 +30,7 @@ class Rule(Struct, frozen=True):
     modifiers: frozenset[str] = frozenset()
 
     def fits(self, x: Instruction) -> bool:
-        """Whether this is such an instruction."""
+        """Return whether this is such an instruction."""
         named = any(x.name == name or x.name.startswith(f"{name}.") for name in self.names)
         return named and (not self.modifiers or not self.modifiers.isdisjoint(x.modifiers))
 
@@ -56,8 +56,8 @@ RULES = (
     Rule(("ATOM", "ATOMG", "RED", "REDG"), "an atomic of system scope", "taken as one of the GPU's own", 1.0,
          frozenset(("SYS",))),
 )  # fmt: skip
-# What the emulator runs as nothing and nothing has to be said of: it waits by scoreboard or for the cycles of the
-# machine file, or it orders what is in order.
+# Instructions that the emulator runs as nothing, and that are modelled all the same: they wait by scoreboard or for the
+# cycles of the machine file, or they order accesses that are in order.
 IDLE = frozenset(
     ("NOP", "DEPBAR", "MEMBAR", "LDGDEPBAR", "ERRBAR", "CGAERRBAR", "CCTLL", "CCTLT", "UCCTL", "FENCE", "PMTRIG",
      "ENDCOLLECTIVE", "WARPGROUP", "WARPGROUPSET", "WARPARRIVE", "UTMACCTL", "UTMACMDFLUSH", "ACQSHMINIT", "UMEMSETS",
@@ -68,15 +68,16 @@ _SYSTEM = {"vprintf": "printf", "__assertfail": "assert"}  # as the programmer c
 
 
 def unmodelled(program: Program, profile: Profile) -> list[Unmodelled]:
-    """Return what is not modelled of a call, by its program and its profile, without an interval first."""
+    """Return the unmodelled features of a call, by its program and its profile; those without an interval first."""
     ran = [x for x, threads in zip(program.instructions, profile.counts["threads"], strict=True) if threads]
+    measured = profile.emulated_blocks == 0  # a profiler has counted the bytes
+    rules = [rule for rule in RULES if not (measured and "bytes" in rule.says)]
     found = [
-        *_by_rules(ran, profile),
+        *(u for rule in rules for u in _found([x for x in ran if rule.fits(x)], rule.thing, rule.says, rule.factor)),
         *_sleeps(ran),
         *_of_the_driver(program, profile),
         *_waits(program, profile, ran),
-        *_bypassing(program, profile),
-        *_emptied(program, profile),
+        *_past_l1(program, profile),
         *_assumed(program, profile),
         *_unknown(program, profile),
     ]
@@ -88,12 +89,12 @@ def unmodelled(program: Program, profile: Profile) -> list[Unmodelled]:
 
 
 def texts(found: Iterable[Unmodelled]) -> list[str]:
-    """Return what is said of each, with what it means for the interval."""
+    """Return the sentence on each, with the factor of the interval."""
     return [u.text + ("" if u.factor in (None, 1.0) else f" (interval widened {u.factor:g} times)") for u in found]
 
 
 def sleep_seconds(x: Instruction) -> float | None:
-    """Return for how long an instruction asks to sleep; None where a register says it, 0 for any other instruction."""
+    """Return the seconds that an instruction asks to sleep; None where a register says it, 0 for others."""
     if x.opcode != "NANOSLEEP" or "SYNCS" in x.modifiers:  # .SYNCS: until a barrier's phase, which comes by itself
         return 0.0
     known = next((o.value for o in x.operands if o.kind == "immediate"), None)
@@ -101,23 +102,13 @@ def sleep_seconds(x: Instruction) -> float | None:
 
 
 def _found(code: Sequence[Instruction], thing: str, says: str, factor: float | None = None) -> list[Unmodelled]:
-    """Return a finding of some instructions, if there are any."""
-    return [Unmodelled(thing, says, _where(code), factor)] if code else []
-
-
-def _where(code: Sequence[Instruction]) -> str:
+    """Return a finding of some instructions, with their lines, if there are any."""
+    if not code:
+        return []
     lines = sorted({x.line for x in code if x.line is not None})
-    if not lines:
-        return f"{code[0].offset:04x} {code[0].name}"
     named = ", ".join(str(n) for n in lines[:_FEW]) + (", ..." if len(lines) > _FEW else "")
-    return f"line{'s' if len(lines) > 1 else ''} {named}"
-
-
-def _by_rules(ran: Sequence[Instruction], profile: Profile) -> Iterator[Unmodelled]:
-    measured = profile.emulated_blocks == 0  # a profiler has counted the bytes
-    for rule in RULES:
-        if not (measured and "bytes" in rule.says):
-            yield from _found([x for x in ran if rule.fits(x)], rule.thing, rule.says, rule.factor)
+    where = f"line{'s' if len(lines) > 1 else ''} {named}" if lines else f"{code[0].offset:04x} {code[0].name}"
+    return [Unmodelled(thing, says, where, factor)]
 
 
 def _sleeps(ran: Sequence[Instruction]) -> Iterator[Unmodelled]:
@@ -133,11 +124,11 @@ def _of_the_driver(program: Program, profile: Profile) -> Iterator[Unmodelled]:
     for i, x in enumerate(program.instructions):
         if x.opcode == "CALL" and "ABS" in x.modifiers and (name := _callee(program, i)):
             calls.setdefault(name, []).append(i)
-    for name, places in calls.items():
-        ran = [program.instructions[i] for i in places if profile.counts["threads"][i]]
+    for name, positions in calls.items():
+        ran = [program.instructions[i] for i in positions if profile.counts["threads"][i]]
         yield from _found(ran, _SYSTEM.get(name, name), "the driver's code, whose time is not counted")
         if not ran and not profile.exact:
-            code = [program.instructions[i] for i in places]
+            code = [program.instructions[i] for i in positions]
             yield from _found(code, _SYSTEM.get(name, name), "called by no block that was emulated: not counted", 1.0)
 
 
@@ -149,30 +140,30 @@ def _callee(program: Program, at: int) -> str:
     if load is None or not addresses:
         return ""
     i, x = load
-    place = re.search(r"c\[0x4\]\s*\[(?:(U?R\d+))?\+?(0x[0-9a-f]+)?\]", x.text)
-    if place is None:
+    address = re.search(r"c\[0x4\]\s*\[(?:(U?R\d+))?\+?(0x[0-9a-f]+)?\]", x.text)
+    if address is None:
         named = re.search(r"32@lo\(+([\w.$]+)", x.text)
         return named[1] if named and named[1] in program.system else ""
-    offset = int(place[2] or "0", 16)
-    if place[1] and (index := _writer(code, i, (place[1],))) is not None:
+    offset = int(address[2] or "0", 16)
+    if address[1] and (index := _writer(code, i, (address[1],))) is not None:
         offset += int(next((o.value for o in index[1].operands if o.kind == "immediate" and o.value), 0))
     raw = program.constants.get(4, b"")[offset : offset + 8]
     return addresses.get(int.from_bytes(raw, "little"), "")
 
 
 def _writer(code: Sequence[Instruction], at: int, registers: Sequence[str]) -> tuple[int, Instruction] | None:
-    """Return the last instruction before a place that writes these registers."""
+    """Return the last instruction before position `at` that writes these registers."""
     return next(((i, code[i]) for i in range(at - 1, -1, -1) if set(registers) & set(code[i].writes)), None)
 
 
 def _waits(program: Program, profile: Profile, ran: Sequence[Instruction]) -> Iterator[Unmodelled]:
-    taken = counter(program)
-    if taken is not None and not profile.exact:
+    queue = counter(program)
+    if queue is not None and not profile.exact:
         says = (
             "blocks take their work from a counter; each of the few that were emulated did all of it, and counts and "
             "time are far too high; --exact counts the whole grid"
         )
-        yield from _found([taken], "a work queue", says)
+        yield from _found([queue], "a work queue", says)
     waits = [x for x in spins(program) if any(x is y for y in ran)]
     yield from _found(
         waits, "a loop until another thread has written", "how often it goes round is as the emulator's order has it"
@@ -182,24 +173,21 @@ def _waits(program: Program, profile: Profile, ran: Sequence[Instruction]) -> It
     yield from _found(barriers, "a wait for a barrier (mbarrier)", "it asks a clock, and its time is not modelled")
 
 
-def _bypassing(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the loads that go past L1, where we have them hit there."""
-    hits = zip(program.instructions, profile.counts["l1_hit_sectors"], strict=True)
-    code = [x for x, n in hits if n and x.opcode in ("LD", "LDG") and "STRONG" in x.modifiers]
-    yield from _found(code, "a volatile load", "counted as one that L1 may serve", 1.5)
-
-
-def _emptied(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the fences that empty L1, where a warp comes to more than a few."""
-    code = zip(program.instructions, profile.counts["executed"], strict=True)
-    emptied = [(x, n) for x, n in code if n and x.opcode == "CCTL" and "IVALL" in x.modifiers]
-    if sum(n for _, n in emptied) > _FEW * profile.grid_blocks * profile.warps_per_block:
+def _past_l1(program: Program, profile: Profile) -> Iterator[Unmodelled]:
+    """Name the loads that bypass L1 and are counted as hits there, and the fences that empty it, if they are many."""
+    code, executed = program.instructions, profile.counts["executed"]
+    hits = zip(code, profile.counts["l1_hit_sectors"], strict=True)
+    volatile = [x for x, n in hits if n and x.opcode in ("LD", "LDG") and "STRONG" in x.modifiers]
+    yield from _found(volatile, "a volatile load", "counted as one that L1 may serve", 1.5)
+    counted = [(x, n) for x, n in zip(code, executed, strict=True) if n]
+    fences = [(x, n) for x, n in counted if x.opcode == "CCTL" and "IVALL" in x.modifiers]
+    if sum(n for _, n in fences) > _FEW * profile.grid_blocks * profile.warps_per_block:
         says = "it empties L1, and later accesses are counted as if it did not"
-        yield from _found([x for x, _ in emptied], "a fence", says, 1.25)
+        yield from _found([x for x, _ in fences], "a fence", says, 1.25)
 
 
 def _assumed(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name the values on which the way of the kernel depends, and that the launch does not give."""
+    """Name the values on which the kernel's control flow depends, and that the launch does not give."""
     for assumption in profile.assumed:
         code = [program.instructions[i] for i in assumption.instructions]
         yield from _found(code, *_SAID[assumption.kind](assumption.name))
@@ -223,7 +211,7 @@ _SAID: dict[str, Callable[[str], tuple[str, str]]] = {
 
 
 def _unknown(program: Program, profile: Profile) -> Iterator[Unmodelled]:
-    """Name what neither the table nor the machine file has, and accesses that the emulator does not follow."""
+    """Name instructions that neither table nor machine file has, and accesses that the emulator does not follow."""
     counts = zip(program.instructions, profile.counts["threads"], profile.counts["requests"], strict=True)
     threads = [(x, asked) for x, n, asked in counts if n and not any(rule.fits(x) for rule in RULES)]
     for name in dict.fromkeys(x.name for x, _ in threads if x.kind == "other"):

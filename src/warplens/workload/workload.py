@@ -1,6 +1,6 @@
-"""A workload: what one warp of a kernel does, counted, and how the kernel is launched.
+"""Workload of a kernel: the counts of one warp, and the launch. Every model consumes one.
 
-This is what every model consumes. It is counted from machine code by the front end and the emulator, or
+It is counted from machine code by the front end and the emulator, or
 written by hand (TOML), or saved and loaded (JSON, the same tree). All counts are per warp. A count may also
 be a NumPy array: models then broadcast, and a million configurations are one call.
 
@@ -102,7 +102,7 @@ class Access(_Part, frozen=True):
 
 
 class Link(_Part, frozen=True):
-    """So many dependences from an instruction class to another along the longest chain of one warp."""
+    """A number of dependences from an instruction class to another along the longest chain of one warp."""
 
     producer: InstructionClass
     consumer: InstructionClass
@@ -146,7 +146,7 @@ class Essential(_Part, frozen=True):
 
 
 class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """What a model is asked about. `code`, `profile` and `unmodelled` are there where it was counted from machine code.
+    """The input of every model. `code`, `profile` and `unmodelled` are there where it was counted from machine code.
 
     `array_types` are the types of elements by the name of their array, where a launch file says them. `spills` has the
     offsets of the instructions that the compiler marked as spilling; None where that is not known.
@@ -180,7 +180,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     @property
     def steady(self) -> bool:
-        """Whether this is an endless repetition rather than a kernel with a beginning and an end."""
+        """True of an endless repetition, false of a kernel with a beginning and an end."""
         return self.launch is None
 
     @property
@@ -190,7 +190,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         return 1.0 if launch is None else launch.blocks * launch.warps_per_block
 
     def executed(self) -> dict[str, Number]:
-        """Instructions per warp by class, memory accesses, barriers and divergent extra ones included."""
+        """Return the instructions per warp by class, memory accesses, barriers and divergent extra ones included."""
         counts: dict[str, Number] = {}
         for source in (self.instructions, self.divergent):
             for kind, count in source.items():
@@ -198,7 +198,7 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         for access in self.accesses:
             kind = access.instruction_class
             counts[kind] = counts.get(kind, 0.0) + access.count * self.iterations
-        if not _is_zero(self.barriers):
+        if not (isinstance(self.barriers, (int, float)) and self.barriers == 0):
             counts["barrier"] = counts.get("barrier", 0.0) + self.barriers * self.iterations
         return counts
 
@@ -207,18 +207,18 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         return sum((count for kind, count in self.executed().items() if keep(kind)), start=0.0)
 
     def memory_instructions(self, *, coalesced: bool | None = None) -> Number:
-        """Accesses to global and local memory per warp, all or only those (un)coalesced."""
+        """Return the accesses to global and local memory per warp, all or only those (un)coalesced."""
         chosen = [a for a in self.accesses if a.space in ("global", "local")]
         if coalesced is not None:
             chosen = [a for a in chosen if a.coalesced is coalesced]
         return sum((a.count * self.iterations for a in chosen), start=0.0)
 
     def dram_bytes(self) -> Number:
-        """Bytes that one warp moves from or to DRAM."""
+        """Return the bytes that one warp moves from or to DRAM."""
         return sum((a.dram_bytes * self.iterations for a in self.accesses), start=0.0)
 
     def dependences(self) -> list[Link]:
-        """The longest chain of one warp: as given, or every instruction behind the one before, over `ilp`."""
+        """Return the longest chain of one warp: `links`, or every instruction behind the one before, over `ilp`."""
         if self.links:
             return [Link(link.producer, link.consumer, link.count * self.iterations) for link in self.links]
         chain = []
@@ -248,5 +248,63 @@ class Workload(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
         write_whole(Path(path), text + "\n")
 
 
-def _is_zero(x: Number) -> bool:
-    return isinstance(x, (int, float)) and x == 0
+def mix(
+    alpha: Number,
+    op: Literal["add"] = "add",
+    other: Literal["load", "sfu", "shared"] = "load",
+    *,
+    stride: int = 1,
+) -> Workload:
+    """Return Volkov's synthetic kernel (2016 §4.1, §4.7): `alpha` adds per one load, SFU or shared-memory instruction.
+
+    `alpha` may be below one (one add per 1/alpha others), zero, infinite (adds only) or an array of such
+    values. The body is one other instruction and alpha adds, or a single add where alpha is infinite.
+    `stride` spreads each load over so many 128-byte lines.
+    """
+    import numpy as np  # here, so that the command line starts without it
+
+    if op != "add" or other not in ("load", "sfu", "shared") or not 1 <= stride <= 32:
+        raise WarplensError(f"a mix is of add and load, sfu or shared, stride 1 to 32; not {op}, {other}, {stride}")
+    try:
+        alpha = np.asarray(alpha, dtype=float)
+    except (TypeError, ValueError):
+        raise WarplensError(f"alpha must be a number or an array of numbers, not {alpha!r}") from None
+    if np.any(np.isnan(alpha)) or np.any(np.asarray(alpha) < 0):
+        raise WarplensError(f"alpha must be zero or more, not {alpha}")
+    endless = np.isinf(alpha)
+    # plain numbers where there is one value, so that the workload can be saved
+    adds, others = (x if x.ndim else float(x) for x in (np.where(endless, 1.0, alpha), np.where(endless, 0.0, 1.0)))
+    both = x if (x := np.minimum(adds, others)).ndim else float(x)
+    kind: InstructionClass = other
+    # Evenly interleaved: with alpha > 1 the adds follow one another, with alpha < 1 the others do (§4.7).
+    links = [
+        Link(kind, "fp32", both),
+        Link("fp32", kind, both),
+        Link("fp32", "fp32", adds - both),
+        Link(kind, kind, others - both),
+    ]
+    accesses = []
+    instructions: dict[InstructionClass, Number] = {"fp32": adds}
+    if other == "sfu":
+        instructions["sfu"] = others
+    elif other == "shared":
+        accesses.append(Access(count=others, space="shared"))
+    else:
+        accesses.append(Access(count=others, transactions=float(stride), coalesced=stride == 1))
+    label = "array" if np.ndim(alpha) else f"{float(alpha):g}"
+    return Workload(
+        name=f"mix of {op} and {other}, alpha {label}" + (f", stride {stride}" if stride > 1 else ""),
+        source="Volkov 2016 §4.1, §4.7",
+        instructions=instructions,
+        accesses=accesses,
+        links=links,
+    )
+
+
+def from_mix(workload: Workload, table: Mix) -> Workload:
+    """Return the workload that a `[mix]` table stands for, under the name and source of its file."""
+    alpha = float(table.alpha)
+    counted = mix(alpha, table.op, table.other, stride=table.stride)
+    name = f"{workload.name.partition(' (alpha ')[0]} (alpha {alpha:g})"
+    table = msgspec.structs.replace(table, alpha=alpha)
+    return counted.with_values(name=name, source=workload.source, notes=workload.notes, mix=table)

@@ -21,8 +21,8 @@ from warplens.machine.machine import Contention
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LATENCY, facts_of
 from warplens.simulator.units import Units
+from warplens.workload.counted import Walk, lone_warp_cycles, walk
 from warplens.workload.profile import Profile
-from warplens.workload.walk import Walk, lone_warp_cycles, walk
 
 Floats = npt.NDArray[np.float64]
 _HALVINGS = 30  # until the fixed point is found

@@ -14,8 +14,7 @@ from warplens.papers.validation.kernel_errors import OURS, KernelError, errors
 from warplens.papers.validation.kernels import Launch, launches, measured_folder
 from warplens.papers.validation.mixes import read
 from warplens.papers.validation.points import Run, Watch, points
-from warplens.workload.ncu_metrics import INSTRUCTION
-from warplens.workload.profiler_counts import with_measured
+from warplens.papers.validation.profiler_counts import INSTRUCTION, with_measured
 
 
 def measured_launches(gpu: str = "h200", every: int = 1) -> list[Launch]:

@@ -11,7 +11,8 @@ import io
 from typing import Any
 
 from warplens.core.errors import FileError
-from warplens.workload.ncu_metrics import INSTRUCTION, LAUNCH, UNITS, Record
+from warplens.papers.validation.profiler_counts import INSTRUCTION
+from warplens.workload.ncu_report import LAUNCH, UNITS, Record
 
 
 def records(source: str, raw: str, what: str = "ncu") -> list[Record]:

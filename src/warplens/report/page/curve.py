@@ -12,7 +12,7 @@ from warplens.machine import Machine
 from warplens.models import Prediction, predict
 from warplens.models.comparison import Comparison
 from warplens.workload import Workload
-from warplens.workload.walk import walk
+from warplens.workload.counted import walk
 
 _POINTS = 5  # occupancies of the curve
 _WALKED = 60_000  # instructions that all its predictions may go through: about 0.3 s

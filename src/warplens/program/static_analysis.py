@@ -1,24 +1,36 @@
-"""What a program's structure says before anything runs: dependences, live registers, ILP and MLP, lone-warp cycles.
+"""Static analysis of a program: dependences, live registers, ILP and MLP, and the cycles of a lone warp.
 
-Issue cycles are those of one warp alone, counted from the start of each basic block with nothing pending.
-A loop's cycles per iteration are its steady state: many trips along its shortest and its longest way, less half
-as many. Its critical path is the chain of instructions that decides these cycles. Its recurrence is the longest
-cycle of data dependences around it: a way that runs through all of it cannot take less.
+Nothing is run. Issue cycles are those of one warp alone, counted from the start of each basic block with nothing
+pending. A loop's cycles per iteration are its steady state: many iterations along its shortest and its longest path,
+less half as many. Its critical path is the chain of instructions that decides these cycles. Its recurrence is the
+longest cycle of data dependences around it: an iteration that runs through all of it cannot take less.
+
+ILP and MLP follow Sim et al. 2012 §5.3: instructions that may issue together, and accesses before the first use. Only
+the order of instructions and their registers count there, no latency.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from warplens.machine import Machine
-from warplens.program.control_flow import Block, Flow, Loop, flow_graph
+from warplens.machine import KINDS, Machine
+from warplens.program.control_flow import (
+    Block,
+    Flow,
+    Loop,
+    basic_blocks,
+    flow_graph,
+    paths_through_loop,
+    paths_through_program,
+    run_along,
+)
 from warplens.program.dependence import Edge, dependences
 from warplens.program.instruction import Instruction
 from warplens.program.lone_warp import LoneWarp, issue_alone
-from warplens.program.parallelism import parallelism
-from warplens.program.paths import run_along, ways_through_loop, ways_through_program
 from warplens.program.program import Program
 
 _TRIPS, _TRIP_INSTRUCTIONS = 8, 1024  # a long body settles in fewer trips
@@ -33,8 +45,8 @@ class Step(Struct, frozen=True):
     cycles: float
 
 
-class Way(Struct, frozen=True):
-    """A way through the code: its blocks, the cycles a lone warp takes, and the steps that decide them."""
+class CodePath(Struct, frozen=True):
+    """A path through the code: its blocks, the cycles a lone warp takes, and the steps that decide them."""
 
     blocks: list[int]
     cycles: float
@@ -50,26 +62,21 @@ class BlockFacts(Struct, frozen=True):
 
 
 class LoopFacts(Struct, frozen=True):
-    """A loop: what one iteration costs a lone warp (shortest and longest way), its recurrence, what is in it."""
+    """A loop: the cycles of an iteration for a lone warp on its shortest and longest path, recurrence, classes."""
 
     header: int
     depth: int
     instructions: int
-    ways: list[Way]
+    paths: list[CodePath]
     recurrence_cycles: float
     recurrence: list[int]
     ilp: float
     mlp: float
     classes: dict[str, int]
 
-    @property
-    def cycles_per_iteration(self) -> float | None:
-        """Cycles of a lone warp per iteration on the shortest way (None where no way leads around)."""
-        return min((way.cycles for way in self.ways), default=None)
 
-
-class Analysis(Struct, frozen=True):
-    """All that is known of a program without running it."""
+class StaticAnalysis(Struct, frozen=True):
+    """All that is known of a program without running it; `without_latency`: classes of unknown latency."""
 
     flow: Flow
     edges: list[Edge]
@@ -78,12 +85,12 @@ class Analysis(Struct, frozen=True):
     live_registers: list[int]
     blocks: list[BlockFacts]
     loops: list[LoopFacts]
-    ways: list[Way]
+    paths: list[CodePath]
     without_latency: list[str]
 
 
-def analyse(program: Program, machine: Machine) -> Analysis:
-    """Analyse a program for a machine."""
+def static_analysis(program: Program, machine: Machine) -> StaticAnalysis:
+    """Analyse a program for a machine, without running it."""
     flow = flow_graph(program)
     code = program.instructions
     edges = dependences(program, flow)
@@ -93,8 +100,8 @@ def analyse(program: Program, machine: Machine) -> Analysis:
         for b, run in zip(flow.blocks, runs, strict=True)
     ]
     loops = [_loop(n, flow, code, edges, facts, machine) for n in range(len(flow.loops))]
-    through = ways_through_program(flow, [f.cycles for f in facts])
-    return Analysis(
+    kinds = {x.kind for x in code if x.kind not in _NEEDS_NO_LATENCY and x.latency_cycles is None}
+    return StaticAnalysis(
         flow=flow,
         edges=edges,
         issue_cycles=[cycle for run in runs for cycle in run.issue_cycles],
@@ -102,15 +109,9 @@ def analyse(program: Program, machine: Machine) -> Analysis:
         live_registers=_live(code, flow.blocks),
         blocks=facts,
         loops=loops,
-        ways=[_once(way, flow, code, machine) for way in through],
-        without_latency=_without_latency(code, machine),
+        paths=[_once(path, flow, code, machine) for path in paths_through_program(flow, [f.cycles for f in facts])],
+        without_latency=sorted(kind for kind in kinds if machine.timing(kind).latency_cycles is None),
     )
-
-
-def _without_latency(code: list[Instruction], machine: Machine) -> list[str]:
-    """Return the classes of this code whose latency the machine file does not have."""
-    kinds = {x.kind for x in code if x.kind not in _NEEDS_NO_LATENCY and x.latency_cycles is None}
-    return sorted(kind for kind in kinds if machine.timing(kind).latency_cycles is None)
 
 
 def _loop(
@@ -121,13 +122,13 @@ def _loop(
     body = [code[i] for b in blocks for i in range(b.first, b.last + 1)]
     size = len(body)
     weights = [(b.last - b.first + 1) / size for b in blocks]
-    ways = ways_through_loop(flow, loop, [f.cycles for f in facts])
+    paths = paths_through_loop(flow, loop, [f.cycles for f in facts])
     cycles, around = _recurrence(n, loop, flow, code, edges, machine)
     return LoopFacts(
         header=loop.header,
         depth=loop.depth,
         instructions=size,
-        ways=[_around(way, flow, code, machine) for way in ways],
+        paths=[_around(path, flow, code, machine) for path in paths],
         recurrence_cycles=cycles,
         recurrence=around,
         ilp=sum(w * facts[b.index].ilp for w, b in zip(weights, blocks, strict=True)),
@@ -136,17 +137,16 @@ def _loop(
     )
 
 
-def _once(way: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> Way:
-    """Run a way through once."""
-    run, taken = run_along(flow, code, way)
+def _once(path: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> CodePath:
+    """Run a path once."""
+    run, taken = run_along(flow, path)
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
-    steps = _steps(alone, alone.path(), run)
-    return Way(way, alone.end_cycle, steps)
+    return CodePath(path, alone.end_cycle, _steps(alone, alone.path(), run))
 
 
-def _around(way: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> Way:
-    """Run a way many times, less half as many: the steady state of a loop, and an average turn of its critical path."""
-    once, inside = run_along(flow, code, way)
+def _around(path: list[int], flow: Flow, code: list[Instruction], machine: Machine) -> CodePath:
+    """Run a path many times, less half as many: a loop's steady state, and its critical path in a mean iteration."""
+    once, inside = run_along(flow, path)
     size = len(once)
     trips = max(2, min(_TRIPS, _TRIP_INSTRUCTIONS // size))
     run = once * (2 * trips)
@@ -154,17 +154,17 @@ def _around(way: list[int], flow: Flow, code: list[Instruction], machine: Machin
     alone = issue_alone([code[i] for i in run], machine, taken=taken)
     half = size * trips
     cycles = (alone.end_cycle - alone.issue_cycles[half]) / trips
-    path = [at for at in alone.path() if half <= at]
+    chain = [at for at in alone.path() if half <= at]
     spent: dict[int, float] = {}
-    for step in _steps(alone, path, run):  # an average turn: what the second half of the trips waited for
+    for step in _steps(alone, chain, run):  # a mean iteration: what the second half of the trips waited for
         spent[step.instruction] = spent.get(step.instruction, 0.0) + step.cycles / trips
-    return Way(way, cycles, [Step(instruction, c) for instruction, c in sorted(spent.items())])
+    return CodePath(path, cycles, [Step(instruction, c) for instruction, c in sorted(spent.items())])
 
 
-def _steps(alone: LoneWarp, path: list[int], run: list[int]) -> list[Step]:
+def _steps(alone: LoneWarp, chain: list[int], run: list[int]) -> list[Step]:
     issue = alone.issue_cycles
-    ends = [*(issue[at] for at in path[1:]), alone.end_cycle]
-    return [Step(run[at], end - issue[at]) for at, end in zip(path, ends, strict=False)]
+    ends = [*(issue[at] for at in chain[1:]), alone.end_cycle]
+    return [Step(run[at], end - issue[at]) for at, end in zip(chain, ends, strict=False)]
 
 
 def _recurrence(
@@ -224,9 +224,7 @@ def _latency(code: list[Instruction], edge: Edge, machine: Machine) -> float:
 
 def _live(code: list[Instruction], blocks: list[Block]) -> list[int]:
     """Return how many general registers hold a value still needed, before each instruction."""
-    general = [
-        (_mask(x.writes) if not x.guard else 0, _mask(x.reads)) for x in code
-    ]  # a guarded write may keep the old
+    general = [(0 if x.guard else _mask(x.writes), _mask(x.reads)) for x in code]  # a guarded write may keep the old
     entry = [0] * len(blocks)
     counts = [0] * len(code)
     changed = True
@@ -247,8 +245,38 @@ def _live(code: list[Instruction], blocks: list[Block]) -> list[int]:
 
 
 def _mask(registers: tuple[str, ...]) -> int:
-    made = 0
-    for name in registers:
-        if name[0] == "R" and name[1:].isdigit():
-            made |= 1 << int(name[1:])
-    return made
+    """Return the general registers among some as the bits of a whole number."""
+    return sum(1 << n for n in {int(name[1:]) for name in registers if name[0] == "R" and name[1:].isdigit()})
+
+
+def parallelism(code: Sequence[Instruction]) -> tuple[float, float]:
+    """Return ILP (instructions over groups that can issue together) and MLP (accesses until the first use)."""
+    groups, written = 1, set[str]()
+    for instruction in code:
+        if not written.isdisjoint(instruction.reads) or not written.isdisjoint(instruction.writes):
+            groups += 1
+            written = set()
+        written.update(instruction.writes)
+    memory = [i for i, x in enumerate(code) if KINDS[x.kind] == "memory system"]
+    if not memory:
+        return len(code) / groups, 1.0
+    local, next_read, at = list[int](), dict[str, int](), len(memory)
+    for i in range(len(code) - 1, memory[0] - 1, -1):
+        if at and memory[at - 1] == i:
+            at -= 1
+            if code[i].writes:
+                use = min(next_read.get(r, len(code)) for r in code[i].writes)
+                local.append(bisect_left(memory, use) - at)
+        next_read.update(dict.fromkeys(code[i].reads, i))
+    return len(code) / groups, sum(local) / len(local) if local else 1.0
+
+
+def mean_parallelism(program: Program, executed: Sequence[float]) -> tuple[float, float]:
+    """Return ILP and MLP of a program, its basic blocks weighted by how often their instructions run."""
+    total, ilp, mlp = 0.0, 0.0, 0.0
+    for block in basic_blocks(program):
+        weight = (block.last - block.first + 1) * executed[block.first]
+        if weight:
+            here = parallelism(program.instructions[block.first : block.last + 1])
+            total, ilp, mlp = total + weight, ilp + weight * here[0], mlp + weight * here[1]
+    return (ilp / total, mlp / total) if total else (0.0, 0.0)
