@@ -153,8 +153,7 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     if not read:  # no address to wait for (returns.json.gz)
         latency -= 1.0
     return replace(
-        made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each,
-        words=0 if alone else registers, returns=returns,
+        made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from warplens.simulator.lean import compiling, optimize
 
 _THERE = there()
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "fronts", "holds", "jumps", "layout", "lean", "memory",
+_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "holds", "layout", "lean", "memory",
           "onward", "ports", "results", "turns")  # fmt: skip
 
 

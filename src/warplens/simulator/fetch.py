@@ -33,19 +33,22 @@ def fetch(line: int, now: float, setup: Any, sm: Any, lines: Any) -> float:
     return there
 
 
-@called
-def far_wait(line: int, back: bool, s: int, now: float, setup: Any, scheduler: Any, lines: Any) -> float:
-    """Return how long a warp that jumps back to a line waits until that is in its scheduler's own cache.
+# Cycles from the issue of a branch until it asks for its target's line, until it asks again, and from when a line has
+# the port until it is there (data/h200/branches.json.gz).
+ASKS, AGAIN, COMES = 5.0, 2.0, 6.0
 
-    The scheduler then has it, and the two next ones, which come in time, as what lies ahead does.
+
+@called
+def target_wait(now: float, setup: Any, scheduler: Any) -> float:
+    """Return the cycles from a taken branch's issue until its target's line is there, if the port is taken; else 0.
+
+    The warps of a scheduler share one port to their instructions, which each line takes for some cycles: targets first,
+    then the two lines that are asked for behind each of them. Who finds it taken asks again.
     """
-    first = setup.lines * (s + 1)
-    if back and scheduler.filled - lines[first + line].number >= setup.near_lines:
-        lines[first + line].there = now + setup.near_wait
-    for number in range(line, min(line + 3, setup.lines)):
-        row = lines[first + number]
-        if scheduler.filled - row.number >= setup.near_lines:
-            scheduler.filled += 1
-            row.number = scheduler.filled
-    wait: float = max(lines[first + line].there - now, 0.0) if back else 0.0
-    return wait
+    asks = now + ASKS
+    begin = asks
+    if scheduler.lines > asks:
+        begin = max(asks + AGAIN, scheduler.targets)
+    scheduler.targets = begin + setup.port
+    scheduler.lines = max(scheduler.lines, begin) + 3.0 * setup.port
+    return begin + COMES - now if begin > asks else 0.0

@@ -27,7 +27,7 @@ def run_fluid(code: Code, units: Units, options: Options, *, resident: int, bloc
     events = np.zeros((0, at.EVENT_COLUMNS), np.int64)
     sm = at.rows(at.SM, 1)
     sm.random, lines = options.seed, code_lines(setup[0], sm[0])
-    warps, slots, schedulers, order, pipe_free, taken, asked, _, places, _, outstanding, _ = empty_sm(
+    warps, slots, schedulers, order, pipe_free, taken, asked, _, places, _, outstanding = empty_sm(
         laid, units, setup[0], sm[0]
     )
     schedulers.soonest, schedulers.turn = at.FOREVER, -1

@@ -89,10 +89,7 @@ def from_program(
     elif not ways:
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
-    return Code(
-        name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes,
-        place=instructions[0].offset % at.LINE_BYTES * at.LINE_INSTRUCTIONS // at.LINE_BYTES if instructions else 0,
-    )  # fmt: skip
+    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes)
 
 
 def _unknown(code: Sequence[Instruction], machine: Machine) -> list[str]:

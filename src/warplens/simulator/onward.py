@@ -6,8 +6,7 @@ from typing import Any
 
 from warplens.simulator import layout as at
 from warplens.simulator.compiled import folded, inlined
-from warplens.simulator.fetch import far_wait, fetch
-from warplens.simulator.jumps import end_line, jump
+from warplens.simulator.fetch import fetch, target_wait
 
 
 @inlined
@@ -37,8 +36,8 @@ def onward(pc: int, now: float, setup: Any, warp: Any, segments: Any, runs: Any)
 
 @folded
 def advance(
-    w: int, s: int, pc: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, warp: Any, segments: Any,
-    runs: Any, code_lines: Any, latches: Any,
+    pc: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, warp: Any, segments: Any, runs: Any,
+    code_lines: Any,
 ) -> bool:  # fmt: skip
     """Move a warp to its next instruction, behind this one or elsewhere; whether its way is at its end.
 
@@ -53,18 +52,14 @@ def advance(
     away = step.branch
     if following != pc + 1 and setup.branch_taken > away and not finished:
         away = setup.branch_taken
-    warp.far = 0.0
-    if setup.near_lines and following >> 3 != pc >> 3 and not finished:
-        warp.far = far_wait(following >> 3, following < pc, s, now, setup, scheduler, code_lines)
-        away += warp.far
+    if setup.port > 0.0 and not finished:
+        if following != pc + 1:
+            away = max(away, target_wait(now, setup, scheduler))
+        elif following & 7 == 0:  # it asks for another line
+            scheduler.lines = max(scheduler.lines, now + 1.0) + setup.port
     if now + away > warp.ready:
         warp.ready = now + away
         warp.why = at.RESOLVING
-    if setup.jumps and not finished:
-        if (pc + setup.place & 7) == 7:
-            end_line(w, s, now, following == pc + 1, scheduler, warp, latches)
-        if following != pc + 1:
-            jump(w, s, now, scheduler, warp, latches)
     if setup.first_lines and following >> 3 != pc >> 3 and not finished:
         there = fetch(following >> 3, now, setup, sm, code_lines)
         if there > warp.ready:
@@ -88,4 +83,3 @@ def release(start: float, done: float, setup: Any, step: Any, warp: Any, slots: 
         if setup.streams > 1 or value > slot.value:
             slot.value = value
             slot.reason = reason
-            slot.early = 0.0

@@ -46,7 +46,7 @@ def postpone(warp: Any, slot: int, value: float, steps: Any, sources: Any, slots
         at_barrier = warp.state == at.WAITING
         later = value + sources[k].delta - (warp.since if at_barrier else warp.ready)
         mine = warp.slots + sources[k].slot == slot
-        if mine and not at_barrier and later + slots[slot].early > 0.0:
+        if mine and not at_barrier and later > 0.0:
             warp.yielded = 1
         if mine and later > 0.0:
             stalls[warp.pc, slots[slot].reason] += later

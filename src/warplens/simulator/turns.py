@@ -67,7 +67,7 @@ def waits_too(w: int, barred: int, now: float, queue: int, scheduler: Any, steps
     same: bool = warp.ready <= now and warp.seen >= warp.since and warp.yielded >= queue and w != scheduler.last
     if same:
         step, other = steps[warp.pc], steps[warps[barred].pc]
-        same = step.pipe == other.pipe and step.both == other.both and (step.sends > 0.0) == (other.sends > 0.0)
+        same = step.pipe == other.pipe and step.both == other.both
     return same
 
 

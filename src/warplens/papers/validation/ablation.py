@@ -43,9 +43,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "order by issue counts": {"sm__issues_counted": None, "sm__issue_counts_cycles": None},
     "issue slots of wide products": _timings(issue_slots=None, held_cycles=None),
     "branch": {"sm__branch_taken_cycles": None, "sm__branch_not_taken_cycles": None},
-    "branch fetch": dict.fromkeys(
-        ("instruction_cache__port_cycles", "instruction_cache__near_bytes", "instruction_cache__near_wait_cycles")
-    ),
+    "port of a scheduler's instructions": {"instruction_cache__port_cycles": None},
     "instruction caches": {
         f"instruction_cache__{key}": None
         for key in (
@@ -70,8 +68,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "clock under matrix instructions": {"chip__tensor_clock_hz": None},
     # shared memory and L1
     "queue before memory and SFUs": {"sm__queued_per_scheduler": None, "sm__sfu_place_cycles": None},
-    "queue of what is not sent": {"sm__unsent_per_scheduler": None},
-    "registers and wavefronts one by one": _operations("sts_64", "sts_128"),
+    "registers sent to shared memory": _operations("sts_64", "sts_128"),
     "wide loads from shared memory": _operations("lds_64", "lds_128"),
     "MATCH, REDUX, ATOMS, SHFL.IDX": _operations("match", "redux", "atoms_add", "atoms_cas", "shfl_idx"),
     "queue of loads of an SM": {"memory__queued_loads_per_sm": None},
