@@ -1,7 +1,7 @@
 """The mean over draws where chance decides: whether accesses hit, and how long DRAM takes for each.
 
 Of a small grid one SM's draws make up to a fifth of the time. So the SM is run several times, each with draws of its
-own, until the mean is known to `ALIKE`, `MOST` runs are made, or the budget of instructions is spent. All but the time
+own, until the mean is known to `KNOWN`, `MOST` runs are made, or the budget of instructions is spent. All but the time
 is of the run nearest to the mean.
 """
 
@@ -20,7 +20,7 @@ from warplens.simulator.code import Code, StepArrays
 from warplens.simulator.run import Options, Run
 from warplens.simulator.units import Units
 
-ALIKE = 0.01  # of the mean: its error at 95 %; as the runs end when it is small, it holds less often (test_ends)
+KNOWN = 0.01  # of the mean: its error at 95 %; as the runs end when it is small, it holds less often (test_ends)
 FEWEST, MOST = 3, 32  # runs, for an error and for a mean
 STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t, 97.5 %: of 3, 4, 5 ... 10 and more runs
 SEEDS, NEXT_SEED = 1 << 28, 1_000_003  # what is drawn from a seed then fits into 64 bits
@@ -60,7 +60,7 @@ def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: flo
         if len(runs) >= FEWEST:
             factor = STUDENT[min(len(runs) - FEWEST, len(STUDENT) - 1)]
             error = factor * statistics.stdev(ends) / math.sqrt(len(runs))
-        if error <= ALIKE * statistics.mean(ends) or issued + runs[0].issued > budget:
+        if error <= KNOWN * statistics.mean(ends) or issued + runs[0].issued > budget:
             break
     mean, known = statistics.mean(ends), len(runs) >= FEWEST
     near = min(range(len(runs)), key=lambda k: abs(ends[k] - mean))

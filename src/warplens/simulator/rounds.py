@@ -23,7 +23,7 @@ LONGEST = BUDGET // 2  # instructions of a round, and of all of a window that is
 WINDOW = BUDGET // 8
 PART = 0.75  # of a round that is longer than this
 DOUBLED = 4  # times, at most
-ALIKE = 0.02  # of the halves' rates
+HALVES_DIFFER = 0.02  # of the halves' rates
 
 
 class Window(Struct, frozen=True):
@@ -44,7 +44,7 @@ def window(course: Callable[[Code, int], Course], code: Code, resident: int) -> 
     most = before + size * DOUBLED
     run = course(in_midst(code, resident, most - resident), most + 1)
     looks = [run.held(before + part) for part in (0, size // 2, size)]
-    while apart(looks) > ALIKE and before + 2 * size <= most and 2 * looks[-1].issued <= LONGEST:
+    while apart(looks) > HALVES_DIFFER and before + 2 * size <= most and 2 * looks[-1].issued <= LONGEST:
         size *= 2
         looks = [looks[0], looks[-1], run.held(before + size)]
     return Window(looks[0], looks[-1], apart(looks), run.simulated, before + size)
