@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from warplens.papers.validation.begins import at_times
 
 from warplens.machine import load_machine
-from warplens.papers.validation.begins import at_times
 from warplens.program import load_programs, nvrtc
 from warplens.program.control_flow import flow_graph
 from warplens.program.instruction import Instruction
@@ -21,7 +21,7 @@ from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.units import units
 
 pytestmark = pytest.mark.cuda

@@ -20,7 +20,7 @@ from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.units import Units, units
 
 # The text of an instruction, its stall count, whether it yields, and the operands that it keeps, if any.

@@ -22,11 +22,9 @@ from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Way, lay_steps
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
-from warplens.simulator.overlay import overlay
+from warplens.simulator.overlay import overlay, restalled
 from warplens.simulator.run import Course, Options, run
-from warplens.simulator.sample import kernel
-from warplens.simulator.stall_counts import restalled
-from warplens.simulator.steady import BUDGET, steady
+from warplens.simulator.sampling import BUDGET, kernel, steady
 from warplens.simulator.units import POLICIES, units
 from warplens.simulator.views import IssueRate, Occupancy, Stalls, events, listen
 from warplens.workload import Access, Launch, Workload, mix

@@ -14,7 +14,7 @@ from warplens.papers.item import Item, Plot, Row, Series, line
 from warplens.simulator.code import Code
 from warplens.simulator.lemeire import from_graph, matrix_multiplication
 from warplens.simulator.run import Options
-from warplens.simulator.sample import kernel
+from warplens.simulator.sampling import kernel
 from warplens.simulator.units import units
 
 PAPER = "Lemeire et al. 2017"

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.simulator import layout as at
-from warplens.simulator.reads import Operands
+from warplens.simulator.operands import Operands
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -14,8 +14,9 @@ from warplens.core.native import Entry, Later, refuse_without_numba, there
 
 _THERE = there()
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "holds", "layout", "memory",
-          "onward", "ports", "results", "turns")  # fmt: skip
+_FILES = (
+    "blocks", "compiled", "engine", "fluid", "layout", "memory", "register_ports", "register_writes", "scheduler",
+)  # fmt: skip
 
 
 def _sources() -> tuple[Path, ...]:

@@ -15,11 +15,10 @@ from typing import Any
 from warplens.simulator import layout as at
 from warplens.simulator.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulator.compiled import called, entry, folded, inlined
-from warplens.simulator.holds import held_before, hold
 from warplens.simulator.memory import access, send_registers
-from warplens.simulator.onward import advance, release
-from warplens.simulator.ports import ask, begin_moving, bring, read
-from warplens.simulator.turns import count_issues, pick, pick_least
+from warplens.simulator.register_ports import ask, begin_moving, bring, read
+from warplens.simulator.register_writes import held_before, hold
+from warplens.simulator.scheduler import advance, count_issues, pick, pick_least, release
 
 
 @folded

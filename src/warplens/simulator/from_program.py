@@ -18,17 +18,19 @@ from warplens.program.access_width import access_bytes, wide_cycles
 from warplens.program.instruction import Instruction
 from warplens.program.program import Program
 from warplens.simulator import layout as at
-from warplens.simulator.accesses import Traffic, access, sent, traffic_of
-from warplens.simulator.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.matrix import (
+    NONE,
+    Asynchronous,
+    asynchronous,
     behind_passes,
     matrix_flops,
     moved_registers,
     operand_wavefronts,
     tensor_flops_per_cycle,
 )
-from warplens.simulator.reads import Operands, Reader, number_of, written
+from warplens.simulator.operands import Operands, Reader, number_of, written
+from warplens.simulator.traffic import Traffic, access, sent, traffic_of
 from warplens.simulator.units import PIPES, Unit, Units
 from warplens.workload.profile import Profile
 from warplens.workload.unmodelled import sleep_seconds

@@ -22,7 +22,7 @@ from warplens.program.instruction import Instruction
 from warplens.program.listing import parse_listing
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way
-from warplens.simulator.reads import Operands
+from warplens.simulator.operands import Operands
 from warplens.simulator.units import Units
 from warplens.workload.access_width import access_of, wavefronts
 from warplens.workload.extra_latency import extra_latency

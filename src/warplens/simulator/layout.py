@@ -9,7 +9,7 @@ import numpy as np
 # Where a result comes from. QUEUED: through the queue that shared memory and SFUs are served from.
 FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
 # What a slot that consumers wait for is: when the value is there, when the sources have been read, or what the slot
-# before it is (`asynchronous`).
+# before it is (`matrix`).
 VALUE, SOURCES_READ, MOVED = range(3)
 OLDEST, YOUNGEST = range(2)  # which warp goes first
 IDLE, RUNNING, WAITING = range(3)  # a warp's state
@@ -35,12 +35,12 @@ FOREVER = 1e300
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
-# How arithmetic reads its registers (`reads`): stages before the first in which it can read, and from there to its last
-# one; latches of each scheduler (for both kinds of units, both banks and three lanes), and results that a warp
+# How arithmetic reads its registers (`operands`): stages before the first in which it can read, and from there to its
+# last one; latches of each scheduler (for both kinds of units, both banks and three lanes), and results that a warp
 # remembers the time of.
 AHEAD, STAGES, LATCHES, BANK, REMEMBERED = 2, 2, 12, 3, 8
 # Behind the latches of a scheduler, for each bank: a bit for each cycle from `read` on in which it is read; then
-# (`results`) one for each in which a result of an SFU is due, and which one has given way; the last cycle in which
+# (`register_writes`) one for each in which a result of an SFU is due, and which one gave way; the last cycle in which
 # arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
 # the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
@@ -77,7 +77,7 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `even` and `odd` are the registers it reads of each bank
-# (`reads`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: it has
+# (`operands`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: has
 # the units of double precision, with latches of their own; `made`: cycles until its result is in its register; `extra`:
 # of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `rows`: of
 # uniform registers that it reads. `yields`: its warp lets the others go first (2: with a stall of one). `holds`: cycles
@@ -127,7 +127,7 @@ CURVE = record("", "unloaded a b c written")
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
-# scheduler. What is looked at to choose a warp (`turns.pick_least`) lies side by side.
+# scheduler. What is looked at to choose a warp (`scheduler.pick_least`) lies side by side.
 WARP = record(
     "end segment turn run state second slots turns barrier count home why block pc place used yielded",
     "ready since seen full queued stored ended counted",
@@ -137,7 +137,7 @@ WARP = record(
 # memory can read its next register; `pending`: whether results of others are due; `holds`, `holds_end`: which holds are
 # to come. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can be, `path`:
 # when the next wavefront can be sent behind them (`memory`). `targets`: up to when lines of branches' targets take the
-# port of its instructions, `lines`: all lines (`fetch`).
+# port of its instructions, `lines`: all lines (`memory`).
 # Products move registers up to the cycle `moving`, so many in each as `moves` says, of either `bank` in turn; up to
 # `moved` that is known, `part` is left of one. `counted`: up to which cycle issues count. `uniform`: up to which one
 # rows of uniform registers are read.

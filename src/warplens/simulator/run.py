@@ -11,26 +11,51 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
-from warplens.simulator import blocks as blocks_module
-from warplens.simulator import engine as engine_module
-from warplens.simulator import fetch as fetch_module
-from warplens.simulator import fluid as fluid_module
-from warplens.simulator import holds as holds_module
+from warplens.simulator import blocks, engine, fluid, memory, register_ports, register_writes, scheduler
 from warplens.simulator import layout as at
-from warplens.simulator import memory as memory_module
-from warplens.simulator import onward as onward_module
-from warplens.simulator import ports as ports_module
-from warplens.simulator import results as results_module
-from warplens.simulator import turns as turns_module
 from warplens.simulator.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
-from warplens.simulator.engine import simulate as engine
-from warplens.simulator.sampler import INTERVAL, LOOKS, NOTHING, look, told
 from warplens.simulator.units import INFINITE, Units, default_policy, policy
 
-_MODULES = (
-    blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module,
-    onward_module, engine_module, fluid_module,
-)  # fmt: skip
+INTERVAL, LOOKS = 2048.0, 64  # cycles; of a long run a part
+
+
+class Seen(Struct, frozen=True):
+    """Up to when was looked, warp-cycles by reason until then, and the time by reason."""
+
+    until: float
+    waited: Floats
+    cycles: Floats
+
+
+NOTHING = Seen(0.0, np.zeros(len(at.REASONS)), np.zeros(len(at.REASONS)))
+
+
+def look(seen: Seen, now: float, stalls: Floats) -> Seen:
+    """Return what has been seen up to now, with all stalls until then."""
+    waited = stalls.sum(axis=0)
+    behind = (waited - seen.waited).clip(0)
+    return Seen(now, waited, seen.cycles + (now - seen.until) * behind / (behind.sum() or 1.0))
+
+
+def told(now: float, steps: Any, warps: Any, full: Floats, stalls: Floats) -> Floats:
+    """Return the stalls up to now: with what the engine tells of a warp only when it goes on.
+
+    That is why it waits at a barrier, or for its turn and for room, as in `engine.issue`.
+    """
+    made, late = stalls.copy(), np.flatnonzero((warps.since < now) & (warps.state != at.IDLE))
+    here, waited = warps[late], now - warps.since[late]
+    halted, turn = here.state == at.WAITING, (here.state == at.RUNNING) & (here.ready < at.FOREVER)
+    np.add.at(made, (here.pc[halted], at.AT_BARRIER), waited[halted])
+    here, waited = here[turn], waited[turn]
+    step = steps[here.pc]
+    without = (full[here.home, step.pipe + 1] - here.full) * waited / (now - here.seen)
+    without = np.minimum(without, waited)
+    np.add.at(made, (here.pc, step.room), without)
+    np.add.at(made, (here.pc, at.NOT_SELECTED), waited - without)
+    return made
+
+
+_MODULES = (blocks, scheduler, register_writes, register_ports, memory, engine, fluid)
 MARKS = 24  # how often a run up to a limit notes what it has issued
 MOST_EVENTS_EACH = 16  # of an instruction: far more than there can be
 LONGEST = 2.0**50  # cycles of a run: with more of them times are not known to a fraction of one
@@ -101,7 +126,7 @@ class Course:
 
     def go(self) -> None:
         """Run up to the end, the limit or the pause; compiled code returns now and then, as for signals."""
-        call: Any = engine if self.options.compiled else plain_engine()
+        call: Any = engine.simulate if self.options.compiled else plain_engine()
         setup, *state = self.state
         sm, limit, going = state[-1], float(setup.time_limit[0]), True
         before = int(sm.issued[0])

@@ -20,11 +20,9 @@ from warplens.simulator.from_graph import from_graph, from_graph_as_lemeire
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
 from warplens.simulator.lemeire import from_listing
-from warplens.simulator.overlay import overlay
+from warplens.simulator.overlay import overlay, restalled
 from warplens.simulator.run import Options, check_last_barriers
-from warplens.simulator.sample import kernel
-from warplens.simulator.stall_counts import restalled
-from warplens.simulator.steady import Measured, steady
+from warplens.simulator.sampling import Measured, kernel, steady
 from warplens.simulator.units import Units, default_policy, units
 from warplens.workload.graph import Graph, checked
 from warplens.workload.profile import Profile
@@ -55,7 +53,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
     `error_cycles` bounds what extrapolation or chance (a kernel) or the length of the run (a steady state) may cost.
     `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
-    `sampler`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
+    `run.look`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
     """
 
     workload: str
