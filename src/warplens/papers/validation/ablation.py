@@ -113,7 +113,6 @@ NEEDED: dict[str, str] = {
     r"bandwidth\.dram_(write|driver_copy|sectors)\w*\.bytes_per_second": "the rate of writes alone",
     r"operations\.(fmnmx|popc|brev|vote|lds)\.\w+": "not read: their class has the numbers",
     r"cache\.(l1_bytes|l2_bytes|l2_partitions|l2_dirty_bytes|dram_bytes)": "the emulator's: in a workload's counts",
-    r"lemeire\.\w+\.\w+": "that paper's own simulator",
 }
 
 
