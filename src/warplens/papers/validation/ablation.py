@@ -117,7 +117,10 @@ NEEDED: dict[str, str] = {
 
 
 class Ablation(Struct, frozen=True):
-    """The error without a mechanism over a set; `worse_percent` beside that with all; launches that it moves."""
+    """The error without a mechanism over a set; `worse_percent` beside that with all; launches that it moves.
+
+    `largest_percent`: the largest change of a launch's prediction, with its sign.
+    """
 
     mechanism: str
     part: Part
@@ -125,6 +128,7 @@ class Ablation(Struct, frozen=True):
     mean_percent: float
     worse_percent: float
     moved_percent: float
+    largest_percent: float
 
 
 def without(machine: Machine, mechanism: str) -> Machine:
@@ -166,7 +170,8 @@ def compared(made: Sequence[Point]) -> list[Ablation]:
             if not both:
                 continue
             mean, full = (float(np.mean([abs(pair[i].percent) for pair in both])) for i in (0, 1))
-            moved = 100 * float(np.mean([abs(p.seconds / q.seconds - 1) > CHANGED for p, q in both]))
-            found.append(Ablation(run, part, len(both), mean, mean - full, moved))
+            changes = [p.seconds / q.seconds - 1 for p, q in both]
+            moved = 100 * float(np.mean([abs(change) > CHANGED for change in changes]))
+            found.append(Ablation(run, part, len(both), mean, mean - full, moved, 100 * max(changes, key=abs)))
     worth = {a.mechanism: a.worse_percent for a in found if a.part == "train"}
     return sorted(found, key=lambda a: (a.mechanism != ALL, -worth.get(a.mechanism, 0.0), a.mechanism))
