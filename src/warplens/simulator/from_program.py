@@ -308,7 +308,7 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     """Return an instruction at its own rate and latency, where they were measured and are not those of its class.
 
     Those of shared memory take so many passes for each wavefront. REDUX and MATCH have a unit of the SM apart from the
-    others, here that of special registers, whose reads go on beside them (shared_times.json.gz).
+    others, here that of special registers, whose reads go on beside them.
     """
     if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
         by_passes = (access_bytes(x) / 4 - 1) * float(units.pipes[made.pipe].interval)
@@ -331,7 +331,7 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
 def _from_double(made: Step, machine: Machine) -> Step:
     """Return a conversion whose source has two registers: it takes longer than others (`operations.f2f_double`).
 
-    That is a pair of one to 64 bits, which is as others (data/h200/shared_times.json.gz), and one back.
+    That is a pair of one to 64 bits, which is as others, and one back.
     """
     pair = machine.operations.get("f2f_double")
     if pair is None or pair.latency_cycles is None or not pair.peak_ops_per_cycle_per_scheduler:

@@ -325,7 +325,7 @@ def _queue(x: Instruction, longest: float) -> float:
 def sent(made: Step, x: Instruction, units: Units) -> Step:
     """Return an instruction of shared memory with how its registers and wavefronts get there, where that is known.
 
-    All are alike (shared_times.json.gz): the last register is sent in the cycle of the first wavefront, an address
+    All are alike: the last register is sent in the cycle of the first wavefront, an address
     alone at once; the result is there the latency of a load behind the last wavefront, and a cycle later for each
     register more, but no more of them than wavefronts.
     """
