@@ -288,7 +288,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         operands=banks[1] if reading else _how_many(banks, kind),
         both=both,
-        beside=_operand_cycles(x, units),
+        beside=operand_wavefronts(x) * float(units.pipes[PIPES.index("shared memory")].interval),
         moves=moved_registers(x) / passes,
     )
     if _is_access(kind, x.kind):
@@ -340,12 +340,6 @@ def _from_double(made: Step, machine: Machine) -> Step:
     return msgspec.structs.replace(
         made, passes=max(made.passes, both - made.passes), latency=max(made.latency, latency - made.latency)
     )
-
-
-def _operand_cycles(x: Instruction, units: Units) -> float:
-    """Return the cycles of shared memory in which a product of a group of warps reads its factors."""
-    wavefronts = operand_wavefronts(x)
-    return wavefronts * float(units.pipes[PIPES.index("shared memory")].interval) if wavefronts else 0.0
 
 
 def _beside(step: Step, x: Asynchronous) -> Step:
