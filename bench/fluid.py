@@ -1,4 +1,4 @@
-"""Random loops through the simulator and the fluid schedule: how far apart they are, and what `bursts._HELD` rests on.
+"""Random loops through the simulator and the fluid schedule: how far apart they are; the basis of `_HELD`.
 
     python bench/fluid.py
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.machine import load_machine
-from warplens.simulator import bursts
+from warplens.simulator import fluid_schedule
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, lay_steps, straight
-from warplens.simulator.fluid_run import run_fluid
-from warplens.simulator.reads import Operands
+from warplens.simulator.fluid_schedule import run_fluid
+from warplens.simulator.operands import Operands
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import PIPES, units
 
@@ -73,7 +73,7 @@ def main() -> None:
     random = np.random.default_rng(6)
     loops = [loop(KINDS[2], random) for _ in range(LOOPS)]
     for part in (0.0, 0.25, 0.5, 0.75, 1.0):
-        bursts._HELD = part
+        fluid_schedule._HELD = part
         off = np.array([apart(steps, 16, 4) for steps in loops])
         print(f"  held {part:.2f} of the conflicts: mean {off.mean():+.1%}, mean without sign {abs(off).mean():.1%}")
 

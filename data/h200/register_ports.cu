@@ -1,7 +1,6 @@
 // What an instruction costs among K adds, by the cycles of one scheduler per body: the register ports.
 //   nvcc -O3 -arch=sm_90 -o register_ports data/h200/register_ports.cu && ./register_ports > register_ports.json
-// With -DALL_SMS -DREPETITIONS=10: register_ports_again.json.gz; with -DREPETITIONS=20 -DSCHEDULERS=1 instead of the last: register_ports_alone.json.gz (gzip; what the GPU and the command were was added).
-// With -DSTARTS, by other_registers.py: also when each warp began, behind all rates.
+// With -DALL_SMS -DREPETITIONS=20 -DSCHEDULERS=1: register_ports_alone.json.gz (gzip; what the GPU and the command were was added).
 // Chained: the adds depend on one another, the other instruction on nothing or on them. Else 16 chains of adds, 4 of the other.
 #include <cstdio>
 #ifndef REPETITIONS
@@ -54,11 +53,7 @@ template <int O, int K, bool CHAINED> __global__ void body(u64 *p, float zero, d
   for (int i = 0; i < 16; i++) sum += f[i];
   for (int i = 0; i < 4; i++) sum += g[i] + r[i] + q[i];
   if (sum == 1.2345f) p[0] = 1;
-#ifdef STARTS
-  if (!lane) { double *own = rates + blockIdx.x * 32 + warp; own[0] = (double)done / spent; own[132 * 32] = start; }
-#else
   if (!lane) rates[blockIdx.x * 32 + warp] = (double)done / spent;
-#endif
 }
 
 static u64 *p;

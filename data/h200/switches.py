@@ -2,7 +2,6 @@
 
     python data/h200/switches.py build FOLDER     no GPU, the CUDA wheels: a cubin for each change; the loops' code
     python data/h200/switches.py run FOLDER OUT   on the GPU: OUT/switches.json
-    python data/h200/switches.py again FOLDER OUT   the same of all SMs, of two changes: OUT/switches_again.json.gz
 
 Sums come out wrong where waits are taken away; nobody uses them.
 """
@@ -142,20 +141,6 @@ def run(folder: Path, out: Path) -> None:
     )
 
 
-def again(folder: Path, out: Path) -> None:
-    """Run the loops of some changes on all SMs; keep the mean, and the fastest and the slowest SM of any launch."""
-    from driver import Gpu
-
-    gpu, names = Gpu(), ("cycles", "fastest", "slowest")
-    samples = []
-    for keys, rates in _measured(gpu, folder, AGAIN, LAUNCHES, []):
-        cycles = [round(1 / float(x), 4) for x in (rates.mean(), rates.max(), rates.min())]
-        samples.append({**keys, **dict(zip(names, cycles, strict=True))})
-    made = {**gpu.about(), "command": "python data/h200/switches.py again FOLDER OUT", "samples": samples}
-    text = json.dumps(made, separators=(",", ":")).encode()
-    (out / "switches_again.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))
-
-
 def _measured(
     gpu: Any, folder: Path, changes: tuple[str, ...], launches: int, failed: list[dict[str, object]]
 ) -> Iterator[tuple[dict[str, object], Any]]:
@@ -191,5 +176,5 @@ def _rates(gpu: Any, kernel: Any, keep: Any, rates: Any, host: Any, active: int)
 
 
 if __name__ == "__main__":
-    command: dict[str, Callable[..., None]] = {"build": build, "run": run, "again": again}
+    command: dict[str, Callable[..., None]] = {"build": build, "run": run}
     command[sys.argv[1]](*map(Path, sys.argv[2:]))

@@ -26,9 +26,8 @@ from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program, Resources
 from warplens.program.static_analysis import StaticAnalysis, static_analysis
 from warplens.simulator import Simulation, SimulationOptions
-from warplens.simulator.simulation import Mode
 from warplens.simulator.simulation import simulate as _simulate
-from warplens.workload import Graph, Number, Workload, is_graph, list_workloads, load_graph, load_workload, mix
+from warplens.workload import Number, Workload, list_workloads, load_workload, mix
 from warplens.workload import ncu_report as report
 from warplens.workload.compiled_call import OLDEST, architecture, load_call, source_of
 from warplens.workload.counted import workload_of
@@ -48,7 +47,6 @@ __all__ = [
     "Comparison",
     "Curve",
     "Difference",
-    "Graph",
     "KernelCall",
     "Machine",
     "Number",
@@ -72,7 +70,6 @@ __all__ = [
     "list_machines",
     "list_models",
     "list_workloads",
-    "load_graph",
     "load_launch",
     "load_machine",
     "load_program",
@@ -428,25 +425,20 @@ def occupancy_table(
 
 
 def simulate(
-    workload: Workload | Program | Graph | str | Path,
+    workload: Workload | Program | str | Path,
     gpu: Machine | str = DEFAULT_GPU,
     *,
     profile: Profile | None = None,
     warps_per_sm: float | None = None,
-    mode: Mode = "warplens",
     changes: Mapping[str, float] | None = None,
     options: SimulationOptions | None = None,
 ) -> Simulation:
-    """Simulate a workload, a graph, or a program with its profile on one SM: time, and what its warps wait for.
+    """Simulate a workload, or a program with its profile, on one SM: time, and what its warps wait for.
 
-    `changes` replaces numbers by name (`{"shared.latency": 60}`), `mode="lemeire"` is the paper's own model.
+    `changes` replaces numbers by name (`{"shared.latency": 60}`).
     """
-    if isinstance(workload, (str, Path)) and is_graph(workload):
-        workload = load_graph(workload)
-    work = workload if isinstance(workload, (Program, Graph)) else _workload(workload)
-    made = _simulate(
-        work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, mode=mode, changes=changes, options=options
-    )
+    work = workload if isinstance(workload, Program) else _workload(workload)
+    made = _simulate(work, _machine(gpu), profile=profile, warps_per_sm=warps_per_sm, changes=changes, options=options)
     said = texts(work.unmodelled) if isinstance(work, Workload) else []
     return replace(made, notes=[*made.notes, *said]) if said else made
 

@@ -28,7 +28,7 @@ from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options, run
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.units import units
 
 pytestmark = pytest.mark.cuda

@@ -30,11 +30,11 @@ ALSO = Path("data/h200/measured_again.jsonl.xz")
 # What the journal gives too: the H200's file has it from counters and from other programs (docs/reference/data.md).
 KEPT = set(_KEPT)
 ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts
-BY_TRACES = {  # whole numbers of a rule (test_orders, test_crowds, ...) and ncu's times, not the journal's
+BY_TRACES = {  # whole numbers of a rule (test_orders, ...) and ncu's times, not the journal's
     "launch.cold_start_one_seconds",
     "instructions.constant.peak_ops_per_cycle_per_scheduler",
-    "sm.issues_counted", "sm.issue_counts_cycles", "sm.unsent_per_scheduler", "sm.reconverge_interval_cycles",
-    *(f"instruction_cache.{name}" for name in ("port_cycles", "near_bytes", "near_wait_cycles")),
+    "sm.issues_counted", "sm.issue_counts_cycles", "sm.reconverge_interval_cycles",
+    "instruction_cache.port_cycles",
 }  # fmt: skip
 
 

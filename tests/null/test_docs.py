@@ -14,8 +14,8 @@ import warplens as wl
 from tests.null.predicted import ASKED, predicted
 from warplens.advisor import REMEDIES
 from warplens.papers import counts, reproduce, validate
+from warplens.papers.lemeire_graph import load_graph
 from warplens.papers.validation.kernels import Part, launches
-from warplens.workload import load_graph
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -16,10 +16,10 @@ from tests.events import two_events_us
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.models.warplens.predict import start_cycles
-from warplens.simulator.chance import MOST, mean_over_draws
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.from_workload import from_workload
 from warplens.simulator.run import Options, run
+from warplens.simulator.sampling import MOST, mean_over_draws
 from warplens.simulator.simulation import Simulation, simulate
 from warplens.simulator.units import units
 from warplens.workload import Launch, Workload

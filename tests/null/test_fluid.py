@@ -9,11 +9,9 @@ from tests.null.predicted import ASKED, predicted
 from warplens.machine import load_machine
 from warplens.papers.validation.kernels import Part
 from warplens.simulator import layout as at
-from warplens.simulator.bursts import BurstArrays, lay_bursts
 from warplens.simulator.code import Code, Step, lay_steps, lay_ways, straight
-from warplens.simulator.fluid_run import run_fluid
-from warplens.simulator.fluid_sample import kernel_fluid
-from warplens.simulator.reads import Operands
+from warplens.simulator.fluid_schedule import BurstArrays, kernel_fluid, lay_bursts, run_fluid
+from warplens.simulator.operands import Operands
 from warplens.simulator.run import Options, Run, run
 from warplens.simulator.units import PIPES, units
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import warplens as wl
 from warplens.cli import main
 from warplens.core.errors import WarplensError
-from warplens.machine import load_machine
+from warplens.machine import Machine, load_machine
 from warplens.models.published.lemeire import equation_1
-from warplens.workload.graph import Graph, GraphNode
+from warplens.papers.lemeire_graph import Graph, GraphNode, load_graph
+from warplens.papers.lemeire_simulator import simulate
+from warplens.simulator import Simulation
 
 ROW = Path(__file__).parents[2] / "examples/graphs/row.toml"
+
+
+def simulated(graph: Graph | Path, gpu: Machine | str, **given: Any) -> Simulation:
+    """Simulate a graph, or that of a file."""
+    work = load_graph(graph) if isinstance(graph, Path) else graph
+    return simulate(work, load_machine(gpu) if isinstance(gpu, str) else gpu, **given)
 
 
 def chain(folder: Path, length: int, warps: int, *, more: str = "") -> Path:
@@ -31,31 +39,31 @@ def chain(folder: Path, length: int, warps: int, *, more: str = "") -> Path:
 
 @pytest.mark.parametrize(("length", "warps"), [(1, 1), (7, 3), (12, 20)])
 def test_a_chain_in_the_papers_mode_is_equation_1(tmp_path: Path, length: int, warps: int) -> None:
-    made = wl.simulate(chain(tmp_path, length, warps, more="issue = 2\nlatency = 18\n"), "c2050", mode="lemeire")
+    made = simulated(chain(tmp_path, length, warps, more="issue = 2\nlatency = 18\n"), "c2050", mode="lemeire")
     assert made.cycles == float(equation_1(2.0, 18.0, length, warps))
 
 
 def test_a_chain_alone_takes_its_latencies(tmp_path: Path) -> None:
     machine = load_machine("gtx980")
-    made = wl.simulate(chain(tmp_path, 10, 1), machine)
+    made = simulated(chain(tmp_path, 10, 1), machine)
     assert made.cycles == 10 * machine.latency_cycles("fp32") + (machine.sm.block_replacement_cycles or 0)
-    assert wl.simulate(chain(tmp_path, 10, 1, more="latency = 50\n"), machine).cycles == made.cycles + 10 * (
+    assert simulated(chain(tmp_path, 10, 1, more="latency = 50\n"), machine).cycles == made.cycles + 10 * (
         50 - machine.latency_cycles("fp32")
     )
 
 
 def test_the_example_runs_in_both_modes(capsys: pytest.CaptureFixture[str]) -> None:
-    paper, own = wl.simulate(wl.load_graph(ROW), "c2050", mode="lemeire"), wl.simulate(ROW, "c2050")
+    paper, own = simulated(ROW, "c2050", mode="lemeire"), simulated(ROW, "c2050")
     assert paper.lines[0].executed == own.lines[0].executed == 2
     assert [x.text for x in own.lines][:3] == ["index: fadd", "a0: memory", "b0: memory"]
-    slower = wl.simulate(ROW, "c2050", mode="lemeire", changes={"lemeire.memory.completion": 2000.0})
+    slower = simulated(ROW, "c2050", mode="lemeire", changes={"lemeire.memory.completion": 2000.0})
     assert slower.cycles > paper.cycles + 1000
     assert main(["simulate", str(ROW), "--gpu", "c2050", "--mode", "lemeire", "--json"]) == 0
     assert json.loads(capsys.readouterr()[0])["simulation"]["cycles"] == paper.cycles
 
 
 def test_nobody_waits_for_a_store() -> None:
-    assert wl.simulate(ROW, "gtx980", changes={"load.latency": 400.0}).lines[-1].stalls.keys() <= {"selected", "wait"}
+    assert simulated(ROW, "gtx980", changes={"load.latency": 400.0}).lines[-1].stalls.keys() <= {"selected", "wait"}
 
 
 NODE = '[[node]]\nname = "a"\noperation = "fp32"\n'
@@ -107,10 +115,10 @@ def test_a_graph_made_in_python_is_checked_as_a_file(key: str, value: float) -> 
     """No blocks took 1e30 cycles, no threads were divided by."""
     made = {"grid": 1, "block": 32, "nodes": [GraphNode(operation="fp32")], key: value}
     with pytest.raises(WarplensError, match=f"graph: {key}: must be a whole number"):
-        wl.simulate(Graph(**made), "h200")  # type: ignore[arg-type]
+        simulated(Graph(**made), "h200")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [0, -3, math.nan])
 def test_latencies_of_a_graph_made_in_python_are_checked(value: float) -> None:
     with pytest.raises(WarplensError, match=r"node\.0\.latency: must be a number > 0"):
-        wl.simulate(Graph(grid=1, block=32, nodes=[GraphNode(operation="fp32", latency=value)]), "h200")
+        simulated(Graph(grid=1, block=32, nodes=[GraphNode(operation="fp32", latency=value)]), "h200")

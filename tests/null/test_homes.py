@@ -14,7 +14,7 @@ from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Way
 from warplens.simulator.from_workload import from_workload
 from warplens.simulator.run import Options, run
-from warplens.simulator.sample import kernel
+from warplens.simulator.sampling import kernel
 from warplens.simulator.units import units
 from warplens.workload import mix
 

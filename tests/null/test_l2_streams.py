@@ -12,7 +12,7 @@ from warplens.papers.validation.ablation import without
 from warplens.simulator.code import Code, Way
 from warplens.simulator.from_workload import ENDLESS, step
 from warplens.simulator.run import Options
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.traffic import SECTOR_BYTES
 from warplens.simulator.units import units
 

@@ -18,7 +18,7 @@ from warplens.program.instruction import Control, Instruction, Operand
 from warplens.simulator import layout as at
 from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program
-from warplens.simulator.reads import Reader, _lanes
+from warplens.simulator.operands import Reader, _lanes
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import Units, units
 

@@ -10,15 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.machine import load_machine
-from warplens.papers.validation.begins import at_times
 from warplens.papers.validation.mixes import read
 from warplens.papers.validation.simulated import stored_code
 from warplens.program.instruction import Instruction
-from warplens.simulator.code import Step, Way
+from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.units import units
 
 REGIONS = 32.0  # of a turn
@@ -48,11 +47,19 @@ def _runs(code: list[Instruction], skip: bool) -> list[tuple[int, int]]:
     return [*runs, (first, len(code))]
 
 
+def _one_by_one(code: Code) -> Code:
+    """Return code whose warps begin two cycles apart."""
+    warps = len(code.blocks[0])
+    before = [Step(label="before", stall=200.0 + 2 * w, yields=0) for w in range(warps)]
+    ways = [Way([([(len(code.steps) + w, len(code.steps) + w + 1)], 1), *code.ways[0].segments]) for w in range(warps)]
+    return replace(code, steps=[*code.steps, *before], ways=ways, blocks=[list(range(warps))])
+
+
 def _percent(sample: dict[str, Any], interval: float | None = 2.0) -> float:
     made = units(load_machine("h200").with_values(sm__reconverge_interval_cycles=interval))
     code, warps = _loop(sample["change"], sample["kind"]), sample["warps"]
     ways = [Way([(_runs(code, sample["skip"]), ENDLESS)])]
-    laid = at_times(from_program(code, made, ways=ways, blocks=[[0] * warps]), [2.0 * w for w in range(warps)])
+    laid = _one_by_one(from_program(code, made, ways=ways, blocks=[[0] * warps]))
     if sample["every"] > 1:  # on one scheduler: the warps of the others end at once
         steps, ends = [*laid.steps, Step(label="end")], Way([([(len(laid.steps), len(laid.steps) + 1)], 1)])
         block = [w for way in laid.blocks[0] for w in (way, len(laid.ways), len(laid.ways), len(laid.ways))]

@@ -15,7 +15,7 @@ from warplens.program.instruction import Control
 from warplens.simulator import layout as at
 from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program
-from warplens.simulator.results import come_back
+from warplens.simulator.register_writes import come_back
 from warplens.simulator.run import Options, run
 
 from .by_hand import h200, held_cycles, placed, program, read_at, script

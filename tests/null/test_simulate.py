@@ -16,17 +16,16 @@ from warplens import api
 from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
+from warplens.papers import lemeire_simulator
 from warplens.program.instruction import Control, Instruction
 from warplens.program.lone_warp import issue_alone
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Way, lay_steps
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
-from warplens.simulator.overlay import overlay
+from warplens.simulator.overlay import overlay, restalled
 from warplens.simulator.run import Course, Options, run
-from warplens.simulator.sample import kernel
-from warplens.simulator.stall_counts import restalled
-from warplens.simulator.steady import BUDGET, steady
+from warplens.simulator.sampling import BUDGET, kernel, steady
 from warplens.simulator.units import POLICIES, units
 from warplens.simulator.views import IssueRate, Occupancy, Stalls, events, listen
 from warplens.workload import Access, Launch, Workload, mix
@@ -281,11 +280,12 @@ def test_accesses_of_a_class_are_each_themselves() -> None:
 
 def test_the_papers_mode_unrolls_loops_and_takes_one_listing() -> None:
     adds = listing("FADD R1, R1, R2\n", launch=Launch(grid=1, block=32), iterations=10)
-    assert api.simulate(adds, "c2050", mode="lemeire").cycles == 10 * 18  # Table II: fadd takes 18
+    fermi = load_machine("c2050")
+    assert lemeire_simulator.simulate(adds, fermi, mode="lemeire").cycles == 10 * 18  # Table II: fadd takes 18
     two = replace(adds, warps=2 * adds.warps)
     for work, message in ((two, "one graph"), (replace(adds, iterations=1e6), "loops are unrolled")):
         with pytest.raises(WarplensError, match=message):
-            api.simulate(work, "c2050", mode="lemeire")
+            lemeire_simulator.simulate(work, fermi, mode="lemeire")
 
 
 @pytest.mark.parametrize("grid", [0, [2**31, 2**31, 2**31]])
@@ -553,10 +553,8 @@ def test_a_steady_state_reports_its_error() -> None:
     assert 0 < made.error_cycles < 0.02 * made.cycles
 
 
-def test_modes_and_degrees_that_do_not_exist_are_refused() -> None:
+def test_degrees_that_do_not_exist_are_refused() -> None:
     mix, gpu = wl.mix(4.0, other="shared"), wl.load_machine("h200")
-    with pytest.raises(WarplensError, match="mode 'bogus' is not known: warplens or lemeire"):
-        wl.simulate(mix, gpu, warps_per_sm=4, mode="bogus")  # type: ignore[arg-type]
     with pytest.raises(WarplensError, match="from 1 to 32, not -3"):
         wl.simulate(mix, gpu, warps_per_sm=4, changes={"shared.conflict_degree": -3})
 

@@ -22,7 +22,7 @@ from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options, run
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.units import PIPES, Units, units
 
 from .journals import events
@@ -75,7 +75,7 @@ def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, 
     """Simulate a loop on as many warps as it was measured with; return by how much of the measured time it is off.
 
     All warps start together and only drift apart in time: a tenth of the measured 400,000 cycles is too short. Where
-    nothing else is said a quarter is simulated; bench/loops.py has all.
+    nothing else is said a quarter is simulated.
     """
     made = _h200()
     warps = 4 * bin(sample["active"]).count("1")
@@ -104,27 +104,6 @@ def test_register_ports_are_what_other_instructions_cost_among_adds() -> None:
     errors = [e for part in _port_errors().values() for e in part]
     assert len(errors) == 60
     assert max(errors) < 0.04 and float(np.mean(errors)) < 0.008
-
-
-@pytest.mark.parametrize(("adds", "without"), [(1, -0.09), (4, -0.03)])
-def test_eight_warps_of_one_scheduler_send_to_shared_memory_as_measured(adds: int, without: float) -> None:
-    """Within 1 %, as the scheduler takes six that it has not read; by so much too fast if it took more."""
-    rows, samples = (
-        read("h200/register_ports_code.json.gz")["loops"],
-        read("h200/register_ports_alone.json.gz")["samples"],
-    )
-    key = {"other": "lds", "adds": adds, "chained": False}
-    row = next(r for r in rows if key.items() <= r.items())
-    sample = next(s for s in samples if {**key, "active": 0xFF}.items() <= s.items())
-    code, off = stored_code(row["code"]), []
-    for machine in (load_machine("h200"), load_machine("h200").with_values(sm__unsent_per_scheduler=None)):
-        made = units(machine)
-        laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0]])
-        steps, ends = [*laid.steps, Step(label="end")], Way([([(len(code), len(code) + 1)], 1)])
-        laid = replace(laid, steps=steps, ways=[*laid.ways, ends], blocks=[[0, 1, 1, 1] * 8], steady=True)
-        cycles = steady(replace(laid, bodies=float(row["unroll"])), made, Options(limit_cycles=100_000)).cycles
-        off.append(cycles / sample["cycles"] - 1)
-    assert abs(off[0]) < 0.01 and off[1] < without
 
 
 _WARPS = {4: "alone", 8: "two", 32: "many"}

@@ -14,7 +14,7 @@ from warplens.machine import load_machine
 from warplens.machine.papers import LemeireOperation
 from warplens.models.published.lemeire import equation_1
 from warplens.papers.lemeire_matrix import configurations, figure_3, performance
-from warplens.simulator.lemeire import Node, from_graph
+from warplens.papers.lemeire_simulator import Node, from_nodes, simulate
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import units
 
@@ -34,7 +34,7 @@ MOST = {("c2050", 8): 8, ("c2050", 16): 6, ("gtx1060", 8): 32, ("gtx1060", 16): 
 def test_equation_1_holds_exactly(instructions: int, warps: int, issue: float, more: float) -> None:
     table = {"op": LemeireOperation(issue_cycles=issue, completion_cycles=issue + more)}
     nodes = [Node("op", (i - 1,) if i else ()) for i in range(instructions)]
-    made = run(from_graph(nodes, table, warps), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
+    made = run(from_nodes(nodes, table, warps), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
     assert made.end_cycle == float(equation_1(issue, issue + more, instructions, warps))
     assert made.issued == instructions * warps
 
@@ -42,7 +42,7 @@ def test_equation_1_holds_exactly(instructions: int, warps: int, issue: float, m
 @pytest.mark.parametrize("gpu", GPUS)
 def test_figure_1_is_the_sum_that_the_paper_prints(gpu: str) -> None:
     machine = load_machine(gpu)
-    made = api.simulate(api.load_workload("lemeire-figure-1").with_values(launch=None), machine, mode="lemeire")
+    made = simulate(api.load_workload("lemeire-figure-1").with_values(launch=None), machine, mode="lemeire")
     index, memory, fmadd = (machine.lemeire[name] for name in ("fadd", "memory", "fmadd"))
     # L_index + l_mem + L_mem + L_fmadd + l_mem: two loads back to back, the store counts with its issue
     assert made.cycles == (
@@ -59,7 +59,7 @@ def test_table_2_is_a_boat_hull_from_completion_to_issue_latency(gpu: str, opera
     nodes = [Node(operation, (i - 1,) if i else ()) for i in range(200)]
     per = []
     for warps in (1, int(machine.sm.warps_max)):
-        made = run(from_graph(nodes, machine.lemeire, warps), units(machine), ROUND, resident=1, blocks=1)
+        made = run(from_nodes(nodes, machine.lemeire, warps), units(machine), ROUND, resident=1, blocks=1)
         per.append(made.end_cycle / (200 * warps))
     assert per[0] == own.completion_cycles
     assert per[1] == pytest.approx(max(own.issue_cycles, own.completion_cycles / machine.sm.warps_max), rel=0.02)
@@ -111,18 +111,18 @@ def test_figure_3_over_all_configurations() -> None:
 def test_a_circle_in_the_graph_is_named() -> None:
     nodes = [Node("fadd", (2,)), Node("fadd", (0,)), Node("cos", (1,))]
     with pytest.raises(WarplensError, match=r"circle: 0 \(fadd\) needs 2 \(cos\) needs 1 \(fadd\) needs 0 \(fadd\)"):
-        from_graph(nodes, load_machine("c2050").lemeire, 1)
+        from_nodes(nodes, load_machine("c2050").lemeire, 1)
 
 
 def test_bad_graphs_are_one_line_each() -> None:
     table = load_machine("c2050").lemeire
     with pytest.raises(WarplensError, match="no latencies of 'fad'; did you mean 'fadd'"):
-        from_graph([Node("fad")], table, 1)
+        from_nodes([Node("fad")], table, 1)
     with pytest.raises(WarplensError, match="latency of zero"):
-        from_graph([Node("x")], {"x": LemeireOperation(issue_cycles=0, completion_cycles=4)}, 1)
+        from_nodes([Node("x")], {"x": LemeireOperation(issue_cycles=0, completion_cycles=4)}, 1)
     with pytest.raises(WarplensError, match="needs a node that is not there"):
-        from_graph([Node("fadd", (7,))], table, 1)
+        from_nodes([Node("fadd", (7,))], table, 1)
     with pytest.raises(WarplensError, match="no warps"):
-        run(from_graph([Node("fadd")], table, 0), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
+        run(from_nodes([Node("fadd")], table, 0), units(load_machine("c2050")), ROUND, resident=1, blocks=1)
     with pytest.raises(WarplensError, match=r"lemeire, which machine gtx980 does not give"):
-        api.simulate("lemeire-figure-1", "gtx980", mode="lemeire")
+        simulate(api.load_workload("lemeire-figure-1"), load_machine("gtx980"), mode="lemeire")

@@ -16,7 +16,7 @@ from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.papers.report import validation
-from warplens.papers.validation.ablation import ALL, MECHANISMS, compared, lacks, without
+from warplens.papers.validation.ablation import ALL, compared
 from warplens.papers.validation.kernel_errors import (
     agreement,
     errors,
@@ -152,14 +152,6 @@ def test_what_is_refused(options: tuple[str, ...], message: str, capsys: pytest.
 def test_unknown_models_are_refused_before_any_work() -> None:
     with pytest.raises(WarplensError, match="unknown model"):
         validate_kernels(models=["nosuch"])
-
-
-def test_every_mechanism_is_in_the_machine_file_of_the_h200() -> None:
-    gpu = load_machine("h200")
-    assert [name for name in MECHANISMS if lacks(gpu, name)] == []
-    bare = without(gpu, "register banks")
-    assert bare.sm.register_banks is None and lacks(bare, "register banks")
-    assert without(gpu, "packets of L2").packets.store_seconds is None
 
 
 def test_what_a_mechanism_is_worth() -> None:

@@ -8,10 +8,11 @@ import pytest
 import warplens as wl
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
+from warplens.papers.lemeire_graph import Graph, GraphNode
+from warplens.papers.lemeire_simulator import simulate
 from warplens.program import parse_listing
 from warplens.workload import Workload
 from warplens.workload.counted import _access
-from warplens.workload.graph import Graph, GraphNode
 from warplens.workload.loader import parse_workload
 from warplens.workload.memory_access import wavefronts
 from warplens.workload.profile import Profile
@@ -65,7 +66,7 @@ def test_wide_loads_move_so_much_more() -> None:
 def test_a_node_of_a_graph_has_a_width() -> None:
     def cycles(width: int) -> float:
         nodes = [GraphNode(operation="shared", bytes_per_thread=width)] * 64
-        return wl.simulate(Graph(grid=132, block=1024, nodes=nodes), "h200").cycles
+        return simulate(Graph(grid=132, block=1024, nodes=nodes), load_machine("h200")).cycles
 
     assert cycles(16) - cycles(4) == pytest.approx(32 * 64 * 3, rel=0.02)  # three turns more of each access
 
@@ -121,7 +122,7 @@ def test_classes_of_bad_accesses_are_no_faster_than_the_bound(kind: str) -> None
 def test_widths_that_no_access_has_are_refused(width: object) -> None:
     nodes = [GraphNode(operation="shared", bytes_per_thread=width)]  # type: ignore[arg-type]
     with pytest.raises(WarplensError, match=r"node\.0\.bytes_per_thread"):
-        wl.simulate(Graph(grid=1, block=32, nodes=nodes), "h200")
+        simulate(Graph(grid=1, block=32, nodes=nodes), load_machine("h200"))
 
 
 @pytest.mark.parametrize("turns", [1.0, 2.0, 4.0, 7.0])

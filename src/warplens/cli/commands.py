@@ -28,11 +28,13 @@ from warplens.machine import Machine, evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.models.warplens.predict import launch_cycles
+from warplens.papers import lemeire_simulator
+from warplens.papers.lemeire_graph import Graph, is_graph, load_graph
 from warplens.papers.report import html, items, occupancy
 from warplens.report import listing, simulation, terminal
 from warplens.report.data import to_json
 from warplens.simulator.overlay import parse, refuse_twice
-from warplens.workload import Graph, Workload, is_graph
+from warplens.workload import Workload
 from warplens.workload.compiled_call import OLDEST, source_of
 
 _MOST_WARPS = 1e6
@@ -247,15 +249,20 @@ def _simulate(args: argparse.Namespace) -> None:
                 file, call, machines[0], kernel=args.kernel, options=_options(args, ""), load=load, progress=say
             )
     else:
-        graph = is_graph(args.file)
-        work = api.load_graph(args.file) if graph else api.load_given(args.file, machines[0], alpha=args.alpha)
+        work = (
+            load_graph(args.file) if is_graph(args.file) else api.load_given(args.file, machines[0], alpha=args.alpha)
+        )
     options = api.SimulationOptions(
         seed=args.seed, full=args.full, events=args.events if args.trace else 0, sampled=True,
         **({"policy": args.policy} if args.policy is not None else {}),
     )  # fmt: skip
     refuse_twice(args.changes)
     changes = dict(parse(text) for text in args.changes)
-    made = api.simulate(work, machines[0], warps_per_sm=args.warps, mode=args.mode, changes=changes, options=options)
+    given: dict[str, Any] = {"warps_per_sm": args.warps, "changes": changes, "options": options}
+    if args.mode == "lemeire" or isinstance(work, Graph):
+        made = lemeire_simulator.simulate(work, machines[0], mode=args.mode, **given)
+    else:
+        made = api.simulate(work, machines[0], **given)
     code = work.code if isinstance(work, Workload) else []
     if args.trace:
         write_whole(Path(args.trace), simulation.trace(made))

@@ -362,7 +362,7 @@ class Entry:
 
 
 # What is compiled, by its package: what it is called, and the seconds that a function takes (Xeon, one core).
-_PARTS = {"emulator": ("the emulator", 2.5), "simulator": ("the simulator", 8.0)}
+_PARTS = {"emulator": ("the emulator", 2.5), "simulator": ("the simulator", 25.0)}
 
 
 def compiling(package: Path, functions: int) -> contextlib.AbstractContextManager[None]:

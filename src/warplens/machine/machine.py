@@ -199,7 +199,6 @@ class Sm(Section, frozen=True):
     fence_cycles: Cycles | None = None
     register_banks: Annotated[float, Meta(ge=2, le=2)] | None = None
     queued_per_scheduler: Count | None = None
-    unsent_per_scheduler: Count | None = None
     sfu_place_cycles: Cycles | None = None
     issues_counted: Annotated[float, Meta(ge=1, le=1 << 20)] | None = None
     issue_counts_cycles: Annotated[float, Meta(ge=1, le=7)] | None = None

@@ -128,8 +128,8 @@ class InstructionCache(Section, frozen=True):
 
     Where all SMs fetch, warps that are at different places of the code have one instruction in `fetch_interval_cycles`
     together, from either level. After a flush of L2 each instruction beyond the first `kept_bytes` of what a kernel
-    executes takes `cold_interval_cycles` more, once. Each scheduler has a cache of its own, of `near_bytes`, with one
-    port that a line takes for `port_cycles`; a branch back to what is not in it waits `near_wait_cycles` more.
+    executes takes `cold_interval_cycles` more, once. A line of instructions takes the port of its scheduler for
+    `port_cycles`.
     """
 
     first_bytes: Bytes | None = None
@@ -140,8 +140,6 @@ class InstructionCache(Section, frozen=True):
     kept_bytes: Bytes | None = None
     cold_interval_cycles: Interval | None = None
     port_cycles: Cycles | None = None
-    near_bytes: Bytes | None = None
-    near_wait_cycles: Cycles | None = None
 
 
 class ConstantCache(Section, frozen=True):

@@ -11,10 +11,10 @@ from functools import cache
 
 from warplens.machine import Machine, load_machine
 from warplens.papers.item import Item, Plot, Row, Series, line
+from warplens.papers.lemeire_simulator import from_nodes, matrix_multiplication
 from warplens.simulator.code import Code
-from warplens.simulator.lemeire import from_graph, matrix_multiplication
 from warplens.simulator.run import Options
-from warplens.simulator.sample import kernel
+from warplens.simulator.sampling import kernel
 from warplens.simulator.units import units
 
 PAPER = "Lemeire et al. 2017"
@@ -41,7 +41,7 @@ def configurations(machine: Machine) -> list[tuple[int, int]]:
 @cache
 def _code(gpu: str, tile: int, conflict: bool) -> Code:
     nodes = matrix_multiplication(tile, SIZE, conflict=conflict)
-    return from_graph(nodes, load_machine(gpu).lemeire, tile * tile // 32, f"mmul{tile:02}")
+    return from_nodes(nodes, load_machine(gpu).lemeire, tile * tile // 32, f"mmul{tile:02}")
 
 
 def performance(gpu: str, tile: int, groups: int, *, conflict: bool = False) -> float:

@@ -123,7 +123,6 @@ def begin_blocks(
             if stream == 0:
                 for slot in range(warp.slots, warp.slots + wide):
                     slots[slot].value = at.FOREVER if setup.streams > 1 else 0.0
-                    slots[slot].pending = 0
             warp.segment = path_at[path]
             warp.end = path_at[path + 1]
             warp.turn = 0
@@ -140,7 +139,6 @@ def begin_blocks(
             warp.queued = now
             warp.used = 0
             warp.yielded = 1
-            warp.asleep = 0
             warp.seen = 0.0
             warp.full = 0.0
             first = steps[warp.pc]
@@ -206,8 +204,6 @@ def open_barrier(
             stalls[warp.pc, at.AT_BARRIER] += leave - warp.since
             warp.since = leave
         tell(events, sm, warp.since, at.LEFT, v, warp.pc, at.NOTHING)
-        if warp.asleep:
-            continue
         warp.ready = warp.since
         s = warp.home
         if setup.queues:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.simulator import layout as at
-from warplens.simulator.reads import Operands
+from warplens.simulator.operands import Operands
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -54,8 +54,6 @@ class Step(Struct, frozen=True, kw_only=True, gc=False):
     late: float = 0.0  # cycles beyond the stall counts before a wide product has its operand
     sends: float = 0.0  # cycles in which a scheduler sends its registers to shared memory; 0: not known
     enters: float = 0.0  # cycles from then until its first wavefront
-    words: int = 0  # registers that it sends: none where it is an address alone
-    returns: int = 0  # registers that come back
     moves: float = 0.0  # registers that a product of a warp group moves in each of its cycles
     beside: float = 0.0  # cycles of shared memory beside its own pipe: for bounds, the engine does not queue them
     yields: int = 1  # its warp lets the others go first
@@ -147,7 +145,6 @@ class Code(Struct, frozen=True, kw_only=True, dict=True):
     bodies: float = 1.0  # repetitions of a workload's body that one way makes (steady state)
     steady: bool = False
     controlled: bool = False  # by control codes: jumps cost the time to fetch, barriers open with the stall count
-    place: int = 0  # of the first instruction in its line of the instruction cache
     grid_mean: float | None = None  # instructions of a block, mean over the grid; None: over `blocks`
     notes: list[str] = []
 
@@ -202,7 +199,7 @@ class WayArrays(Struct, frozen=True):
 
 _SAME = ("pipe", "kind", "yields", "both", "pairs", "reason", "holds", "stall", "latency", "read", "passes", "l2_bytes",
          "dram_bytes", "l2_cycles", "dram_cycles", "l1_hit", "l2_hit", "branch", "late",
-         "sends", "enters", "words", "returns", "moves")  # fmt: skip
+         "sends", "enters", "moves")  # fmt: skip
 
 
 _READS = ("even", "odd", "apart", "made", "extra", "writes", "rows")

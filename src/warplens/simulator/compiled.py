@@ -1,9 +1,7 @@
-"""How the engine's functions are compiled: plain Python is the definition, Numba runs the same source.
+"""Decorators of the engine's compiled functions: plain Python is the definition, Numba runs the same source.
 
-Statements are plain on purpose (no tuples, arrays made by the caller): that halves the time to compile. An item of an
-array takes 3 to 4 ms of it, a branch, `max` and `min` 2, a comparison and a field 1 (a hundred of each); so a switch is
-`if setup.greedy`, not `> 0` (but where it is kept), and `max` and `min` are used in functions that are `called`. A
-variable has one type in all of a function, and no index is negative. What is left out of Numba for that is in `lean`.
+Statements are plain on purpose (no tuples, arrays made by the caller): that halves the time to compile. A variable has
+one type in all of a function.
 """
 
 from __future__ import annotations
@@ -13,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from warplens.core.native import Entry, Later, refuse_without_numba, there
-from warplens.simulator.lean import compiling, optimize
 
 _THERE = there()
 _ALWAYS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-_FILES = ("blocks", "compiled", "engine", "fetch", "fluid", "fronts", "holds", "jumps", "layout", "lean", "memory",
-          "onward", "ports", "results", "turns")  # fmt: skip
+_FILES = (
+    "blocks", "compiled", "engine", "fluid", "layout", "memory", "register_ports", "register_writes", "scheduler",
+)  # fmt: skip
 
 
 def _sources() -> tuple[Path, ...]:
@@ -61,4 +59,4 @@ def _refusing(*_: Any) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls."""
-    return Entry(function, _ALWAYS, _sources, compiling, optimize) if _THERE else _refusing
+    return Entry(function, _ALWAYS, _sources) if _THERE else _refusing

@@ -3,9 +3,8 @@
 Plain Python is the definition; Numba compiles the same source (`compiled`). Everything is in arrays of records
 (`layout`): the program, the ways of the warps, the machine, the state, and what comes out. All that an instruction
 waits for is known when its predecessor issues, because pipes and memory serve in the order of arrival: a warp then has
-one number, the cycle from which it may issue; but for shared memory, where a warp sleeps until it is known (`fronts`).
-What is left to decide in a cycle is which of the ready warps of a scheduler goes first, and whether its pipe and its
-register ports are free.
+one number, the cycle from which it may issue. What is left to decide in a cycle is which of the ready warps of a
+scheduler goes first, and whether its pipe and its register ports are free.
 """
 
 from __future__ import annotations
@@ -16,19 +15,16 @@ from typing import Any
 from warplens.simulator import layout as at
 from warplens.simulator.blocks import begin_blocks, end_warp, open_barrier, tell, wake_streams
 from warplens.simulator.compiled import called, entry, folded, inlined
-from warplens.simulator.fronts import occupy, request, serve_fronts, takes
-from warplens.simulator.holds import held_before, hold
-from warplens.simulator.jumps import delay_target, settle
-from warplens.simulator.memory import access
-from warplens.simulator.onward import advance, release
-from warplens.simulator.ports import ask, begin_moving, bring, read
-from warplens.simulator.turns import count_issues, pick, pick_least
+from warplens.simulator.memory import access, send_registers
+from warplens.simulator.register_ports import ask, begin_moving, bring, read
+from warplens.simulator.register_writes import held_before, hold
+from warplens.simulator.scheduler import advance, count_issues, pick, pick_least, release
 
 
 @folded
 def has_room(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, requests: Any, events: Any,
+    asked: Any, full: Any, warps: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Whether the pipe of a warp's instruction, or the queue before it, takes it now; if not, when it will is noted."""
     warp = warps[w]
@@ -39,10 +35,6 @@ def has_room(
         until = pipe_free[s, step.pipe]
         if pipe.places > 0:
             until = taken[s, step.pipe, asked[s, step.pipe]]  # when the one so many places before it was taken
-            if step.sends > 0.0 and not takes(s, now, pipe.places, setup, steps, scheduler, requests):
-                until = at.AWAITED
-                if scheduler.crowded <= scheduler.eased:  # what was to be sent now was not
-                    scheduler.crowded = now
         if pipe.half and scheduler.other_free > now:
             if step.both or pipe.half == at.ONE:
                 if scheduler.other_free > until:
@@ -54,12 +46,8 @@ def has_room(
         behind = until - now
         if behind >= 1.0:
             free = False
-            known = full[s, step.pipe + 1]
-            if until < at.AWAITED:
-                until = now + float(floor(behind))
-                known -= until - now
-            else:
-                known += now - 1.0 - scheduler.crowded
+            until = now + float(floor(behind))
+            known = full[s, step.pipe + 1] - (until - now)
             if warp.seen < warp.since:  # when it became ready; what is full from now on was so up to now not yet
                 before = known - warp.full
                 warp.full += before * (warp.since - warp.seen) / (now - warp.seen)
@@ -67,16 +55,13 @@ def has_room(
             if setup.telling:
                 if now > warp.ready:
                     tell(events, sm, now, at.STALLED, w, warp.pc, at.NOT_SELECTED)
-                if until < at.AWAITED:
-                    tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
+                tell(events, sm, until, at.STALLED, w, warp.pc, step.room)
             warp.ready = until
             if until < scheduler.soonest:
                 scheduler.soonest = until
         missed = behind >= 1.0
         if not missed and pipe.places > 0 and warp.seen < warp.since - 1.0:
             crowded = taken[s, step.pipe, pipe.places]
-            if step.sends > 0.0:  # from the cycle behind that in which the last place was taken
-                crowded, until = scheduler.crowded + 1.0, scheduler.eased + 1.0
             missed = crowded < warp.since and warp.since - 1.0 < until
         if missed and pipe.places > 0 and setup.counting and (scheduler.last == w or not warp.yielded):
             # what a queue has no place for, or had none when it became ready, lets others go first
@@ -91,14 +76,13 @@ def has_room(
 def serve(
     w: int, s: int, now: float, setup: Any, sm: Any, scheduler: Any, step: Any, pipes: Any, pipe_free: Any, taken: Any,
     asked: Any, full: Any, curves: Any, loads: Any, spread: Any, latches: Any, outstanding: Any, slots: Any,
-    warp: Any, results: Any, requests: Any, events: Any,
+    warp: Any, results: Any, events: Any,
 ) -> float:  # fmt: skip
     """Send an instruction through its pipe and memory; its slots then know their time. Return when the pipe took it."""
     start = now
     if step.kind != at.FIXED and scheduler.holds < scheduler.holds_end:
         start += held_before(s, floor(now), scheduler, latches)
     arrives = start
-    sends = step.sends > 0.0
     if step.pipe >= 0:
         pipe = pipes[step.pipe]
         if step.both or (pipe.half == at.EITHER and scheduler.half_free <= now):
@@ -115,13 +99,11 @@ def serve(
         pipe_free[own, pipe.unit] = until
         if step.moves > 0.0 and setup.banks:
             begin_moving(start, until, step, scheduler)
-        if sends:
-            row = asked[s, step.pipe]
-            request(
-                w, s, warp.pc, row, arrives, sm, scheduler, step, pipe.places, setup, warp, slots, results, requests
-            )
-            asked[s, step.pipe] = row + 1 if row + 1 < pipe.places else 0
-        elif pipe.places > 0:
+        if step.sends > 0.0:
+            sent = send_registers(arrives, step, scheduler)
+            if sent > start:
+                start = sent
+        if pipe.places > 0:
             row = asked[s, step.pipe]
             held = pipe.held
             if held > until - start:
@@ -134,13 +116,11 @@ def serve(
             until = taken[s, step.pipe, row]
             if until > now:
                 taken[s, step.pipe, pipe.places] = now
-        if until - now >= 2.0 and pipe.places >= 0 and not sends:
+        if until - now >= 2.0 and pipe.places >= 0:
             full[s, step.pipe + 1] += floor(until - now) - 1.0  # from the next cycle on
-        if pipe.shared and not sends:
-            if pipe.unit == setup.data_path:
-                occupy(start, pipe.interval * step.takes, sm)
+        if pipe.shared and step.sends == 0.0:
             start += pipe.interval * (step.takes - 1.0)  # the last pass counts
-        if setup.telling and not sends:
+        if setup.telling:
             tell(events, sm, start, at.BUSY, w, warp.pc, step.pipe)
     done = start + step.latency
     if step.kind == at.LOAD or step.kind == at.STORE:
@@ -152,15 +132,14 @@ def serve(
             warp.stored = away
     if step.kind == at.QUEUED or step.kind == at.LOAD or step.kind == at.STORE:
         done = float(floor(done + 0.5))
-        if setup.telling and not sends:
+        if setup.telling:
             tell(events, sm, done, at.SERVED, w, warp.pc, floor(done - now))
         if setup.banks and step.even + step.odd + step.writes > 0:
             ask(w, s, floor(now), start, done, step.pipe == setup.late, scheduler, step, warp.slots, results, latches)
             # those that take long are taken to find a free cycle
-            if step.pipe != setup.late and not sends and floor(done) < floor(now) + at.PORT_CYCLES:
+            if step.pipe != setup.late and floor(done) < floor(now) + at.PORT_CYCLES:
                 bring(w, s, done, scheduler, step, warp.slots, results, latches)
-    if not sends:
-        release(start, done, setup, step, warp, slots, results)
+    release(start, done, setup, step, warp, slots, results)
     return start
 
 
@@ -171,8 +150,7 @@ def wait_for(
 ) -> bool:  # fmt: skip
     """Find when a warp may issue its next instruction; whether that is now, as the second of a pair.
 
-    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch. Whether it
-    waits for shared memory is looked at some cycles before that is over: a result that comes just then counts too.
+    It lets others go first unless it is held by a fixed stall alone that does not yield, as by a branch.
     """
     warp = warps[w]
     step = steps[warp.pc]
@@ -190,24 +168,18 @@ def wait_for(
     when = awake
     latest = now
     seen = 0.0
-    pending = 0
     for k in range(step.sources, step.sources_end):
         source = sources[k]
         slot = slots[warp.slots + source.slot]
-        pending |= slot.pending
         value = slot.value + source.delta
         if value > latest:
             latest = value
-        if value > now and value + slot.early > seen:
-            seen = value + slot.early
+        if value > now and value > seen:
+            seen = value
         if value > when:
             when = value
             why = slot.reason
-    warp.asleep = 1 if pending else 0
-    if pending:  # `fronts.resume` finds it
-        when = awake
-        latest = at.FOREVER
-    elif when < at.FOREVER:
+    if when < at.FOREVER:
         stalls[warp.pc, why] += when - awake
         if setup.telling and when > now + 1.0:
             tell(events, sm, when, at.STALLED, w, warp.pc, why)
@@ -217,7 +189,7 @@ def wait_for(
     warp.seen = now
     warp.full = full[s, step.pipe + 1]
     again = False
-    if warp.state == at.WAITING or pending:
+    if warp.state == at.WAITING:
         warp.ready = at.FOREVER
     elif setup.width > 1 and step.pairs and not warp.second and latest <= now:
         again = True  # dual issue: in the same cycle, if its pipe has room
@@ -264,7 +236,6 @@ def meet(
             leave = max(leave + start - now, now + step.stall)
             held = max(now, pipe_free[0, setup.data_path])
             pipe_free[0, setup.data_path] = held + setup.barrier_held
-            occupy(held, setup.barrier_held, sm)
         open_barrier(warp.place, w, leave, setup, sm, warps, schedulers, order, stalls, events)
         if step.kind == at.BARRIER and leave > warp.ready:
             warp.ready = leave
@@ -276,7 +247,7 @@ def issue(
     w: int, s: int, now: float, setup: Any, sm: Any, steps: Any, sources: Any, results: Any, pipes: Any,
     segments: Any, runs: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
     schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any,
-    latches: Any, outstanding: Any, requests: Any, stalls: Any, blocks: Any, events: Any,
+    latches: Any, outstanding: Any, stalls: Any, blocks: Any, events: Any,
 ) -> bool:  # fmt: skip
     """Issue a warp's instruction and move the warp on; whether the next one issues with it."""
     warp, scheduler = warps[w], schedulers[s]
@@ -303,13 +274,11 @@ def issue(
         scheduler.free = free
     start = serve(
         w, s, now, setup, sm, scheduler, step, pipes, pipe_free, taken, asked, full, curves, loads, spread, latches,
-        outstanding, slots, warp, results, requests, events,
+        outstanding, slots, warp, results, events,
     )  # fmt: skip
     if step.yields and setup.yielding:
         scheduler.last = -1
-    finished = advance(w, s, pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines, latches)
-    if scheduler.asking > 1:
-        delay_target(w, s, pc, now, scheduler, warps, latches, stalls)
+    finished = advance(pc, now, setup, sm, scheduler, step, warp, segments, runs, code_lines)
     if finished or step.kind == at.BARRIER:
         meet(
             w, s, pc, now, start, finished, setup, sm, step, warps, slots, schedulers, order, pipe_free, places, blocks,
@@ -326,7 +295,7 @@ def issue(
 @inlined
 def select(
     s: int, now: float, setup: Any, sm: Any, scheduler: Any, steps: Any, pipes: Any, pipe_free: Any, taken: Any,
-    asked: Any, full: Any, warps: Any, order: Any, latches: Any, requests: Any, events: Any,
+    asked: Any, full: Any, warps: Any, order: Any, latches: Any, events: Any,
 ) -> int:  # fmt: skip
     """Return the warp that issues, or -1; `next` is then when the scheduler looks again.
 
@@ -354,7 +323,7 @@ def select(
                 scheduler.turn = row + 1
         again = False
         searching = w >= 0 and not has_room(
-            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, requests, events
+            w, s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, events
         )
         if searching and warps[w].ready > now and not setup.telling:
             barred, queue = w, 1 if pipes[steps[warps[w].pc].pipe].places else 0
@@ -372,7 +341,7 @@ def simulate(
     steps: Any, sources: Any, results: Any, pipes: Any, path_at: Any, segments: Any, runs: Any,
     warp_paths: Any, setups: Any, curves: Any, loads: Any, spread: Any, code_lines: Any, warps: Any, slots: Any,
     schedulers: Any, order: Any, pipe_free: Any, taken: Any, asked: Any, full: Any, places: Any,
-    latches: Any, outstanding: Any, requests: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
+    latches: Any, outstanding: Any, stalls: Any, blocks: Any, marks: Any, events: Any, sms: Any,
 ) -> None:  # fmt: skip
     """Run all blocks through one SM, or up to a limit or a pause; fill stalls, blocks, marks, events and the SM."""
     setup, sm = setups[0], sms[0]
@@ -381,14 +350,7 @@ def simulate(
         for s in range(setup.schedulers):
             if schedulers[s].next < now:
                 now = schedulers[s].next
-        while sm.fronts_at < now:  # all that has been issued before is known
-            looks = serve_fronts(
-                sm.fronts_at, setup, sm, steps, sources, results, pipes, warps, slots, schedulers, order, taken, full,
-                latches, requests, stalls, events,
-            )  # fmt: skip
-            if looks < now:
-                now = looks
-        if now >= at.AWAITED:
+        if now >= at.FOREVER:
             sm.status = at.DEADLOCK
             break
         while sm.marks < marks.shape[0] and (sm.marks + 1) * setup.mark_every <= now:
@@ -412,11 +374,9 @@ def simulate(
                 s, now, setup, sm, scheduler, warps, order, pipes, pipe_free, latches, stalls, events
             ):
                 continue
-            if scheduler.asking:
-                settle(s, now, setup, scheduler, warps, order, latches, stalls)
             w = select(
                 s, now, setup, sm, scheduler, steps, pipes, pipe_free, taken, asked, full, warps, order, latches,
-                requests, events,
+                events,
             )  # fmt: skip
             if w < 0:
                 continue
@@ -435,7 +395,7 @@ def simulate(
                 again = issue(
                     w, s, now, setup, sm, steps, sources, results, pipes, segments, runs, curves, loads,
                     spread, code_lines, warps, slots, schedulers, order, pipe_free, taken, asked, full, places,
-                    latches, outstanding, requests, stalls, blocks, events,
+                    latches, outstanding, stalls, blocks, events,
                 )  # fmt: skip
             if setup.streams > 1:
                 wake_streams(w // setup.streams, now, setup, steps, sources, slots, warps, schedulers)

@@ -17,9 +17,8 @@ from warplens.simulator import layout as at
 from warplens.simulator.blocks import begin_blocks, queue
 from warplens.simulator.compiled import called, entry, folded
 from warplens.simulator.engine import meet
-from warplens.simulator.fetch import fetch
-from warplens.simulator.memory import access, send_registers
-from warplens.simulator.onward import onward, release
+from warplens.simulator.memory import access, fetch, send_registers
+from warplens.simulator.scheduler import onward, release
 
 FLOW = at.record("", "left rate begun")  # a warp's burst: cycles left of it (-1: it waits), how fast, since when
 _LEAST, _NOTHING = 0.01, 1e-6  # of the issue slots: not worth giving out; what is left of what is used up

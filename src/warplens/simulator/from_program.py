@@ -18,17 +18,19 @@ from warplens.program.instruction import Instruction, access_bytes
 from warplens.program.lone_warp import wide_cycles
 from warplens.program.program import Program
 from warplens.simulator import layout as at
-from warplens.simulator.accesses import Traffic, access, sent, traffic_of
-from warplens.simulator.asynchronous import NONE, Asynchronous, asynchronous
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.matrix import (
+    NONE,
+    Asynchronous,
+    asynchronous,
     behind_passes,
     matrix_flops,
     moved_registers,
     operand_wavefronts,
     tensor_flops_per_cycle,
 )
-from warplens.simulator.reads import Operands, Reader, number_of, written
+from warplens.simulator.operands import Operands, Reader, number_of, written
+from warplens.simulator.traffic import Traffic, access, sent, traffic_of
 from warplens.simulator.units import PIPES, Unit, Units
 from warplens.workload.profile import Profile
 from warplens.workload.unmodelled import sleep_seconds
@@ -89,10 +91,7 @@ def from_program(
     elif not ways:
         raise WarplensError(f"{name}: give a profile, or the ways of its warps")
     rows = [list(block) for block in blocks] or [[0]]
-    return Code(
-        name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes,
-        place=instructions[0].offset % at.LINE_BYTES * at.LINE_INSTRUCTIONS // at.LINE_BYTES if instructions else 0,
-    )  # fmt: skip
+    return Code(name=name, steps=steps, ways=list(ways), blocks=rows, controlled=True, grid_mean=mean, notes=notes)
 
 
 def _unknown(code: Sequence[Instruction], machine: Machine) -> list[str]:
@@ -289,7 +288,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         reads=() if control.read_scoreboard is None else (control.read_scoreboard,),
         operands=banks[1] if reading else _how_many(banks, kind),
         both=both,
-        beside=_operand_cycles(x, units),
+        beside=operand_wavefronts(x) * float(units.pipes[PIPES.index("shared memory")].interval),
         moves=moved_registers(x) / passes,
     )
     if _is_access(kind, x.kind):
@@ -309,7 +308,7 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
     """Return an instruction at its own rate and latency, where they were measured and are not those of its class.
 
     Those of shared memory take so many passes for each wavefront. REDUX and MATCH have a unit of the SM apart from the
-    others, here that of special registers, whose reads go on beside them (shared_times.json.gz).
+    others, here that of special registers, whose reads go on beside them.
     """
     if x.opcode == "LDS" and (wide := wide_cycles(access_bytes(x), units.machine)):
         by_passes = (access_bytes(x) / 4 - 1) * float(units.pipes[made.pipe].interval)
@@ -332,7 +331,7 @@ def _single(made: Step, x: Instruction, units: Units) -> Step:
 def _from_double(made: Step, machine: Machine) -> Step:
     """Return a conversion whose source has two registers: it takes longer than others (`operations.f2f_double`).
 
-    That is a pair of one to 64 bits, which is as others (data/h200/shared_times.json.gz), and one back.
+    That is a pair of one to 64 bits, which is as others, and one back.
     """
     pair = machine.operations.get("f2f_double")
     if pair is None or pair.latency_cycles is None or not pair.peak_ops_per_cycle_per_scheduler:
@@ -341,12 +340,6 @@ def _from_double(made: Step, machine: Machine) -> Step:
     return msgspec.structs.replace(
         made, passes=max(made.passes, both - made.passes), latency=max(made.latency, latency - made.latency)
     )
-
-
-def _operand_cycles(x: Instruction, units: Units) -> float:
-    """Return the cycles of shared memory in which a product of a group of warps reads its factors."""
-    wavefronts = operand_wavefronts(x)
-    return wavefronts * float(units.pipes[PIPES.index("shared memory")].interval) if wavefronts else 0.0
 
 
 def _beside(step: Step, x: Asynchronous) -> Step:

@@ -21,7 +21,7 @@ from warplens.program.instruction import Instruction, access_bytes
 from warplens.program.listing import parse_listing
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way
-from warplens.simulator.reads import Operands
+from warplens.simulator.operands import Operands
 from warplens.simulator.units import Units
 from warplens.workload.memory_access import access_of, extra_latency, wavefronts
 from warplens.workload.workload import Access, Workload

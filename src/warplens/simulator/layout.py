@@ -9,7 +9,7 @@ import numpy as np
 # Where a result comes from. QUEUED: through the queue that shared memory and SFUs are served from.
 FIXED, QUEUED, LOAD, STORE, BARRIER = range(5)
 # What a slot that consumers wait for is: when the value is there, when the sources have been read, or what the slot
-# before it is (`asynchronous`).
+# before it is (`matrix`).
 VALUE, SOURCES_READ, MOVED = range(3)
 OLDEST, YOUNGEST = range(2)  # which warp goes first
 IDLE, RUNNING, WAITING = range(3)  # a warp's state
@@ -32,32 +32,25 @@ ISSUED, STALLED, SERVED, REACHED, LEFT, STARTED, ENDED, SENT, BUSY, HELD = range
 EVENT_COLUMNS = 5
 
 FOREVER = 1e300
-AWAITED = FOREVER / 2  # when a warp is ready that waits for a place before shared memory
-# A warp is seen to wait for shared memory so many cycles before its stall count, or a branch, is over (tails.json.gz).
-LOOKED_AT = 3.0
 NOTHING = -1  # no instruction
 LINE_INSTRUCTIONS, LINE_BYTES = 8, 128  # a line of the instruction cache
 FOLLOW = 32.0  # cycles after which an access to DRAM looks at the load again
-WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory (shared_times.json.gz)
-# How arithmetic reads its registers (`reads`): stages before the first in which it can read, and from there to its last
-# one; latches of each scheduler (for both kinds of units, both banks and three lanes), and results that a warp
+# How arithmetic reads its registers (`operands`): stages before the first in which it can read, and from there to its
+# last one; latches of each scheduler (for both kinds of units, both banks and three lanes), and results that a warp
 # remembers the time of.
 AHEAD, STAGES, LATCHES, BANK, REMEMBERED = 2, 2, 12, 3, 8
 # Behind the latches of a scheduler, for each bank: a bit for each cycle from `read` on in which it is read; then
-# (`results`) one for each in which a result of an SFU is due, and which one has given way; the last cycle in which
+# (`register_writes`) one for each in which a result of an SFU is due, and which one gave way; the last cycle in which
 # arithmetic wrote; the first and the end of the results of shared memory that wait, when the last one was written, and
 # since when a stop for it is known. From which cycle on a stop is to come, and for how long. The warps that issued in
 # the last eight cycles, and their blocks. The results that come back, of both banks: when, the warp, and the slot that
-# it waits for. Then the cycles from which on the issue stage will be held, and for how many; the warps that asked for a
-# line in the last 32 cycles, and those that ask for more (`jumps`). The last results of SFUs, as those that come back,
-# and when they are there.
+# it waits for. Then the cycles from which on the issue stage will be held, and for how many. The last results of SFUs,
+# as those that come back, and when they are there.
 READING, DUE, PASSED, WROTE, FIRST, BEHIND, LEFT_AT, KNOWN = 24, 26, 28, 30, 32, 34, 36, 38
 STOP, STOPS, WENT, ISSUES, BACK, PLACES, SLOT_BITS, WARP_BITS = 40, 41, 42, 8, 50, 32, 20, 12
 CAME_AT = SLOT_BITS + WARP_BITS
 HOLD, HOLDS = BACK + 2 * PLACES, 8
-LINES, LINES_KEPT, MOST_ASKING = HOLD + 2 * HOLDS, 32, 64
-ASKING = LINES + LINES_KEPT
-LATE, LATE_KEPT = ASKING + MOST_ASKING, 4
+LATE, LATE_KEPT = HOLD + 2 * HOLDS, 4
 LATCH_COLUMNS = LATE + 2 * LATE_KEPT
 MADE = 10  # cycles from the issue of an instruction until its result is in its register
 # A register of an instruction in a word of its bank: its number, the lanes that read it, how many instructions before
@@ -66,6 +59,7 @@ LANES_AT, BACK_AT, KEEPS_AT, READ_BITS = 8, 11, 14, 17
 KEPT_AT = LANES_AT + WARP_BITS  # what a latch keeps: how often all were dropped, the warp and the register
 FRESH = 0o7 << BACK_AT | 0o7 << BACK_AT + READ_BITS | 0o7 << BACK_AT + 2 * READ_BITS
 SEVERAL = 1 << 3 * READ_BITS  # above them: not one register for one lane alone
+WAVEFRONT_CYCLES = 2.0  # from one wavefront of a scheduler to its next, in shared memory
 PORT_CYCLES = 60  # ahead for which ports are kept
 # Cycles before they can be read in which results of shared memory are written, for which one gives way to arithmetic;
 # later the issue stops, for so long at most.
@@ -83,7 +77,7 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 # An instruction. Its sources and results are rows of lists; `even` and `odd` are the registers it reads of each bank
-# (`reads`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: it has
+# (`operands`), or how many, if it is one of memory or SFUs; `writes`: a bit for each bank of its result; `apart`: has
 # the units of double precision, with latches of their own; `made`: cycles until its result is in its register; `extra`:
 # of its issue slots those in which it stays in the last stage. `both`: it takes both halves of the cores. `rows`: of
 # uniform registers that it reads. `yields`: its warp lets the others go first (2: with a stall of one). `holds`: cycles
@@ -94,11 +88,9 @@ def record(whole: str, real: str = "") -> np.dtype[Any]:
 # counts say for a factor that was made just before, in the fluid form. `reason`: why others wait for its result,
 # `room`: why it waits where its pipe, or the queue before that, has no room. `sends`: cycles in which a scheduler sends
 # its registers to shared memory, `enters`: from then until its first wavefront. `moves`: registers that a product of a
-# warp group moves in each cycle. `words`: registers that it sends there (0: an address alone), `returns`: those that
-# come back.
+# warp group moves in each cycle.
 STEP = record(
-    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows "
-    "words returns",
+    "pipe kind sources sources_end results results_end pairs reason room yields both even odd writes apart rows",
     "holds stall latency read passes takes l2_bytes dram_bytes l2_cycles dram_cycles l1_hit l2_hit branch late "
     "made extra sends enters moves",
 )
@@ -112,8 +104,7 @@ EITHER, ONE = 1, 2
 PIPE = record("shared places unit half", "interval held")
 SEGMENT = record("first end times")  # of a way: straight runs from `first` to before `end`, so many times
 RUN = record("first stop")
-# `pending`: what will say its time; 0: that is known. `early`: cycles before, in which who waits for it is seen to.
-SLOT = record("reason pending", "value early")
+SLOT = record("reason", "value")
 
 # How to run. `late` is the pipe that reads its operand only when it starts (the SFUs'). Cycles and rates per SM; an
 # infinite rate or zero latency switches a mechanism off. `window`: warps leave at the end of a turn from then on.
@@ -123,62 +114,41 @@ SLOT = record("reason pending", "value early")
 # served in the order in which they came to wait. `alike`: so many neighbouring warps of a block wait for DRAM equally
 # long (none: each for itself). `note_every`: cycles from one block whose end is noted to the next. `yielding`: an
 # instruction that yields ends its warp's turn. `data_path`: the unit that stands for `barrier_held` cycles when the
-# warps of a block meet. `jumps`: whether branches share a port (`jumps`); `place`: of the code's first instruction in
-# its line; `lines` of it all, and `near_lines` of a scheduler's own cache (0: it holds the code), `near_wait`: cycles
-# for what is not in it. `unsent`: what a scheduler takes for shared memory and has not read (0: no limit).
+# warps of a block meet. `lines` of all code. `port`: cycles for which a line of instructions takes a scheduler's port.
 SETUP = record(
     "schedulers direction in_turn greedy counting counted_after queues resident warps blocks streams banks mshrs "
-    "strict width late first_lines second_lines telling results pause alike seed data_path yielding jumps place "
-    "near_lines lines unsent",
+    "strict width late first_lines second_lines telling results pause alike seed data_path yielding lines",
     "time_limit mark_every window stagger replace first_start note_every barrier_wait branch_taken drain "
-    "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held "
-    "near_wait",
+    "l1_latency l2_latency average fetch_interval second_wait memory_wait barrier_held port",
 )
 # A level's latency under load, a + b x / (c - x), x in B/cycle of one SM, and `written` times the share of c written.
 CURVE = record("", "unloaded a b c written")
-# Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on. Behind
-# all of them those of each scheduler: since which line it had them in its own, and from when on they are there.
+# Eight instructions in the instruction caches: since which fetch in the first, in the second, and from when on.
 CODE_LINE = record("number deep", "there")
 # `counted`: when its stall count is over. `full`: how long its pipe had had no room when it was `seen` last. `count`:
 # instructions it has issued, `used`: of late, by its scheduler's count. `yielded`: it lets others go first. `home`: its
-# scheduler. `asleep`: it waits for what is not known yet. `asks`, `asks_at`: for which line behind its last branch, and
-# from when on (`jumps`); `drops_at`: when a line that it asked for before is dropped; `line`: when the one behind its
-# target is there, `crossed`: it waits for that; `far`: cycles, at its branch, until its target is near. What is looked
-# at to choose a warp (`turns.pick_least`) lies side by side.
+# scheduler. What is looked at to choose a warp (`scheduler.pick_least`) lies side by side.
 WARP = record(
-    "end segment turn run state second slots turns barrier count asks asks_at crossed drops_at home why asleep block "
-    "pc place used yielded",
-    "ready since seen full queued stored ended counted line far",
+    "end segment turn run state second slots turns barrier count home why block pc place used yielded",
+    "ready since seen full queued stored ended counted",
 )
 # `last`: the warp that goes again if it can. `read`: the cycle up to which its ports are known; `dropped`: how often
 # all that latches keep was dropped; `apart`: when an instruction of double precision had its last stage; `asked`: when
 # memory can read its next register; `pending`: whether results of others are due; `holds`, `holds_end`: which holds are
 # to come. `sent`: when the last registers for shared memory are sent, `lag`: and how much later others can be, `path`:
-# when the next wavefront can be sent behind them (`memory`). Of its requests (`fronts`) those before `head` are done,
-# those before `begun` have left their place, those before `sending` are sent, those before `reading` read; `gap`: when
-# the next wavefront can go, `served`: when the last one did, `used`: when the last register was sent, `entered`: the
-# last load let in; `crowded`: when the last place was taken, `eased`: the cycle before one was free again; `rest`:
-# parts of wavefronts.
+# when the next wavefront can be sent behind them (`memory`). `targets`: up to when lines of branches' targets take the
+# port of its instructions, `lines`: all lines (`memory`).
 # Products move registers up to the cycle `moving`, so many in each as `moves` says, of either `bank` in turn; up to
 # `moved` that is known, `part` is left of one. `counted`: up to which cycle issues count. `uniform`: up to which one
-# rows of uniform registers are read. `asking`: warps that ask for lines (`jumps`), `settled`: up to which cycle that is
-# known, `port`: when the next one can have the port; `lines`: the first cycle whose line may still wait; `filled`:
-# lines that came into its own cache.
+# rows of uniform registers are read.
 SCHEDULER = record(
-    "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end "
-    "asking settled port filled lines head begun sending reading end",
-    "free next soonest half_free other_free sent lag path moves part gap served entered used crowded eased rest",
+    "listed last turn read apart asked pending moved moving bank counted uniform dropped holds holds_end",
+    "free next soonest half_free other_free moves part sent lag path targets lines",
 )
-# What was sent to shared memory: registers that are left before the last, wavefronts that are left and all of them,
-# when it came, and when its next register, or its first wavefront, is due.
-REQUEST = record("number warp block pc row left fronts total", "arrives due")
 PLACE = record("block live arrived", "start ended noted")
-# `numbered`: requests to shared memory; the next cycle in which they are looked at, when the next result can come back
-# and the next wavefront go, and for how many cycles, from when on and up to when, others have its way.
 SM = record(
-    "random issued ended begun coming requests told marks status fetched deep row numbered",
-    "next_start noted l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free "
-    "fronts_at returned front_free owed owed_from owed_until",
+    "random issued ended begun coming requests told marks status fetched deep row",
+    "next_start noted l2_free dram_free moved load written l2_load load_at waited l2_waited fetch_free",
 )
 
 

@@ -11,28 +11,51 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
-from warplens.simulator import blocks as blocks_module
-from warplens.simulator import engine as engine_module
-from warplens.simulator import fetch as fetch_module
-from warplens.simulator import fluid as fluid_module
-from warplens.simulator import fronts as fronts_module
-from warplens.simulator import holds as holds_module
-from warplens.simulator import jumps as jumps_module
+from warplens.simulator import blocks, engine, fluid, memory, register_ports, register_writes, scheduler
 from warplens.simulator import layout as at
-from warplens.simulator import memory as memory_module
-from warplens.simulator import onward as onward_module
-from warplens.simulator import ports as ports_module
-from warplens.simulator import results as results_module
-from warplens.simulator import turns as turns_module
 from warplens.simulator.code import Code, Floats, Ints, StepArrays, lay_steps, lay_ways
-from warplens.simulator.engine import simulate as engine
-from warplens.simulator.sampler import INTERVAL, LOOKS, NOTHING, look, told
-from warplens.simulator.units import INFINITE, PIPES, Units, default_policy, policy
+from warplens.simulator.units import INFINITE, Units, default_policy, policy
 
-_MODULES = (
-    blocks_module, turns_module, results_module, ports_module, holds_module, memory_module, fetch_module, jumps_module,
-    onward_module, fronts_module, engine_module, fluid_module,
-)  # fmt: skip
+INTERVAL, LOOKS = 2048.0, 64  # cycles; of a long run a part
+
+
+class Seen(Struct, frozen=True):
+    """Up to when was looked, warp-cycles by reason until then, and the time by reason."""
+
+    until: float
+    waited: Floats
+    cycles: Floats
+
+
+NOTHING = Seen(0.0, np.zeros(len(at.REASONS)), np.zeros(len(at.REASONS)))
+
+
+def look(seen: Seen, now: float, stalls: Floats) -> Seen:
+    """Return what has been seen up to now, with all stalls until then."""
+    waited = stalls.sum(axis=0)
+    behind = (waited - seen.waited).clip(0)
+    return Seen(now, waited, seen.cycles + (now - seen.until) * behind / (behind.sum() or 1.0))
+
+
+def told(now: float, steps: Any, warps: Any, full: Floats, stalls: Floats) -> Floats:
+    """Return the stalls up to now: with what the engine tells of a warp only when it goes on.
+
+    That is why it waits at a barrier, or for its turn and for room, as in `engine.issue`.
+    """
+    made, late = stalls.copy(), np.flatnonzero((warps.since < now) & (warps.state != at.IDLE))
+    here, waited = warps[late], now - warps.since[late]
+    halted, turn = here.state == at.WAITING, (here.state == at.RUNNING) & (here.ready < at.FOREVER)
+    np.add.at(made, (here.pc[halted], at.AT_BARRIER), waited[halted])
+    here, waited = here[turn], waited[turn]
+    step = steps[here.pc]
+    without = (full[here.home, step.pipe + 1] - here.full) * waited / (now - here.seen)
+    without = np.minimum(without, waited)
+    np.add.at(made, (here.pc, step.room), without)
+    np.add.at(made, (here.pc, at.NOT_SELECTED), waited - without)
+    return made
+
+
+_MODULES = (blocks, scheduler, register_writes, register_ports, memory, engine, fluid)
 MARKS = 24  # how often a run up to a limit notes what it has issued
 MOST_EVENTS_EACH = 16  # of an instruction: far more than there can be
 LONGEST = 2.0**50  # cycles of a run: with more of them times are not known to a fraction of one
@@ -103,7 +126,7 @@ class Course:
 
     def go(self) -> None:
         """Run up to the end, the limit or the pause; compiled code returns now and then, as for signals."""
-        call: Any = engine if self.options.compiled else plain_engine()
+        call: Any = engine.simulate if self.options.compiled else plain_engine()
         setup, *state = self.state
         sm, limit, going = state[-1], float(setup.time_limit[0]), True
         before = int(sm.issued[0])
@@ -149,10 +172,10 @@ class Course:
     def _now(self) -> float:
         """Return the next cycle in which something happens."""
         sm = self.state[-1]
-        return min(float(sm.next_start[0]), float(sm.fronts_at[0]), float(self.state[4].next.min()))
+        return min(float(sm.next_start[0]), float(self.state[4].next.min()))
 
     def _told(self, now: float) -> Floats:
-        _, _, warps, *_, full, _, _, _, _, stalls, _, _, _, _ = self.state
+        _, _, warps, *_, full, _, _, _, stalls, _, _, _, _ = self.state
         return told(now, self.given[0], warps, full, stalls)
 
     def done(self, now: float | None = None) -> Run:
@@ -220,17 +243,13 @@ def set_up(code: Code, units: Units, options: Options, laid: StepArrays, residen
         setup.barrier_wait = 0.0
         setup.yielding = counting or options.policy in (None, default_policy(units.machine))
     else:
-        setup.branch_taken, setup.jumps, setup.near_lines = 0.0, 0, 0
+        setup.branch_taken = setup.port = 0.0
         # As in the closed forms, every block has its replacement; a launch of machine code is timed elsewhere.
         setup.first_start = 0.0 if code.steady else setup.replace
         setup.results = 0 if code.steady or code.streams > 1 else _slots(laid)
     if not (laid.steps.even | laid.steps.odd | laid.steps.writes).any():
         setup.banks = 0
-    setup.place, setup.lines = code.place, len(code.steps) // at.LINE_INSTRUCTIONS + 1
-    if -(-resident * setup.warps // setup.schedulers) > at.MOST_ASKING:
-        setup.jumps = 0
-    if setup.lines <= setup.near_lines - 2:  # behind a loop two more are asked for
-        setup.near_lines = 0
+    setup.lines = len(code.steps) // at.LINE_INSTRUCTIONS + 1
     if len(code.steps) <= setup.first_lines * at.LINE_INSTRUCTIONS:
         setup.first_lines = 0  # all of it stays in the instruction cache
     return setups
@@ -244,8 +263,8 @@ def _slots(laid: StepArrays) -> int:
 def code_lines(setup: Any, sm: Any) -> Any:
     """Return the lines of the code: in the SM's caches, for a launch before this one has walked through it."""
     count = int(setup.lines)
-    lines = at.rows(at.CODE_LINE, count * (1 + int(setup.schedulers)))
-    lines.number[:count] = lines.deep[:count] = 1 + np.arange(count)
+    lines = at.rows(at.CODE_LINE, count)
+    lines.number = lines.deep = 1 + np.arange(count)
     sm.fetched = sm.deep = count
     return lines
 
@@ -255,17 +274,14 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
     schedulers, lanes = int(setup.schedulers), int(setup.resident * setup.warps)
     wide = _slots(laid)
     rows = at.rows(at.SCHEDULER, schedulers)
-    rows.next, rows.last, rows.apart, rows.counted, rows.filled = at.FOREVER, -1, -at.LATCHES, -1, setup.near_lines
-    rows.entered = -at.FOREVER
+    rows.next, rows.last, rows.apart, rows.counted = at.FOREVER, -1, -at.LATCHES, -1
     places = at.rows(at.PLACE, int(setup.resident))
     places.start = setup.first_start
     sm.noted = -at.FOREVER
     places.start[int(setup.blocks) :] = at.FOREVER
-    sm.fronts_at = at.FOREVER
     sm.load_at, sm.coming = -at.FOLLOW, min(int(setup.resident), int(setup.blocks))
     warps = at.rows(at.WARP, lanes)
     warps.ready = at.FOREVER
-    sending = max(0, int(units.pipes.places[PIPES.index("shared memory")]))
     return (
         warps, at.rows(at.SLOT, max(1, lanes // int(setup.streams)) * wide), rows,
         np.zeros((schedulers, lanes), np.int64),
@@ -274,7 +290,6 @@ def empty_sm(laid: StepArrays, units: Units, setup: Any, sm: Any) -> tuple[Any, 
         np.zeros((schedulers, len(units.pipes)), np.int64),
         np.zeros((schedulers, len(units.pipes) + 1)), places,  # the first one is that of what has no pipe
         np.zeros((schedulers + lanes, at.LATCH_COLUMNS), np.int64), np.zeros(max(1, int(setup.mshrs))),
-        at.rows(at.REQUEST, (schedulers, 1 << (1 + sending).bit_length())),  # two more, at least
     )  # fmt: skip
 
 
@@ -300,8 +315,8 @@ def deadlock(code: Code, warps: Any, ended: int, blocks: int) -> WarplensError:
     stuck = waiting if len(waiting) else np.flatnonzero(block.state == at.RUNNING)
     number = int((block.barrier if len(waiting) else block.pc)[stuck[0]])
     done = f"{ended} of {blocks} blocks of an SM had ended"
-    what = "a circle of dependences" if block.ready[stuck[0]] != at.AWAITED else "a place before shared memory"
-    who = _apart(waiting, here) if len(waiting) else _who(stuck // code.streams, f"wait for {what}")
+    circle = _who(stuck // code.streams, "wait for a circle of dependences")
+    who = _apart(waiting, here) if len(waiting) else circle
     return WarplensError(f"{code.name}: deadlock {_place(code, number)}: {who}; {done}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,27 +12,19 @@ from msgspec import Struct
 
 from warplens.core.errors import WarplensError
 from warplens.machine import Machine, occupancy
-from warplens.program.listing import parse_listing
 from warplens.program.program import Program
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code
-from warplens.simulator.from_graph import from_graph, from_graph_as_lemeire
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import from_workload
-from warplens.simulator.lemeire import from_listing
-from warplens.simulator.overlay import overlay
+from warplens.simulator.overlay import overlay, restalled
 from warplens.simulator.run import Options, check_last_barriers
-from warplens.simulator.sample import kernel
-from warplens.simulator.stall_counts import restalled
-from warplens.simulator.steady import Measured, steady
+from warplens.simulator.sampling import Measured, kernel, steady
 from warplens.simulator.units import Units, default_policy, units
-from warplens.workload.graph import Graph, checked
 from warplens.workload.profile import Profile
 from warplens.workload.workload import Workload
 
-Mode = Literal["warplens", "lemeire"]
 MOST_EVENTS = 100_000_000
-MOST_NODES = 100_000  # of a graph of the paper's mode
 MOST_BLOCKS = 1 << 40  # of an SM
 SEEN = 0.2  # of the time: a part that is named, where nothing of the kernel's own explains it
 
@@ -55,7 +47,7 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
     `error_cycles` bounds what extrapolation or chance (a kernel) or the length of the run (a steady state) may cost.
     `stalls` are shares of all warp-cycles by Nsight's reasons, `sampled` (an option) what its sampler would see (see
-    `sampler`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
+    `run.look`). `blocks` are start and end of each block simulated, `changes` what was replaced (`overlay`).
     """
 
     workload: str
@@ -87,18 +79,17 @@ class Simulation(Struct, frozen=True, kw_only=True):
 
 
 def simulate(
-    work: Workload | Program | Graph,
+    work: Workload | Program,
     machine: Machine,
     *,
     profile: Profile | None = None,
     warps_per_sm: float | None = None,
     blocks_per_sm: int | None = None,
-    mode: Mode = "warplens",
     changes: Mapping[str, float] | None = None,
     options: Options | None = None,
     laid: Code | None = None,
 ) -> Simulation:
-    """Simulate a workload, a hand-written graph, or a program with the profile of its run, on one SM of a machine.
+    """Simulate a workload, or a program with the profile of its run, on one SM of a machine.
 
     `laid` is the code of a counted workload for this machine, where it is known (`from_program`).
     """
@@ -106,30 +97,20 @@ def simulate(
     machine, workload = overlay(machine, given, changes or {})
     if isinstance(work, Program) and changes:
         work = msgspec.structs.replace(work, instructions=restalled(work.instructions, before, machine))
-    most = machine.sm.warps_max
-    if warps_per_sm is not None and not 1 <= warps_per_sm <= most:
-        raise WarplensError(
-            f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
-        )
-    options, laid = _in_mode(mode, options or Options()), None if changes else laid
-    made = _simulated(work, workload, machine, profile, warps_per_sm, blocks_per_sm, mode, options, laid)
+    checked_warps(machine, warps_per_sm)
+    options, laid = checked_options(options or Options()), None if changes else laid
+    made = _simulated(work, workload, machine, profile, warps_per_sm, blocks_per_sm, options, laid)
     notes = made.notes
-    if workload is not None and mode == "warplens" and changes:
+    if workload is not None and changes:
         idle = [key for key in changes if _is_idle(key, changes, given, before)]
         notes = [*(f"--set {key} changes nothing here" for key in idle), *notes]
     return msgspec.structs.replace(made, notes=notes, changes=dict(changes or {}))
 
 
 def _simulated(
-    work: Workload | Program | Graph, workload: Workload | None, machine: Machine, profile: Profile | None,
-    warps_per_sm: float | None, blocks_per_sm: int | None, mode: Mode, options: Options, laid: Code | None,
+    work: Workload | Program, workload: Workload | None, machine: Machine, profile: Profile | None,
+    warps_per_sm: float | None, blocks_per_sm: int | None, options: Options, laid: Code | None,
 ) -> Simulation:  # fmt: skip
-    if isinstance(work, Graph):
-        return _graph(checked(work), machine, warps_per_sm, mode, options)
-    if mode == "lemeire":
-        if workload is None:
-            raise WarplensError("the paper's mode takes a workload with a listing")
-        return _paper(workload, machine, warps_per_sm, options)
     if workload is not None:
         return _workload(workload, machine, warps_per_sm, options, laid)
     assert isinstance(work, Program)
@@ -140,20 +121,23 @@ def _simulated(
     fits = blocks_per_sm or _fitting(
         machine, 32 * profile.warps_per_block, work.resources.registers, work.resources.static_shared_bytes
     )
-    return _kernel(code, made, options, fits, profile.grid_blocks, mode)
+    return simulated_kernel(code, made, options, fits, profile.grid_blocks)
 
 
-def _in_mode(mode: str, options: Options) -> Options:
-    """Return the options with the policy of the mode; the paper's takes warps in turn and nothing else."""
-    if mode not in get_args(Mode):
-        raise WarplensError(f"mode {mode!r} is not known: {' or '.join(get_args(Mode))}")
+def checked_warps(machine: Machine, warps_per_sm: float | None) -> None:
+    """Refuse more warps than an SM takes."""
+    most = machine.sm.warps_max
+    if warps_per_sm is not None and not 1 <= warps_per_sm <= most:
+        raise WarplensError(
+            f"warps per SM must be between 1 and {most:g} (machine.sm.warps_max of {machine.id}), not {warps_per_sm:g}"
+        )
+
+
+def checked_options(options: Options) -> Options:
+    """Return the options; refuse a seed or a number of events that is too large."""
     if not -(2**63) <= options.seed < 2**63 or not 0 <= options.events <= MOST_EVENTS:
         raise WarplensError(f"a seed of at most 64 bits, and 0 to {MOST_EVENTS:,} events to keep")
-    if mode != "lemeire":
-        return options
-    if options.policy not in (None, "round-robin"):
-        raise WarplensError(f"the paper's mode takes warps in turn (round-robin): no policy {options.policy!r}")
-    return msgspec.structs.replace(options, policy="round-robin")
+    return options
 
 
 def _workload(
@@ -178,7 +162,7 @@ def _workload(
             launch.registers_per_thread,
             launch.shared_bytes_per_block,
         )
-    return _kernel(code, made, options, fits, int(launch.blocks), "warplens")
+    return simulated_kernel(code, made, options, fits, int(launch.blocks))
 
 
 def _laid(workload: Workload, machine: Machine, warps: float | None, laid: Code | None = None) -> tuple[Code, Units]:
@@ -222,40 +206,10 @@ def busy_sms(machine: Machine, blocks: float) -> float:
     return blocks / math.ceil(blocks / machine.chip.sm_count)
 
 
-def _paper(workload: Workload, machine: Machine, warps: float | None, options: Options) -> Simulation:
-    if not workload.warps:
-        raise WarplensError(f"{workload.name}: the paper's mode takes a workload with a listing")
-    launch = workload.launch
-    if len(workload.warps) > 1:
-        raise WarplensError(
-            f"{workload.name}: in the paper's mode all warps run one graph: no {len(workload.warps)} listings"
-        )
-    body, turns = parse_listing(workload.warps[0].listing, workload.name), max(1, round(float(workload.iterations)))
-    if len(body) * turns > MOST_NODES:
-        raise WarplensError(
-            f"{workload.name}: in the paper's mode loops are unrolled: {turns:,} turns of {len(body):,} instructions "
-            f"are more than {MOST_NODES:,}"
-        )
-    code = body * turns
-    per_group = 1 if launch is None else int(launch.warps_per_block)
-    made = from_listing(code, machine, per_group, workload.name)
-    groups = 1 if launch is None else int(launch.blocks)
-    fits = 1 if launch is None else max(1, int((warps or machine.sm.warps_max) // per_group))
-    return _kernel(made, units(machine), options, fits, groups, "lemeire")
-
-
-def _graph(graph: Graph, machine: Machine, warps: float | None, mode: Mode, options: Options) -> Simulation:
-    made = units(machine)
-    code = from_graph_as_lemeire(graph, machine) if mode == "lemeire" else from_graph(graph, made)
-    most = int((warps or machine.sm.warps_max) // graph.warps_per_block)
-    if most < 1:
-        raise WarplensError(f"{graph.name}: a block of {graph.warps_per_block} warps does not fit on an SM")
-    fits = most if warps else graph.blocks_per_sm or min(most, int(machine.sm.blocks_max or most))
-    options = msgspec.structs.replace(options, strict_barriers=True)
-    return _kernel(code, made, options, fits, graph.grid, mode)
-
-
-def _kernel(code: Code, made: Units, options: Options, fits: int, grid: int, mode: str) -> Simulation:
+def simulated_kernel(
+    code: Code, made: Units, options: Options, fits: int, grid: int, mode: str = "warplens"
+) -> Simulation:
+    """Simulate so many blocks of a code, of which so many fit on an SM; `mode` is how the code was made."""
     on_sm, held = math.ceil(grid / made.machine.chip.sm_count), made.machine.sm.warps_max
     if not 0 < on_sm <= MOST_BLOCKS:
         raise WarplensError(

@@ -195,15 +195,13 @@ def _setup(machine: Machine, sms: float, notes: list[str]) -> Any:
     setup.l1_latency = _known(cache.l1_latency_cycles, "cache.l1_latency_cycles", notes)
     setup.l2_latency = _known(cache.l2_latency_cycles, "cache.l2_latency_cycles", notes)
     setup.drain = setup.l1_latency  # a store has left the SM when it has passed L1
-    setup.near_lines, setup.near_wait = int(code.near_bytes or 0) // at.LINE_BYTES, code.near_wait_cycles or 0.0
-    setup.jumps = code.port_cycles == 2.0  # as one that takes other times was not measured
+    setup.port = code.port_cycles or 0.0
     setup.note_every = sms * (machine.launch.block_interval_cycles or 0.0)
     if sm.register_banks is None:
         notes.append("sm.register_banks is not known: register ports have no limit")
     setup.banks, setup.mshrs = int(sm.register_banks or 0), int(machine.memory.mshrs_per_sm or 0)
     setup.alike = int(machine.memory.alike_warps or 0)
     setup.data_path, setup.barrier_held = PIPES.index("memory system"), sm.barrier_data_path_cycles or 0.0
-    setup.unsent = int(sm.unsent_per_scheduler or 0)
     setup.late, setup.average = PIPES.index("sfu units"), AVERAGE_CYCLES
     if code.first_bytes and code.second_interval_cycles:
         setup.first_lines = int(_HELD * code.first_bytes) // at.LINE_BYTES

@@ -18,11 +18,10 @@ A profile has whole-grid counts, a workload counts of one warp. To add a count o
 an instruction, a function there where it is not.
 """
 
-from warplens.workload.graph import Graph, is_graph, load_graph
 from warplens.workload.loader import list_workloads, load_workload, parse_workload
 from warplens.workload.workload import Access, Launch, Link, Number, Workload, mix
 
 __all__ = [
-    "Access", "Graph", "Launch", "Link", "Number", "Workload", "is_graph", "list_workloads", "load_graph",
+    "Access", "Launch", "Link", "Number", "Workload", "list_workloads",
     "load_workload", "mix", "parse_workload",
 ]  # fmt: skip

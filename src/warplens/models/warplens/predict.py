@@ -28,9 +28,9 @@ from warplens.models.warplens.block_scheduling import handed_out
 from warplens.models.warplens.latency_bound import Levels, Load, latency_bound
 from warplens.models.warplens.limits import atomic_cycles, dram_cycles, l2_cycles, laid_out, unit_cycles
 from warplens.simulator.code import Code
-from warplens.simulator.fluid_sample import kernel_fluid
+from warplens.simulator.fluid_schedule import kernel_fluid
+from warplens.simulator.sampling import BUDGET
 from warplens.simulator.simulation import simulate
-from warplens.simulator.steady import BUDGET
 from warplens.simulator.units import Units
 from warplens.workload import Number, Workload
 from warplens.workload.profile import Profile

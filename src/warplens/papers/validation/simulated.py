@@ -27,7 +27,7 @@ from warplens.simulator.code import Code, Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
-from warplens.simulator.steady import steady
+from warplens.simulator.sampling import steady
 from warplens.simulator.units import Units, units
 from warplens.workload import Workload
 

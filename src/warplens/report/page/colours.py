@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warplens.report.page.markup import Markup, joined, tag, value
-from warplens.simulator.timeline import READY
+from warplens.simulator.views import READY
 
 _COLOURS = {
     "launch": "grey", "issue": "green", "dependency": "purple", "shared memory": "orange", "l1": "teal", "l2": "cyan",

@@ -21,7 +21,7 @@ from warplens.models.residency import occupancy_of
 from warplens.report.page.curve import OccupancyCurve, occupancy_curve
 from warplens.report.page.instructions import Row, rows
 from warplens.report.page.roofline import Roofline, roofline
-from warplens.simulator.timeline import Timeline, timeline
+from warplens.simulator.views import Timeline, timeline
 from warplens.workload import Workload
 
 

@@ -6,7 +6,7 @@ from warplens.report.page.axes import picture, ticks, told
 from warplens.report.page.colours import colour, in_words, key
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, table, tag
-from warplens.simulator.timeline import Slice, Timeline
+from warplens.simulator.views import Slice, Timeline
 
 _ROW, _LEFT, _TOP, _RIGHT = 15, 34, 8, 16
 _MOST = 16

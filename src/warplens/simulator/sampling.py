@@ -1,31 +1,175 @@
-"""A kernel's time from a part of it: some rounds of its blocks, some turns of its loops.
+"""Time of a kernel from a part of it: some rounds of its blocks, some iterations of its loops, several seeds.
 
-What is short is simulated whole, with several draws where chance decides how long that takes (`chance`).
-Rounds of blocks are alike, and so are turns of a loop. Of many rounds (`MANY`) a window in their midst is simulated
-(`rounds`), of long loops for two lengths. Of fewer rounds numbers with the same tail are simulated until the next ones
-take as long as those before, or three lengths of the loops, two of them for two numbers of rounds; whatever counts
-(cycles, bytes, stalls) goes on along the line through the first and the last. A longer run goes on where a shorter one
-has given out its last block (`Course.up_to`). The error reported is a share of the time that was not simulated: by how
-much the line's two steps or the window's halves differ, and `LEAST` for what they do not show (warps that drift apart
-slowly, chance in both). What has neither rounds nor loops is cut off behind its first part; if other instructions come
+What is short is simulated whole, with several seeds where random latencies decide how long that takes. Rounds of blocks
+are alike, and so are iterations of a loop. Of many rounds (`MANY`) a window in their midst is simulated (`window`), of
+long loops two lengths. Of fewer rounds numbers with the same tail are simulated until the next ones take as long as
+those before, or three lengths of the loops, two of them for two numbers of rounds; whatever counts (cycles, bytes,
+stalls) goes on along the line through the first and the last. A longer run goes on where a shorter one has begun its
+last block (`Course.up_to`). The error reported is a share of the time that was not simulated: by how much the line's
+two steps or the window's halves differ, and `LEAST` for what they do not show (warps that drift apart slowly, random
+latencies in both). What has neither rounds nor loops is cut off behind its first part; if other instructions come
 behind it, all of that time may be wrong.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplens.simulator.chance import ONCE, by_chance, mean_over_draws
-from warplens.simulator.code import Code, StepArrays, first_part, lay_steps, sampled
-from warplens.simulator.rounds import LONGEST, MANY, Window, apart, window
-from warplens.simulator.run import Course, Options, Run, run
-from warplens.simulator.steady import BUDGET, Measured, busiest
+from warplens.core.errors import WarplensError
+from warplens.simulator import layout as at
+from warplens.simulator.code import Code, Floats, Ints, StepArrays, first_part, in_midst, lay_steps, sampled
+from warplens.simulator.run import MARKS, Course, Options, Run, run
 from warplens.simulator.units import Units
+
+STAGGER = 64.0  # cycles within which warps begin
+BUDGET = 300_000  # instructions of the run that counts, unless it is to be full
+
+
+class Measured(Struct, frozen=True):
+    """Cycles of a kernel or of one body, the bound of the error, and the run that they come from."""
+
+    cycles: float
+    error_cycles: float
+    simulated_instructions: int
+    load: float  # DRAM traffic of this SM, B/cycle
+    run: Run
+    notes: list[str]
+
+
+def steady(code: Code, units: Units, options: Options) -> Measured:
+    """Return the cycles that one SM spends per body of an endless repetition, from a part without the start.
+
+    The run is long enough for the budget of instructions, and for every warp to make a good number of turns. What is
+    repeated is the last part of each way; warps begin by chance, unless other parts before it say when.
+    """
+    way, laid, blocks = code.ways[0], lay_steps(code.steps), len(code.blocks)
+    turn = sum(stop - start for start, stop in way.segments[-1][0])
+    apart = STAGGER if len(way.segments) == 1 else 0.0
+    first = run(code, units, options, resident=blocks, blocks=blocks, limit=16_384.0, stagger=apart, laid=laid)
+    per_cycle = max(first.issued, 1) / 16_384
+    limit = max(65_536.0, BUDGET / per_cycle, 64 * code.warps_per_block * blocks / per_cycle)
+    limit = options.limit_cycles or min(limit, 4e6)
+    every = float(np.floor(limit / MARKS))
+    made = run(
+        code, units, options, resident=blocks, blocks=blocks, limit=every * MARKS + 1, stagger=apart, mark_every=every,
+        laid=laid,
+    )  # fmt: skip
+    parts = np.diff(made.marks[MARKS // 4 - 1 :]) / every
+    if parts.mean() <= 0:
+        raise WarplensError(f"{code.name}: nothing issues in a steady state")
+    cycles = float(turn / code.bodies / parts.mean())
+    error = 2 * float(parts.std() / np.sqrt(len(parts)) / parts.mean()) * cycles
+    served = turn / code.bodies * busiest(laid.steps, made.counts, units) / made.issued
+    if served > cycles:  # nobody waits for what the unit still has to serve
+        made, cycles = replace(made, end_cycle=made.end_cycle * served / cycles), served
+    return Measured(cycles, error, first.issued + made.issued, made.dram_bytes / made.end_cycle, made, [])
+
+
+def busiest(steps: Any, counts: Ints | Floats, units: Units) -> float:
+    """Return the cycles that the busiest unit of an SM takes for so many of each instruction, awaited or not."""
+    beyond = counts * (1 - steps.l1_hit)
+    cycles = [float(beyond @ steps.l2_cycles), float((beyond * (1 - steps.l2_hit)) @ steps.dram_cycles)]
+    own = counts * steps.passes * units.pipes.interval[steps.pipe]
+    for unit in set(units.pipes.unit.tolist()):
+        taken = float(own[(steps.pipe >= 0) & (units.pipes.unit[steps.pipe] == unit)].sum())
+        cycles.append(taken / (1 if units.pipes.shared[unit] else units.machine.sm.schedulers))
+    return max(cycles)
+
+
+KNOWN = 0.01  # of the mean: its error at 95 %; as the runs end when it is small, it holds less often (test_ends)
+FEWEST, MOST = 3, 32  # runs, for an error and for a mean
+STUDENT = (4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t, 97.5 %: of 3, 4, 5 ... 10 and more runs
+SEEDS, NEXT_SEED = 1 << 28, 1_000_003  # what is drawn from a seed then fits into 64 bits
+ONCE = "one run with random latencies: with another seed the time differs"
+
+
+class Mean(Struct, frozen=True):
+    """The mean of some runs, its error at 95 % (none of fewer than three), all instructions, the run nearest to it."""
+
+    cycles: float
+    error_cycles: float
+    issued: int
+    run: Run
+    options: Options
+    notes: list[str]
+
+
+def by_chance(laid: StepArrays, units: Units, code: Code) -> bool:
+    """Whether draws say how long an access takes that is made: one that hits now and then, or that goes to DRAM."""
+    steps = laid.steps
+    l2_sure = (steps.l2_hit >= 1) | (steps.l2_hit <= 0) & (units.spread.shape[1] == 1)
+    sure = (steps.l1_hit >= 1) | (steps.l1_hit <= 0) & l2_sure
+    return bool((np.isin(steps.kind, (at.LOAD, at.STORE)) & ~sure & (code.executed() > 0)).any())
+
+
+def mean_over_draws(one: Callable[[Options], Run], options: Options, budget: float, most: int = MOST) -> Mean:
+    """Return the mean over so many runs, each with a seed of its own, or as many of them as it takes to know it.
+
+    The first one keeps events, if any are to be kept.
+    """
+    each, runs, error = list[Options](), list[Run](), math.inf
+    for k in range(most):
+        other = replace(options, seed=(options.seed + k * NEXT_SEED) % SEEDS, events=0)
+        each.append(other if k else options)
+        runs.append(one(each[-1]))
+        ends, issued = [made.end_cycle for made in runs], sum(made.issued for made in runs)
+        if len(runs) >= FEWEST:
+            factor = STUDENT[min(len(runs) - FEWEST, len(STUDENT) - 1)]
+            error = factor * statistics.stdev(ends) / math.sqrt(len(runs))
+        if error <= KNOWN * statistics.mean(ends) or issued + runs[0].issued > budget:
+            break
+    mean, known = statistics.mean(ends), len(runs) >= FEWEST
+    near = min(range(len(runs)), key=lambda k: abs(ends[k] - mean))
+    notes = [] if known else [ONCE if len(runs) == 1 else ONCE.replace("one run", "two runs")]
+    return Mean(mean, error if known else 0.0, issued, runs[near], each[near], notes)
+
+
+MANY = 16  # rounds: what the start and the tail take besides is a few hundredths of these
+LONGEST = BUDGET // 2  # instructions of a round, and of all of a window that is doubled
+WINDOW = BUDGET // 8
+PART = 0.75  # of a round that is longer than this
+DOUBLED = 4  # times, at most
+HALVES_DIFFER = 0.02  # of the halves' rates
+
+
+class Window(Struct, frozen=True):
+    """What has come out at the begin of a window and at its end, by how much its halves differ, and what it cost."""
+
+    first: Run
+    last: Run
+    apart: float
+    simulated: int
+    begun: int  # blocks
+
+
+def window(course: Callable[[Code, int], Course], code: Code, resident: int) -> Window:
+    """Return some rounds of blocks in the midst of many; `course` takes the code and the number of its blocks."""
+    rounds = math.ceil(WINDOW / (code.block_instructions * resident))
+    before = resident + (resident if rounds > 1 else max(1, resident // 8))
+    size = max(2, math.ceil(resident * (rounds if rounds > 1 else PART)))
+    most = before + size * DOUBLED
+    run = course(in_midst(code, resident, most - resident), most + 1)
+    looks = [run.held(before + part) for part in (0, size // 2, size)]
+    while apart(looks) > HALVES_DIFFER and before + 2 * size <= most and 2 * looks[-1].issued <= LONGEST:
+        size *= 2
+        looks = [looks[0], looks[-1], run.held(before + size)]
+    return Window(looks[0], looks[-1], apart(looks), run.simulated, before + size)
+
+
+def apart(runs: list[Run]) -> float:
+    """Return by how much the steps from the first run to the second and to the third differ, over the larger one."""
+    first, middle, last = runs
+    slopes = [(b.end_cycle - a.end_cycle) / max(1, b.issued - a.issued) for a, b in ((first, middle), (middle, last))]
+    return abs(slopes[1] - slopes[0]) / (max(slopes) or 1.0)
+
 
 ROUND = BUDGET // 12  # instructions of a round of blocks with the shortest loops
 LENGTHS = ((1, 1), (2, 2), (6, 3))  # times this, and how often a few turns that a loop keeps at least

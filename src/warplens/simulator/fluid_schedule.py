@@ -1,18 +1,22 @@
-"""Code as bursts: instructions that issue one behind the other without a wait for a result.
+"""Fluid form of the simulator: code cut into bursts, one run of them, and a kernel's time from some rounds.
 
-What a warp does between two waits is known beforehand: how long it takes alone (its stall counts), what it asks of
-the issue slots and of the pipes, and when it sends its accesses. A burst is one event of the fluid schedule (`fluid`).
+A burst is a run of instructions between two waits: it has a length, a share of the issue slots and of the pipes, and
+sends its accesses at given times. `fluid` lets bursts share an SM.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from warplens.simulator import layout as at
-from warplens.simulator.code import Code, Floats, Ints, StepArrays, WayArrays
+from warplens.simulator.code import Code, Floats, Ints, StepArrays, WayArrays, first_part, lay_steps, lay_ways, sampled
+from warplens.simulator.fluid import FLOW, flow_through
+from warplens.simulator.run import Options, Run, code_lines, deadlock, empty_sm, plain_engine, set_up
+from warplens.simulator.sampling import by_chance, mean_over_draws
 from warplens.simulator.units import Units
 
 # Instructions in a row: `cycles` from the first one's issue to behind the last one's, of which `slots` issue, alone;
@@ -165,3 +169,122 @@ def _irregular(steps: Any, counts: Floats) -> float:
     total = max(1.0, counts.sum())
     mean = counts @ steps.stall / total
     return float(min(1.0, (counts @ (steps.stall - mean) ** 2) / total / mean**2))
+
+
+def run_fluid(code: Code, units: Units, options: Options, *, resident: int, blocks: int, laid: StepArrays) -> Run:
+    """Run so many blocks through one SM, at most `resident` at a time.
+
+    Of a burst the counts and the stalls are with its first instruction.
+    """
+    ways = lay_ways(code)
+    cut = lay_bursts(code, laid, ways, units)
+    setup = set_up(code, units, options, laid, resident, blocks)
+    setup.queues = 1
+    stalls, kept = np.zeros((len(cut.bursts), len(at.REASONS))), np.zeros((min(blocks, 100_000), 3))
+    events = np.zeros((0, at.EVENT_COLUMNS), np.int64)
+    sm = at.rows(at.SM, 1)
+    sm.random, lines = options.seed, code_lines(setup[0], sm[0])
+    warps, slots, schedulers, order, pipe_free, taken, asked, _, places, _, outstanding = empty_sm(
+        laid, units, setup[0], sm[0]
+    )
+    schedulers.soonest, schedulers.turn = at.FOREVER, -1
+    flows = at.rows(FLOW, len(warps))
+    flows.left = -1.0
+    followed, rest = np.zeros(len(schedulers)), np.zeros(cut.demands.shape[1])
+    call: Any = flow_through if options.compiled else plain_engine("flow_through")
+    call(
+        cut.bursts, cut.operations, cut.demands, cut.waits, laid.steps, laid.sources, laid.results, units.pipes,
+        ways.path_at, ways.segments, cut.runs, ways.warp_paths, setup, units.curves, units.loads, units.spread,
+        lines, warps, flows, slots, schedulers, order, followed, rest, pipe_free, taken, asked, places,
+        outstanding, stalls, kept, events, sm,
+    )  # fmt: skip
+    by_step = np.zeros((len(code.steps), len(at.REASONS)))
+    by_step[cut.bursts.first] = stalls
+    done, counts = sm[0], by_step[:, at.SELECTED].astype(np.int64)
+    if done.status == at.DEADLOCK:
+        warps.pc, warps.barrier = cut.bursts.first[warps.pc], cut.bursts.last[warps.barrier]
+        raise deadlock(code, warps, int(done.ended), blocks)
+    end = max(kept[:, 1].max(), pipe_free.max(), done.l2_free, done.dram_free)
+    if code.controlled:
+        end = max(end, done.noted)
+    return Run(
+        float(end), float(done.moved), int(done.issued), counts, by_step, kept, np.zeros(0, np.int64),
+        events, int(done.status), False, np.zeros((0, 2)), by_step.sum(axis=0),
+    )  # fmt: skip
+
+
+BUDGET = 120_000  # instructions that are followed
+LONGER = 4  # times the shorter loops are the longer ones
+MOST = 8  # draws
+
+
+class Flowed(Struct, frozen=True):
+    """Cycles of all blocks on one SM, and the run that was followed last."""
+
+    cycles: float
+    run: Run
+
+
+class _Rounds(Struct, frozen=True):
+    """Cycles and instructions of all blocks of a code, and the run that they come from."""
+
+    cycles: float
+    instructions: float
+    run: Run
+
+
+class _Bench(Struct, frozen=True):
+    """An SM that takes so many blocks at a time; it keeps the code's instructions laid out."""
+
+    units: Units
+    resident: int
+    laid: StepArrays
+
+    def rounds(self, code: Code, blocks: int, budget: float, each: float) -> _Rounds:
+        """Run as many rounds of blocks as the budget has instructions for, and go on with what a block adds.
+
+        `each`: instructions of a mean block of the grid.
+        """
+        size = min(self.resident, blocks)
+        count = blocks % size + size * max(2, round(budget / (code.block_instructions * size)))
+        if count > blocks - size // 2:
+            count = blocks
+        one = partial(run_fluid, code, self.units, resident=size, blocks=count, laid=self.laid)
+        if count >= blocks and by_chance(self.laid, self.units, code):
+            mean = mean_over_draws(one, Options(), BUDGET, MOST)
+            return _Rounds(mean.cycles, mean.run.issued, mean.run)
+        made = one(Options())
+        if count >= blocks:
+            return _Rounds(made.end_cycle, made.issued, made)
+        ends = np.sort(made.blocks[:, 1])
+        begin = size if count >= 5 * size else 0  # the first ones all begin at once
+        end = count - size if count >= 3 * size else count  # the last ones have the SM for themselves
+        per_block = (ends[end - size : end].mean() - ends[begin : begin + size].mean()) / (end - begin - size)
+        left = max(0.0, blocks * each - made.issued) / code.block_instructions
+        return _Rounds(made.end_cycle + left * float(per_block), blocks * each, made)
+
+
+def kernel_fluid(code: Code, units: Units, *, resident: int, blocks: int) -> Flowed:
+    """Return the cycles that all these blocks take on one SM."""
+    bench = _Bench(units, min(resident, blocks), lay_steps(code.steps))
+    each = code.grid_mean or code.block_instructions
+    few = min(blocks, blocks % bench.resident + 2 * bench.resident)
+    if each * few <= 1.5 * BUDGET:
+        made = bench.rounds(code, blocks, BUDGET, each)
+        return Flowed(made.cycles, made.run)
+    short, long = _lengths(code, few)
+    if short.block_instructions == code.block_instructions:
+        made = bench.rounds(code, blocks, 0.0, each)
+        return Flowed(made.cycles, made.run)
+    first, last = (bench.rounds(c, blocks, 0.0, c.block_instructions) for c in (short, long))
+    more = (blocks * each - last.instructions) / max(1.0, last.instructions - first.instructions)
+    return Flowed(max(last.cycles, last.cycles + more * (last.cycles - first.cycles)), last.run)
+
+
+def _lengths(code: Code, blocks: int) -> tuple[Code, Code]:
+    """Return the code with two lengths of its loops, or two first parts where it has none to cut."""
+    share = BUDGET / (1 + LONGER) / (code.block_instructions * blocks)
+    cut = sampled(code, share, 1), sampled(code, LONGER * share, 2)
+    if cut[-1].block_instructions * blocks > 3 * BUDGET:
+        return first_part(code, min(1.0, 2 * share)), first_part(code, min(1.0, 2 * LONGER * share))
+    return cut

@@ -1,8 +1,8 @@
-"""Register ports of a scheduler: two banks, each gives one operand a cycle (`reads`).
+"""Register ports of a scheduler: two banks, each gives one operand a cycle (`operands`).
 
 Arithmetic goes through three stages behind its issue and can read in each of them; what is not there in the last one
-holds them all, and with them the issue stage (`holds`). Memory and SFUs read through the same ports, later, and go
-first. Where results are written is in `results`.
+holds them all, and with them the issue stage. Memory and SFUs read through the same ports, later, and go first.
+Where results are written is in `register_writes`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 
 from warplens.simulator import layout as at
 from warplens.simulator.compiled import called, folded, inlined
-from warplens.simulator.holds import hold_behind
-from warplens.simulator.results import come_back, note_late, write
+from warplens.simulator.register_writes import come_back, hold_behind, note_late, write
 
 
 @called
