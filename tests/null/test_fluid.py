@@ -106,12 +106,7 @@ def test_it_follows_the_simulator(steps: list[Step], warps: int, resident: int, 
     assert fluid(made, resident, blocks).end_cycle == pytest.approx(simulated(made, resident, blocks), rel=off)
 
 
-_DRIFTS = pytest.mark.xfail(
-    strict=True, reason="19 %: four warps of a scheduler drift apart behind a branch back, and fetch one by one"
-)
-
-
-@pytest.mark.parametrize("blocks", [1, pytest.param(2, marks=_DRIFTS)])
+@pytest.mark.parametrize("blocks", [1, 2])
 def test_code_that_outgrows_the_cache_is_fetched(blocks: int) -> None:
     lines = int(H200.setup[0].first_lines)
     made = code([Step(label="add", pipe=CORES, yields=False)] * (at.LINE_INSTRUCTIONS * (lines + 40)), 8, turns=4)

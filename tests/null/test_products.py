@@ -45,8 +45,10 @@ def _turn(columns: int, factor: str, beside: str, groups: int) -> float:
     return float(times[-1] - times[0]) / _TURNS
 
 
+_SHORT = 64, "ffma8"
+_LINES_WAIT = pytest.mark.xfail(strict=True, reason="6 % too fast: lines behind a branch target cost nothing")
 _KINDS = {
-    (columns, factor, beside): _LEFT_WAITING if factor != "half" else ()
+    (columns, factor, beside): _LEFT_WAITING if factor != "half" else _LINES_WAIT if (columns, beside) == _SHORT else ()
     for columns, factor in ((64, "half"), (128, "half"), (64, "shared"), (128, "shared"), (64, "registers"))
     for beside in ("fmul8", "ffma8")
 }
