@@ -9,7 +9,6 @@ warplens   train       187       7.0 %   4.0 %  -0.8 %         93 %  0.990  -55 
 
 from __future__ import annotations
 
-import html as escaped
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +21,14 @@ from warplens.core.units import number, seconds
 from warplens.machine import Machine
 from warplens.papers import Plot
 from warplens.papers.item import Series, line
-from warplens.papers.report import html
 from warplens.papers.validation.ablation import ALL, Ablation
 from warplens.papers.validation.coverage import Coverage
 from warplens.papers.validation.kernel_errors import OURS, Agreement, KernelError, KernelValidation
 from warplens.papers.validation.points import Point
 from warplens.papers.validation.stalls import LARGEST, WITHIN, Stalls
+from warplens.report.page import markup
+from warplens.report.page.markup import Section, document, joined, tag
+from warplens.report.page.plot import figure
 from warplens.report.terminal import table
 
 _NEAR = 20.0  # percent: the lines beside the diagonal
@@ -141,27 +142,29 @@ def page(found: KernelValidation, machine: Machine) -> str:
     mine = [p for p in found.points if p.run == ours]
     others = [e.model for e in found.errors if e.part == "test" and e.model not in OURS][:_PAPERS_SHOWN]
     others += ["roofline"] if "roofline" not in others and any(p.run == "roofline" for p in found.points) else []
-    lead = "".join(f"<p>{escaped.escape(text)}</p>" for text in _leads(found))
+    alphas = [against_alpha(name, [p for p in found.points if p.run == name]) for name in (ours, *others)]
+    said = (
+        "As Volkov's Figures 7.11 to 7.13: the error against alpha, the arithmetic instructions per access to global "
+        "memory."
+    )
     rows = [
         [e.model, e.part, str(e.launches), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
          f"{e.bias_percent:+.1f} %", f"{e.within_20_percent:.0f} %", f"{e.rank_correlation:.3f}"]
         for e in found.errors
     ]  # fmt: skip
     sections = [
-        html.Section("Predicted against measured", "", [against_measured(ours, mine)]),
-        html.Section("Error against time", "", [against_time(ours, mine)]),
-        html.Section(
-            "Error against arithmetic per load",
-            "<p>As Volkov's Figures 7.11 to 7.13: the error against alpha, the arithmetic instructions per access to "
-            "global memory.</p>",
-            [against_alpha(name, [p for p in found.points if p.run == name]) for name in (ours, *others)],
-        ),
-        html.Section("All models", html.table(_HEAD[:8], rows, {2, 3, 4, 5, 6, 7})),
+        Section("measured", "Measured", "Predicted against measured", figure(against_measured(ours, mine))),
+        Section("time", "Time", "Error against time", figure(against_time(ours, mine))),
+        Section("alpha", "Alpha", "Error against arithmetic per load", joined((tag("p", said), *map(figure, alphas)))),
+        Section("models", "Models", "All models", markup.table(_HEAD[:8], rows, range(2, 8))),
     ]
-    for title, groups in (("By what limits", found.by_bound), ("By kind of kernel", found.by_kind)):
+    for short, title, groups in (("Limits", "By what limits", found.by_bound),
+                                 ("Kinds", "By kind of kernel", found.by_kind)):  # fmt: skip
         cells = [_group(e) for e in groups if e.model == ours]
-        sections.append(html.Section(f"{title} ({ours})", html.table(_GROUP_HEAD, cells, {2, 3, 4, 5, 6, 7})))
-    return html.page(f"How far the models are off on {machine.name}", lead, sections)
+        body = markup.table(_GROUP_HEAD, cells, range(2, 8))
+        sections.append(Section(short.lower(), short, f"{title} ({ours})", body))
+    title = f"How far the models are off on {machine.name}"
+    return document(title, tag("header", tag("h1", title), *(tag("p", text) for text in _leads(found))), sections)
 
 
 def against_measured(name: str, made: Sequence[Point]) -> Plot:
@@ -194,13 +197,13 @@ def _by_part(made: Sequence[Point], part: str, x: Any, y: Any) -> Series:
 
 
 def _first(found: KernelValidation) -> str:
-    """The model that the details are of: ours where it is there, else the best."""
+    """Return the model that the details are of: ours where it is there, else the best."""
     runs = {p.run for p in found.points}
     return next((name for name in OURS if name in runs), found.errors[0].model)
 
 
 def _worst(found: KernelValidation, unblind: bool) -> list[Point]:
-    """The launches that are furthest off; of the test set only where that is asked for."""
+    """Return the launches that are furthest off; of the test set only where that is asked for."""
     if not unblind:
         return found.worst
     mine = [p for p in found.points if p.run == _first(found)]

@@ -28,8 +28,12 @@ class Scale(Struct, frozen=True):
 
     def __call__(self, x: float) -> float:
         """Return the pixel of a value, kept within the picture."""
-        low, high, at = self.low, self.high, min(max(x, self.low), self.high)
-        share = math.log(at / low) / math.log(high / low) if self.log else (at - low) / (high - low)
+        return self.pixel(min(max(x, self.low), self.high))
+
+    def pixel(self, x: float) -> float:
+        """Return the pixel of a value, wherever it lies."""
+        low, high = self.low, self.high
+        share = math.log(x / low) / math.log(high / low) if self.log else (x - low) / (high - low)
         return round(self.first + share * (self.last - self.first), 1)
 
 
@@ -84,12 +88,13 @@ def told(why: str, *children: object, **attributes: str | float | None) -> Marku
     return tag("g", tag("title", why), *children, tabindex="0", role="img", aria_label=why, **attributes)
 
 
-def axes(width: float, height: float, x: tuple[float, float], y: tuple[float, float], *, log: bool = False) -> Axes:
-    """Return axes over two ranges, with room for the labels."""
-    left, right, top, bottom = 52 if log else 42, 14, 26, 42
-    return Axes(
-        width, height, Scale(*x, left, width - right, log), Scale(*y, height - bottom, top, log)
-    )  # fmt: skip
+def axes(
+    width: float, height: float, x: tuple[float, float], y: tuple[float, float], *,
+    log_x: bool = False, log_y: bool = False,
+) -> Axes:  # fmt: skip
+    """Return axes over two ranges, with a margin for the labels."""
+    left, right, top, bottom = 52 if log_y else 42, 14, 26, 42
+    return Axes(width, height, Scale(*x, left, width - right, log_x), Scale(*y, height - bottom, top, log_y))
 
 
 def picture(alternative: str, draw: Callable[[float], tuple[float, Markup]]) -> Markup:
@@ -114,9 +119,13 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def decades(low: float, high: float, most: int = 8) -> list[float]:
-    """Return powers of ten in a range, at most so many."""
-    powers = list(range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1))
-    return [10.0**k for k in powers[:: max(1, math.ceil(len(powers) / most))]]
+    """Return powers of ten in a range, at most so many; where there are fewer than three, also 2 and 5 times them."""
+    first, last = math.floor(math.log10(low)), math.floor(math.log10(high) + 1e-9)
+    powers = [10.0**k for k in range(first, last + 1) if 10.0**k >= low * (1 - 1e-9)]
+    if len(powers) < 3:
+        between = [m * 10.0**k for k in range(first, last + 1) for m in (1, 2, 5)]
+        powers = [x for x in between if low * (1 - 1e-9) <= x <= high * (1 + 1e-9)]
+    return powers[:: max(1, math.ceil(len(powers) / most))]
 
 
 def apart(wanted: Sequence[float], least: float) -> list[float]:

@@ -58,7 +58,7 @@ def _draw(content: Content, r: Roofline, width: float) -> tuple[float, Markup]:
     x = 10 ** math.floor(math.log10(min(intensities) / 2)), 10 ** math.ceil(math.log10(max(*ridges, *intensities) * 2))
     low = min(r.operations_per_second / 3, min(x[0] * level.bytes_per_second for level in r.levels) * 3)
     y = 10 ** math.floor(math.log10(max(low, top / 1e5))), 10 ** math.ceil(math.log10(top * 1.5))
-    a = axes(width, height, x, y, log=True)
+    a = axes(width, height, x, y, log_x=True, log_y=True)
     xs = [(v, f"{v:g}") for v in decades(*x, 8 if width > 400 else 4)]
     ys = [(v, _rate(v, r).removesuffix(f"{_short(r)}/s")) for v in decades(*y)]
     parts = [a.frame(xs, ys, (f"{_short(r)} per byte of each level", f"{_short(r)}/s"))]

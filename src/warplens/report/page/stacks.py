@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from warplens.advisor import Benefits
 from warplens.core.units import number
 from warplens.models.bounds import Use
+from warplens.models.comparison import Comparison
 from warplens.report.advice import NO_MEMORY_TIME
 from warplens.report.page import origins
 from warplens.report.page.colours import colour, in_words, key
@@ -151,9 +152,8 @@ def _joined_uses(uses: list[Use]) -> list[Use]:
     return [Use(*alike, count) for alike, count in counts.items()]
 
 
-def models(content: Content) -> Markup:
+def models(c: Comparison) -> Markup:
     """Return what all models say, each with its terms."""
-    c = content.comparison
     rows = []
     for name, p in c.predictions.items():
         time = "–" if p.seconds is None else seconds(float(p.seconds))
@@ -178,7 +178,7 @@ def published(content: Content) -> Markup:
     )
     return joined((
         tag("p", said, class_="dim"),
-        more(f"All models ({len(content.comparison.predictions)})", models(content)),
+        more(f"All models ({len(content.comparison.predictions)})", models(content.comparison)),
         more("Potential benefits (Sim et al. 2012)", benefits(content)),
         more("Throughput worksheet (Volkov 2016, Table 3.4)", worksheet(content)),
     ))  # fmt: skip

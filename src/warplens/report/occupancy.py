@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from html import escape
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -17,8 +16,9 @@ from rich.text import Text
 from warplens.core.units import printable
 from warplens.machine import Machine, Occupancy, OccupancyTable, Step
 from warplens.machine.occupancy_table import best_blocks
-from warplens.papers.item import Plot, Series, line
-from warplens.papers.report import html
+from warplens.report.page import markup
+from warplens.report.page.markup import Section, document, joined, tag
+from warplens.report.page.plot import Plot, Series, figure, line
 from warplens.report.terminal import table
 
 _BAR = 10
@@ -64,8 +64,6 @@ def of_kernel(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
 
 def page(t: OccupancyTable, machine: Machine) -> str:
     """Return a self-contained HTML page: the answer, all block sizes, warps against each need."""
-    lead = f'<p class="answer">{escape(_answer(t))}</p><p>{escape(_subject(t, machine))}: {escape(_needs(t))}</p>'
-    lead += "".join(f"<p>{escape(text)}</p>" for text in [*_remedies(t), *_notes(t, machine)])
     cells = []
     for threads, fits in t.rows.items():
         step = t.steps[threads]
@@ -79,10 +77,13 @@ def page(t: OccupancyTable, machine: Machine) -> str:
         _plot("shared memory", "bytes of shared memory per block", t.by_shared_bytes, t.needs.shared_bytes_per_block),
     ]
     sections = [
-        html.Section("Warps per SM", "", plots),
-        html.Section("All block sizes", html.table(headers, cells, {0, 1, 2, 3})),
+        Section("warps", "Warps per SM", "Warps per SM", joined(map(figure, plots))),
+        Section("sizes", "Block sizes", "All block sizes", markup.table(headers, cells, range(4))),
     ]
-    return html.page(f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}", lead, sections)
+    title = f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}"
+    said = [f"{_subject(t, machine)}: {_needs(t)}", *_remedies(t), *_notes(t, machine)]
+    top = tag("header", tag("h1", title), tag("p", _answer(t), class_="answer"), *(tag("p", text) for text in said))
+    return document(title, top, sections)
 
 
 def _answer(t: OccupancyTable) -> str:
@@ -114,7 +115,7 @@ def _alone(o: Occupancy) -> str:
 
 
 def _remedies(t: OccupancyTable) -> list[str]:
-    """What would give one block more, what the most, and which block sizes are best."""
+    """Say what would give one block more, what the most, and which block sizes are best."""
     lines = []
     for step in [t.one_more, *([t.most] if t.most != t.one_more else [])]:
         if step is not None:
