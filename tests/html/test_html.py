@@ -9,9 +9,9 @@ import pytest
 
 from warplens.api import compare
 from warplens.cli import main
-from warplens.core.units import seconds
 from warplens.papers.item import Item, Plot, Row, line
 from warplens.papers.report import items
+from warplens.report.page.markup import seconds
 from warplens.report.page.plot import figure
 
 

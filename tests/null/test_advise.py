@@ -39,7 +39,7 @@ from warplens.papers.validation.ladders import REDUCTIONS, Outcome, Step, _order
 from warplens.report import analysis
 from warplens.report.advice import benefit_chart
 from warplens.report.headline import headline
-from warplens.report.page.curve import occupancy_curve
+from warplens.report.page.curves import occupancy_curve
 from warplens.report.terminal import console
 from warplens.report.whatif import gpus
 from warplens.workload import Workload

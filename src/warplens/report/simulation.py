@@ -21,15 +21,39 @@ from rich.text import Text
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.program.instruction import Instruction
-from warplens.report.page.colours import REASONS
 from warplens.report.terminal import table
 from warplens.simulator import Simulation
+from warplens.simulator.timeline import READY
 from warplens.simulator.views import IssueRate, Occupancy, Trace, listen
 
 _BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
 _SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
+
+
+# Nsight Compute's stall reasons, in words.
+REASONS = {
+    "selected": "issuing",
+    "wait": "a fixed latency",
+    "short_sb": "a result of shared memory, an SFU or alike (short scoreboard)",
+    "long_sb": "data from global or local memory (long scoreboard)",
+    "barrier": "the other warps at a barrier",
+    "branch_resolving": "a branch",
+    "math": "a busy arithmetic pipe",
+    "mio": "a full queue to shared memory or the SFUs",
+    "lg": "a full queue to global memory",
+    "dispatch": "a register port",
+    "not_selected": "its turn: another warp issued",
+    "drain": "its stores, at its end",
+    "no_inst": "instructions that are not in the instruction cache",
+    READY: "a full pipe or queue, or its turn",
+}
+
+
+def in_words(reason: str) -> str:
+    """Return a reason with what it means."""
+    return f"{reason}: {REASONS[reason]}" if reason in REASONS else reason
 
 
 def answer(
