@@ -1,4 +1,4 @@
-"""The answer of `warplens analyze`: the time, what limits it, what was counted, how sure that is.
+"""First screen of `warplens analyze` below the time: remedies, parts of the time, counts and how sure they are.
 
 saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 
@@ -78,7 +78,9 @@ def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
     if profile.exact:
         lines.append(f"counted from all {profile.grid_blocks:,} blocks")
     else:
-        lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_alike(profile)}")
+        lines.append(
+            f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_equality(profile)}"
+        )
     if profile.unsure:
         lines.append(
             f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)}) may be "
@@ -101,8 +103,8 @@ def _named(profile: Profile, code: Sequence[Instruction]) -> str:
     return f"{what}{'s' if len(found) > 1 else ''} {few}"
 
 
-def _alike(profile: Profile) -> str:
-    """Say whether the blocks that were counted are alike, and what that means for the others."""
+def _equality(profile: Profile) -> str:
+    """Say whether the counted blocks do the same, and what that means for the others."""
     executed = profile.counts["executed"]
     differ = profile.sampled or profile.largest_error > 0 or any(executed[i] for i in profile.unsure)
     if not (differ or profile.unsure or profile.error):

@@ -1,4 +1,4 @@
-"""The simulator's answer on the terminal: the time, what warps wait for, where; and the trace as a file.
+"""Simulations on the terminal: the time, what warps wait for, where; and the trace as a file.
 
 saxpy on NVIDIA H200: 64 warps per SM, simulated
 
@@ -62,13 +62,9 @@ def answer(
     """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
     what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
-    changed = (
-        f" with {', '.join(f'{printable(key)}={value:g}' for key, value in s.changes.items())}" if s.changes else ""
-    )
-    parts: list[RenderableType] = [
-        Text(f"{printable(s.workload)} on {machine.name}{changed}: {s.warps_per_sm} warps per SM, {how}", "bold"),
-        "",
-    ]
+    changes = ", ".join(f"{printable(key)}={value:g}" for key, value in s.changes.items())
+    subject = f"{printable(s.workload)} on {machine.name}{' with ' * bool(changes)}{changes}"
+    parts: list[RenderableType] = [Text(f"{subject}: {s.warps_per_sm} warps per SM, {how}", "bold"), ""]
     line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
     far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
@@ -80,7 +76,7 @@ def answer(
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
     parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction")]
-    parts += [*_bars(s), "", *_legend(s)]
+    parts += _reasons(s)
     facts = [f"{number(s.ipc, 3)} IPC per SM"]
     if s.dram_bytes_per_second:
         facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
@@ -104,22 +100,19 @@ def beside(s: Simulation) -> list[str]:
     return made
 
 
-def _bars(s: Simulation) -> list[RenderableType]:
+def _reasons(s: Simulation) -> list[RenderableType]:
+    """Render the stall reasons as bars, then what each means."""
     shown = sorted(((share, r) for r, share in s.stalls.items() if share >= _SHOWN), reverse=True)
-    wide = max((len(r) for _, r in shown), default=0)
-    longest = shown[0][0] if shown else 1.0
-    bar, stack = [(round(_BAR * share / longest), share, r) for share, r in shown], s.cpi_stack
-    return [
-        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ", ("█" * n, "cyan"))
-        for n, share, r in bar
-    ]
-
-
-def _legend(s: Simulation) -> list[RenderableType]:
-    """Say what the reasons mean that have a bar."""
-    shown = sorted((r for r, share in s.stalls.items() if share >= _SHOWN and r in REASONS), key=lambda r: -s.stalls[r])
-    wide = max(map(len, shown), default=0)
-    return [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in shown]
+    wide, longest, stack = max((len(r) for _, r in shown), default=0), max(shown, default=(1.0, ""))[0], s.cpi_stack
+    bars = [
+        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ",
+                      ("█" * round(_BAR * share / longest), "cyan"))
+        for share, r in shown
+    ]  # fmt: skip
+    known = [r for _, r in shown if r in REASONS]
+    wide = max(map(len, known), default=0)
+    words = [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in known]
+    return [*bars, "", *words]
 
 
 def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> RenderableType:

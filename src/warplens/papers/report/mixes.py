@@ -1,4 +1,4 @@
-"""The accuracy of the models on the measured mixes: the table for the terminal, the pictures for HTML."""
+"""Accuracy of the models on the measured mixes: a table on the terminal, pictures in HTML."""
 
 from __future__ import annotations
 

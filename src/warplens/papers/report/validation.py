@@ -1,4 +1,4 @@
-"""The accuracy of the models on measured kernels: tables for the terminal, pictures for HTML, data for JSON.
+"""Accuracy of the models on measured kernels: tables on the terminal, pictures in HTML, data for JSON.
 
 best on NVIDIA H200: warplens, 8.1 % mean error over 132 launches of the test set
 

@@ -9,11 +9,11 @@ from warplens.machine import Machine
 from warplens.models import occupancy_curve
 from warplens.models.bounds import Use
 from warplens.models.comparison import Comparison
-from warplens.report import terminal
 from warplens.report.advice import NO_MEMORY_TIME
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, Section, cycles, document, joined, more, seconds, table, tag, value
 from warplens.report.page.plot import Plot, figure, line
+from warplens.report.terminal import span, sure
 from warplens.workload import Workload
 
 # Parts of Sim's chart: the field of `Benefits`, the colour, the equation and its meaning.
@@ -138,19 +138,14 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
 
 def _lead(c: Comparison) -> list[Markup]:
     """Return the answer first, then how far apart the physically possible models are."""
-    best, timed = c.headline, c.possible
+    best = c.headline
     if best is None:
         return []
     parts = [tag("p", seconds(float(best.seconds or 0)), class_="answer")]
     if best.interval_seconds is not None:
-        parts.append(tag("p", f"{terminal.sure(best.interval_seconds)}, by the errors of {best.interval_about}"))
+        parts.append(tag("p", f"{sure(best.interval_seconds)}, by the errors of {best.interval_about}"))
     said = f"by {best.model}, limited by {best.limited_by}, {number(float(best.warps_per_sm))} warps per SM."
-    if timed:
-        low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
-        said += (
-            f" The {len(timed)} models within the hardware's limits say {seconds(timed[low])} ({low}) to "
-            f"{seconds(timed[high])} ({high})."
-        )
+    said += "".join(f" The {text}." for text in span(c))
     return [*parts, tag("p", said), *(tag("p", text) for text in (best.why_not_ours, *best.flags) if text)]
 
 
