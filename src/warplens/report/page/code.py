@@ -101,7 +101,7 @@ def _source(content: Content, source: list[str]) -> Markup:
         if row.line is not None:
             sums.setdefault(row.line, LineSum()).add(row)
     top = max((s.share for s in sums.values()), default=0.0) or 1.0
-    remedies, shown = _remedies(content)[0], range(1, len(source) + 1)
+    remedies, shown = _remedies(content)[0], list(range(1, len(source) + 1))
     if len(source) > _LONG_FILE:
         near = {n for line in sums for n in range(line - _AROUND, line + _AROUND + 1)}
         shown = sorted(near.intersection(shown))

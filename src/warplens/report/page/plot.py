@@ -83,10 +83,10 @@ def _draw(plot: Plot, shown: Sequence[Points], width: float) -> Markup:
     xs = [(x, _tick(x)) for x in across(a.x.low, a.x.high, 8 if width > 400 else 4)]
     frame = a.frame(xs, [(y, _tick(y)) for y in up(a.y.low, a.y.high, 6)], (plot.x, plot.y))
     x, y, wide, high = a.x.first - 5, a.y.last - 5, a.x.last - a.x.first + 10, a.y.first - a.y.last + 10
-    box = {"x": x, "y": y, "width": wide, "height": high, "viewBox": f"{x:g} {y:g} {wide:g} {high:g}"}
     order = sorted(range(len(shown)), key=lambda i: plot.series[i].kind == "points")  # over the lines
     drawn = [_drawn(i, s, tag("title", s.name), _path(a, i, plot, shown[i])) for i in order for s in [plot.series[i]]]
-    return joined((frame, tag("svg", *drawn, **box)))  # an inner SVG cuts off what lies beyond the axes
+    inner = tag("svg", *drawn, x=x, y=y, width=wide, height=high, viewBox=f"{x:g} {y:g} {wide:g} {high:g}")
+    return joined((frame, inner))  # an inner SVG cuts off what lies beyond the axes
 
 
 def _path(a: Axes, i: int, plot: Plot, points: Points) -> str:
