@@ -12,7 +12,7 @@ from warplens.cli import main
 from warplens.papers.item import Item, Plot, Row, line
 from warplens.papers.report import items
 from warplens.report.page.markup import seconds
-from warplens.report.page.plot import figure
+from warplens.report.page.svg import figure
 
 
 def pictures(text: str) -> list[str]:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 import warplens as wl
 from warplens.papers.validation.kernels import launches
-from warplens.report.page.axes import Scale, decades, ticks
 from warplens.report.page.code import code, judge_global, read_source
 from warplens.report.page.content import Content, Touches, gather
 from warplens.report.page.curves import Point, _met
 from warplens.report.page.markup import Markup, tag, text
 from warplens.report.page.pictures import draw_roofline, say_occupancy
+from warplens.report.page.svg import Scale, decades, ticks
 from warplens.workload import Workload
 
 GPU = wl.load_machine("h200")

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from warplens.core.units import number
-from warplens.report.page.plot import Plot, Series, line
+from warplens.report.page.svg import Plot, Series, line
 
 __all__ = ["Grid", "Item", "Plot", "Row", "Series", "counts", "half_unit", "line", "parse_printed"]
 

@@ -18,7 +18,7 @@ from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.machine.occupancy_table import best_blocks
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
-from warplens.report.page.plot import Plot, Series, figure, line
+from warplens.report.page.svg import Plot, Series, figure, line
 from warplens.report.terminal import table
 
 _HEAD = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "to reach"]

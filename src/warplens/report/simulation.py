@@ -91,13 +91,13 @@ def answer(
 
 def beside(s: Simulation) -> list[str]:
     """Return for each instruction its share of the warps' time, and what they wait for most, in cycles each time."""
-    total, made = sum(x.cycles for x in s.lines) or 1.0, list[str]()
+    total, found = sum(x.cycles for x in s.lines) or 1.0, list[str]()
     for x in s.lines:
         reason, cycles = max(x.stalls.items(), key=lambda item: item[1], default=("", 0.0))
         each = cycles / max(1, x.executed)
         waits = " " * 19 if reason in ("", "selected") else f"{number(each, 3):>6} {reason:<12}"
-        made.append(f"{x.cycles / total:6.1%} {waits}" if x.executed else " " * 26)
-    return made
+        found.append(f"{x.cycles / total:6.1%} {waits}" if x.executed else " " * 26)
+    return found
 
 
 def _reasons(s: Simulation) -> list[RenderableType]:
@@ -133,13 +133,13 @@ def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> Renderab
 def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, float]]:
     """Return what the warps' time went to by line of the source, in shares by reason; what has no line is left out."""
     total = sum(x.cycles for x in s.lines) or 1.0
-    made: dict[int, dict[str, float]] = {}
+    found: dict[int, dict[str, float]] = {}
     for x, instruction in zip(s.lines, code, strict=False):
         if instruction.line is not None:
-            reasons = made.setdefault(instruction.line, {})
+            reasons = found.setdefault(instruction.line, {})
             for reason, cycles in x.stalls.items():
                 reasons[reason] = reasons.get(reason, 0.0) + cycles / total
-    return {line: made[line] for line in sorted(made)}
+    return {line: found[line] for line in sorted(found)}
 
 
 def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str] = ()) -> list[RenderableType]:
@@ -157,15 +157,15 @@ def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str]
 def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
     names = [n for n in s.__struct_fields__ if n != "events"]
-    made = {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}
-    return {"simulation": made}
+    found = {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}
+    return {"simulation": found}
 
 
 def trace(s: Simulation) -> str:
     """Return the events as a trace in Chrome's format, with blocks on the SM and instructions per cycle over time."""
-    made, blocks, rates = listen(s, [Trace([x.text for x in s.lines]), Occupancy(1), IssueRate(_WINDOW)])
+    found, blocks, rates = listen(s, [Trace([x.text for x in s.lines]), Occupancy(1), IssueRate(_WINDOW)])
     for name, values in (("blocks on the SM", blocks), ("instructions per cycle", rates)):
-        made["traceEvents"] += [
+        found["traceEvents"] += [
             {"name": name, "ph": "C", "pid": 1, "ts": cycle, "args": {name: value}} for cycle, value in values
         ]
-    return json.dumps(made)
+    return json.dumps(found)

@@ -48,18 +48,18 @@ class _Console(Console):
 
 def console(width: int | None = None) -> Console:
     """Return a console on standard output that neither wraps pipes narrowly nor guesses at markup."""
-    made = _Console(width=width, highlight=False, emoji=False)
-    return made if made.is_terminal else _Console(width=width or 110, highlight=False, emoji=False)
+    screen = _Console(width=width, highlight=False, emoji=False)
+    return screen if screen.is_terminal else _Console(width=width or 110, highlight=False, emoji=False)
 
 
 def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], right: set[int] | None = None) -> Table:
     """Return a plain table; the columns in `right` are aligned right. Strings are data, never markup."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for i, header in enumerate(headers):
-        made.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
+        grid.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row])
-    return made
+        grid.add_row(*[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row])
+    return grid
 
 
 def timed(x: float, machine: Machine) -> str:
@@ -214,9 +214,9 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
         "data sheet: with others' measurements; the rest is derived from a measured GPU (docs/formats/machine.md)",
         "paper: as a paper has it, to reproduce that paper",
     )
-    made = table(head, rows, {5, 6, 7})
-    made.columns[0].no_wrap = True  # it is what one types
-    return [made, "", *(Text(line, "dim") for line in says)]
+    found = table(head, rows, {5, 6, 7})
+    found.columns[0].no_wrap = True  # it is what one types
+    return [found, "", *(Text(line, "dim") for line in says)]
 
 
 _IMPORTANT = re.compile(

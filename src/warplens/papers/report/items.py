@@ -12,7 +12,7 @@ from warplens.core.units import number, quantity
 from warplens.papers.item import Item, Row, counts
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
-from warplens.report.page.plot import figure
+from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
 _MARKS = {"digit": "=", "near": "≈", "differs": "≠", "formula": "=", "measured": "", "ours": ""}

@@ -47,16 +47,16 @@ def answer(climbed: Climbed, *, unblind: bool) -> list[RenderableType]:
 
 def counted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
     """Count what came true, of all steps and of each set; `theirs` and `ours` where Nsight's rules speak (`spoken`)."""
-    made: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for name, group in (("all", outcomes), *((p, [o for o in outcomes if o.part == p]) for p in PARTS)):
         best, spoken = [o for o in group if o.best], [o for o in group if o.estimated is not None]
-        made[name] = {
+        counts[name] = {
             "steps": len(group), "close": sum(o.close for o in group), "best": len(best),
             "named": sum(o.named for o in best), "bad": sum(o.bad for o in group), "spoken": len(spoken),
             "theirs": sum(abs((o.estimated or 0.0) / o.measured - 1) <= CLOSE for o in spoken),
             "ours": sum(o.close for o in spoken),
         }  # fmt: skip
-    return made
+    return counts
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:

@@ -15,7 +15,7 @@ from warplens.papers.validation.mixes import Judged, Sweep, needed
 from warplens.papers.validation.simulated import NAME
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
-from warplens.report.page.plot import figure
+from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
 _HEAD = ["model", "points", "mean error", "median", "worst", "at, with warps", "needed", "unphysical"]

@@ -28,7 +28,7 @@ from warplens.papers.validation.points import Point
 from warplens.papers.validation.stalls import LARGEST, WITHIN, Stalls
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
-from warplens.report.page.plot import figure
+from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
 _NEAR = 20.0  # percent: the lines beside the diagonal

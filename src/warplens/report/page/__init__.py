@@ -4,8 +4,8 @@ Every number says where it comes from, when one hovers over it or reaches it by 
 allows the page's own script alone, and whatever is not `Markup` is escaped.
 
     markup.py     elements, tables, numbers with their origin; `document` puts a page of sections together
-    axes.py       SVG pictures with axes, drawn twice so that letters keep their size on a phone
-    plot.py       Plot and Series: lines, points, bars and rules over linear or logarithmic axes, with key and numbers
+    svg.py        pictures with axes, drawn twice so that letters keep their size on a phone; Plot and Series: lines,
+                  points, bars and rules over linear or logarithmic axes, with a key and the numbers
     content.py    what the page of `analyze` shows, gathered once for the page and for JSON; origins of its numbers
     curves.py     the numbers of throughput against occupancy and of the roofline
     frame.py      the page of `analyze`: its order of sections; the answer, remedies and assumptions
@@ -17,5 +17,5 @@ allows the page's own script alone, and whatever is not `Markup` is escaped.
 
 To add a section to the page of `analyze`: write a function from `Content` to `Markup` and name it in
 `frame.SECTIONS`. Numbers that JSON shall have too are a field of `Content` and a key of `content.data`.
-To add another page: hand `Section`s to `document`; `plot.figure` draws a `Plot`.
+To add another page: hand `Section`s to `document`; `svg.figure` draws a `Plot`.
 """

@@ -22,9 +22,9 @@ from warplens.advisor.memory import WORTH as _WORTH
 from warplens.core.errors import FileError
 from warplens.core.files import read_text
 from warplens.core.units import number
-from warplens.report.page.axes import told
 from warplens.report.page.content import Content, Row, Touches
 from warplens.report.page.markup import Markup, joined, tag, text, value
+from warplens.report.page.svg import described
 from warplens.report.simulation import in_words
 from warplens.workload import Workload
 
@@ -259,10 +259,10 @@ def _card(name: str, row: Row, t: Touches, requests: float) -> Markup:
     where = tag("a", f"line {row.line}", href=f"#L{row.line}") if row.line else tag("a", "code", href=f"#I{row.number}")
     head = tag("p", tag("code", name), " ", where, tag("span", f" {number(requests, 3)} per warp", class_="dim"))
     if t.space == "shared":
-        drawn, (verdict, good) = _draw_shared(t), judge_shared(t)
+        image, (verdict, good) = _draw_shared(t), judge_shared(t)
     else:
-        drawn, (verdict, good) = _draw_global(t), judge_global(t)
-    return tag("div", head, drawn, tag("p", verdict, class_="good" if good else "bad"), class_="card")
+        image, (verdict, good) = _draw_global(t), judge_global(t)
+    return tag("div", head, image, tag("p", verdict, class_="good" if good else "bad"), class_="card")
 
 
 def judge_global(t: Touches) -> tuple[str, bool]:
@@ -325,5 +325,5 @@ def _draw_shared(t: Touches) -> Markup:
 
 
 def _pattern(width: float, height: float, why: str, cells: Sequence[Markup]) -> Markup:
-    return tag("svg", told(why, *cells), viewBox=f"0 0 {width:g} {height:g}", width=width, height=height,
+    return tag("svg", described(why, *cells), viewBox=f"0 0 {width:g} {height:g}", width=width, height=height,
                class_="pattern", role="group", aria_label=why)  # fmt: skip

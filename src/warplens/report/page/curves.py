@@ -214,7 +214,7 @@ def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[R
     chip = machine.chip
     lanes = machine.sm.warp_size * chip.sm_count * chip.clock_hz
     rates = {"fp32": 2, "fp64": 2, "half": 4} if kinds else {"int": 1}
-    made = []
+    roofs = []
     for kind, each in rates.items():
         if kinds and kind != "fp32" and kind not in kinds:
             continue
@@ -222,14 +222,14 @@ def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[R
             rate = machine.peak_ipc(kind, model="roofline")
         except WarplensError:
             continue
-        made.append(Roof(kind, each * rate * lanes, f"instructions.{kind}"))
+        roofs.append(Roof(kind, each * rate * lanes, f"instructions.{kind}"))
     for name in sorted({_matrix_type(x) for x in code if x.opcode in _MATRIX}):
         same = [t for key, t in machine.tensor.items() if re.fullmatch(rf"(group_)?{name}(_\d+)?", key)]
         rate = max((t.peak_flops_per_cycle_per_sm or 0.0 for t in same), default=0.0)
         clock = chip.tensor_clock_hz or chip.clock_hz
         if rate:
-            made.append(Roof(f"tensor cores, {name}", rate * chip.sm_count * clock, f"tensor.{name}"))
-    return made
+            roofs.append(Roof(f"tensor cores, {name}", rate * chip.sm_count * clock, f"tensor.{name}"))
+    return roofs
 
 
 def _matrix_type(x: Instruction) -> str:

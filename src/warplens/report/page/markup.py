@@ -99,8 +99,8 @@ def table(
     named = tag("caption", caption, class_="unseen") if caption else ""
     first = tag("thead", tag("tr", *(cell("th", i, h) for i, h in enumerate(titles))))
     label = caption or None
-    made = tag("table", named, first, tag("tbody", body))
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label or "table")
+    whole = tag("table", named, first, tag("tbody", body))
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label or "table")
 
 
 def more(summary: object, *children: object, printed: bool = True) -> Markup:
@@ -134,8 +134,8 @@ def document(title: str, top: Markup, sections: Sequence[Section], *, data: str 
     main = tag("main", top, *parts, tag("footer", f"warplens {__version__}. {note}"))
     tip = tag("div", id_="tip", role="tooltip", hidden=True)
     body = joined((tag("nav", links, theme, save, aria_label="sections"), main, tip, _embedded(data)), "\n")
-    made = _framed(title, body)
-    return made if not data or len(made.encode()) <= _MOST_BYTES else document(title, top, sections, note=note)
+    whole = _framed(title, body)
+    return whole if not data or len(whole.encode()) <= _MOST_BYTES else document(title, top, sections, note=note)
 
 
 def _embedded(data: str) -> Markup:

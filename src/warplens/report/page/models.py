@@ -12,7 +12,7 @@ from warplens.models.comparison import Comparison
 from warplens.report.advice import NO_MEMORY_TIME
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, Section, cycles, document, joined, more, seconds, table, tag, value
-from warplens.report.page.plot import Plot, figure, line
+from warplens.report.page.svg import Plot, figure, line
 from warplens.report.terminal import span, sure
 from warplens.workload import Workload
 

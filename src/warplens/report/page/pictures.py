@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from warplens.core.units import number, quantity
-from warplens.report.page.axes import Axes, axes, decades, picture, ticks
 from warplens.report.page.content import Content, number_source
 from warplens.report.page.curves import Level, OccupancyCurve, Point, Roofline
 from warplens.report.page.markup import Markup, joined, more, seconds, table, tag, value
+from warplens.report.page.svg import Axes, axes, decades, picture, ticks
 
 _TOP = 1.25  # of the throughput bound: the upper edge of the picture
 _NEAR = 1.1  # slopes as close as this cover each other: the later one is dashed
@@ -36,8 +36,8 @@ def occupancy(content: Content) -> Markup:
             ("by latency alone", "warps of the SM / the latency limit"),
             ("by throughput alone", "warps of the SM / the largest other limit")]  # fmt: skip
     numbers = table(head, rows, range(5), caption="throughput at some occupancies")
-    drawn = picture(alternative, lambda width: draw_occupancy(c, width))
-    return joined((tag("figure", drawn, tag("figcaption", *say_occupancy(c))), more("The numbers", numbers)))
+    image = picture(alternative, lambda width: draw_occupancy(c, width))
+    return joined((tag("figure", image, tag("figcaption", *say_occupancy(c))), more("The numbers", numbers)))
 
 
 def _bound(c: OccupancyCurve) -> float:
@@ -147,7 +147,7 @@ def roofline(content: Content) -> Markup:
         f" {_used(r, level):.0%} of {quantity(level.bytes_per_second, 'B/s', 3)}. {origins[level.name]}"
         for level in r.levels
     }
-    drawn = picture(f"Roofline: {rate}. {said}", lambda width: draw_roofline(r, whys, width))
+    image = picture(f"Roofline: {rate}. {said}", lambda width: draw_roofline(r, whys, width))
     entries = [
         tag("li", tag("i", class_=f"swatch {_COLOURS[level.name]}"),
             value(f"{level.name} {quantity(level.bytes_per_second, 'B/s', 3)}", whys[level.name]))
@@ -161,7 +161,7 @@ def roofline(content: Content) -> Markup:
     head = ["level", ("moved", "by the whole grid, counted by the emulator (docs/profile.md)"),
             f"{_operation(r)} per byte", "bandwidth", ("used", "bytes moved / predicted time / bandwidth"),
             "source"]  # fmt: skip
-    figure = tag("figure", drawn, tag("ul", *entries, class_="key"), tag("figcaption", said))
+    figure = tag("figure", image, tag("ul", *entries, class_="key"), tag("figcaption", said))
     return joined((figure, more("The numbers", table(head, rows, (1, 2, 3, 4), caption="levels of memory"))))
 
 
@@ -209,11 +209,11 @@ def draw_roofline(r: Roofline, whys: dict[str, str], width: float) -> tuple[floa
 
 def _names(a: Axes, r: Roofline, intensities: Sequence[float]) -> list[Markup]:
     """Return the name of each level below its point; those of points that are near stand one below the other."""
-    made, taken = list[Markup](), list[tuple[float, int]]()
+    names, rows = list[Markup](), list[tuple[float, int]]()
     for level, intensity in sorted(zip(r.levels, intensities, strict=True), key=lambda pair: pair[1]):
         x = a.x(intensity)
-        row = next(k for k in range(len(r.levels)) if all(k != other or x - at > _WIDE for at, other in taken))
-        taken.append((x, row))
-        made.append(a.label((intensity, r.operations_per_second), level.name, (0, 24 + 14 * row),
+        row = next(k for k in range(len(r.levels)) if all(k != other or x - at > _WIDE for at, other in rows))
+        rows.append((x, row))
+        names.append(a.label((intensity, r.operations_per_second), level.name, (0, 24 + 14 * row),
                             text_anchor="middle", class_=f"l-level {_COLOURS[level.name]}"))  # fmt: skip
-    return made
+    return names

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warplens.core.units import number
-from warplens.report.page.axes import picture, ticks, told
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, joined, more, seconds, table, tag, value
+from warplens.report.page.svg import described, picture, ticks
 from warplens.report.simulation import in_words
 from warplens.simulator.timeline import READY, Slice, Timeline
 
@@ -73,17 +73,17 @@ def time_stack(content: Content) -> Markup:
         for name, c in own.parts.items()
     }  # fmt: skip
     names = {name: name for name in parts}
-    made = [tag("h3", "The kernel's time"), _stack(parts, whys, "what the time is made of", names)]
+    shown = [tag("h3", "The kernel's time"), _stack(parts, whys, "what the time is made of", names)]
     run = own.simulation
     if run is not None:
         whys = {r: f"Nsight's stall_{r}: share of all warp-cycles, simulated (docs/simulator.md)" for r in run.stalls}
         names = {r: in_words(r) for r in run.stalls}
-        made += [tag("h3", "A warp's time: what it waits for"), _stack(run.stalls, whys, "what warps wait for", names)]
+        shown += [tag("h3", "A warp's time: what it waits for"), _stack(run.stalls, whys, "what warps wait for", names)]
         error = run.error_cycles / run.cycles if run.cycles else 0.0
         ran = f"Simulated: {run.simulated_instructions:,} instructions of one SM, {number(run.ipc, 3)} per cycle."
         far = f" Sampling error of its cycles: ± {error:.1%} (blocks left out, and chance)." if error >= 5e-4 else ""
-        made.append(tag("p", ran + far, class_="dim"))
-    return joined(made)
+        shown.append(tag("p", ran + far, class_="dim"))
+    return joined(shown)
 
 
 def warps(content: Content) -> Markup:
@@ -100,8 +100,8 @@ def warps(content: Content) -> Markup:
     key = _key({reason: (in_words(reason), f"{in_words(reason)} (docs/simulator.md)") for reason in reasons})
     rows = [[str(w), *(f"{t.shares(w).get(c, 0.0):.0%}" for c in ("selected", *reasons))] for w in shown]
     numbers = table(["warp", "issuing", *reasons], rows, range(len(reasons) + 2), caption="shares by warp")
-    drawn = picture(said, lambda width: _draw(t, shown, width))
-    return joined((tag("figure", drawn, key, tag("figcaption", said)), more("The numbers", numbers)))
+    timeline = picture(said, lambda width: _draw(t, shown, width))
+    return joined((tag("figure", timeline, key, tag("figcaption", said)), more("The numbers", numbers)))
 
 
 def _draw(t: Timeline, shown: list[int], width: float) -> tuple[float, Markup]:
@@ -119,7 +119,7 @@ def _draw(t: Timeline, shown: list[int], width: float) -> tuple[float, Markup]:
         why = f"warp {warp}: " + ", ".join(f"{what} {share:.0%}" for what, share in ordered)
         label = tag("text", warp, class_="tick", x=_LEFT - 6, y=y + 11, text_anchor="end")
         hit = tag("rect", x=_LEFT, y=y, width=across, height=_ROW, class_="reach")
-        parts.append(told(why, hit, label, *_strips(t.warps[warp], t.cycles, bins, y, across), class_="warp"))
+        parts.append(described(why, hit, label, *_strips(t.warps[warp], t.cycles, bins, y, across), class_="warp"))
     parts.append(tag("text", "warp", class_="axis", x=0, y=bottom + 32))
     parts.append(tag("text", "cycles", class_="axis", x=width - _RIGHT, y=bottom + 32, text_anchor="end"))
     return bottom + 38.0, joined(parts)
@@ -146,5 +146,5 @@ def _strips(slices: list[Slice], cycles: int, bins: int, y: float, across: float
     issued = "".join(
         f"M{_LEFT + b * wide:.1f} {y + 1:g}h{wide:.1f}v3h-{wide:.1f}z" for b in range(bins) if "selected" in spent[b]
     )
-    made = [tag("path", d=d, class_=f"strip {_colour(what)}") for what, d in paths.items()]
-    return [*made, tag("path", d=issued, class_="issued")] if issued else made
+    strips = [tag("path", d=d, class_=f"strip {_colour(what)}") for what, d in paths.items()]
+    return [*strips, tag("path", d=issued, class_="issued")] if issued else strips

@@ -1,13 +1,17 @@
-"""Plots: series of numbers over a pair of axes, drawn with the page's own SVG, with a key and the numbers.
+"""SVG pictures with axes, and plots of series of numbers with a key and the numbers.
 
-Series differ by colour and by dashes or the shape of their marks, so that they can be told from each other in black
-and white too. A logarithmic axis leaves out what is not above zero; `y_max` cuts the picture off.
+A picture is drawn twice, wide and for a narrow screen, so that letters keep their size. Colours come from the page's
+style, so that it follows the theme. Every mark that says a number can be reached with the keyboard and has its origin
+as a title.
+
+Series of a plot differ by colour and by dashes or the shape of their marks, so that they can be told from each other in
+black and white too. A logarithmic axis leaves out what is not above zero; `y_max` cuts the picture off.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -15,9 +19,9 @@ import numpy as np
 from msgspec import Struct
 
 from warplens.core.units import number
-from warplens.report.page.axes import Axes, axes, decades, picture, ticks
 from warplens.report.page.markup import Markup, joined, more, table, tag
 
+WIDE, NARROW = 720, 330  # pixels
 Kind = Literal["line", "points", "bar", "rule"]
 Points = list[tuple[float, float]]
 _HEIGHT = 300.0
@@ -25,6 +29,117 @@ _HUES = ("blue", "orange", "green", "red", "purple", "cyan", "pink", "grey")
 _DASHES = (None, "8 4", "2 3", "9 3 2 3")  # of lines, in their order
 _MARKS = ("h0", "m-4 0h8m-4-4v8", "m-3-3l6 6m0-6l-6 6", "m-3-3h6v6h-6z")  # dot, plus, cross, square
 _MOST_ROWS = 40  # of the numbers of a line; those of points are all listed
+
+
+class Scale(Struct, frozen=True):
+    """From values to pixels, evenly or by logarithm."""
+
+    low: float
+    high: float
+    first: float
+    last: float
+    log: bool = False
+
+    def __call__(self, x: float) -> float:
+        """Return the pixel of a value, kept within the picture."""
+        return self.pixel(min(max(x, self.low), self.high))
+
+    def pixel(self, x: float) -> float:
+        """Return the pixel of a value, wherever it lies."""
+        low, high = self.low, self.high
+        share = math.log(x / low) / math.log(high / low) if self.log else (x - low) / (high - low)
+        return round(self.first + share * (self.last - self.first), 1)
+
+
+class Axes(Struct, frozen=True):
+    """A frame with a scale each way."""
+
+    width: float
+    height: float
+    x: Scale
+    y: Scale
+
+    def line(self, points: Iterable[tuple[float, float]], class_: str) -> Markup:
+        """Return a line through points."""
+        return tag("path", class_=class_, d=self._path(points))
+
+    def area(self, upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, float]], class_: str) -> Markup:
+        """Return the area between two lines."""
+        return tag("path", class_=class_, d=self._path([*upper, *reversed(lower)]) + "z")
+
+    def _path(self, points: Iterable[tuple[float, float]]) -> str:
+        return "M" + "L".join(f"{self.x(a):g} {self.y(b):g}" for a, b in points)
+
+    def label(self, at: tuple[float, float], what: object, move: tuple[float, float] = (0, 0), **given: str) -> Markup:
+        """Return text at a point, moved by so many pixels."""
+        return tag("text", what, x=self.x(at[0]) + move[0], y=self.y(at[1]) + move[1], **given)
+
+    def mark(self, at: tuple[float, float], why: str, class_: str, radius: float = 5) -> Markup:
+        """Return a point that says what it is."""
+        spot = tag("circle", cx=self.x(at[0]), cy=self.y(at[1]), r=radius)
+        reach = tag("circle", cx=self.x(at[0]), cy=self.y(at[1]), r=12, class_="reach")
+        return described(why, reach, spot, class_=class_)
+
+    def frame(
+        self, xs: Sequence[tuple[float, str]], ys: Sequence[tuple[float, str]], titles: tuple[str, str]
+    ) -> Markup:
+        """Return grid lines with their labels, and what the axes are."""
+        x, y = self.x, self.y
+        parts: list[Markup] = []
+        for at, label in ys:
+            parts.append(tag("path", class_="grid", d=f"M{x.first:g} {y(at):g}H{x.last:g}"))
+            parts.append(tag("text", label, class_="tick", x=x.first - 6, y=y(at) + 4, text_anchor="end"))
+        for at, label in xs:
+            parts.append(tag("path", class_="grid", d=f"M{x(at):g} {y.first:g}V{y.last:g}"))
+            parts.append(tag("text", label, class_="tick", x=x(at), y=y.first + 16, text_anchor="middle"))
+        parts.append(tag("text", titles[0], class_="axis", x=x.last, y=y.first + 34, text_anchor="end"))
+        parts.append(tag("text", titles[1], class_="axis", x=0, y=12))
+        return joined(parts)
+
+
+def described(why: str, *children: object, **attributes: str | float | None) -> Markup:
+    """Return a group of SVG that says what it is when reached."""
+    return tag("g", tag("title", why), *children, tabindex="0", role="img", aria_label=why, **attributes)
+
+
+def axes(
+    width: float, height: float, x: tuple[float, float], y: tuple[float, float], *,
+    log_x: bool = False, log_y: bool = False,
+) -> Axes:  # fmt: skip
+    """Return axes over two ranges, with a margin for the labels."""
+    left, right, top, bottom = 52 if log_y else 42, 14, 26, 42
+    return Axes(width, height, Scale(*x, left, width - right, log_x), Scale(*y, height - bottom, top, log_y))
+
+
+def picture(alternative: str, draw: Callable[[float], tuple[float, Markup]]) -> Markup:
+    """Return a picture in both widths with its text alternative; `draw` takes a width, returns height and content."""
+    images = []
+    for width, class_ in ((WIDE, "wide"), (NARROW, "narrow")):
+        height, content = draw(width)
+        images.append(
+            tag("svg", content, class_=f"picture {class_}", viewBox=f"0 0 {width:g} {height:g}", role="group",
+                aria_label=alternative, width=width, height=height)
+        )  # fmt: skip
+    return joined(images)
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round values in a range, at most so many."""
+    rough = (high - low) / max(1, most)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def decades(low: float, high: float, most: int = 8) -> list[float]:
+    """Return powers of ten in a range, at most so many; where there are fewer than three, also 2 and 5 times them."""
+    first, last = math.floor(math.log10(low)), math.floor(math.log10(high) + 1e-9)
+    powers = [10.0**k for k in range(first, last + 1) if 10.0**k >= low * (1 - 1e-9)]
+    if len(powers) < 3:
+        between = [m * 10.0**k for k in range(first, last + 1) for m in (1, 2, 5)]
+        powers = [x for x in between if low * (1 - 1e-9) <= x <= high * (1 + 1e-9)]
+    return powers[:: max(1, math.ceil(len(powers) / most))]
 
 
 class Series(Struct, frozen=True):
@@ -58,7 +173,7 @@ def line(name: str, x: Any, y: Any, kind: Kind = "line") -> Series:
 def figure(plot: Plot) -> Markup:
     """Return a plot as a figure: its title, the picture for wide and narrow screens, the key, the numbers folded."""
     shown = [_points(s, plot) for s in plot.series]
-    made = picture(
+    image = picture(
         f"{plot.title}: {plot.y} against {plot.x}; {', '.join(s.name for s in plot.series)}",
         lambda width: (_HEIGHT, _draw(plot, shown, width)),
     )
@@ -68,7 +183,7 @@ def figure(plot: Plot) -> Markup:
     ]
     key = tag("figcaption", tag("ul", *entries, class_="key"))
     numbers = more("The numbers", _numbers(plot), printed=False)
-    return joined((tag("h3", plot.title), tag("figure", made, key), numbers))
+    return joined((tag("h3", plot.title), tag("figure", image, key), numbers))
 
 
 def _points(s: Series, plot: Plot) -> Points:
@@ -84,8 +199,8 @@ def _draw(plot: Plot, shown: Sequence[Points], width: float) -> Markup:
     frame = a.frame(xs, [(y, _tick(y)) for y in up(a.y.low, a.y.high, 6)], (plot.x, plot.y))
     x, y, wide, high = a.x.first - 5, a.y.last - 5, a.x.last - a.x.first + 10, a.y.first - a.y.last + 10
     order = sorted(range(len(shown)), key=lambda i: plot.series[i].kind == "points")  # over the lines
-    drawn = [_drawn(i, s, tag("title", s.name), _path(a, i, plot, shown[i])) for i in order for s in [plot.series[i]]]
-    inner = tag("svg", *drawn, x=x, y=y, width=wide, height=high, viewBox=f"{x:g} {y:g} {wide:g} {high:g}")
+    shapes = [_shape(i, s, tag("title", s.name), _path(a, i, plot, shown[i])) for i in order for s in [plot.series[i]]]
+    inner = tag("svg", *shapes, x=x, y=y, width=wide, height=high, viewBox=f"{x:g} {y:g} {wide:g} {high:g}")
     return joined((frame, inner))  # an inner SVG cuts off what lies beyond the axes
 
 
@@ -120,19 +235,19 @@ def _style(i: int) -> int:
     return (i + i // len(_HUES)) % 4
 
 
-def _drawn(i: int, s: Series, title: Markup | str, path: str) -> Markup:
+def _shape(i: int, s: Series, title: Markup | str, path: str) -> Markup:
     """Return the path of the series with this number in its colour and style."""
     dash = {"line": _DASHES[_style(i)], "rule": "4 3"}.get(s.kind)
-    drawn = tag("path", d=path, stroke_dasharray=dash)
+    shapes = tag("path", d=path, stroke_dasharray=dash)
     kind = "dots" if s.kind == "points" and _style(i) == 0 else s.kind
-    return tag("g", title, drawn, class_=f"series {kind} c-{_HUES[i % len(_HUES)]}")
+    return tag("g", title, shapes, class_=f"series {kind} c-{_HUES[i % len(_HUES)]}")
 
 
 def _sample(i: int, s: Series) -> Markup:
     """Return what a series looks like, for the key."""
     path = {"points": f"M14 6{_MARKS[_style(i)]}", "bar": "M9 1h10v10h-10z", "rule": "M14 0V12"}
-    drawn = _drawn(i, s, "", path.get(s.kind, "M0 6H28"))
-    return tag("svg", drawn, class_="sample", width=28, height=12, aria_hidden="true")
+    shapes = _shape(i, s, "", path.get(s.kind, "M0 6H28"))
+    return tag("svg", shapes, class_="sample", width=28, height=12, aria_hidden="true")
 
 
 def _axes(plot: Plot, shown: Sequence[Points], width: float) -> Axes:
