@@ -49,7 +49,10 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
     """Render the rest of the first screen: what would help, what the time is made of, what was counted."""
     parts = [] if advised is None else advice.first_screen(advised)
     if p.parts:
-        parts += [Text(f"  {made_of(p)}"), ""]
+        total = float(p.cycles or 1.0)
+        shares = sorted(((float(cycles) / total, name) for name, cycles in p.parts.items()), reverse=True)
+        shown = ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
+        parts += [Text(f"  the time is made of: {shown}"), ""]
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile, workload.code)]
     if workload.tools:
@@ -57,13 +60,6 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
     return parts
-
-
-def made_of(p: Prediction) -> str:
-    """Say what the time is made of, the largest part first."""
-    total = float(p.cycles or 1.0)
-    shares = sorted(((float(cycles) / total, name) for name, cycles in p.parts.items()), reverse=True)
-    return "the time is made of: " + ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
 
 
 def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:

@@ -52,7 +52,7 @@ def advice(a: Advice) -> str:
     """Show one remedy."""
     if not a.helps:
         return _card(a.name.replace("-", " "), f"no: {a.reason}", [])
-    where = ", ".join(str(place) for place in a.where[:4])
+    where = ", ".join(str(p) for p in a.where[:4])
     rows = [("time then", seconds(a.seconds)), ("then limited by", a.bound_after), ("where", where),
             ("assumes", a.assumption)]  # fmt: skip
     return _card(a.title, f"{a.speedup:.2f}x", [(name, text) for name, text in rows if text])

@@ -28,7 +28,7 @@ from warplens.report.page.models import published
 from warplens.report.page.pictures import occupancy, roofline
 from warplens.report.page.time import time_stack, warps
 
-_PLACES = 6  # source lines that a remedy names
+_SOURCES = 6  # source lines that a remedy names
 
 
 def page(content: Content, data: str) -> str:
@@ -120,7 +120,7 @@ def _remedy(i: int, a: Advice, content: Content) -> Markup:
     now = float(content.advised.base.seconds or 0.0)
     left = 100 * min(1.0, a.seconds / now) if now else 100
     bar = tag("span", tag("span", class_="bar", style=f"width:{left:.2f}%"), class_="track", aria_hidden="true")
-    where = tag("span", " at ", joined((_link(p) for p in a.where[:_PLACES]), ", "), class_="at") if a.where else ""
+    where = tag("span", " at ", joined((_link(p) for p in a.where[:_SOURCES]), ", "), class_="at") if a.where else ""
     others = [joined((_speedup(form, "v"), " ", form.title)) for form in content.advised.forms(a)]
     forms = tag("p", "or ", joined(others, "; "), class_="dim") if others else ""
     flat = {k: v for k, v in a.changes.items() if not isinstance(v, (list, dict))}
