@@ -195,7 +195,8 @@ def _points(s: Series, plot: Plot) -> Points:
 def _draw(plot: Plot, shown: Sequence[Points], width: float) -> Markup:
     a = _axes(plot, shown, width)
     across, up = (decades if log else ticks for log in (plot.log_x, plot.log_y))
-    xs = [(x, _tick(x)) for x in across(a.x.low, a.x.high, 8 if width > 400 else 4)]
+    bars = any(s.kind == "bar" for s in plot.series)  # they stand at whole numbers
+    xs = [(x, _tick(x)) for x in across(a.x.low, a.x.high, 8 if width > 400 else 4) if not bars or x == round(x)]
     frame = a.frame(xs, [(y, _tick(y)) for y in up(a.y.low, a.y.high, 6)], (plot.x, plot.y))
     x, y, wide, high = a.x.first - 5, a.y.last - 5, a.x.last - a.x.first + 10, a.y.first - a.y.last + 10
     order = sorted(range(len(shown)), key=lambda i: plot.series[i].kind == "points")  # over the lines
