@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 import warplens as wl
 from tests.html.browser import PROGRAM, Browser, browser
+from warplens.papers import reproduce
+from warplens.papers.report import items
 from warplens.papers.validation.kernels import launches
 from warplens.report import analysis
 from warplens.report.data import to_json
@@ -138,6 +140,20 @@ _CONTRAST = """
 def test_all_text_can_be_read(shown: Browser, honest: tuple[Path, dict[str, Any], float], theme: str) -> None:
     shown.open(honest[0], theme=theme)
     assert shown.value(_CONTRAST) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_plots_are_quiet_fit_and_can_be_read(shown: Browser, tmp_path: Path, width: int, theme: str) -> None:
+    path = tmp_path / "papers.html"
+    path.write_text(items.page(list(reproduce("hong-kim-table-4"))))
+    shown.open(path, width, theme=theme)
+    assert shown.errors == [] and shown.requests == [path.resolve().as_uri()]
+    assert shown.value("document.documentElement.scrollWidth") <= width
+    wide = shown.value("[...document.querySelectorAll('svg.picture')].map(e => e.getBoundingClientRect().width)")
+    assert sum(w > 300 for w in wide) == 2 and shown.value(_CONTRAST) == []
+    strokes = shown.value("[...document.querySelectorAll('.key .series path')].map(e => getComputedStyle(e).stroke)")
+    assert len(strokes) == 10 and len(set(strokes)) == 5
 
 
 def test_numbers_say_where_they_come_from(shown: Browser, honest: tuple[Path, dict[str, Any], float]) -> None:

@@ -38,9 +38,8 @@ from warplens.papers.validation.kernels import Launch, launches
 from warplens.papers.validation.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
 from warplens.report import analysis
 from warplens.report.advice import benefit_chart
-from warplens.report.headline import headline
-from warplens.report.page.curve import occupancy_curve
-from warplens.report.terminal import console
+from warplens.report.page.curves import occupancy_curve
+from warplens.report.terminal import console, headline
 from warplens.report.whatif import gpus
 from warplens.workload import Workload
 from warplens.workload.profile import Crowding, Fewer, Profile

@@ -14,7 +14,7 @@ from warplens.models import Prediction
 from warplens.papers.validation.kernels import launches
 from warplens.report import simulation
 from warplens.report.analysis import rest
-from warplens.report.headline import headline
+from warplens.report.terminal import headline
 
 GPU = wl.load_machine("h200")
 CALL = wl.load_launch(Path(__file__).parents[2] / "examples" / "saxpy.toml")

@@ -11,15 +11,12 @@ from msgspec.structs import replace
 
 import warplens as wl
 from warplens.papers.validation.kernels import launches
-from warplens.report.page.accesses import _global
-from warplens.report.page.axes import Scale, decades, ticks
-from warplens.report.page.code import code, read_source
-from warplens.report.page.content import Content, gather
-from warplens.report.page.curve import Point, _met
-from warplens.report.page.instructions import Touches
+from warplens.report.page.code import code, judge_global, read_source
+from warplens.report.page.content import Content, Touches, gather
+from warplens.report.page.curves import Point, _met
 from warplens.report.page.markup import Markup, tag, text
-from warplens.report.page.occupancy import _said
-from warplens.report.page.roofs import _draw
+from warplens.report.page.pictures import draw_roofline, say_occupancy
+from warplens.report.page.svg import Scale, decades, ticks
 from warplens.workload import Workload
 
 GPU = wl.load_machine("h200")
@@ -106,7 +103,7 @@ def test_markup_escapes_all_that_is_not_markup() -> None:
 def test_scales_and_ticks() -> None:
     assert Scale(1, 100, 0, 10, log=True)(10) == 5 and Scale(0, 4, 0, 100)(9) == 100
     assert ticks(0, 64, 8) == [0, 10, 20, 30, 40, 50, 60]
-    assert decades(0.01, 1000) == [0.01, 0.1, 1, 10, 100, 1000]
+    assert decades(0.01, 1000) == [0.01, 0.1, 1, 10, 100, 1000] and decades(3, 30) == [5, 10, 20]
 
 
 @pytest.mark.parametrize("evil", ["<script>alert(1)</script>", "a\u202eb"])
@@ -134,10 +131,10 @@ def test_the_sentence_on_occupancy_says_what_the_curve_does() -> None:
     reached = _met(points, lambda x: x.predicted / x.by_throughput - 0.95)
     assert met == pytest.approx(15.0) and reached == pytest.approx(48.0)
     drawn = replace(c, points=points, now=points[-1], needed_warps=met, reached_warps=reached)
-    said = str(tag("p", *_said(drawn)))
+    said = str(tag("p", *say_occupancy(drawn)))
     assert "within 5 % of the throughput bound from" in said and ">48 warps per SM<" in said
     assert "bounds meet at" in said and ">15 warps<" in said and "Latency is hidden" not in said
-    never = str(tag("p", *_said(replace(drawn, now=points[1], reached_warps=None))))
+    never = str(tag("p", *say_occupancy(replace(drawn, now=points[1], reached_warps=None))))
     assert "now it has 85%" in never
 
 
@@ -145,11 +142,11 @@ def test_a_card_says_of_full_sectors_in_too_many_lines_what_the_remedy_says() ->
     """4 sectors of 32 bytes, all asked for, fill one line of 128; in two lines they are what `coalesce` would mend."""
     full = {"space": "global", "requests_per_warp": 1.0, "threads": 32.0, "bytes_per_thread": 4.0, "wavefronts": 2.0,
             "l1_hits": 0.0, "l2_hits": 1.0}  # fmt: skip
-    _, said, good = _global(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
+    said, good = judge_global(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
     assert said == "4 sectors, 100% of their bytes asked for, in 2 lines where 1 would do" and not good
-    _, said, good = _global(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
+    said, good = judge_global(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
     assert said == "4 sectors, 100% of their bytes asked for" and good
-    assert not _global(Touches(**full, sectors=8.0, lines=2.0))[2]  # type: ignore[arg-type]  # half of their bytes
+    assert not judge_global(Touches(**full, sectors=8.0, lines=2.0))[1]  # type: ignore[arg-type]  # half of their bytes
 
 
 def test_a_triton_source_is_shown(tmp_path: Path) -> None:
@@ -163,6 +160,6 @@ def test_a_triton_source_is_shown(tmp_path: Path) -> None:
 def test_levels_of_the_roofline_are_named_at_their_points() -> None:
     c = content("matmul_tiled8.conflicts")
     assert c.roofline is not None
-    _, drawn = _draw(c, c.roofline, 720.0)
+    _, drawn = draw_roofline(c.roofline, {level.name: "" for level in c.roofline.levels}, 720.0)
     for level in c.roofline.levels:
         assert f">{level.name}</text>" in drawn

@@ -19,7 +19,7 @@ from warplens.core.files import write_whole
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report.data import to_json
-from warplens.report.headline import headline
+from warplens.report.terminal import headline
 from warplens.workload import Workload
 
 _MOST_CODE = 40_000  # instructions of all remedies that are tried: twenty of a kernel of a thousand

@@ -30,9 +30,10 @@ from warplens.machine.review import review
 from warplens.models.warplens.predict import launch_cycles
 from warplens.papers import lemeire_simulator
 from warplens.papers.lemeire_graph import Graph, is_graph, load_graph
-from warplens.papers.report import html, items, occupancy
-from warplens.report import listing, simulation, terminal
+from warplens.papers.report import items
+from warplens.report import listing, occupancy, simulation, terminal
 from warplens.report.data import to_json
+from warplens.report.page.models import comparison as comparison_page
 from warplens.simulator.overlay import parse, refuse_twice
 from warplens.workload import Workload
 from warplens.workload.compiled_call import OLDEST, source_of
@@ -76,7 +77,7 @@ def _compare(args: argparse.Namespace) -> None:
     if getattr(args, "html", None):
         if len(machines) > 1:
             raise WarplensError("--html takes one GPU")
-        write_whole(Path(args.html), html.comparison(made[0], workload, machines[0]))
+        write_whole(Path(args.html), comparison_page(made[0], workload, machines[0]))
     parts = [part for c, m in zip(made, machines, strict=True) for part in [*terminal.comparison(c, m), ""]]
     _show(args, made[0] if len(made) == 1 else made, parts[:-1])
     if getattr(args, "html", None) and not args.json:
@@ -353,7 +354,7 @@ def _reproduce(args: argparse.Namespace) -> None:
         return _show(args, ids, ids)
     made = _made(args)
     if args.html:
-        write_whole(Path(args.html), html.reproduction(made, args.gpu))
+        write_whole(Path(args.html), items.page(made, args.gpu))
     parts: list[RenderableType] = []
     for it in made:
         if not args.disagreements or any(row.verdict == "differs" for row in it.rows):

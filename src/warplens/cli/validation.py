@@ -13,7 +13,7 @@ from warplens.core.errors import WarplensError
 from warplens.core.files import default_folder, write_whole
 from warplens.machine import Machine
 from warplens.models.warplens import intervals
-from warplens.papers.report import ladders, mixes, tuning, validation
+from warplens.papers.report import ladders, mixes, validation
 from warplens.papers.validation import coverage
 from warplens.papers.validation.ablation import ablate
 from warplens.papers.validation.from_ncu import validate_ncu
@@ -101,7 +101,7 @@ def _tuning(args: argparse.Namespace, machine: Machine) -> None:
         found = validate_tuning(
             machine.id, args.tuning, cache=str(default_folder()), engine=processes(args.processes), watch=watch
         )
-    show(args, {"gpu": machine.id, "tuning": found}, tuning.tuning(found, machine))
+    show(args, {"gpu": machine.id, "tuning": found}, ladders.tuning(found, machine))
 
 
 def _ladders(args: argparse.Namespace, machine: Machine) -> None:

@@ -1,16 +1,18 @@
-"""What a reproduction is: rows that put our number beside the paper's, and plots of the models' curves."""
+"""Reproduced tables and figures: rows that put our number beside the paper's, and plots of the models' curves."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import numpy as np
 from msgspec import Struct
 
 from warplens.core.units import number
+from warplens.report.page.svg import Plot, Series, line
+
+__all__ = ["Grid", "Item", "Plot", "Row", "Series", "counts", "half_unit", "line", "parse_printed"]
 
 Verdict = Literal["digit", "near", "differs", "formula", "measured", "ours"]
 NEAR = 0.02  # within 2 %: a paper's own rounding on the way
@@ -33,7 +35,7 @@ class Row(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """How the two compare.
+        """Compare the two.
 
         `digit`: ours rounds to what is printed; `near`: within 2 %; `differs`: further off; `formula`: equal
         to a printed formula's value within 2 %; `measured`: a measurement; `ours`: the paper has no such number.
@@ -52,34 +54,13 @@ class Row(Struct, frozen=True):
 
     @property
     def difference(self) -> str:
-        """The difference from the paper in percent, as text."""
+        """Return the difference from the paper in percent, as text."""
         if self.paper is None:
             return ""
         printed = parse_printed(self.paper)
         if printed == 0:
             return number(self.ours - printed)
         return f"{(self.ours - printed) / abs(printed):+.2%}"
-
-
-class Series(Struct, frozen=True):
-    """One line or set of points of a plot."""
-
-    name: str
-    x: list[float]
-    y: list[float]
-    kind: Literal["line", "points", "bar", "rule"] = "line"
-
-
-class Plot(Struct, frozen=True):
-    """One picture: series over a common pair of axes."""
-
-    title: str
-    x: str
-    y: str
-    series: list[Series]
-    log_x: bool = False
-    log_y: bool = False
-    y_max: float | None = None
 
 
 class Grid(Struct, frozen=True):
@@ -107,18 +88,11 @@ def parse_printed(text: str) -> float:
 
 
 def half_unit(text: str) -> float:
-    """Half a unit of the last printed digit: `30.7` was rounded from anything within 0.05 of it."""
+    """Return half a unit of the last printed digit: `30.7` was rounded from anything within 0.05 of it."""
     mantissa = re.split("[eE]", text.strip())[0]
     exponent = re.split("[eE]", text.strip())[1] if re.search("[eE]", text) else "0"
     decimals = len(mantissa.partition(".")[2])
     return float(0.5 * 10.0 ** (int(exponent) - decimals))
-
-
-def line(name: str, x: Any, y: Any, kind: Literal["line", "points", "bar", "rule"] = "line") -> Series:
-    """Make a series from arrays, leaving out points that are not finite."""
-    xs, ys = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
-    keep = np.isfinite(xs) & np.isfinite(ys)
-    return Series(name, xs[keep].tolist(), ys[keep].tolist(), kind)
 
 
 def counts(items: Sequence[Item]) -> dict[str, int]:

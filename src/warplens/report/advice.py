@@ -33,19 +33,17 @@ def first_screen(advised: Advised) -> list[RenderableType]:
     asked = [a for name in _ASKED if (a := advised.named(name)) is not None and not a.helps]
     parts: list[RenderableType] = [Text("  what would help")]
     parts += [line for i, a in enumerate(helpful, start=1) for line in (_line(i, a), _how(a))]
-    parts += [_no(i, a) for i, a in enumerate(asked[: FIRST - len(helpful)], start=len(helpful) + 1)]
+    for i, a in enumerate(asked[: FIRST - len(helpful)], start=len(helpful) + 1):
+        parts.append(Text(f"    {i}.  1.00x  {a.name.replace('-', ' ')}: no, {printable(a.reason)}"))
     if helpful:
         parts.append(Text(f"  next limit after 1: {helpful[0].bound_after}", "dim"))
     return [*parts, *(Text(f"  {note}", "dim") for note in advised.notes), ""]
 
 
 def _line(i: int, a: Advice) -> Text:
-    line = Text(f"    {i}.  ")
-    line.append(f"{a.speedup:.2f}x", "bold green")
-    where = str(a.where[0]) if a.where else ""
     title = printable(a.title)
-    line.append(f"  {title}" + (" " * max(2, _WIDTH - len(title)) + printable(where) if where else ""))
-    return line
+    where = " " * max(2, _WIDTH - len(title)) + printable(str(a.where[0])) if a.where else ""
+    return Text.assemble(f"    {i}.  ", (f"{a.speedup:.2f}x", "bold green"), f"  {title}{where}")
 
 
 def results(a: Advice) -> str:
@@ -66,10 +64,6 @@ def nearest(advised: Advised, most: int = NEAREST) -> list[Advice]:
     return [*tried, *asked, *(a for a in useless if a not in tried and a not in asked)][:most]
 
 
-def _no(i: int, a: Advice) -> Text:
-    return Text(f"    {i}.  1.00x  {a.name.replace('-', ' ')}: no, {printable(a.reason)}")
-
-
 def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> list[RenderableType]:
     """Render the advice: of what would not help, what comes nearest, or `everything` with Sim's benefit chart."""
     base = advised.base
@@ -84,7 +78,9 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
         parts.append(Text("    nothing that we know of"))
     if advised.combinations:
         parts += ["", Text("  together")]
-        parts += [_together(a, machine) for a in advised.combinations]
+    for a in advised.combinations:
+        then = f"{timed(a.seconds, machine)}, then limited by {a.bound_after} [{results(a)}]"
+        parts.append(Text(f"    {a.speedup:.2f}x  {a.title}: {then}"))
     useless = [a for a in advised if not a.helps] if everything else nearest(advised)
     parts += ["", Text("  what would not, and why")]
     parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in useless]
@@ -93,11 +89,6 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
     if advised.benefits is not None and everything:
         parts += ["", *benefit_chart({base.workload: advised.benefits})]
     return parts
-
-
-def _together(a: Advice, machine: Machine) -> Text:
-    then = f"{timed(a.seconds, machine)}, then limited by {a.bound_after} [{results(a)}]"
-    return Text(f"    {a.speedup:.2f}x  {a.title}: {then}")
 
 
 def _details(a: Advice, machine: Machine) -> list[Text]:
@@ -139,10 +130,5 @@ def _stack(parts: dict[str, float], longest: float) -> str:
 
 def data(advised: Advised) -> dict[str, Any]:
     """Return the same for machines."""
-    return {
-        "prediction": advised.base,
-        "advice": advised.advice,
-        "combinations": advised.combinations,
-        "benefits": advised.benefits,
-        "notes": advised.notes,
-    }
+    names = ("advice", "combinations", "benefits", "notes")
+    return {"prediction": advised.base, **{name: getattr(advised, name) for name in names}}

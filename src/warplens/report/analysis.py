@@ -1,4 +1,4 @@
-"""The answer of `warplens analyze`: the time, what limits it, what was counted, how sure that is.
+"""First screen of `warplens analyze` below the time: remedies, parts of the time, counts and how sure they are.
 
 saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 
@@ -49,7 +49,10 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
     """Render the rest of the first screen: what would help, what the time is made of, what was counted."""
     parts = [] if advised is None else advice.first_screen(advised)
     if p.parts:
-        parts += [Text(f"  {made_of(p)}"), ""]
+        total = float(p.cycles or 1.0)
+        shares = sorted(((float(cycles) / total, name) for name, cycles in p.parts.items()), reverse=True)
+        shown = ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
+        parts += [Text(f"  the time is made of: {shown}"), ""]
     if workload.profile is not None:
         parts += [Text(f"  {line}") for line in counted(workload.profile, workload.code)]
     if workload.tools:
@@ -57,13 +60,6 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
     said = workload.profile.notes if workload.profile is not None else []
     parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
     return parts
-
-
-def made_of(p: Prediction) -> str:
-    """Say what the time is made of, the largest part first."""
-    total = float(p.cycles or 1.0)
-    shares = sorted(((float(cycles) / total, name) for name, cycles in p.parts.items()), reverse=True)
-    return "the time is made of: " + ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
 
 
 def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
@@ -78,7 +74,9 @@ def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
     if profile.exact:
         lines.append(f"counted from all {profile.grid_blocks:,} blocks")
     else:
-        lines.append(f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_alike(profile)}")
+        lines.append(
+            f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_equality(profile)}"
+        )
     if profile.unsure:
         lines.append(
             f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)}) may be "
@@ -101,8 +99,8 @@ def _named(profile: Profile, code: Sequence[Instruction]) -> str:
     return f"{what}{'s' if len(found) > 1 else ''} {few}"
 
 
-def _alike(profile: Profile) -> str:
-    """Say whether the blocks that were counted are alike, and what that means for the others."""
+def _equality(profile: Profile) -> str:
+    """Say whether the counted blocks do the same, and what that means for the others."""
     executed = profile.counts["executed"]
     differ = profile.sampled or profile.largest_error > 0 or any(executed[i] for i in profile.unsure)
     if not (differ or profile.unsure or profile.error):

@@ -1,4 +1,4 @@
-"""JSON for machines: the same content as the terminal, arrays as lists, nothing that JSON cannot say."""
+"""JSON of all commands: the same content as the terminal, arrays as lists, nothing that JSON cannot say."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _plain(thing: Any) -> Any:
 
 
 def _prediction(p: Prediction) -> dict[str, Any]:
-    """A prediction as the design names its parts, the rates included, the internals left out."""
+    """Return a prediction as the design names its parts, the rates included, the internals left out."""
     names = ("model", "machine", "workload", "per", "warps_per_sm", "cycles", "seconds", "bound", "limited_by",
              "needed_warps_per_sm", "throughput_warps_per_cycle", "ipc", "fp32_ops_per_cycle",
              "dram_bytes_per_second", "limits", "parts", "terms", "notes", "flags",

@@ -1,4 +1,4 @@
-"""The annotated listing of `warplens show`: what one warp alone does, cycle by cycle.
+"""Annotated listing of `warplens show`: one warp alone, cycle by cycle.
 
     offset  loop  cyc st wait   w r class     live  line  instruction
     00130   |       13  1 --2--- - - fp32       9     6  FFMA R11, R11, UR6, R15
@@ -100,7 +100,7 @@ def warnings(p: Program, a: StaticAnalysis, machine: Machine) -> list[str]:
 
 
 def _guessed(x: Instruction, machine: Machine) -> bool:
-    """Whether a result that is waited for has its latency only from other instructions.
+    """Say whether a result that is waited for has its latency only from other instructions.
 
     The latency of `int` and `uniform` is that of arithmetic, which nobody waits for by a scoreboard, unlike S2R's.
     """
@@ -124,7 +124,10 @@ def _resources(p: Program) -> str:
 
 
 def _listing(p: Program, a: StaticAnalysis, profile: Profile | None, stalls: Sequence[str]) -> list[str]:
-    runs = [""] * len(p.instructions) if profile is None else _runs(profile)
+    runs = [""] * len(p.instructions)
+    if profile is not None:  # means over all warps
+        warps = profile.grid_blocks * profile.warps_per_block
+        runs = [f" {number(count / warps, 3):>6}" for count in profile.counts["executed"]]
     if stalls:
         runs = [f"{count}  {stall}" for count, stall in zip(runs, stalls, strict=True)]
     depth = _depths(p, a)
@@ -137,24 +140,15 @@ def _listing(p: Program, a: StaticAnalysis, profile: Profile | None, stalls: Seq
     for i, x in enumerate(p.instructions):
         if i in starts and i:
             lines.append("        " + "|" * min(4, depth[i]))
-        lines.append(_fitted(_line(x, a, i, depth[i], x.offset in spills, runs[i])))
+        line = _line(x, a, i, depth[i], x.offset in spills, runs[i])
+        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 3] + "...")
         for n in ends.get(i, ()):
             lines += [part for line in _loop_lines(a.loops[n], p) for part in _wrapped(line, 12)]
     return lines
 
 
-def _runs(profile: Profile) -> list[str]:
-    """How often a warp runs each instruction, on average."""
-    warps = profile.grid_blocks * profile.warps_per_block
-    return [f" {number(count / warps, 3):>6}" for count in profile.counts["executed"]]
-
-
 def _wrapped(line: str, indent: int, width: int = WIDTH) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent=" " * indent, drop_whitespace=True) or [line]
-
-
-def _fitted(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
 def _depths(p: Program, a: StaticAnalysis) -> list[int]:
@@ -178,8 +172,8 @@ def _line(x: Instruction, a: StaticAnalysis, i: int, depth: int, spilled: bool, 
     line = "" if x.line is None else str(x.line)
     bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()  # without the disassembler's remarks
     text = printable(f"{x.guard} {bare}" if x.guard else bare)
-    place = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
-    return f"{place} {codes} {x.kind:<9} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
+    at = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
+    return f"{at} {codes} {x.kind:<9} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
 
 
 def _loop_lines(f: LoopFacts, p: Program) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a Workload, a Prediction and the advice show themselves in a notebook: small tables, names as data.
+"""Notebook views of a Workload, a Prediction and the advice: small tables, names as data.
 
 The classes live in layers that know nothing of reports, so they are told here, when warplens is first used.
 """
@@ -37,7 +37,11 @@ def prediction(p: Prediction) -> str:
 
 def workload(w: Workload) -> str:
     """Show the launch and what one warp executes."""
-    launch = "steady state" if w.launch is None else f"grid {_shape(w.launch.grid)}, block {_shape(w.launch.block)}"
+    launch = "steady state"
+    if w.launch is not None:
+        shapes = w.launch.grid, w.launch.block
+        grid, block = ("x".join(map(str, x)) if isinstance(x, list) else str(x) for x in shapes)
+        launch = f"grid {grid}, block {block}"
     counts = [(kind, c) for kind, c in w.executed().items() if not np.ndim(c)]
     ranked = sorted(counts, key=lambda item: -float(item[1]))[:_FEW]
     rows = [(f"{kind} per warp", number(float(c))) for kind, c in ranked]
@@ -48,13 +52,9 @@ def advice(a: Advice) -> str:
     """Show one remedy."""
     if not a.helps:
         return _card(a.name.replace("-", " "), f"no: {a.reason}", [])
-    where = ", ".join(str(place) for place in a.where[:4])
-    rows = [
-        ("time then", seconds(a.seconds)),
-        ("then limited by", a.bound_after),
-        ("where", where),
-        ("assumes", a.assumption),
-    ]
+    where = ", ".join(str(p) for p in a.where[:4])
+    rows = [("time then", seconds(a.seconds)), ("then limited by", a.bound_after), ("where", where),
+            ("assumes", a.assumption)]  # fmt: skip
     return _card(a.title, f"{a.speedup:.2f}x", [(name, text) for name, text in rows if text])
 
 
@@ -71,9 +71,8 @@ def what_if(found: WhatIf) -> str:
     changed = ", ".join(
         f"{key} = {value if isinstance(value, str) else number(value)}" for key, value in found.changes.items()
     )
-    return _card(
-        f"{found.before.workload}, if {changed}", f"{found.speedup:.2f}x", _before_after(found.before, found.after)
-    )
+    then = f"{found.before.workload}, if {changed}"
+    return _card(then, f"{found.speedup:.2f}x", _before_after(found.before, found.after))
 
 
 def difference(found: Difference) -> str:
@@ -93,18 +92,13 @@ def comparison(c: Comparison) -> str:
     """Show what every model says, the shortest time first; those that say nothing are counted."""
     spoken = {name: p for name, p in c.predictions.items() if p.seconds is not None and not np.ndim(p.seconds)}
     ranked = sorted(spoken.items(), key=lambda item: float(item[1].seconds or 0.0))
-    rows = [(name, f"{seconds(float(p.seconds or 0))}, limited by {p.limited_by}{_flags(p)}") for name, p in ranked]
+    rows = [
+        (name, "; ".join([f"{seconds(float(p.seconds or 0))}, limited by {p.limited_by}", *p.flags]))
+        for name, p in ranked
+    ]
     silent = f"{len(c.silent)} cannot speak about it" if c.silent else ""
     head = f"{len(c.predictions)} models" + (f"; {silent}" if silent else "")
     return _card(f"{c.workload} on {c.machine}", head, rows)
-
-
-def _flags(p: Prediction) -> str:
-    return "".join(f"; {flag}" for flag in p.flags)
-
-
-def _shape(given: Any) -> str:
-    return "x".join(map(str, given)) if isinstance(given, list) else str(given)
 
 
 def _card(title: str, answer: str, rows: list[tuple[str, str]]) -> str:
@@ -117,7 +111,7 @@ def _text(given: str) -> str:
 
 
 def register() -> None:
-    """Tell the classes how notebooks show them."""
+    """Give the classes their notebook views."""
     shown: dict[Any, Any] = {
         Prediction: prediction, Workload: workload, Advice: advice, Advised: advised,
         WhatIf: what_if, Difference: difference, Comparison: comparison,

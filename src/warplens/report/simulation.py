@@ -1,4 +1,4 @@
-"""The simulator's answer on the terminal: the time, what warps wait for, where; and the trace as a file.
+"""Simulations on the terminal: the time, what warps wait for, where; and the trace as a file.
 
 saxpy on NVIDIA H200: 64 warps per SM, simulated
 
@@ -21,15 +21,38 @@ from rich.text import Text
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.program.instruction import Instruction
-from warplens.report.page.colours import REASONS
 from warplens.report.terminal import table
 from warplens.simulator import Simulation
-from warplens.simulator.views import IssueRate, Occupancy, Trace, listen
+from warplens.simulator.views import READY, IssueRate, Occupancy, Trace, listen
 
 _BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
 _SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
+
+
+# Nsight Compute's stall reasons, in words.
+REASONS = {
+    "selected": "issuing",
+    "wait": "a fixed latency",
+    "short_sb": "a result of shared memory, an SFU or alike (short scoreboard)",
+    "long_sb": "data from global or local memory (long scoreboard)",
+    "barrier": "the other warps at a barrier",
+    "branch_resolving": "a branch",
+    "math": "a busy arithmetic pipe",
+    "mio": "a full queue to shared memory or the SFUs",
+    "lg": "a full queue to global memory",
+    "dispatch": "a register port",
+    "not_selected": "its turn: another warp issued",
+    "drain": "its stores, at its end",
+    "no_inst": "instructions that are not in the instruction cache",
+    READY: "a full pipe or queue, or its turn",
+}
+
+
+def in_words(reason: str) -> str:
+    """Return a reason with what it means."""
+    return f"{reason}: {REASONS[reason]}" if reason in REASONS else reason
 
 
 def answer(
@@ -38,13 +61,9 @@ def answer(
     """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
     what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
-    changed = (
-        f" with {', '.join(f'{printable(key)}={value:g}' for key, value in s.changes.items())}" if s.changes else ""
-    )
-    parts: list[RenderableType] = [
-        Text(f"{printable(s.workload)} on {machine.name}{changed}: {s.warps_per_sm} warps per SM, {how}", "bold"),
-        "",
-    ]
+    changes = ", ".join(f"{printable(key)}={value:g}" for key, value in s.changes.items())
+    subject = f"{printable(s.workload)} on {machine.name}{' with ' * bool(changes)}{changes}"
+    parts: list[RenderableType] = [Text(f"{subject}: {s.warps_per_sm} warps per SM, {how}", "bold"), ""]
     line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
     far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
@@ -56,7 +75,7 @@ def answer(
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
     parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction")]
-    parts += [*_bars(s), "", *_legend(s)]
+    parts += _reasons(s)
     facts = [f"{number(s.ipc, 3)} IPC per SM"]
     if s.dram_bytes_per_second:
         facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
@@ -71,31 +90,28 @@ def answer(
 
 def beside(s: Simulation) -> list[str]:
     """Return for each instruction its share of the warps' time, and what they wait for most, in cycles each time."""
-    total, made = sum(x.cycles for x in s.lines) or 1.0, list[str]()
+    total, found = sum(x.cycles for x in s.lines) or 1.0, list[str]()
     for x in s.lines:
         reason, cycles = max(x.stalls.items(), key=lambda item: item[1], default=("", 0.0))
         each = cycles / max(1, x.executed)
         waits = " " * 19 if reason in ("", "selected") else f"{number(each, 3):>6} {reason:<12}"
-        made.append(f"{x.cycles / total:6.1%} {waits}" if x.executed else " " * 26)
-    return made
+        found.append(f"{x.cycles / total:6.1%} {waits}" if x.executed else " " * 26)
+    return found
 
 
-def _bars(s: Simulation) -> list[RenderableType]:
+def _reasons(s: Simulation) -> list[RenderableType]:
+    """Render the stall reasons as bars, then what each means."""
     shown = sorted(((share, r) for r, share in s.stalls.items() if share >= _SHOWN), reverse=True)
-    wide = max((len(r) for _, r in shown), default=0)
-    longest = shown[0][0] if shown else 1.0
-    bar, stack = [(round(_BAR * share / longest), share, r) for share, r in shown], s.cpi_stack
-    return [
-        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ", ("█" * n, "cyan"))
-        for n, share, r in bar
-    ]
-
-
-def _legend(s: Simulation) -> list[RenderableType]:
-    """Say what the reasons mean that have a bar."""
-    shown = sorted((r for r, share in s.stalls.items() if share >= _SHOWN and r in REASONS), key=lambda r: -s.stalls[r])
-    wide = max(map(len, shown), default=0)
-    return [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in shown]
+    wide, longest, stack = max((len(r) for _, r in shown), default=0), max(shown, default=(1.0, ""))[0], s.cpi_stack
+    bars = [
+        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ",
+                      ("█" * round(_BAR * share / longest), "cyan"))
+        for share, r in shown
+    ]  # fmt: skip
+    known = [r for _, r in shown if r in REASONS]
+    wide = max(map(len, known), default=0)
+    words = [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in known]
+    return [*bars, "", *words]
 
 
 def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> RenderableType:
@@ -116,13 +132,13 @@ def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> Renderab
 def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, float]]:
     """Return what the warps' time went to by line of the source, in shares by reason; what has no line is left out."""
     total = sum(x.cycles for x in s.lines) or 1.0
-    made: dict[int, dict[str, float]] = {}
+    found: dict[int, dict[str, float]] = {}
     for x, instruction in zip(s.lines, code, strict=False):
         if instruction.line is not None:
-            reasons = made.setdefault(instruction.line, {})
+            reasons = found.setdefault(instruction.line, {})
             for reason, cycles in x.stalls.items():
                 reasons[reason] = reasons.get(reason, 0.0) + cycles / total
-    return {line: made[line] for line in sorted(made)}
+    return {line: found[line] for line in sorted(found)}
 
 
 def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str] = ()) -> list[RenderableType]:
@@ -140,15 +156,15 @@ def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str]
 def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
     names = [n for n in s.__struct_fields__ if n != "events"]
-    made = {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}
-    return {"simulation": made}
+    found = {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}
+    return {"simulation": found}
 
 
 def trace(s: Simulation) -> str:
     """Return the events as a trace in Chrome's format, with blocks on the SM and instructions per cycle over time."""
-    made, blocks, rates = listen(s, [Trace([x.text for x in s.lines]), Occupancy(1), IssueRate(_WINDOW)])
+    found, blocks, rates = listen(s, [Trace([x.text for x in s.lines]), Occupancy(1), IssueRate(_WINDOW)])
     for name, values in (("blocks on the SM", blocks), ("instructions per cycle", rates)):
-        made["traceEvents"] += [
+        found["traceEvents"] += [
             {"name": name, "ph": "C", "pid": 1, "ts": cycle, "args": {name: value}} for cycle, value in values
         ]
-    return json.dumps(made)
+    return json.dumps(found)

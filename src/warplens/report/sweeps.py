@@ -1,4 +1,4 @@
-"""What a sweep and a search for the best configuration made, for the terminal."""
+"""Results of a sweep and of a search for the best configuration, for the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warplens.tuner.run import Outcome
 from warplens.tuner.tune import Tuned
 
 _LONGEST_REASON = 200  # characters
-_FEW_ALIKE = 4  # configurations that are named beside the best
+_FEW_EQUAL = 4  # configurations that are named beside the best
 _MOST_BEST = 60  # lines: the rest is in the files
 
 
@@ -40,17 +40,12 @@ def outcome(found: Outcome) -> list[RenderableType]:
     said = [f"  {count:,} times: {_short(reason)}" for reason, count in why[:3]]
     said += ["  and for other reasons, which their rows say"] if len(why) > 3 else []
     files = [f"  {printable(str(file))}" for file in found.files]
-    return [
-        *best,
-        f"{found.points:,} points{earlier}{failed}",
-        *said,
-        *files,
-        *(f"note: {printable(note)}" for note in found.notes),
-    ]
+    notes = [f"note: {printable(note)}" for note in found.notes]
+    return [*best, f"{found.points:,} points{earlier}{failed}", *said, *files, *notes]
 
 
 def _short(reason: str) -> str:
-    """As much of a reason as fits two lines: compilers may say more than a page."""
+    """Return as much of a reason as fits two lines: compilers may say more than a page."""
     return printable(reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " ...")
 
 
@@ -60,9 +55,9 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
-    alike = [] if measured else [_values(c.values) for c in found.as_fast() if c.number != best.number]
-    if alike:
-        few = "; ".join(alike[:_FEW_ALIKE]) + (f"; {len(alike) - _FEW_ALIKE} more" if len(alike) > _FEW_ALIKE else "")
+    equal = [] if measured else [_values(c.values) for c in found.as_fast() if c.number != best.number]
+    if equal:
+        few = "; ".join(equal[:_FEW_EQUAL]) + (f"; {len(equal) - _FEW_EQUAL} more" if len(equal) > _FEW_EQUAL else "")
         parts.append(printable(f"as fast, within 0.5 %: {few}: keep what you have if it is among them"))
     parts += [f"warning: {printable(text)}" for text in found.warnings]
     rows = []

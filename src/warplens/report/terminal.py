@@ -1,4 +1,4 @@
-"""The terminal: the answer first, then the limits, then the terms.
+"""Terminal output: the console, tables, and predictions with the answer first, then the limits, then the terms.
 
 saxpy on NVIDIA H200: 64 warps per SM (100 %)
 
@@ -27,6 +27,7 @@ from warplens.machine import Machine, evidence
 from warplens.models import Curve, Prediction
 from warplens.models.comparison import Comparison
 from warplens.workload import Workload
+from warplens.workload.launch import CONTENTS_ASSUMED, KernelCall
 
 _BAR = 28
 
@@ -39,7 +40,7 @@ class _Console(Console):
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Replace what a terminal would obey, whatever file it came from; lines and the console's own styles stay."""
+        """Replace what a terminal would obey, in names of any origin; lines and the console's styles stay."""
         for segment in super().render(renderable, options):
             clean = segment.control or segment.text.replace("\n", "").isprintable()
             yield segment if clean else segment._replace(text="\n".join(map(printable, segment.text.split("\n"))))
@@ -47,57 +48,18 @@ class _Console(Console):
 
 def console(width: int | None = None) -> Console:
     """Return a console on standard output that neither wraps pipes narrowly nor guesses at markup."""
-    made = _Console(width=width, highlight=False, emoji=False)
-    return made if made.is_terminal else _Console(width=width or 110, highlight=False, emoji=False)
+    screen = _Console(width=width, highlight=False, emoji=False)
+    return screen if screen.is_terminal else _Console(width=width or 110, highlight=False, emoji=False)
 
 
 def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], right: set[int] | None = None) -> Table:
-    """Make a plain table; the columns in `right` are aligned right. Strings are data, never markup."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    """Return a plain table; the columns in `right` are aligned right. Strings are data, never markup."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for i, header in enumerate(headers):
-        made.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
+        grid.add_column(header, justify="right" if right and i in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row])
-    return made
-
-
-def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[RenderableType]:
-    """Render one prediction."""
-    share = float(p.warps_per_sm) / machine.sm.warps_max
-    parts: list[RenderableType] = [
-        Text(
-            f"{printable(p.workload)} on {machine.name}: {number(float(p.warps_per_sm))} warps per SM ({share:.0%})",
-            "bold",
-        ),
-        "",
-    ]
-    if p.seconds is None:
-        parts.append(Text(f"  {p.model} gives no time: it {'; it '.join(p.notes) or 'only counts warps'}"))
-    else:
-        what = "" if p.per in ("kernel", "program") else f" per {p.per}"
-        answer = Text(f"  {timed(float(p.seconds), machine)}{what}", "bold green")
-        if p.interval_seconds is not None:
-            answer.append(f", {sure(p.interval_seconds, machine)}", "bold default")
-        answer.append(f"   ({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}", "not bold default")
-        answer.append(f"      limited by: {p.limited_by}", "bold default")
-        parts += [answer, *not_ours(p)]
-    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
-    if p.limits and p.cycles is not None:
-        parts += ["", Text("  alone, each limit would take"), *bars(p)]
-    facts = []
-    if p.needed_warps_per_sm is not None:
-        facts.append(f"latency is hidden from {number(float(p.needed_warps_per_sm), 3)} warps per SM on")
-    if p.ipc is not None and p.seconds is not None:
-        facts.append(f"{number(float(p.ipc), 3)} IPC per SM")
-        if p.dram_bytes_per_second:
-            facts.append(f"DRAM {quantity(float(p.dram_bytes_per_second), 'B/s', 3)}")
-    if facts:
-        parts += ["", Text("  " + ", ".join(facts))]
-    if p.seconds is not None:
-        parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
-    rows = [[name, number(float(t.value), 6), t.unit, t.equation] for name, t in p.terms.items()]
-    parts += ["", table(["term", "value", "unit", "equation"], rows, {1})]
-    return parts
+        grid.add_row(*[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row])
+    return grid
 
 
 def timed(x: float, machine: Machine) -> str:
@@ -110,28 +72,91 @@ def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
     return units.sure(interval, 3 if machine is None or machine.base is None else 2)
 
 
-def not_ours(p: Prediction) -> list[RenderableType]:
-    """Say why our own model does not answer, where another does in its stead."""
-    return [Text(f"  not by our own model: {printable(p.why_not_ours)}", "yellow")] if p.why_not_ours else []
+def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
+    """Render the top of the first screen: the time of a kernel, its interval, what limits it.
+
+    It needs nothing of the remedies: a user sees it before they are looked for.
+    """
+    grid, block = ("x".join(str(n) for n in shape if n > 1) or "1" for shape in (call.grid_shape, call.block_shape))
+    parts = [_subject(p, machine, f", grid {grid}, block {block}"), ""]
+    parts += _answer(p, timed(float(p.seconds or 0), machine), f"by {p.model}", machine)
+    if p.interval_about:
+        rests = "by the errors of " if p.interval_seconds is not None else ""
+        parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
+    parts += [Text(f"  {printable(n)}", "yellow") for n in call.notes if n.startswith(CONTENTS_ASSUMED)]
+    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
+    return [*parts, "", Text("  alone, each limit would take"), *_bars(p), ""]
 
 
-def bars(p: Prediction) -> list[RenderableType]:
-    """Draw what each limit alone would take, the longest first."""
+def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[RenderableType]:
+    """Render one prediction with its terms."""
+    parts = [_subject(p, machine), ""]
+    if p.seconds is None:
+        parts.append(Text(f"  {p.model} gives no time: it {'; it '.join(p.notes) or 'only counts warps'}"))
+    else:
+        what = "" if p.per in ("kernel", "program") else f" per {p.per}"
+        by = f"({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}"
+        parts += _answer(p, f"{timed(float(p.seconds), machine)}{what}", by, machine)
+    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
+    if p.limits and p.cycles is not None:
+        parts += ["", Text("  alone, each limit would take"), *_bars(p)]
+    facts = []
+    if p.needed_warps_per_sm is not None:
+        facts.append(f"latency is hidden from {number(float(p.needed_warps_per_sm), 3)} warps per SM on")
+    if p.ipc is not None and p.seconds is not None:
+        facts.append(f"{number(float(p.ipc), 3)} IPC per SM")
+        if p.dram_bytes_per_second:
+            facts.append(f"DRAM {quantity(float(p.dram_bytes_per_second), 'B/s', 3)}")
+    if facts:
+        parts += ["", Text("  " + ", ".join(facts))]
+    if p.seconds is not None:
+        parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
+    rows = [[name, number(float(t.value), 6), t.unit, t.equation] for name, t in p.terms.items()]
+    return [*parts, "", table(["term", "value", "unit", "equation"], rows, {1})]
+
+
+def _subject(p: Prediction, machine: Machine, launch: str = "") -> RenderableType:
+    """Say what is predicted, on which machine, at which occupancy."""
+    warps = float(p.warps_per_sm)
+    share = warps / machine.sm.warps_max
+    return Text(
+        f"{printable(p.workload)} on {machine.name}{launch}: {number(warps)} warps per SM ({share:.0%})", "bold"
+    )
+
+
+def _answer(p: Prediction, time: str, by: str, machine: Machine | None = None) -> list[RenderableType]:
+    """Render the time, on a known machine with its interval, the limit, and why it is not our own model's."""
+    line = Text(f"  {time}", "bold green")
+    if machine is not None and p.interval_seconds is not None:
+        line.append(f", {sure(p.interval_seconds, machine)}", "bold default")
+    line.append(f"   {by}", "not bold default")
+    line.append(f"      limited by: {p.limited_by}", "bold default")
+    why = [Text(f"  not by our own model: {printable(p.why_not_ours)}", "yellow")] if p.why_not_ours else []
+    return [line, *why]
+
+
+def _bars(p: Prediction) -> list[RenderableType]:
+    """Render what each limit alone would take, the longest first."""
     clock = float(p.cycles or 1) / float(p.seconds or 1)
     limits = {name: cycles / clock for name, cycles in p.alone.items()}
-    longest, wide = max(limits.values(), default=0.0), max(map(len, limits), default=0)
-    lines: list[RenderableType] = []
-    for name, value in limits.items():
-        length = round(_BAR * value / longest) if longest > 0 else 0
-        lines.append(Text.assemble(f"    {name:<{wide}}  {seconds(value):>10}  ", ("█" * length, "cyan")))
-    return lines
+    longest, wide = max(limits.values(), default=0.0) or 1.0, max(map(len, limits), default=0)
+    return [
+        Text.assemble(f"    {name:<{wide}}  {seconds(x):>10}  ", ("█" * round(_BAR * x / longest), "cyan"))
+        for name, x in limits.items()
+    ]
 
 
 def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     """Render all models side by side."""
     some = next(iter(c.predictions.values()), None)
     n = "" if some is None else f": {number(float(some.warps_per_sm))} warps per SM"
-    parts: list[RenderableType] = [Text(f"{printable(c.workload)} on {machine.name}{n}", "bold"), "", *span(c), ""]
+    parts: list[RenderableType] = [Text(f"{printable(c.workload)} on {machine.name}{n}", "bold"), ""]
+    best = c.headline
+    if best is not None:
+        parts += _answer(best, seconds(float(best.seconds or 0)), f"by {best.model}")
+        parts += [Text(f"  {flag}", "bold red") for flag in best.flags]
+        parts += [Text(f"  the {text}") for text in span(c)]
+    parts.append("")
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
         time = "-" if p.seconds is None else seconds(float(p.seconds))
@@ -146,20 +171,14 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     return parts
 
 
-def span(c: Comparison) -> list[RenderableType]:
-    """The answer first, then how far apart the physically possible models are."""
-    best, timed = c.headline, c.possible
-    if best is None:
+def span(c: Comparison) -> list[str]:
+    """Say how far apart the physically possible models are; nothing where there is none."""
+    timed = c.possible
+    if not timed:
         return []
-    text = Text(f"  {seconds(float(best.seconds or 0))}", "bold green")
-    text.append(f"   by {best.model}", "not bold default")
-    text.append(f"      limited by: {best.limited_by}", "bold default")
-    parts: list[RenderableType] = [text, *not_ours(best), *(Text(f"  {flag}", "bold red") for flag in best.flags)]
-    if timed:
-        low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
-        said = f"  the {len(timed)} models within the hardware's limits say {seconds(timed[low])} ({low}) "
-        parts.append(Text(said + f"to {seconds(timed[high])} ({high})"))
-    return parts
+    low, high = min(timed, key=lambda k: timed[k]), max(timed, key=lambda k: timed[k])
+    within = f"{len(timed)} models within the hardware's limits say"
+    return [f"{within} {seconds(timed[low])} ({low}) to {seconds(timed[high])} ({high})"]
 
 
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:
@@ -195,9 +214,9 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
         "data sheet: with others' measurements; the rest by rule from a measured GPU (docs/reference/machine-file.md)",
         "paper: as a paper has it, to reproduce that paper",
     )
-    made = table(head, rows, {5, 6, 7})
-    made.columns[0].no_wrap = True  # it is what one types
-    return [made, "", *(Text(line, "dim") for line in says)]
+    found = table(head, rows, {5, 6, 7})
+    found.columns[0].no_wrap = True  # it is what one types
+    return [found, "", *(Text(line, "dim") for line in says)]
 
 
 _IMPORTANT = re.compile(

@@ -1,4 +1,4 @@
-"""What if and what changed: two predictions side by side; one kernel on several GPUs."""
+"""Predictions side by side: with a change, of two kernels, and of one kernel on several GPUs."""
 
 from __future__ import annotations
 
@@ -23,25 +23,18 @@ def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableTy
     """Render the prediction before and after, on the machines that they are for."""
     before, after = found.before, found.after
     about = machine.id != then.id and not (machine.base is None and then.base is None)
-    changed = ", ".join(f"{key} = {_text(value)}" for key, value in found.changes.items())
-    parts: list[RenderableType] = [
-        Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup, about)}", "bold"),
-        "",
-    ]
+    changed = ", ".join(f"{key} = {x if isinstance(x, str) else number(x)}" for key, x in found.changes.items())
+    title = Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup, about)}", "bold")
+    speedup = f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x"
     rows = [
-        [
-            "time",
-            timed(float(before.seconds or 0), machine),
-            timed(float(after.seconds or 0), then),
-            f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x",
-        ],
+        ["time", timed(float(before.seconds or 0), machine), timed(float(after.seconds or 0), then), speedup],
         ["machine", before.machine, after.machine, ""],
         ["limited by", before.limited_by, after.limited_by, ""],
         ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
     ]
     rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
     notes = _notes([(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)])
-    return [*parts, table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *notes]
+    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *notes]
 
 
 def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
@@ -53,10 +46,6 @@ def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
     if lines := [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]:
         parts += ["", "Not the same for all, so compare with care:", *lines]
     return parts
-
-
-def _text(value: float | str) -> str:
-    return value if isinstance(value, str) else number(value)
 
 
 def _times(speedup: float, about: bool = False) -> str:
@@ -87,17 +76,12 @@ def difference(found: Difference, names: tuple[str, str], machine: Machine) -> l
         Text(f"{first} to {second} on {machine.name}: {_times(found.speedup)}", "bold"),
         Text(f"  {seconds(float(a.seconds or 0))} to {seconds(float(b.seconds or 0))}: {found.why}"),
     ]
-    groups = {
-        "code": found.code,
-        "what the grid does": found.counts,
-        "alone, each limit would take": found.limits,
-        "the time is made of": found.parts,
-    }
+    groups = {"code": found.code, "what the grid does": found.counts, "alone, each limit would take": found.limits,
+              "the time is made of": found.parts}  # fmt: skip
     for title, changes in groups.items():
         most = max((max(c.before, c.after) for c in changes), default=0.0)
-        shown = [
-            c for c in changes if changes is found.code or max(c.before, c.after) >= _LEAST * most or c.unit == "B"
-        ]
+        least = 0.0 if changes is found.code else _LEAST * most
+        shown = [c for c in changes if max(c.before, c.after) >= least or c.unit == "B"]
         parts += ["", table([title, first, second, "ratio"], [_row(c) for c in shown], right={1, 2, 3})]
     return [*parts, *_notes([(first, a), (second, b)])]
 
@@ -118,13 +102,9 @@ def gpus(
         time = float(p.seconds or 0.0)
         sure_of = "" if p.interval_seconds is None else sure(p.interval_seconds, machine)
         first = advised.helpful[0] if advised is not None and advised.helpful else None
-        rows.append(
-            [
-                machine.name, timed(time, machine), sure_of,
-                f"{time / best:.2f}x", p.limited_by, number(float(p.warps_per_sm)), p.model,
-                "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}",
-            ]
-        )  # fmt: skip
+        remedy = "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}"
+        rows.append([machine.name, timed(time, machine), sure_of, f"{time / best:.2f}x", p.limited_by,
+                     number(float(p.warps_per_sm)), p.model, remedy])  # fmt: skip
     notes: list[RenderableType] = []
     if len({p.model for _, p, _ in found}) > 1:
         notes = ["", "The times are by different models: compare them with care, or choose one with --model."]

@@ -1,4 +1,4 @@
-"""Ladders for the terminal: each step with what was predicted and what was measured; how often the advice came true.
+"""Advice and tuning against measurement, for the terminal: the steps of ladders, predicted and measured; found optima.
 
 69 steps: 81 % of the predicted speedups within 20 % of the measured ones (goal 80 %)
 the remedy that helped most is among our first three for 86 % of 50 kernels (goal 85 %)
@@ -13,8 +13,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from warplens.machine import Machine
 from warplens.papers.validation.kernels import PARTS
 from warplens.papers.validation.ladders import CLOSE, Climbed, Order, Outcome
+from warplens.papers.validation.tuning import TuningResult
 from warplens.report import advice
 from warplens.report.terminal import table
 
@@ -45,16 +47,16 @@ def answer(climbed: Climbed, *, unblind: bool) -> list[RenderableType]:
 
 def counted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
     """Count what came true, of all steps and of each set; `theirs` and `ours` where Nsight's rules speak (`spoken`)."""
-    made: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for name, group in (("all", outcomes), *((p, [o for o in outcomes if o.part == p]) for p in PARTS)):
         best, spoken = [o for o in group if o.best], [o for o in group if o.estimated is not None]
-        made[name] = {
+        counts[name] = {
             "steps": len(group), "close": sum(o.close for o in group), "best": len(best),
             "named": sum(o.named for o in best), "bad": sum(o.bad for o in group), "spoken": len(spoken),
             "theirs": sum(abs((o.estimated or 0.0) / o.measured - 1) <= CLOSE for o in spoken),
             "ours": sum(o.close for o in spoken),
         }  # fmt: skip
-    return made
+    return counts
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
@@ -62,7 +64,7 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     sets = list(counted(outcomes).values())
 
     def shares(what: str, of: str) -> str:
-        return ", ".join(_share(s[what], s[of]) for s in sets if s[of])
+        return ", ".join(f"{100 * s[what] / s[of]:.0f} %" for s in sets if s[of])
 
     all_, *parts = sets
     lines = [
@@ -81,10 +83,6 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
             f"{shares('theirs', 'spoken')}; ours there: {shares('ours', 'spoken')}"
         )
     return lines
-
-
-def _share(some: int, of: int) -> str:
-    return f"{100 * some / max(1, of):.0f} %"
 
 
 def _order(order: Order) -> str:
@@ -112,3 +110,25 @@ def data(climbed: Climbed, *, unblind: bool) -> dict[str, Any]:
         "outcomes": [o for o in climbed.outcomes if unblind or o.part == "train"],
         "missing": climbed.missing,
     }
+
+
+def tuning(found: Sequence[TuningResult], machine: Machine) -> list[RenderableType]:
+    """Return the answer of `warplens validate --tuning`."""
+    near = {limit: sum(r.chosen_loss <= limit for r in found) for limit in (0.05, 0.1)}
+    first = sum(r.top_loss <= 0.02 for r in found)
+    rows = [
+        [
+            r.kernel, str(r.legal), f"{r.emulated} ({100 * r.share:.1f} %)", f"{r.best_us:.1f} us",
+            f"{r.predicted_us:.1f} us", f"{r.chosen_us:.1f} us", f"{100 * r.chosen_loss:+.1f} %",
+            f"{100 * r.top_loss:+.1f} %",
+            f"{100 * r.middle_loss:+.0f} %", f"{r.span:.1f} x",
+        ]
+        for r in found
+    ]  # fmt: skip
+    heads = ["kernel", "legal", "emulated", "best", "predicted", "takes", "loss", "of 5", "middle", "span"]
+    return [
+        f"Tuning by prediction on {machine.name}: of {len(found)} kernels, the choice is within 5 % of the best for "
+        f"{near[0.05]}, within 10 % for {near[0.1]}; the best of five measured is within 2 % for {first}",
+        table(heads, rows, set(range(1, len(heads)))),
+        "loss: the predicted best over the true best; of 5: the fastest of the first five; middle: a median one",
+    ]

@@ -1,8 +1,7 @@
-"""The accuracy of the models on the measured mixes: the table for the terminal, the pictures for HTML."""
+"""Accuracy of the models on the measured mixes: a table on the terminal, pictures in HTML."""
 
 from __future__ import annotations
 
-import html as escaped
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,9 +11,11 @@ from rich.text import Text
 from warplens.machine import Machine
 from warplens.papers import ModelError, Plot
 from warplens.papers.item import Series, line
-from warplens.papers.report import html
 from warplens.papers.validation.mixes import Judged, Sweep, needed
 from warplens.papers.validation.simulated import NAME
+from warplens.report.page import markup
+from warplens.report.page.markup import Section, document, joined, tag
+from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
 _HEAD = ["model", "points", "mean error", "median", "worst", "at, with warps", "needed", "unphysical"]
@@ -40,23 +41,21 @@ def page(judged: Sequence[Judged], found: Sequence[ModelError], machine: Machine
     """Return the HTML page: the cusp of each mix, the error against alpha of each kind of model, the table."""
     shown = [j for name in _SHOWN for j in judged if j.model == name]
     mixes = list(dict.fromkeys(sweep.mix for j in judged for sweep in j.sweeps))
+    needs = (
+        "As Volkov's Figure 7.14: the warps with which a mix reaches 90 % of its highest rate, measured and by each "
+        "model. Where both bounds are near one another, more warps are needed than at either end: the cusp."
+    )
+    errs = "As Volkov's Figures 7.11 to 7.13: the error at each measured occupancy. Negative is too fast."
+    cusps = joined((tag("p", needs), *(figure(cusp(mix, shown)) for mix in mixes)))
+    errors = joined((tag("p", errs), *(figure(against_alpha(j)) for j in shown)))
+    all_models = joined((markup.table(_HEAD, map(_cells, found), _NUMBERS), tag("p", _NOTE)))
     sections = [
-        html.Section(
-            "Needed occupancy against alpha",
-            "<p>As Volkov's Figure 7.14: the warps with which a mix reaches 90 % of its highest rate, measured and by "
-            "each model. Where both bounds are near one another, more warps are needed than at either end: the "
-            "cusp.</p>",
-            [cusp(mix, shown) for mix in mixes],
-        ),
-        html.Section(
-            "Error against alpha",
-            "<p>As Volkov's Figures 7.11 to 7.13: the error at each measured occupancy. Negative is too fast.</p>",
-            [against_alpha(j) for j in shown],
-        ),
-        html.Section("All models", html.table(_HEAD, list(map(_cells, found)), _NUMBERS) + f"<p>{_NOTE}</p>"),
+        Section("needed", "Needed occupancy", "Needed occupancy against alpha", cusps),
+        Section("errors", "Errors", "Error against alpha", errors),
+        Section("models", "Models", "All models", all_models),
     ]
-    lead = f"<p>{escaped.escape(_lead(found[0], machine))}</p>"
-    return html.page(f"How far the models are off on the mixes of {machine.name}", lead, sections)
+    title = f"How far the models are off on the mixes of {machine.name}"
+    return document(title, tag("header", tag("h1", title), tag("p", _lead(found[0], machine))), sections)
 
 
 def cusp(mix: str, judged: Sequence[Judged]) -> Plot:
@@ -84,7 +83,7 @@ def against_alpha(judged: Judged) -> Plot:
 
 
 def _of(mix: str, judged: Judged) -> list[tuple[Sweep, list[float]]]:
-    """The sweeps of a mix with what a model says of them, by alpha."""
+    """Return the sweeps of a mix with what a model says of them, by alpha."""
     pairs = zip(judged.sweeps, judged.cycles, strict=True)
     return sorted((pair for pair in pairs if pair[0].mix == mix), key=lambda pair: pair[0].alpha)
 

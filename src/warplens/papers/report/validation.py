@@ -1,4 +1,4 @@
-"""The accuracy of the models on measured kernels: tables for the terminal, pictures for HTML, data for JSON.
+"""Accuracy of the models on measured kernels: tables on the terminal, pictures in HTML, data for JSON.
 
 best on NVIDIA H200: warplens, 8.1 % mean error over 132 launches of the test set
 
@@ -9,9 +9,8 @@ warplens   train       187       7.0 %   4.0 %  -0.8 %         93 %  0.990  -55 
 
 from __future__ import annotations
 
-import html as escaped
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,12 +21,14 @@ from warplens.core.units import number, seconds
 from warplens.machine import Machine
 from warplens.papers import Plot
 from warplens.papers.item import Series, line
-from warplens.papers.report import html
 from warplens.papers.validation.ablation import ALL, Ablation
 from warplens.papers.validation.coverage import Coverage
 from warplens.papers.validation.kernel_errors import OURS, Agreement, KernelError, KernelValidation
 from warplens.papers.validation.points import Point
 from warplens.papers.validation.stalls import LARGEST, WITHIN, Stalls
+from warplens.report.page import markup
+from warplens.report.page.markup import Section, document, joined, tag
+from warplens.report.page.svg import figure
 from warplens.report.terminal import table
 
 _NEAR = 20.0  # percent: the lines beside the diagonal
@@ -58,7 +59,8 @@ def answer(found: KernelValidation, machine: Machine, *, unblind: bool = False) 
     worst = _worst(found, unblind)
     if worst:
         which = "both sets" if unblind else "the train set"
-        rows = [_point(p) for p in worst]
+        rows = [[p.launch, f"{p.percent:+.0f} %", seconds(p.seconds), seconds(p.measured_seconds), p.bound]
+                for p in worst]  # fmt: skip
         head = ["launch", "error", "predicted", "measured", "limited by"]
         parts += ["", Text(f"{ours}, furthest off in {which}", "bold"), table(head, rows, {1, 2, 3})]
     return parts
@@ -66,13 +68,12 @@ def answer(found: KernelValidation, machine: Machine, *, unblind: bool = False) 
 
 def error_table(errors: Sequence[KernelError]) -> RenderableType:
     """Render the errors of all models or runs."""
-    rows = [
-        [e.model, e.part, str(e.launches), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
-         f"{e.bias_percent:+.1f} %", f"{e.within_20_percent:.0f} %", f"{e.rank_correlation:.3f}",
-         f"{e.worst_percent:+.0f} %", e.worst_at]
-        for e in errors
-    ]  # fmt: skip
-    return table(_HEAD, rows, {2, 3, 4, 5, 6, 7, 8})
+    return table(_HEAD, map(_error, errors), {2, 3, 4, 5, 6, 7, 8})
+
+
+def _error(e: KernelError) -> list[str]:
+    return [e.model, *_group(e)[1:3], *_group(e)[4:], f"{e.rank_correlation:.3f}", f"{e.worst_percent:+.0f} %",
+            e.worst_at]  # fmt: skip
 
 
 def ablation(found: Sequence[Ablation], model: str, every: int) -> list[RenderableType]:
@@ -122,17 +123,8 @@ def data(found: KernelValidation, *, unblind: bool = False) -> dict[str, Any]:
     """Return the same for machines; single launches of the test set only where they are asked for."""
     shown = [p for p in found.points if unblind or p.part == "train"]
     rows = [{**msgspec.to_builtins(p), "error_percent": p.percent} for p in shown]
-    return {
-        "gpu": found.gpu,
-        "errors": found.errors,
-        "by_bound": found.by_bound,
-        "by_kind": found.by_kind,
-        "agreement": found.agreement,
-        "coverage": found.coverage,
-        "outdated": found.outdated,
-        "worst": _worst(found, unblind),
-        "points": rows,
-    }
+    names = ("gpu", "errors", "by_bound", "by_kind", "agreement", "coverage", "outdated")
+    return {**{name: getattr(found, name) for name in names}, "worst": _worst(found, unblind), "points": rows}
 
 
 def page(found: KernelValidation, machine: Machine) -> str:
@@ -141,66 +133,64 @@ def page(found: KernelValidation, machine: Machine) -> str:
     mine = [p for p in found.points if p.run == ours]
     others = [e.model for e in found.errors if e.part == "test" and e.model not in OURS][:_PAPERS_SHOWN]
     others += ["roofline"] if "roofline" not in others and any(p.run == "roofline" for p in found.points) else []
-    lead = "".join(f"<p>{escaped.escape(text)}</p>" for text in _leads(found))
-    rows = [
-        [e.model, e.part, str(e.launches), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
-         f"{e.bias_percent:+.1f} %", f"{e.within_20_percent:.0f} %", f"{e.rank_correlation:.3f}"]
-        for e in found.errors
-    ]  # fmt: skip
+    alphas = [against_alpha(name, [p for p in found.points if p.run == name]) for name in (ours, *others)]
+    said = (
+        "As Volkov's Figures 7.11 to 7.13: the error against alpha, the arithmetic instructions per access to global "
+        "memory."
+    )
+    rows = [_error(e)[:8] for e in found.errors]
     sections = [
-        html.Section("Predicted against measured", "", [against_measured(ours, mine)]),
-        html.Section("Error against time", "", [against_time(ours, mine)]),
-        html.Section(
-            "Error against arithmetic per load",
-            "<p>As Volkov's Figures 7.11 to 7.13: the error against alpha, the arithmetic instructions per access to "
-            "global memory.</p>",
-            [against_alpha(name, [p for p in found.points if p.run == name]) for name in (ours, *others)],
-        ),
-        html.Section("All models", html.table(_HEAD[:8], rows, {2, 3, 4, 5, 6, 7})),
+        Section("measured", "Measured", "Predicted against measured", figure(against_measured(ours, mine))),
+        Section("time", "Time", "Error against time", figure(against_time(ours, mine))),
+        Section("alpha", "Alpha", "Error against arithmetic per load", joined((tag("p", said), *map(figure, alphas)))),
+        Section("models", "Models", "All models", markup.table(_HEAD[:8], rows, range(2, 8))),
     ]
-    for title, groups in (("By what limits", found.by_bound), ("By kind of kernel", found.by_kind)):
+    for short, title, groups in (("Limits", "By what limits", found.by_bound),
+                                 ("Kinds", "By kind of kernel", found.by_kind)):  # fmt: skip
         cells = [_group(e) for e in groups if e.model == ours]
-        sections.append(html.Section(f"{title} ({ours})", html.table(_GROUP_HEAD, cells, {2, 3, 4, 5, 6, 7})))
-    return html.page(f"How far the models are off on {machine.name}", lead, sections)
+        body = markup.table(_GROUP_HEAD, cells, range(2, 8))
+        sections.append(Section(short.lower(), short, f"{title} ({ours})", body))
+    title = f"How far the models are off on {machine.name}"
+    return document(title, tag("header", tag("h1", title), *(tag("p", text) for text in _leads(found))), sections)
 
 
-def against_measured(name: str, made: Sequence[Point]) -> Plot:
+def against_measured(name: str, points: Sequence[Point]) -> Plot:
     """Plot predicted against measured time, with the diagonal and 20 % to both sides."""
-    x = [1e6 * p.measured_seconds for p in made] or [1.0]
+    x = [1e6 * p.measured_seconds for p in points] or [1.0]
     ends = [min(x), max(x)]
-    series = [_by_part(made, part, lambda p: 1e6 * p.measured_seconds, lambda p: 1e6 * p.seconds) for part in _PARTS]
+    series = _by_part(points, lambda p: 1e6 * p.measured_seconds, lambda p: 1e6 * p.seconds)
     lines = {"as measured": 1.0, "20 % longer": 1 + _NEAR / 100, "20 % shorter": 1 - _NEAR / 100}
     series += [line(label, ends, [factor * at for at in ends]) for label, factor in lines.items()]
     return Plot(f"{name}: predicted against measured", "measured, us", "predicted, us", series, log_x=True, log_y=True)
 
 
-def against_time(name: str, made: Sequence[Point]) -> Plot:
+def against_time(name: str, points: Sequence[Point]) -> Plot:
     """Plot the error against the measured time."""
-    series = [_by_part(made, part, lambda p: 1e6 * p.measured_seconds, lambda p: p.percent) for part in _PARTS]
+    series = _by_part(points, lambda p: 1e6 * p.measured_seconds, lambda p: p.percent)
     return Plot(f"{name}: error against time", "measured, us", "error, %", series, log_x=True, y_max=100)
 
 
-def against_alpha(name: str, made: Sequence[Point]) -> Plot:
+def against_alpha(name: str, points: Sequence[Point]) -> Plot:
     """Plot the error against arithmetic per access; kernels without the one or the other are left out."""
-    finite = [p for p in made if 0 < p.alpha < float("inf")]
-    series = [_by_part(finite, part, lambda p: p.alpha, lambda p: p.percent) for part in _PARTS]
+    series = _by_part([p for p in points if 0 < p.alpha < float("inf")], lambda p: p.alpha, lambda p: p.percent)
     title = f"{name}: error against alpha"
     return Plot(title, "arithmetic instructions per access", "error, %", series, log_x=True, y_max=100)
 
 
-def _by_part(made: Sequence[Point], part: str, x: Any, y: Any) -> Series:
-    chosen = [p for p in made if p.part == part]
-    return line(part, [x(p) for p in chosen], [y(p) for p in chosen], "points")
+def _by_part(points: Sequence[Point], x: Callable[[Point], float], y: Callable[[Point], float]) -> list[Series]:
+    """Return the points of each set."""
+    sets = [[p for p in points if p.part == part] for part in _PARTS]
+    return [line(part, list(map(x, s)), list(map(y, s)), "points") for part, s in zip(_PARTS, sets, strict=True)]
 
 
 def _first(found: KernelValidation) -> str:
-    """The model that the details are of: ours where it is there, else the best."""
+    """Return the model that the details are of: ours where it is there, else the best."""
     runs = {p.run for p in found.points}
     return next((name for name in OURS if name in runs), found.errors[0].model)
 
 
 def _worst(found: KernelValidation, unblind: bool) -> list[Point]:
-    """The launches that are furthest off; of the test set only where that is asked for."""
+    """Return the launches that are furthest off; of the test set only where that is asked for."""
     if not unblind:
         return found.worst
     mine = [p for p in found.points if p.run == _first(found)]
@@ -236,7 +226,3 @@ def _group(e: KernelError) -> list[str]:
         e.group, e.part, str(e.launches), str(e.kernels), f"{e.mean_percent:.1f} %", f"{e.median_percent:.1f} %",
         f"{e.bias_percent:+.1f} %", f"{e.within_20_percent:.0f} %",
     ]  # fmt: skip
-
-
-def _point(p: Point) -> list[RenderableType]:
-    return [p.launch, f"{p.percent:+.0f} %", seconds(p.seconds), seconds(p.measured_seconds), p.bound]

@@ -1,4 +1,21 @@
-"""The page of `warplens analyze --html`: one file that holds all it needs, made of sections, each in its own module.
+"""HTML pages: one file each that holds all it needs, light and dark, for wide and narrow screens.
 
-`content` gathers what is shown, for JSON too; `markup` and `axes` write HTML and SVG; `frame` puts the page together.
+Every number says where it comes from, when one hovers over it or reaches it by keyboard. Nothing is loaded, a policy
+allows the page's own script alone, and whatever is not `Markup` is escaped.
+
+    markup.py     elements, tables, numbers with their origin; `document` puts a page of sections together
+    svg.py        pictures with axes, drawn twice so that letters keep their size on a phone; Plot and Series: lines,
+                  points, bars and rules over linear or logarithmic axes, with a key and the numbers
+    content.py    what the page of `analyze` shows, gathered once for the page and for JSON; origins of its numbers
+    curves.py     the numbers of throughput against occupancy and of the roofline
+    frame.py      the page of `analyze`: its order of sections; the answer, remedies and assumptions
+    pictures.py   the pictures of curves.py
+    time.py       the parts of the time, stall reasons, and the timeline of warps
+    code.py       source and machine code side by side; access patterns
+    models.py     the published models; the page of `compare`
+    page.css, page.js   style and script of every page
+
+To add a section to the page of `analyze`: write a function from `Content` to `Markup` and name it in
+`frame.SECTIONS`. Numbers that JSON shall have too are a field of `Content` and a key of `content.data`.
+To add another page: hand `Section`s to `document`; `svg.figure` draws a `Plot`.
 """

@@ -1,30 +1,198 @@
-"""The page: sections in their order, style, script and data, and a policy that lets nothing else run or load."""
+"""The page of `warplens analyze --html`: the answer at its top, then sections; here are those in words."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
-import msgspec
+from warplens.advisor import Advice, Place
+from warplens.core.units import number, quantity
+from warplens.machine import Machine
+from warplens.report.advice import NEAREST, nearest, results
+from warplens.report.analysis import counted
+from warplens.report.page.code import accesses, code
+from warplens.report.page.content import Content, limit_source, number_source, used_keys, value_source
+from warplens.report.page.markup import (
+    Markup,
+    Section,
+    document,
+    joined,
+    more,
+    seconds,
+    sure,
+    table,
+    tag,
+    timed,
+    value,
+)  # fmt: skip
+from warplens.report.page.models import published
+from warplens.report.page.pictures import occupancy, roofline
+from warplens.report.page.time import time_stack, warps
 
-from warplens.core.version import __version__
-from warplens.report.page.accesses import accesses
-from warplens.report.page.answer import answer
-from warplens.report.page.assumptions import assumptions
-from warplens.report.page.code import code
-from warplens.report.page.content import Content
-from warplens.report.page.markup import Markup, joined, tag
-from warplens.report.page.occupancy import occupancy
-from warplens.report.page.remedies import remedies
-from warplens.report.page.roofs import roofs
-from warplens.report.page.stacks import published, time_stack
-from warplens.report.page.warps import warps
+_SOURCES = 6  # source lines that a remedy names
 
-_FOLDER = Path(__file__).parent
-_MOST_BYTES = 1_900_000  # with the data; a page that would be larger goes without
+
+def page(content: Content, data: str) -> str:
+    """Return the page; `data` is what `--json` prints."""
+    sections = [Section(name, short, title, make(content)) for name, (short, title, make) in SECTIONS.items()]
+    head = f"{content.prediction.workload} on {content.machine.name}"
+    dotted = "Dotted numbers say where they come from: hover over them, or go there with the Tab key."
+    return document(head, answer(content), sections, data=data, note=dotted)
+
+
+def answer(content: Content) -> Markup:
+    """Return the top of the page: the time, its interval, the limit, what each limit alone would take."""
+    p, machine = content.prediction, content.machine
+    form = "launch + the longest of SM (simulated), units of an SM, L2 and DRAM" if p.simulation else "see its terms"
+    clock = number_source(machine, "chip.clock_hz")
+    why = f"{quantity(float(p.cycles or 0), 'cycles')} by {p.model}: {form} (docs/reference/models.md). {clock}"
+    sure_of: Markup | str = p.interval_about or "no interval"
+    if p.interval_seconds is not None:
+        errors = f"90 % interval, conformal, by the errors of {p.interval_about} (docs/explain/accuracy.md)"
+        sure_of = value(sure(p.interval_seconds, machine), errors)
+    facts = [
+        tag("p", value(timed(float(p.seconds or 0), machine), why), class_="time"),
+        tag("p", sure_of, class_="sure"),
+        tag("p", "limited by ", tag("strong", p.limited_by), class_="bound"),
+        *(tag("p", flag, class_="flag") for flag in p.flags),
+    ]
+    if p.why_not_ours:
+        facts.append(tag("p", f"by {p.model}, not by our own model: {p.why_not_ours}", class_="flag"))
+    bars = tag("div", tag("h2", "Alone, each limit would take"), _limits(content), class_="limits")
+    head = tag("p", joined(_launch(content), " · "), class_="where")
+    return tag(
+        "header", head, tag("h1", p.workload), tag("div", tag("div", *facts, class_="answer"), bars, class_="hero")
+    )
+
+
+def _launch(content: Content) -> list[object]:
+    """Return the machine, the launch, the occupancy and the model."""
+    p, machine, launch, fits = content.prediction, content.machine, content.workload.launch, content.occupancy
+    facts: list[object] = [machine.name]
+    if launch is not None:
+        shapes = [launch.grid, launch.block]
+        grid, block = ("×".join(str(n) for n in s if n > 1) or "1" if isinstance(s, list) else str(s) for s in shapes)
+        facts += [f"grid {grid}", f"block {block}"]
+    share = float(p.warps_per_sm) / machine.sm.warps_max
+    why = "whole blocks that fit on an SM (docs/explain/how-a-prediction-is-made.md)"
+    if fits is not None:
+        why += f", limited by {fits.limiter}; alone: " + ", ".join(f"{k} {n} blocks" for k, n in fits.limits.items())
+    return [*facts, value(f"{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", why), f"by {p.model}"]
+
+
+def _limits(content: Content) -> Markup:
+    """Return what each limit alone would take as bars, the longest first; a whole bar is the predicted time."""
+    p = content.prediction
+    hz = float(p.cycles or 1.0) / float(p.seconds or 1.0)
+    longest = max([float(p.cycles or 1.0), *p.alone.values()])
+    rows = []
+    for name, cycles in p.alone.items():
+        label = value(seconds(cycles / hz, 3), limit_source(name, p, content.machine))
+        first = " first" if name == p.limited_by else ""
+        bar = tag("span", class_=f"bar{first}", style=f"width:{100 * cycles / longest:.2f}%")
+        rows.append(tag("li", tag("span", name, class_="name"), tag("span", bar, class_="track"), label))
+    return tag("ul", *rows, class_="bars")
+
+
+def remedies(content: Content) -> Markup:
+    """Return what would help, by how much, where and on which assumption; what would not, and why."""
+    advised, machine = content.advised, content.machine
+    if advised is None:
+        return tag("p", "Our model does not speak about this kernel, so it advises nothing.")
+    helpful = advised.helpful
+    parts = [tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead")]
+    if helpful:
+        parts = [tag("ol", *(_remedy(i, a, content) for i, a in enumerate(helpful, 1)), class_="remedies")]
+    if advised.combinations:
+        rows = [
+            tag("li", _speedup(a), a.title, ": ", _then(a, machine), f"; {results(a)}") for a in advised.combinations
+        ]
+        parts += [tag("h3", "Together (gains do not add)"), tag("ul", *rows, class_="together")]
+    rows = [tag("li", tag("b", a.name.replace("-", " ")), ": ", a.reason) for a in nearest(advised, len(advised))]
+    if rows:
+        parts += [tag("h3", "What would not help, and why"), tag("ul", *rows[:NEAREST], class_="useless")]
+    if left := rows[NEAREST:]:
+        parts.append(more(f"{len(left)} more that would not help", tag("ul", *left, class_="useless")))
+    return joined((*parts, *(tag("p", note, class_="dim") for note in advised.notes)))
+
+
+def _remedy(i: int, a: Advice, content: Content) -> Markup:
+    assert content.advised is not None
+    now = float(content.advised.base.seconds or 0.0)
+    left = 100 * min(1.0, a.seconds / now) if now else 100
+    bar = tag("span", tag("span", class_="bar", style=f"width:{left:.2f}%"), class_="track", aria_hidden="true")
+    where = tag("span", " at ", joined((_link(p) for p in a.where[:_SOURCES]), ", "), class_="at") if a.where else ""
+    others = [joined((_speedup(form, "v"), " ", form.title)) for form in content.advised.forms(a)]
+    forms = tag("p", "or ", joined(others, "; "), class_="dim") if others else ""
+    flat = {k: v for k, v in a.changes.items() if not isinstance(v, (list, dict))}
+    changes = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in flat.items())
+    changed = tag("p", "changes: ", changes, class_="dim") if flat else ""
+    folded = more("assumes", tag("p", a.assumption), changed) if a.assumption or a.changes else ""
+    head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
+    mark = tag("span", results(a), class_="mark other" if a.changes_results else "mark")
+    then = tag("p", _then(a, content.machine), class_="then")
+    return tag("li", head, bar, then, tag("p", mark, a.how, class_="how"), forms, folded, id_=f"remedy-{i}")
+
+
+def _speedup(a: Advice, class_: str = "v speedup") -> Markup:
+    form = "the simulator's" if a.simulated else "the closed form's"
+    why = f"time now / time with the remedy, both {form} (docs/explain/how-a-prediction-is-made.md)"
+    return value(f"{a.speedup:.2f}×", why, class_)
+
+
+def _then(a: Advice, machine: Machine) -> Markup:
+    known = a.interval_seconds
+    why = f"90 % interval: {sure(known, machine)}" if known else "no interval for this kind of kernel"
+    return joined((value(timed(a.seconds, machine), why), f", then limited by {a.bound_after}"))
+
+
+def _link(p: Place) -> Markup:
+    """Return a link to a source line, or to the first of the instructions."""
+    return tag("a", str(p), href=f"#L{p.line}" if p.line is not None else f"#I{min(p.instructions, default=0)}")
+
+
+def assumptions(content: Content) -> Markup:
+    """Return what the answer rests on: assumptions, counts, what is not known, traffic, the machine's numbers."""
+    p, workload, profile = content.prediction, content.workload, content.workload.profile
+    known = [
+        "the clock is the machine file's, and stays there",
+        *(() if profile is None else counted(profile, workload.code)),
+        *(f"note: {note}" for note in (*workload.notes, *p.notes)),
+    ]
+    unknown = [f"{what}: {why}" for what, why in content.missing.items()]
+    if profile is not None:
+        shares = {"instructions executed": profile.known_instructions, "addresses": profile.known_addresses}
+        unknown += [f"{1 - s:.2%} of the {what} are not known to the emulator" for what, s in shares.items() if s < 1]
+        if not profile.exact and profile.largest_error:
+            off = f"{profile.largest_error:.1%}"
+            unknown.append(f"the counts of single instructions may be off by {off}: a part of the grid was emulated")
+    unknown.append("which threads of a warp touch which sectors and banks")
+    if workload.code:
+        unknown.append("lines of included files are not told apart from lines of this file")
+    flags = [tag("li", flag, class_="flag") for flag in p.flags]
+    columns = [
+        tag("div", tag("h3", "Assumed and counted"), tag("ul", *flags, *(tag("li", x) for x in known))),
+        tag("div", tag("h3", "Not known"), tag("ul", *(tag("li", x) for x in unknown))),
+    ]
+    return joined((tag("div", *columns, class_="two"), _traffic(content), _machine(content)))
+
+
+def _traffic(content: Content) -> Markup | str:
+    profile = content.workload.profile
+    if profile is None or not profile.traffic:
+        return ""
+    columns = ("l2_read_bytes", "l2_written_bytes", "dram_read_bytes", "dram_written_bytes")
+    rows = [[t.name, *(quantity(getattr(t, name), "B", 3) for name in columns)] for t in profile.traffic]
+    head = ["array", "read from L2", "written to L2", "read from DRAM", "written to DRAM"]
+    return more("Traffic by array", table(head, rows, range(1, 5), caption="traffic by array"))
+
+
+def _machine(content: Content) -> Markup:
+    keys = used_keys(content.workload, content.machine)
+    rows = [[tag("code", key), *value_source(content.machine, key)] for key in keys]
+    found = table(["number", "value", "source", "reference"], rows, (1,), caption="numbers of the machine")
+    return more(f"Numbers of {content.machine.name} ({len(rows)})", found, printed=False)
+
+
 SECTIONS: dict[str, tuple[str, str, Callable[[Content], Markup]]] = {
     "remedies": ("Remedies", "What would help", remedies),
     "occupancy": ("Occupancy", "Throughput against occupancy", occupancy),
@@ -32,54 +200,7 @@ SECTIONS: dict[str, tuple[str, str, Callable[[Content], Markup]]] = {
     "code": ("Code", "Source and machine code", code),
     "accesses": ("Accesses", "Access patterns", accesses),
     "timeline": ("Timeline", "What warps do, cycle by cycle", warps),
-    "roofline": ("Roofline", "Roofline", roofs),
+    "roofline": ("Roofline", "Roofline", roofline),
     "assumptions": ("Assumptions", "What was assumed, and what is not known", assumptions),
     "models": ("Published models", "Published models", published),
 }
-
-
-def page(content: Content, data: str) -> str:
-    """Return the page; `data` is what `--json` prints."""
-    links = [tag("a", short, href=f"#{name}") for name, (short, _, _) in SECTIONS.items()]
-    theme = tag("button", "Theme", type="button", id_="theme", title="Light, dark, or as the system has it")
-    save = tag("button", "JSON", type="button", id_="save", title="Save the data of this page: what --json prints")
-    top = tag("nav", tag("div", *links), theme, save, aria_label="sections")
-    sections = [
-        tag("section", tag("h2", title), make(content), id_=name, aria_label=title)
-        for name, (_, title, make) in SECTIONS.items()
-    ]
-    dotted = "Dotted numbers say where they come from: hover over them, or go there with the Tab key."
-    foot = tag("footer", f"warplens {__version__}. {dotted}")
-    body = joined(
-        (top, tag("main", answer(content), *sections, foot), tag("div", id_="tip", role="tooltip", hidden=True)), "\n"
-    )
-    head = f"{content.prediction.workload} on {content.machine.name}"
-    made = _document(head, body, _embedded(data))
-    return made if len(made.encode()) <= _MOST_BYTES else _document(head, body, Markup(""))
-
-
-def _embedded(data: str) -> Markup:
-    """Return JSON as a block that nothing executes and nothing inside can end."""
-    compact = msgspec.json.format(data.encode(), indent=-1).decode().replace("<", "\\u003c")
-    return Markup(f'<script type="application/json" id="data">{compact}</script>')
-
-
-def _document(title: str, body: Markup, data: Markup) -> str:
-    style, script = (_file(name) for name in ("page.css", "page.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    head = joined((
-        Markup('<meta charset="utf-8">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup('<link rel="icon" href="data:,">'),
-        tag("title", title),
-        Markup(f"<style>{style}</style>"),
-    ), "\n")  # fmt: skip
-    end = f"{data}\n<script>{script}</script>"
-    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n{end}\n</body>\n</html>\n'
-
-
-@cache
-def _file(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")

@@ -6,11 +6,19 @@ hovers over it or reaches it with the keyboard.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
 
 from warplens.core.units import printable, quantity
 from warplens.core.units import seconds as _seconds
+from warplens.core.version import __version__
 from warplens.machine import Machine
 from warplens.report import terminal
 
@@ -91,10 +99,70 @@ def table(
     named = tag("caption", caption, class_="unseen") if caption else ""
     first = tag("thead", tag("tr", *(cell("th", i, h) for i, h in enumerate(titles))))
     label = caption or None
-    made = tag("table", named, first, tag("tbody", body))
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label or "table")
+    whole = tag("table", named, first, tag("tbody", body))
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label or "table")
 
 
 def more(summary: object, *children: object, printed: bool = True) -> Markup:
     """Return what is folded away until somebody asks, or prints the page (if it is to be `printed`)."""
     return tag("details", tag("summary", summary), *children, class_=None if printed else "unprinted")
+
+
+class Section(Struct, frozen=True):
+    """A part of a page: its name in links, its short title at the top, its heading, and what is below."""
+
+    name: str
+    short: str
+    title: str
+    body: Markup
+
+
+_FOLDER = Path(__file__).parent
+_MOST_BYTES = 1_900_000  # with the data; a page that would be larger goes without
+
+
+def document(title: str, top: Markup, sections: Sequence[Section], *, data: str = "", note: str = "") -> str:
+    """Return a page as one file: links, its top, its sections and a note; `data` is JSON that a button saves.
+
+    All it needs is inside, and its policy lets nothing else run or load.
+    """
+    links = tag("div", *(tag("a", s.short, href=f"#{s.name}") for s in sections))
+    theme = tag("button", "Theme", type="button", id_="theme", title="Light, dark, or as the system has it")
+    saving = "Save the data of this page: what --json prints"
+    save = tag("button", "JSON", type="button", id_="save", title=saving) if data else ""
+    parts = [tag("section", tag("h2", s.title), s.body, id_=s.name, aria_label=s.title) for s in sections]
+    main = tag("main", top, *parts, tag("footer", f"warplens {__version__}. {note}"))
+    tip = tag("div", id_="tip", role="tooltip", hidden=True)
+    body = joined((tag("nav", links, theme, save, aria_label="sections"), main, tip, _embedded(data)), "\n")
+    whole = _framed(title, body)
+    return whole if not data or len(whole.encode()) <= _MOST_BYTES else document(title, top, sections, note=note)
+
+
+def _embedded(data: str) -> Markup:
+    """Return JSON as a block that nothing executes and nothing inside can end."""
+    if not data:
+        return Markup("")
+    compact = msgspec.json.format(data.encode(), indent=-1).decode().replace("<", "\\u003c")
+    return Markup(f'<script type="application/json" id="data">{compact}</script>')
+
+
+def _framed(title: str, body: Markup) -> str:
+    """Return a whole file with its style and script."""
+    style, script = (_file(name) for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    head = joined((
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<link rel="icon" href="data:,">'),
+        tag("title", title),
+        Markup(f"<style>{style}</style>"),
+    ), "\n")  # fmt: skip
+    end = f"<script>{script}</script>"
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n{end}\n</body>\n</html>\n'
+
+
+@cache
+def _file(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")

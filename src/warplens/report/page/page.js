@@ -100,8 +100,7 @@ theme.addEventListener("click", () => {
   root.style.colorScheme = root.style.colorScheme ? "" : dark.matches ? "light" : "dark";
 });
 const save = document.getElementById("save"), data = document.getElementById("data");
-if (!data) save.remove();
-else save.addEventListener("click", () => {
+if (data) save.addEventListener("click", () => {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([data.textContent], { type: "application/json" }));
   link.download = "warplens.json";

@@ -1,21 +1,133 @@
-"""The roofline of a counted kernel (Williams et al. 2009), with a point per level of memory (Yang et al. 2020).
+"""Numbers of the two curves of a kernel: throughput against occupancy, and the roofline.
 
-Operations are floating-point ones, two for a fused one; a kernel without any is shown by its integer operations. Bytes
-are those that each level moves for the whole grid.
+The roofline is that of Williams et al. 2009, with a point per level of memory (Yang et al. 2020). Operations are
+floating-point ones, two for a fused one; a kernel without any is shown by its integer operations. Bytes are those that
+each level moves for the whole grid.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
-from warplens.models import Prediction
+from warplens.models import Prediction, predict
+from warplens.models.comparison import Comparison
 from warplens.program.instruction import Instruction
 from warplens.workload import Workload
+from warplens.workload.counted import walk
 from warplens.workload.profile import Profile
+
+_POINTS = 5  # occupancies of the curve
+_WALKED = 60_000  # instructions that all its predictions may go through: about 0.3 s
+_PREPARED = 8  # what it takes to prepare an instruction, in units of going through it
+_PATHS = 4  # paths of warps that our closed form goes through
+_REACHED = 0.95  # of the throughput bound
+
+
+class Point(Struct, frozen=True):
+    """Throughput at one occupancy, in warps per cycle and SM, by each bound alone and as predicted."""
+
+    warps_per_sm: float
+    by_latency: float
+    by_throughput: float
+    predicted: float
+    seconds: float
+
+
+class OccupancyCurve(Struct, frozen=True, kw_only=True):
+    """The curve of one model; `now` is the answer itself, `band` how far off it may be, as factors of throughput.
+
+    `needed_warps` is where the bounds meet, `reached_warps` where the curve comes within 5 % of the throughput bound.
+    """
+
+    model: str
+    warps_max: float
+    fitting_warps: float
+    now: Point
+    points: list[Point]
+    needed_warps: float | None
+    reached_warps: float | None
+    band: tuple[float, float] | None
+
+
+def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: Machine) -> OccupancyCurve:
+    """Return the curve of our closed form, of Volkov's bounds where ours is silent."""
+    model = next((name for name in ("warplens-fast", "volkov") if name in c.predictions), None)
+    launch = workload.launch
+    if model is None or launch is None or p.seconds is None:
+        raise WarplensError("no model gives a throughput at other occupancies")
+    base = c.predictions[model]
+    per_block, most = int(launch.warps_per_block), machine.sm.warps_max
+    here = float(base.warps_per_sm)
+    chosen = {here}
+    in_grid = math.ceil(float(launch.blocks) / machine.chip.sm_count)  # more than that cannot be on an SM
+    blocks, count = max(1, min(in_grid, int(most // per_block))), _affordable(workload)
+    chosen |= {float(per_block * round(1 + (blocks - 1) * k / max(1, count - 1))) for k in range(count)}
+    points = [_point(base if n == here else predict(workload, machine, model, warps_per_sm=n)) for n in sorted(chosen)]
+    at = next(x for x in points if x.warps_per_sm == here)
+    now = Point(
+        float(p.warps_per_sm),
+        at.by_latency,
+        at.by_throughput,
+        float(p.throughput_warps_per_cycle or 0.0),
+        float(p.seconds),
+    )
+    band = None
+    if p.interval_seconds is not None:
+        band = (float(p.seconds) / p.interval_seconds[1], float(p.seconds) / p.interval_seconds[0])
+    return OccupancyCurve(
+        model=model,
+        warps_max=most,
+        fitting_warps=here,
+        now=now,
+        points=points,
+        needed_warps=_met(points, lambda x: x.by_latency / x.by_throughput - 1 if x.by_throughput else 0.0),
+        reached_warps=_met(points, lambda x: x.predicted / x.by_throughput - _REACHED if x.by_throughput else 0.0),
+        band=band,
+    )
+
+
+def _affordable(workload: Workload) -> int:
+    """Return how many occupancies can be predicted in a fraction of a second."""
+    if workload.profile is None:
+        return _POINTS
+    commonest = sorted(workload.profile.paths, key=lambda path: -path.warps)[:_PATHS]
+    each = _PREPARED * len(workload.code) + sum(len(walk(path).weights) for path in commonest)
+    return min(_POINTS, _WALKED // (1 + each))
+
+
+def _point(p: Prediction) -> Point:
+    """Return the bounds of a prediction as throughputs."""
+    limits = {name: float(cycles) for name, cycles in p.limits.items()}
+    throughput = float(p.throughput_warps_per_cycle or 0.0)
+    warps = throughput * float(p.cycles or 0.0)
+    slowest = max((cycles for name, cycles in limits.items() if name != "latency"), default=0.0)
+    latency = limits.get("latency", 0.0)
+    return Point(
+        float(p.warps_per_sm),
+        warps / latency if latency else float("inf"),
+        warps / slowest if slowest else float("inf"),
+        throughput,
+        float(p.seconds or 0.0),
+    )
+
+
+def _met(points: list[Point], over: Callable[[Point], float]) -> float | None:
+    """Return the occupancy from which something is above zero, between those that were predicted."""
+    before = (0.0, -1.0)
+    for x in points:
+        now = over(x)
+        if now >= 0:
+            n, under = before
+            return n + (x.warps_per_sm - n) * -under / (now - under)
+        before = (x.warps_per_sm, now)
+    return None
+
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 _FLOPS = {"FADD": 1, "FMUL": 1, "FFMA": 2, "MUFU": 1, "DADD": 1, "DMUL": 1, "DFMA": 2, "HADD2": 2, "HMUL2": 2,
@@ -102,7 +214,7 @@ def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[R
     chip = machine.chip
     lanes = machine.sm.warp_size * chip.sm_count * chip.clock_hz
     rates = {"fp32": 2, "fp64": 2, "half": 4} if kinds else {"int": 1}
-    made = []
+    roofs = []
     for kind, each in rates.items():
         if kinds and kind != "fp32" and kind not in kinds:
             continue
@@ -110,14 +222,14 @@ def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[R
             rate = machine.peak_ipc(kind, model="roofline")
         except WarplensError:
             continue
-        made.append(Roof(kind, each * rate * lanes, f"instructions.{kind}"))
+        roofs.append(Roof(kind, each * rate * lanes, f"instructions.{kind}"))
     for name in sorted({_matrix_type(x) for x in code if x.opcode in _MATRIX}):
         same = [t for key, t in machine.tensor.items() if re.fullmatch(rf"(group_)?{name}(_\d+)?", key)]
         rate = max((t.peak_flops_per_cycle_per_sm or 0.0 for t in same), default=0.0)
         clock = chip.tensor_clock_hz or chip.clock_hz
         if rate:
-            made.append(Roof(f"tensor cores, {name}", rate * chip.sm_count * clock, f"tensor.{name}"))
-    return made
+            roofs.append(Roof(f"tensor cores, {name}", rate * chip.sm_count * clock, f"tensor.{name}"))
+    return roofs
 
 
 def _matrix_type(x: Instruction) -> str:

@@ -1,4 +1,4 @@
-"""Occupancy on the terminal and as HTML: the answer first, then what to change, the block sizes, and a map.
+"""Occupancy on the terminal and as an HTML page: the answer first, then what to change, the block sizes, and a map.
 
 6 blocks of 256 threads, 48 warps per SM (75%), limited by registers
   sgemm on NVIDIA A100 80GB SXM
@@ -9,18 +9,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from html import escape
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from warplens.core.units import printable
-from warplens.machine import Machine, Occupancy, OccupancyTable, Step
+from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.machine.occupancy_table import best_blocks
-from warplens.papers.item import Plot, Series, line
-from warplens.papers.report import html
+from warplens.report.page import markup
+from warplens.report.page.markup import Section, document, joined, tag
+from warplens.report.page.svg import Plot, Series, figure, line
 from warplens.report.terminal import table
 
+_HEAD = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "to reach"]
 _BAR = 10
 _CELL = 3
 _SHADES = ((1.0, "█", "green"), (0.75, "▓", "green"), (0.5, "▒", "yellow"), (0.25, "░", "red"), (0.0, "·", "red"))
@@ -29,7 +30,7 @@ _UNITS = {"registers": "registers per thread", "shared memory": "B shared memory
 
 
 def of_workload(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]:
-    """Render what fits on an SM of a workload with a launch."""
+    """Render the resident blocks of a workload with a launch."""
     return [
         Text(f"{printable(name)} on {machine.name}", "bold"),
         "",
@@ -49,40 +50,40 @@ def of_kernel(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
     parts += [Text(f"  note: {text}", "yellow") for text in _notes(t, machine)]
     rows: list[list[RenderableType]] = []
     for threads in t.map.threads_per_block:
+        *cells, more = _cells(t, threads)
         fits = t.rows.get(threads)
-        if fits is None:
-            rows.append([str(threads), "0", "0", "0%", "does not fit", "", ""])
-            continue
-        step = t.steps[threads]
-        bar = Text("█" * round(_BAR * fits.fraction), "cyan")
-        more = "" if step is None else f"{step.fraction:.0%}: {_short(step)}"
-        rows.append([str(threads), str(fits.blocks_per_sm), str(fits.warps_per_sm), f"{fits.fraction:.0%}",
-                     fits.limiter, bar, more])  # fmt: skip
-    headers = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "", "to reach"]
-    return [*parts, "", table(headers, rows, {0, 1, 2, 3}), "", *_picture(t, machine)]
+        rows.append([*cells, Text("█" * round(_BAR * fits.fraction) if fits else "", "cyan"), more])
+    return [*parts, "", table([*_HEAD[:5], "", _HEAD[5]], rows, {0, 1, 2, 3}), "", *_map(t, machine)]
 
 
 def page(t: OccupancyTable, machine: Machine) -> str:
     """Return a self-contained HTML page: the answer, all block sizes, warps against each need."""
-    lead = f'<p class="answer">{escape(_answer(t))}</p><p>{escape(_subject(t, machine))}: {escape(_needs(t))}</p>'
-    lead += "".join(f"<p>{escape(text)}</p>" for text in [*_remedies(t), *_notes(t, machine)])
-    cells = []
-    for threads, fits in t.rows.items():
-        step = t.steps[threads]
-        more = "" if step is None else f"{step.fraction:.0%}: {_short(step)}"
-        cells.append([str(threads), str(fits.blocks_per_sm), str(fits.warps_per_sm), f"{fits.fraction:.0%}",
-                      fits.limiter, more])  # fmt: skip
-    headers = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "to reach"]
     plots = [
         _plot("block size", "threads per block", {k: o.warps_per_sm for k, o in t.rows.items()}, t.block),
         _plot("registers", "registers per thread", t.by_registers, t.needs.registers_per_thread),
         _plot("shared memory", "bytes of shared memory per block", t.by_shared_bytes, t.needs.shared_bytes_per_block),
     ]
+    sizes = markup.table(_HEAD, [_cells(t, threads) for threads in t.rows], range(4))
     sections = [
-        html.Section("Warps per SM", "", plots),
-        html.Section("All block sizes", html.table(headers, cells, {0, 1, 2, 3})),
+        Section("warps", "Warps per SM", "Warps per SM", joined(map(figure, plots))),
+        Section("sizes", "Block sizes", "All block sizes", sizes),
     ]
-    return html.page(f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}", lead, sections)
+    title = f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}"
+    said = [f"{_subject(t, machine)}: {_needs(t)}", *_remedies(t), *_notes(t, machine)]
+    top = tag("header", tag("h1", title), tag("p", _answer(t), class_="answer"), *(tag("p", text) for text in said))
+    return document(title, top, sections)
+
+
+def _cells(t: OccupancyTable, threads: int) -> list[str]:
+    """Return the row of a block size."""
+    fits = t.rows.get(threads)
+    if fits is None:
+        return [str(threads), "0", "0", "0%", "does not fit", ""]
+    step, names = t.steps[threads], {"shared memory": "B shared"}
+    known = {} if step is None else step.at_most
+    more = ", ".join(f"≤ {most} {names.get(name, name)}" for name, most in known.items())
+    return [str(threads), str(fits.blocks_per_sm), str(fits.warps_per_sm), f"{fits.fraction:.0%}", fits.limiter,
+            "" if step is None else f"{step.fraction:.0%}: {more}"]  # fmt: skip
 
 
 def _answer(t: OccupancyTable) -> str:
@@ -114,7 +115,7 @@ def _alone(o: Occupancy) -> str:
 
 
 def _remedies(t: OccupancyTable) -> list[str]:
-    """What would give one block more, what the most, and which block sizes are best."""
+    """Say what would give one block more, what the most, and which block sizes are best."""
     lines = []
     for step in [t.one_more, *([t.most] if t.most != t.one_more else [])]:
         if step is not None:
@@ -135,17 +136,12 @@ def _notes(t: OccupancyTable, machine: Machine) -> list[str]:
     return []
 
 
-def _short(step: Step) -> str:
-    names = {"registers": "registers", "shared memory": "B shared", "barriers": "barriers"}
-    return ", ".join(f"≤ {most} {names[name]}" for name, most in step.at_most.items())
-
-
 def _count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def _picture(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
-    """Draw warps per SM over block size and registers, the kernel's own point marked."""
+def _map(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
+    """Render warps per SM over block size and registers, the kernel's own point marked."""
     m = t.map
     own = bisect_left(m.registers_per_thread, t.needs.registers_per_thread) if t.needs.registers_per_thread else -1
     labels = [f"{r:>{2 * _CELL}}" for r in m.registers_per_thread[1::2]]
