@@ -30,7 +30,7 @@ from warplens.advisor.rewrite import (
     without,
 )
 from warplens.advisor.schedule import Scheduler
-from warplens.advisor.slices import address_instructions, freed, from_data, indirect
+from warplens.advisor.dataflow import address_instructions, freed, from_data, indirect
 from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.core.units import seconds

@@ -22,7 +22,7 @@ from warplens.advisor.rewrite import (
     without,
 )
 from warplens.advisor.schedule import Scheduler
-from warplens.advisor.slices import address_instructions, from_data
+from warplens.advisor.dataflow import address_instructions, from_data
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Path
 from warplens.workload.workload import Workload

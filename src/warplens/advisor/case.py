@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from warplens.advisor.advice import Place
-from warplens.advisor.slices import waiting
+from warplens.advisor.dataflow import waiting
 from warplens.core.errors import MissingField
 from warplens.machine import KINDS, Machine
 from warplens.models.prediction import Prediction

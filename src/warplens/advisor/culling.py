@@ -7,7 +7,7 @@ from statistics import median
 
 from warplens.advisor.case import Answer, Case, Proposal, refused
 from warplens.advisor.rewrite import Way, as_written, rewritten
-from warplens.advisor.slices import from_data
+from warplens.advisor.dataflow import from_data
 from warplens.workload.profile import Path
 
 # Cells as long as the cutoff: 27 of them are looked at for a sphere of that radius, which fills this share of them.

@@ -11,7 +11,7 @@ from warplens.advisor.data_types import data_type
 from warplens.advisor.overlay import scaled_traffic, with_counts, with_launch, with_traffic
 from warplens.advisor.rewrite import Copy, Repeat, Run, Way, as_written, joined_threads, joined_turns, rewritten
 from warplens.advisor.rows import warp_per_row
-from warplens.advisor.slices import address_instructions, indirect, registers_written
+from warplens.advisor.dataflow import address_instructions, indirect, registers_written
 from warplens.core.units import quantity
 from warplens.program.instruction import byte_offset
 from warplens.workload.profile import Path, Segment

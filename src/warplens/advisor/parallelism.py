@@ -21,7 +21,7 @@ from warplens.advisor.rewrite import (  # fmt: skip
     rewritten,
     side_by_side,
 )
-from warplens.advisor.slices import address_instructions, from_data, loop_overhead, loops_of, registers_written
+from warplens.advisor.dataflow import address_instructions, from_data, loop_overhead, loops_of, registers_written
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Path, Segment
 from warplens.workload.workload import Workload

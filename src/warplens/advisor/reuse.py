@@ -22,7 +22,7 @@ from warplens.advisor.rewrite import (
     rewritten,
     side_by_side,
 )
-from warplens.advisor.slices import (
+from warplens.advisor.dataflow import (
     address_instructions,
     carried,
     freed,

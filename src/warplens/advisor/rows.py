@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from warplens.advisor.case import SECTOR_BYTES, Case, Proposal, Site
 from warplens.advisor.overlay import with_counts
 from warplens.advisor.rewrite import Copy, Rewrite, Run, Way, fewer_blocks, rewritten
-from warplens.advisor.slices import ADDRESS_KINDS, indirect, loops_of
+from warplens.advisor.dataflow import ADDRESS_KINDS, indirect, loops_of
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Path
 

@@ -13,7 +13,7 @@ from warplens.advisor.case import SECTOR_BYTES, Answer, Case, Proposal, Site, re
 from warplens.advisor.overlay import with_counts, with_launch
 from warplens.advisor.rewrite import Copy, Run, Way, as_written, rewritten
 from warplens.advisor.schedule import Scheduler
-from warplens.advisor.slices import (
+from warplens.advisor.dataflow import (
     ADDRESS_KINDS,
     address_instructions,
     freed,
