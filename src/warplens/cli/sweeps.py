@@ -101,7 +101,7 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace) -> int:
-    from warplens.advisor.gate import parse_share
+    from warplens.advisor.differences import parse_share
     from warplens.cli.output import show, stages
     from warplens.core.cache import Cache
     from warplens.machine import load_machine
@@ -129,7 +129,7 @@ def _tune(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from warplens import api
-    from warplens.advisor.gate import gate, parse_share, parse_time
+    from warplens.advisor.differences import gate, parse_share, parse_time
     from warplens.cli.ahead import options
     from warplens.cli.call import asked, names_kernel
     from warplens.cli.output import show, watching

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.advisor import Advice, Place
+from warplens.advisor import Advice, Location
 from warplens.machine import Machine
 from warplens.report.advice import NEAREST, nearest, results
 from warplens.report.page.content import Content
@@ -92,7 +92,7 @@ def _then(a: Advice, machine: Machine) -> Markup:
     return joined((value(timed(a.seconds, machine), why), f", then limited by {a.bound_after}"))
 
 
-def _place(p: Place) -> Markup:
+def _place(p: Location) -> Markup:
     target = f"#L{p.line}" if p.line is not None else f"#I{min(p.instructions, default=0)}"
     return tag("a", str(p), href=target)
 
