@@ -23,7 +23,7 @@ _GLOBAL_ATOMICS = frozenset(("RED", "REDG", "ATOM", "ATOMG"))
 
 
 def remove_divergence(case: Case) -> Answer:
-    """Let full warps, which are fewer, do the work that few threads of each warp do."""
+    """Give the work that few threads of each warp do to full warps, which are fewer."""
     name = "remove-divergence"
     threads = case.profile.counts["threads"]
     partly = {i for i, n in enumerate(case.executed) if n and threads[i] < _FULL * 32 * n} - _control(case)

@@ -26,7 +26,7 @@ def address_instructions(code: Sequence[Instruction]) -> set[int]:
     a loop needs what its beginning needs, such as a pointer that is counted up: repeated until nothing is added.
     """
     at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies are appended, with equal offsets
-    wanted: dict[int, tuple[set[str], set[str]]] = {}  # before an instruction: as addresses, as values
+    needed: dict[int, tuple[set[str], set[str]]] = {}  # before an instruction: as addresses, as values
     found, before = set[int](), -1
     while len(found) > before:
         before = len(found)
@@ -34,18 +34,18 @@ def address_instructions(code: Sequence[Instruction]) -> set[int]:
         for i in range(len(code) - 1, -1, -1):
             x = code[i]
             head = at.get(x.target, i + 1) if x.target is not None else i + 1
-            if head <= i and head in wanted:
-                addresses, values = addresses | wanted[head][0], values | wanted[head][1]
+            if head <= i and head in needed:
+                addresses, values = addresses | needed[head][0], values | needed[head][1]
             if _leads_to_address(x, addresses, values):
                 found.add(i)
-            wanted[i] = set(addresses), set(values)
+            needed[i] = set(addresses), set(values)
     return found
 
 
-def freed(code: Sequence[Instruction], gone: set[int]) -> set[int]:
+def freed(code: Sequence[Instruction], removed: set[int]) -> set[int]:
     """Return the address instructions that are unused once some accesses are gone."""
     nothing = Instruction("NOP", "NOP", "int")
-    left = [replace(nothing, offset=x.offset) if i in gone else x for i, x in enumerate(code)]
+    left = [replace(nothing, offset=x.offset) if i in removed else x for i, x in enumerate(code)]
     return address_instructions(code) - address_instructions(left)
 
 

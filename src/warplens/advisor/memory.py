@@ -99,7 +99,7 @@ def _with_requested_traffic(workload: Workload, case: Case) -> Workload:
 
 
 def with_l2_hits(workload: Workload, case: Case, touched: float, before: float) -> Workload:
-    """Let L2 keep all data from one launch to the next, if they fit only now; `touched` and `before` are bytes."""
+    """Keep all data in L2 from one launch to the next, if they fit only now; `touched` and `before` are bytes."""
     size = case.machine.cache.l2_hit_bytes
     if case.profile.l2 != "warm" or size is None or not touched < size < before:
         return workload

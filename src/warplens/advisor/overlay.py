@@ -98,8 +98,8 @@ def without_waits(x: Instruction, boards: frozenset[int] | None = None) -> Instr
     """Return an instruction that does not wait for these scoreboards (None: for any)."""
     if x.control is None:
         return x
-    gone = 0b111111 if boards is None else sum(1 << b for b in boards)
-    return replace(x, control=replace(x.control, wait_mask=x.control.wait_mask & ~gone))
+    masked = 0b111111 if boards is None else sum(1 << b for b in boards)
+    return replace(x, control=replace(x.control, wait_mask=x.control.wait_mask & ~masked))
 
 
 def regrouped(workload: Workload, warps_per_block: int) -> Workload:

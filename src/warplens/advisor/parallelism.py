@@ -134,10 +134,10 @@ def _iterations(case: Case, name: str, loops: Sequence[Segment], what: str) -> A
         return refused(name, "no loop of that kind")
     over = {i for s in loops for i in loop_overhead(case.code, s)} - from_data(case.code, case.executed)
     once = over | {i for i, x in enumerate(case.code) if x.kind in ("branch", "exit", "barrier")}
-    wanted = [[tuple(run) for run in s.runs] for s in loops]
+    chosen_runs = [[tuple(run) for run in s.runs] for s in loops]
 
     def chosen(segment: Segment) -> bool:
-        return [tuple(run) for run in segment.runs] in wanted
+        return [tuple(run) for run in segment.runs] in chosen_runs
 
     repeated = [i for i in case.inside(loops) if i not in over]
     proposals = []
@@ -204,13 +204,13 @@ def _loads_before(case: Case, barrier: int) -> Answer:
     }  # fmt: skip
     if not loads:
         return refused(name, "no load in front of its barriers that could be repeated")
-    brought = sum(s.useful_bytes for s in case.global_sites if s.index in loads)
+    loaded_bytes = sum(s.useful_bytes for s in case.global_sites if s.index in loads)
     if any(s.instruction.kind == "load" and s.executed > _RARE * case.warps and s.index not in loads
            for s in case.global_sites):  # fmt: skip
         return refused(
             name, "it loads more behind its barriers: what follows them cannot be done once for several elements"
         )
-    if sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store") > _RARE * brought:
+    if sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store") > _RARE * loaded_bytes:
         return refused(
             name, "a block stores what it has loaded: what follows its barriers cannot be done once for several"
         )

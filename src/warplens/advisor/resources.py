@@ -234,13 +234,13 @@ def avoid_spills(case: Case) -> Answer:
         return refused(name, "it spills no registers" + (": its local memory has arrays, or stacks" if local else ""))
     words = {o.text for s in sites for o in s.instruction.operands if o.kind == "memory"}
     registers = min(255, case.launch.registers_per_thread + len(words))
-    kept = with_launch(dropped(case.workload, {s.index for s in sites}), registers_per_thread=registers)
-    kept = with_instructions(kept, {i: _without_bank_conflicts(x) for i, x in enumerate(kept.code)})
+    unspilled = with_launch(dropped(case.workload, {s.index for s in sites}), registers_per_thread=registers)
+    unspilled = with_instructions(unspilled, {i: _without_bank_conflicts(x) for i, x in enumerate(unspilled.code)})
     return [
         Proposal(
             name=name,
             title=f"{registers} registers per thread instead of {case.launch.registers_per_thread}: no spills",
-            workload=kept,
+            workload=unspilled,
             assumption="a register for each word that is spilled, so that occupancy falls; with so many the compiler "
             "finds some of different banks",
             where=case.locations(s.index for s in sites),
@@ -256,5 +256,5 @@ def _without_bank_conflicts(x: Instruction) -> Instruction:
     for name in x.reads:
         if name[0] == "R" and name[1:].isdigit():
             banks.setdefault(int(name[1:]) % 2, name)
-    kept = set(banks.values())
-    return replace(x, reads=tuple(r for r in x.reads if r in kept or not (r[0] == "R" and r[1:].isdigit())))
+    per_bank = set(banks.values())
+    return replace(x, reads=tuple(r for r in x.reads if r in per_bank or not (r[0] == "R" and r[1:].isdigit())))

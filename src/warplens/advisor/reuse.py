@@ -37,7 +37,7 @@ from warplens.workload.workload import Workload
 
 _CONSTANT_BYTES = 1 << 16
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread
-_SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
+_SAME, _MOST_WORDS = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
 # Registers that a further result needs beside its sum and what it is made of (tests/cuda/remedies/constants.py).
 _TEMPORARY = 2
@@ -93,7 +93,7 @@ def _read_once(case: Case) -> list[Proposal]:
         if len(whole) > arrays:  # more loads of so much than arrays of that size
             later |= {s.index for group in whole[arrays:] for s in group}
             words += arrays * size / (32 * case.warps) / _WORD
-    if not later or words > _KEPT:
+    if not later or words > _MOST_WORDS:
         return []
     registers = min(255, case.launch.registers_per_thread + round(words))
     return [
@@ -198,14 +198,14 @@ def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[i
     smaller = max(1.0, case.profile.warps_per_block / _BLOCK_WARPS)  # a block's square shrinks with its threads
     shared = {s.index for s in case.shared_sites if s.instruction.opcode in ("LDS", "STS")} | loads
     same = same_for_rows(case.code) & loads
-    brought = {s.index for s in case.global_sites} & loads | {i for i in shared if case.code[i].opcode == "STS"}
-    direct = brought & loads if not case.shared_sites else set[int]()
+    fetches = {s.index for s in case.global_sites} & loads | {i for i in shared if case.code[i].opcode == "STS"}
+    direct = fetches & loads if not case.shared_sites else set[int]()
 
     def repeats(i: int) -> Repeat:
         if i in direct:  # words from anywhere in global memory, one by one
             return Repeat(side)
         if i in shared:  # a side of the square, by accesses of up to 16 bytes
-            more = round(math.sqrt(smaller)) if i in brought else 1
+            more = round(math.sqrt(smaller)) if i in fetches else 1
             copies = max(1, math.ceil(side / wide.get(i, 1.0)))
             return Repeat(more * copies, side / copies, side / copies / 2 if i in same else None)
         return Repeat(1) if i in once or i not in work else Repeat(side * side, shares=True)
@@ -238,12 +238,12 @@ def keep_in_constant(case: Case) -> Answer:
     }
     none = dict.fromkeys(set(case.profile.counts) - {"executed", "threads"}, 0.0)
     constant = with_counts(with_instructions(case.workload, new), dict.fromkeys(new, none))
-    gone = freed(case.code, set(new)) | _second_words([s for s in sites if s.index in same])
+    unused = freed(case.code, set(new)) | _second_words([s for s in sites if s.index in same])
     return [
         Proposal(
             name=name,
             title=f"constant memory for {', '.join(t.name for t in small)}: {len(sites)} loads are uniform in a warp",
-            workload=dropped(constant, gone),
+            workload=dropped(constant, unused),
             assumption="the arrays do not change while the kernel runs",
             where=case.locations(new),
             changes={"constant": sorted(new)},

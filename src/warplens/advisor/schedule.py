@@ -125,8 +125,8 @@ def _needs(part: Sequence[Copy], code: Sequence[Instruction]) -> list[set[int]]:
     last, found = dict[str, int](), list[set[int]]()
     for k, copy in enumerate(part):
         x = code[copy.origin]
-        wanted = (*x.reads, x.guard.lstrip("@!"), *(x.writes if x.guard else ()))
-        found.append({last[r] for r in wanted if r in last})
+        operands = (*x.reads, x.guard.lstrip("@!"), *(x.writes if x.guard else ()))
+        found.append({last[r] for r in operands if r in last})
         last.update(dict.fromkeys(x.writes, k))
     return found
 

@@ -54,8 +54,8 @@ class _Stream(Struct, frozen=True):
     @property
     def again(self) -> float:
         """Requests of a block's threads for a byte that misses L1 once."""
-        asked, brought = sum(s.useful_bytes for s in self.sites), sum(s.l2_sectors for s in self.sites)
-        return asked / max(SECTOR_BYTES * brought, asked / 1024)
+        asked, from_l2 = sum(s.useful_bytes for s in self.sites), sum(s.l2_sectors for s in self.sites)
+        return asked / max(SECTOR_BYTES * from_l2, asked / 1024)
 
     def at_once(self, rows: set[int]) -> int:
         """Return how many neighbouring elements one access loads, where all threads of a row read the same ones."""
@@ -197,7 +197,7 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, fetch: Fetch) -> 
     words = {s.index: len(t.sites) for t in streams for s in t.sites}
     rows = same_for_rows(case.code)
     at_once = {s.index: t.at_once(rows) for t in streams for s in t.sites}
-    gone = _address_instructions_gone(case, set(order), every * max(words.values()))
+    superfluous = _superfluous(case, set(order), every * max(words.values()))
     scheduler, most = Scheduler(case.code, case.machine), _WIDEST // _WORD
 
     @cache
@@ -212,7 +212,7 @@ def _tiled(case: Case, streams: Sequence[_Stream], every: int, fetch: Fetch) -> 
                     near.append(Copy(c.origin, carries=many, passes=passes, becomes="LDS"))
             elif many:
                 near.append(Copy(c.origin, becomes="LDS"))
-            elif c.origin not in gone:
+            elif c.origin not in superfluous:
                 near.append(c)
         return scheduler.ordered(tuple(near))
 
@@ -243,15 +243,15 @@ def _fetches(fetch: Fetch, times: int) -> list[tuple[Run, int]]:
     return [(run, n if times <= _TILES else round(n * times / _TILES)) for run, n in counted.items()]
 
 
-def _address_instructions_gone(case: Case, loads: set[int], iterations: int) -> set[int]:
+def _superfluous(case: Case, loads: set[int], iterations: int) -> set[int]:
     """Return the address instructions that go: the size of a tile is known to the compiler."""
     conditions = {i for s in case.loops() for i in loop_condition(case.code, s)}
     data = from_data(case.code, case.executed)
-    gone = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier", "branch")}
+    superfluous = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier", "branch")}
     if any(case.executed[i] for i in conditions & data):
-        return {i for i in gone if "X" in case.code[i].modifiers}  # a search, not a walk: only upper halves go
-    gone = (gone - data - conditions) if iterations > _UNROLLED else (gone - data) | conditions
-    return gone | freed(case.code, loads)
+        return {i for i in superfluous if "X" in case.code[i].modifiers}  # a search, not a walk: only upper halves go
+    superfluous = (superfluous - data - conditions) if iterations > _UNROLLED else (superfluous - data) | conditions
+    return superfluous | freed(case.code, loads)
 
 
 def _with_l2_traffic(workload: Workload, sites: Sequence[Site]) -> Workload:
@@ -300,7 +300,7 @@ def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
     step = Copy(number, _CHAIN_STALL, False, becomes="IMAD")
     fetch = (*(step,) * _ELEMENT_ONCE, Copy(first), Copy(first, becomes="STS"))
     start, barrier = (step,) * (_SIDE * len(shares) if by_edges else _TILE_ONCE), Copy(first, becomes="BAR")
-    gone = freed(case.code, loads)
+    superfluous = freed(case.code, loads)
 
     def loaded(times: int) -> Trace:
         """Load one element after the other; or all of a thread, then store them."""
@@ -308,7 +308,7 @@ def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
         return [([at_once], 1)] if by_edges else [([fetch], times)]
 
     def from_tile(run: Run) -> list[Run]:
-        kept = [c for c in run if c.origin not in gone]
+        kept = [c for c in run if c.origin not in superfluous]
         near = tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in kept)
         k = next((k for k, c in enumerate(kept) if c.origin in loads), None)
         return [near] if k is None else [near[:k], near[k:]]
