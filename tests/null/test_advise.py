@@ -633,7 +633,7 @@ def test_a_small_grid_is_not_told_that_its_sms_are_full() -> None:
     grid = 4 * int(GPU.chip.sm_count)
     few = with_launch(replace(stream, profile=replace(profile(stream), grid_blocks=grid)), grid=grid)
     answer = REMEDIES["raise-occupancy"](Case(few, GPU, wl.predict(few, GPU, "warplens-fast")))
-    assert answer == [Refusal("raise-occupancy", "the grid has no more blocks for an SM")]
+    assert answer == [Refusal("the grid has no more blocks for an SM")]
     compared = wl.compare(few, GPU, simulated=False)
     points = occupancy_curve(compared.predictions["warplens-fast"], compared, few, GPU).points
     assert [x.warps_per_sm for x in points] == [8, 16, 24, 32]

@@ -79,7 +79,7 @@ def test_what_the_same_part_limits_is_off_alike() -> None:
 
 def test_the_sizes_of_errors_are_those_of_the_train_set() -> None:
     """Half the mean square of the difference of two launches of a function: the variance of what they do not share."""
-    file = Path(warplens.__file__).parent / "study" / "files" / "confidence.json"
+    file = Path(warplens.__file__).parent / "models" / "warplens" / "confidence.json"
     by_function: dict[str, list[tuple[str, float]]] = {}
     for function, bound, _, log_ratio in json.loads(file.read_text())["models"]["warplens"]:
         by_function.setdefault(function, []).append((bound, log_ratio))

@@ -29,6 +29,7 @@ _ADDS = 1.005  # a speedup beside other remedies, from which one is named with t
 _SIMULATED = 2  # remedies that are simulated
 _AT_THE_END = ("lower-precision",)  # every kernel that memory limits would have it first, and it changes data
 _NOT_TRIED = "not tried, as the code is long"
+Proposed = tuple[Proposal, Prediction]
 Interval = Callable[[Prediction, Workload, Machine], tuple[float, float] | None]
 
 
@@ -78,7 +79,7 @@ def tried(
     base = base or _predicted(workload, machine, simulated=simulated)
     case, refusal, applied = Case(workload, machine, base), None, list[Proposal]()
     for name in remedies:
-        found = _answered(name, REMEDIES[name], case)
+        found = _answered(REMEDIES[name], case)
         if isinstance(found, Refusal):
             refusal = refusal or found
             continue
@@ -90,9 +91,9 @@ def tried(
     return base, _predicted(applied[0].workload, machine, simulated=simulated) if applied else base
 
 
-def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
+def _answered(remedy: Remedy, case: Case) -> list[Proposed] | Refusal:
     """Return the proposals of a remedy that fit on the machine, each with its closed-form prediction, or why none."""
-    proposals, reason = list[tuple[Proposal, Prediction]](), ""
+    proposals, reason = list[Proposed](), ""
     for answer in remedy(case):
         if isinstance(answer, Refusal):
             reason = answer.reason
@@ -101,7 +102,7 @@ def _answered(name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Pre
             proposals.append((answer, _predicted(answer.workload, case.machine, simulated=False)))
         except WarplensError as error:  # it does not fit
             reason = f"with it, {error}"
-    return proposals or Refusal(name, reason or "nothing to change")
+    return proposals or Refusal(reason or "nothing to change")
 
 
 class _Advisor:
@@ -120,33 +121,38 @@ class _Advisor:
 
     def ranked(self) -> list[Advice]:
         """Return the advice of all remedies: those that help by gain, then those that do not."""
-        best, refusals = list[tuple[Proposal, Prediction]](), list[Advice]()
+        best, refusals = list[tuple[str, Proposed]](), list[Advice]()
         for name, remedy in REMEDIES.items():
-            found = self._tried(name, remedy, self.case)
+            found = self._tried(remedy, self.case)
             if isinstance(found, Refusal):
-                refusals.append(self._refusal(found))
+                refusals.append(
+                    Advice(
+                        name=name, title=name.replace("-", " "), speedup=1.0, seconds=float(self.base.seconds or 0.0),
+                        bound_after=self.base.limited_by, helps=False, reason=found.reason,
+                    )
+                )  # fmt: skip
             else:
-                best.append(min(found, key=_cycles))
+                best.append((name, min(found, key=_cycles)))
         if left := sum(a.reason == _NOT_TRIED for a in refusals):
             self.notes.append(
                 f"the code is long: {left} of {len(REMEDIES)} remedies were not tried; `warplens advise` does"
             )
-        best.sort(key=_cycles)
-        advice = [self._advice(*pair, simulated=k < self.most) for k, pair in enumerate(best)]
+        best.sort(key=lambda named: _cycles(named[1]))
+        advice = [self._advice(name, *found, simulated=k < self.most) for k, (name, found) in enumerate(best)]
         advice.sort(key=lambda a: -a.speedup)
-        advice = _with_forms(advice, {proposal.name: proposal.joins for proposal, _ in best})
+        advice = _with_forms(advice, {name: proposal.joins for name, (proposal, _) in best})
         helping = sorted((a for a in advice if a.helps), key=lambda a: a.name in _AT_THE_END)
         return helping + [a for a in advice if not a.helps] + refusals
 
-    def _tried(self, name: str, remedy: Remedy, case: Case) -> list[tuple[Proposal, Prediction]] | Refusal:
+    def _tried(self, remedy: Remedy, case: Case) -> list[Proposed] | Refusal:
         """Return the answer of a remedy, unless too much code is predicted already."""
         if self.code_left <= 0:
-            return Refusal(name, _NOT_TRIED)
-        found = _answered(name, remedy, case)
+            return Refusal(_NOT_TRIED)
+        found = _answered(remedy, case)
         self.code_left -= 0 if isinstance(found, Refusal) else sum(_size(p.workload) for p, _ in found)
         return found
 
-    def _advice(self, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
+    def _advice(self, name: str, proposal: Proposal, fast: Prediction, *, simulated: bool) -> Advice:
         """Return the advice of a proposal, simulated if it is to be and the closed form says that it helps."""
         before, after = self.fast, fast
         if simulated and float(self.fast.cycles or 0.0) >= HELPS * float(fast.cycles or 0.0):
@@ -155,9 +161,9 @@ class _Advisor:
             simulated = False
         speedup = float(before.cycles or 0.0) / float(after.cycles or 1.0)
         helps = speedup >= HELPS
-        self.predictions[proposal.name] = after, proposal.workload
+        self.predictions[name] = after, proposal.workload
         return Advice(
-            name=proposal.name,
+            name=name,
             title=proposal.title,
             speedup=speedup,
             seconds=float(self.base.seconds or 0.0) / speedup,
@@ -168,16 +174,9 @@ class _Advisor:
             reason="" if helps else proposal.no_help or f"{after.limited_by} would still limit",
             changes=proposal.changes,
             simulated=simulated,
-            how=proposal.how or HOW[proposal.name],
-            changes_results=changes_results(self.case, proposal),
+            how=proposal.how or HOW[name],
+            changes_results=changes_results(name, proposal, self.case),
         )
-
-    def _refusal(self, refusal: Refusal) -> Advice:
-        return Advice(
-            name=refusal.name, title=refusal.name.replace("-", " "), speedup=1.0,
-            seconds=float(self.base.seconds or 0.0), bound_after=self.base.limited_by, helps=False,
-            reason=refusal.reason,
-        )  # fmt: skip
 
     def together(self, best: Sequence[Advice]) -> list[Advice]:
         """Return the best remedy with the next one, and with both that follow: each applied after those before it.
@@ -189,7 +188,7 @@ class _Advisor:
         alone = before = float(self.fast.cycles or 0.0)
         other = False  # results
         for a in best:
-            found = self._tried(a.name, REMEDIES[a.name], case)
+            found = self._tried(REMEDIES[a.name], case)
             if isinstance(found, Refusal):
                 if not changes:  # no more code may be predicted
                     return []
@@ -246,7 +245,7 @@ def _with_forms(ranked: Sequence[Advice], joins: Mapping[str, frozenset[str | in
     return advice
 
 
-def _cycles(proposed: tuple[Proposal, Prediction]) -> float:
+def _cycles(proposed: Proposed) -> float:
     return float(proposed[1].cycles or 0.0)
 
 

@@ -44,15 +44,12 @@ _OPERAND_BYTES = 192  # of fragments per HMMA, with 4 x 4 of them kept in regist
 
 def fast_math(case: Case) -> Answer:
     """Leave division, square root, exponential and logarithm to the special-function unit alone."""
-    name = "fast-math"
-    extra = exact_instructions(case.code)
-    extra = {i for i in extra if case.executed[i]}
+    extra = {i for i in exact_instructions(case.code) if case.executed[i]}
     share = case.share(extra)
     if not extra:
-        return refused(name, "it has no exact division, root, exponential or logarithm")
+        return refused("it has no exact division, root, exponential or logarithm")
     return [
         Proposal(
-            name=name,
             title=f"fast math: {share:.0%} of the instructions make results exact",
             workload=_approximate(case, extra),
             assumption="results may be off in their last bits (--use_fast_math, __expf, __fdividef, rsqrtf)",
@@ -74,7 +71,10 @@ def _approximate(case: Case, extra: set[int]) -> Workload:
     def ordered(runs: tuple[Run, ...], loops: bool) -> tuple[Run, Run, list[Run]]:
         """Return the end and the beginning of an iteration, and the whole of it in a compiler's order."""
         straight = without(tuple(c for run in runs for c in run), extra, code)
-        end, rest = _split_at_branch(straight, code) if loops else ((), straight)
+        origins = [code[c.origin] for c in straight]
+        back = [k for k, x in enumerate(origins) if x.target is not None and x.target < x.offset]
+        split = back[-1] + 1 if loops and back and back[-1] + 1 < len(straight) else 0  # written from its middle on
+        end, rest = straight[:split], straight[split:]
         return end, rest, scheduler.ordered(rest + end)
 
     def change(s: Segment) -> Trace:
@@ -85,12 +85,6 @@ def _approximate(case: Case, extra: set[int]) -> Workload:
         return [([end], 1), (whole, s.times - bool(end)), ([rest], int(bool(end)))]
 
     return with_segments(with_instructions(case.workload, roots), change)
-
-
-def _split_at_branch(run: Run, code: Sequence[Instruction]) -> tuple[Run, Run]:
-    """Return the end and the beginning of an iteration that is written from its middle on."""
-    back = [k for k, c in enumerate(run) if (t := code[c.origin].target) is not None and t < code[c.origin].offset]
-    return (run[: back[-1] + 1], run[back[-1] + 1 :]) if back and back[-1] + 1 < len(run) else ((), run)
 
 
 def _reciprocal_roots(code: Sequence[Instruction], extra: set[int]) -> set[int]:
@@ -149,7 +143,6 @@ def _refinement(code: Sequence[Instruction], at: int, known: set[int]) -> set[in
 
 def avoid_division(case: Case) -> Answer:
     """Replace integer division and remainder by masks and shifts, or move them out of loops."""
-    name = "avoid-division"
     found = set[int]()
     for i, x in enumerate(case.code):
         if x.opcode == "I2F" and "RP" in x.modifiers and case.executed[i]:
@@ -160,11 +153,10 @@ def avoid_division(case: Case) -> Answer:
             ]  # fmt: skip
             found |= set(sequence[:-2])  # a mask and the use of the result stay
     if not found:
-        return refused(name, "it has no integer division by a variable")
+        return refused("it has no integer division by a variable")
     share = case.share(found)
     return [
         Proposal(
-            name=name,
             title=f"no integer division: {share:.0%} of the instructions divide or take remainders",
             workload=dropped(case.workload, found),
             assumption="the divisor is a power of two, or the quotient follows from the iteration before",
@@ -177,16 +169,14 @@ def avoid_division(case: Case) -> Answer:
 
 def fewer_instructions(case: Case) -> Answer:
     """Leave out the instructions that only compute addresses and conditions: an upper bound."""
-    name = "fewer-instructions"
     inside = case.inside(case.loops()) or set(range(len(case.code)))
     extra = {i for i in address_instructions(case.code) & inside if case.code[i].kind not in ("exit", "barrier")}
     extra -= from_data(case.code, case.executed) | case.waits  # a search, an index that is loaded: the work itself
     share = case.share(extra)
     if share < 0.05:
-        return refused(name, f"addresses and conditions take {share:.0%} of the instructions")
+        return refused(f"addresses and conditions take {share:.0%} of the instructions")
     return [
         Proposal(
-            name=name,
             title=f"at best, without addresses and conditions: {share:.0%} of the instructions",
             workload=dropped(case.workload, extra),
             assumption="an upper bound: every address becomes an offset that the compiler knows",
@@ -200,15 +190,14 @@ def fewer_instructions(case: Case) -> Answer:
 
 def tensor_cores(case: Case) -> Answer:
     """Multiply matrices on tensor cores, in half precision with sums in single precision."""
-    name = "tensor-cores"
     inside = case.inside(case.loops())
     if any(x.kind == "tensor" and n for x, n in zip(case.code, case.executed, strict=True)):
-        return refused(name, "it uses tensor cores")
+        return refused("it uses tensor cores")
     fused = {i for i in inside if case.code[i].opcode == "FFMA" and case.executed[i]}
     loads = {s.index: s for s in case.shared_sites if s.instruction.opcode == "LDS" and s.index in inside}
     share = case.share(fused)
     if share < 0.3 or not loads:
-        return refused(name, "it is no product of matrices by multiply-adds from shared memory")
+        return refused("it is no product of matrices by multiply-adds from shared memory")
     every = _FLOPS_MATRIX // _FLOPS_FMA
     flops = _FLOPS_FMA * sum(case.executed[i] for i in fused)
     fewer = min(1.0, (_OPERAND_BYTES / _FLOPS_MATRIX) / (sum(s.useful_bytes for s in loads.values()) / flops))
@@ -221,7 +210,6 @@ def tensor_cores(case: Case) -> Answer:
     joined = joined_iterations(thin, _TILES, lambda i: Repeat(1 if i in once else _TILES), lambda segment: True)
     return [
         Proposal(
-            name=name,
             title=f"tensor cores (FP16 or BF16 operands, FP32 sums): {share:.0%} of instructions",
             workload=scaled_traffic(joined, 0.5, 1.0),
             assumption="16-bit operands are precise enough (TF32 keeps the range of FP32 at half their rate); "

@@ -28,7 +28,6 @@ LOCAL = frozenset(("LDL", "STL"))
 class Proposal(Struct, frozen=True, kw_only=True):
     """The workload as a remedy would change it, and what to say about it."""
 
-    name: str
     title: str
     workload: Workload
     assumption: str
@@ -44,7 +43,6 @@ class Proposal(Struct, frozen=True, kw_only=True):
 class Refusal(Struct, frozen=True):
     """The reason in one line why a remedy does not apply to this kernel."""
 
-    name: str
     reason: str
 
 
@@ -181,6 +179,6 @@ class Case:
         return {i for s in segments for first, stop in s.runs for i in range(first, stop)}
 
 
-def refused(name: str, reason: str) -> Answer:
-    """Answer that a remedy does not apply."""
-    return [Refusal(name, reason)]
+def refused(reason: str) -> Answer:
+    """Return the answer of a remedy that does not apply."""
+    return [Refusal(reason)]

@@ -24,12 +24,11 @@ _GLOBAL_ATOMICS = frozenset(("RED", "REDG", "ATOM", "ATOMG"))
 
 def remove_divergence(case: Case) -> Answer:
     """Give the work that few threads of each warp do to full warps, which are fewer."""
-    name = "remove-divergence"
     threads = case.profile.counts["threads"]
     partly = {i for i, n in enumerate(case.executed) if n and threads[i] < _FULL * 32 * n} - _control(case)
     share, where = case.share(partly), case.locations(partly)
     if share < _WORTH:
-        return refused(name, "nearly all executions have all threads of their warp")
+        return refused("nearly all executions have all threads of their warp")
     active = sum(threads[i] for i in partly) / (32 * sum(case.executed[i] for i in partly))
     guarded = {s.index: s for s in case.sites if s.index in partly and s.instruction.guard}
     partly = {i for i in partly if not case.code[i].guard}  # a warp issues what is guarded in any case
@@ -70,7 +69,6 @@ def remove_divergence(case: Case) -> Answer:
 
     return [
         Proposal(
-            name=name,
             title=f"remove the divergence: {active * 32:.2g} of 32 threads are in {share:.0%} of the instructions",
             workload=rewritten(with_counts(case.workload, new), rewrite),
             assumption="threads that do the same come to lie in the same warps",
@@ -87,10 +85,9 @@ def _control(case: Case) -> set[int]:
 
 def fewer_barriers(case: Case) -> Answer:
     """Leave out barriers: where a tree ends in one warp, or all of them."""
-    name = "fewer-barriers"
     barriers = {i for i, x in enumerate(case.code) if x.opcode == "BAR" and case.executed[i]}
     if not barriers:
-        return refused(name, "it has no barrier")
+        return refused("it has no barrier")
     levels = math.log2(max(2, 32 * case.profile.warps_per_block))
     segments = case.profile.paths[0].segments if case.profile.paths else []
     loops = [s for s in segments if s.times > 1]
@@ -99,7 +96,6 @@ def fewer_barriers(case: Case) -> Answer:
         return _one_warp(case, trees, barriers)
     return [
         Proposal(
-            name=name,
             title=f"without its barriers: {sum(case.executed[i] for i in barriers) / case.warps:.3g} per warp",
             workload=dropped(case.workload, barriers),
             assumption="what they order can be ordered within warps",
@@ -132,7 +128,6 @@ def _one_warp(case: Case, trees: list[Segment], barriers: set[int]) -> Answer:
 
     return [
         Proposal(
-            name="fewer-barriers",
             title="finish in one warp: no barriers once 32 threads are enough",
             workload=rewritten(case.workload, rewrite),
             assumption="the last levels of the tree need one warp only; the others are done by then",
@@ -145,18 +140,15 @@ def _one_warp(case: Case, trees: list[Segment], barriers: set[int]) -> Answer:
 
 def privatise_atomics(case: Case) -> Answer:
     """Add up in shared memory first, then once per address and block in global memory."""
-    name = "privatise-atomics"
     sites = [s for s in case.global_sites if s.instruction.opcode in _GLOBAL_ATOMICS]
     if not sites:
-        return refused(name, "it has no atomics on global memory")
+        return refused("it has no atomics on global memory")
     addresses = max((t.written_footprint_bytes for t in case.profile.traffic if t.atomic_passes), default=0.0) / _WORD
     per_block = sum(s.threads for s in sites) / case.profile.grid_blocks
     if not addresses:
-        return refused(name, "which addresses its atomics go to is not known")
+        return refused("which addresses its atomics go to is not known")
     if per_block <= addresses:
-        return refused(
-            name, f"a block has no more atomics ({per_block:.0f}) than there are addresses ({addresses:.0f})"
-        )
+        return refused(f"a block has no more atomics ({per_block:.0f}) than there are addresses ({addresses:.0f})")
     summed = _added_up(case, sites, addresses)
     code = {s.index: replace(s.instruction, opcode="ATOMS", kind="shared") for s in sites}
     none = dict.fromkeys(("sectors", "lines", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors"), 0.0)
@@ -165,7 +157,6 @@ def privatise_atomics(case: Case) -> Answer:
     shared = case.launch.shared_bytes_per_block + round(_WORD * addresses)
     return [
         Proposal(
-            name=name,
             title=f"add up in shared memory first: {addresses:.0f} atomics on global memory per block",
             workload=with_launch(summed, shared_bytes_per_block=shared),
             assumption="the addresses fit into shared memory, and every block clears and adds all of them",

@@ -26,21 +26,19 @@ _LIVE = 16  # live registers of a joined iteration
 
 def coalesce(case: Case) -> Answer:
     """Give each access as few sectors as its bytes fill; nothing is fetched that no thread requests."""
-    name = "coalesce"
     if not case.global_sites:
-        return refused(name, case.without_global)
+        return refused(case.without_global)
     scattered = [s for s in case.global_sites if _is_scattered(s)]
     if not scattered:
-        return refused(name, "its accesses to global memory are coalesced")
+        return refused("its accesses to global memory are coalesced")
     gathers = indirect(case.code, case.executed)
     sites = [s for s in scattered if s.index not in gathers]
     if not sites:
-        return refused(name, "the addresses of its scattered accesses come from memory: only other data would help")
+        return refused("the addresses of its scattered accesses come from memory: only other data would help")
     sites.sort(key=lambda s: s.least_sectors - s.sectors)
     new = _dense(sites)
     return [
         Proposal(
-            name=name,
             title=scattered_title(sites[0]),
             workload=_with_requested_traffic(with_counts(case.workload, new), case),
             how=_IN_LINES if sites[0].sectors <= WORTH * sites[0].least_sectors else "",
@@ -111,15 +109,14 @@ def with_l2_hits(workload: Workload, case: Case, touched: float, before: float) 
 
 def vector_accesses(case: Case) -> Answer:
     """Move up to 16 bytes per thread and access: join neighbouring accesses of a thread, of iterations or threads."""
-    name = "vector-loads"
     narrow = [s for s in case.global_sites if _is_narrow(s)]
     if not case.global_sites:
-        return refused(name, case.without_global)
+        return refused(case.without_global)
     if not narrow:
         wide = any(s.bytes_per_thread >= _WIDEST for s in case.global_sites)
-        return refused(name, "already 16 bytes per thread" if wide else "no coalesced access is narrower than 16 bytes")
+        return refused("already 16 bytes per thread" if wide else "no coalesced access is narrower than 16 bytes")
     found = _neighbours(case, narrow) or _joined(case, narrow)
-    return found or refused(name, "too few iterations or blocks to join")
+    return found or refused("too few iterations or blocks to join")
 
 
 def _is_narrow(s: Site) -> bool:
@@ -154,7 +151,6 @@ def _joined(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
     width = max(s.bytes_per_thread for s in narrow)
     return [
         Proposal(
-            name="vector-loads",
             title=f"wider accesses: {width * factor:.0f} bytes per thread instead of {width:.0f} ({how})",
             workload=with_launch(joined, registers_per_thread=registers),
             assumption="the elements of a thread are neighbours and aligned; addresses are computed once",
@@ -197,7 +193,6 @@ def _neighbours(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
     most = max(leaders.values())
     return [
         Proposal(
-            name="vector-loads",
             title=f"one wide access for {most:.0f} neighbouring ones of a thread",
             workload=with_runs(case.workload, join),
             assumption="the words are aligned, so that one access of up to 16 bytes takes them",
@@ -210,21 +205,19 @@ def _neighbours(case: Case, narrow: Sequence[Site]) -> list[Proposal]:
 
 def remove_conflicts(case: Case) -> Answer:
     """Give each access as few wavefronts as its bytes need: pad the array, or change its layout."""
-    name = "remove-conflicts"
     if not case.shared_sites:
-        return refused(name, "it uses no shared memory")
+        return refused("it uses no shared memory")
     sites = [
         s for s in case.shared_sites
         if s.wavefronts > _CONFLICTS * s.least_wavefronts and not s.instruction.opcode.startswith("ATOM")
     ]  # fmt: skip
     if not sites:
-        return refused(name, "its accesses to shared memory have no bank conflicts")
+        return refused("its accesses to shared memory have no bank conflicts")
     sites.sort(key=lambda s: s.least_wavefronts - s.wavefronts)
     new = {s.index: {"wavefronts": s.least_wavefronts} for s in sites}
     worst = max(s.wavefronts / s.least_wavefronts for s in sites)
     return [
         Proposal(
-            name=name,
             title=f"remove the bank conflicts: up to {worst:.3g} passes where one would do",
             workload=with_counts(case.workload, new),
             assumption="padding or another layout removes all of them, without further instructions",
@@ -237,16 +230,15 @@ def remove_conflicts(case: Case) -> Answer:
 
 def fuse(case: Case) -> Answer:
     """Take the largest array from the kernel that makes it, not from memory."""
-    name = "fuse"
     arrays = sorted(case.profile.traffic, key=lambda t: -t.dram_read_bytes)
     total = case.profile.dram_read_bytes
     if not total or str(case.prediction.bound) != "dram bandwidth":
-        return refused(name, "DRAM traffic does not limit")
+        return refused("DRAM traffic does not limit")
     array = arrays[0]
     missed = {s.index: s.l2_sectors - s.l2_hit_sectors for s in case.global_sites if s.instruction.kind == "load"}
     gathers = indirect(case.code, case.executed)
     if sum(n for i, n in missed.items() if i in gathers) > 0.5 * sum(missed.values()):
-        return refused(name, f"which elements of {array.name} a thread reads is known from memory only")
+        return refused(f"which elements of {array.name} a thread reads is known from memory only")
     share = array.dram_read_bytes / total
     left = 1 - share
     new = {s.index: {c: left * getattr(s, c) for c in DATA} for s in case.global_sites if s.instruction.kind == "load"}
@@ -254,7 +246,6 @@ def fuse(case: Case) -> Answer:
     unread = replace(array, dram_read_bytes=0.0, l2_read_bytes=0.0)
     return [
         Proposal(
-            name=name,
             title=f"fuse with the producer of {array.name}: {quantity(array.dram_read_bytes, 'B', 3)} less to read",
             workload=with_traffic(less, lambda t: unread if t.name == array.name else t),
             assumption=f"another kernel makes {array.name}, and its result can stay in registers",

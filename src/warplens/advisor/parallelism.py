@@ -42,22 +42,21 @@ def _registers(case: Case, factor: int, repeated: Sequence[int]) -> int:
 def more_ilp(case: Case) -> Answer:
     """Put independent chains side by side: some iterations of a loop at once."""
     loops = [s for s in case.loops() if not _global_loads(case, s)]
-    return _iterations(case, "more-ilp", loops, "independent chains of arithmetic side by side")
+    return _iterations(case, loops, "independent chains of arithmetic side by side")
 
 
 def more_loads_in_flight(case: Case) -> Answer:
     """Issue the loads of some iterations at once, so that their latencies overlap: unroll, or prefetch."""
     if not any(s.instruction.kind == "load" for s in case.global_sites):
-        return refused("more-loads-in-flight", "it loads nothing from global memory")
+        return refused("it loads nothing from global memory")
     loops = [s for s in case.loops() if _global_loads(case, s)]
-    unrolled = _iterations(case, "more-loads-in-flight", loops, "their loads in flight together")
+    unrolled = _iterations(case, loops, "their loads in flight together")
     proposals = [*unrolled, *_prefetched(case, loops)]
     together = _together(case, loops)
     if not together:
         return proposals
     freed = with_instructions(case.workload, together)
     within = Proposal(
-        name="more-loads-in-flight",
         title="all loads of an iteration in flight together: none waits for the one before",
         workload=freed,
         assumption="no address depends on what another load of the iteration brings",
@@ -66,7 +65,7 @@ def more_loads_in_flight(case: Case) -> Answer:
         no_help="warps hide the latency already",
     )
     freed_case = Case(freed, case.machine, case.prediction)
-    both = _iterations(freed_case, "more-loads-in-flight", loops, "all their loads in flight together")
+    both = _iterations(freed_case, loops, "all their loads in flight together")
     return [*proposals, within, *both]
 
 
@@ -95,7 +94,6 @@ def _prefetched(case: Case, loops: Sequence[Segment]) -> list[Proposal]:
     registers = case.launch.registers_per_thread + registers_written(case.code, loads)
     return [
         Proposal(
-            name="more-loads-in-flight",
             title="prefetch: load what the next iteration needs before the present one is done",
             workload=with_launch(with_segments(case.workload, prefetch), registers_per_thread=min(255, registers)),
             assumption=f"the addresses of the next iteration are known by then; {registers} registers per thread",
@@ -128,10 +126,10 @@ def _together(case: Case, loops: Sequence[Segment]) -> dict[int, Instruction]:
     return freed
 
 
-def _iterations(case: Case, name: str, loops: Sequence[Segment], what: str) -> Answer:
+def _iterations(case: Case, loops: Sequence[Segment], what: str) -> Answer:
     """Propose some iterations of these loops at once."""
     if not loops:
-        return refused(name, "no loop of that kind")
+        return refused("no loop of that kind")
     over = {i for s in loops for i in loop_overhead(case.code, s)} - from_data(case.code, case.executed)
     once = over | {i for i, x in enumerate(case.code) if x.kind in ("branch", "exit", "barrier")}
     chosen_runs = [[tuple(run) for run in s.runs] for s in loops]
@@ -147,7 +145,6 @@ def _iterations(case: Case, name: str, loops: Sequence[Segment], what: str) -> A
         registers = _registers(case, factor, repeated)
         proposals.append(
             Proposal(
-                name=name,
                 title=f"{factor} iterations of the loop at once: {what}",
                 workload=with_launch(joined, registers_per_thread=registers),
                 assumption=f"iterations are independent (sums may be split); {registers} registers per thread",
@@ -167,10 +164,9 @@ def _global_loads(case: Case, segment: Segment) -> bool:
 
 def more_work_per_thread(case: Case) -> Answer:
     """Give a thread several elements, which share the instructions that come once per thread or block."""
-    name = "more-work-per-thread"
     sms = int(case.machine.chip.sm_count)
     if case.profile.grid_blocks < 4 * sms:
-        return refused(name, "it has few blocks as it is")
+        return refused("it has few blocks as it is")
     barrier = min((i for i, x in enumerate(case.code) if x.kind == "barrier" and case.executed[i]), default=None)
     if barrier is not None:
         return _loads_before(case, barrier)
@@ -183,7 +179,6 @@ def more_work_per_thread(case: Case) -> Answer:
         registers = _registers(case, factor, repeated)
         proposals.append(
             Proposal(
-                name=name,
                 title=f"{factor} elements per thread: 1/{factor} of the threads, addresses computed once",
                 workload=with_launch(joined, registers_per_thread=registers),
                 assumption=f"threads do not depend on one another; {registers} registers per thread",
@@ -197,28 +192,22 @@ def more_work_per_thread(case: Case) -> Answer:
 
 def _loads_before(case: Case, barrier: int) -> Answer:
     """Repeat the loads before the first barrier; what follows is done once for all of them."""
-    name = "more-work-per-thread"
     loads = {
         s.index for s in case.global_sites
         if s.instruction.kind == "load" and s.index < barrier and s.executed <= 1.01 * case.warps
     }  # fmt: skip
     if not loads:
-        return refused(name, "no load in front of its barriers that could be repeated")
+        return refused("no load in front of its barriers that could be repeated")
     loaded_bytes = sum(s.useful_bytes for s in case.global_sites if s.index in loads)
     if any(s.instruction.kind == "load" and s.executed > _RARE * case.warps and s.index not in loads
            for s in case.global_sites):  # fmt: skip
-        return refused(
-            name, "it loads more behind its barriers: what follows them cannot be done once for several elements"
-        )
+        return refused("it loads more behind its barriers: what follows them cannot be done once for several elements")
     if sum(s.useful_bytes for s in case.global_sites if s.instruction.kind == "store") > _RARE * loaded_bytes:
-        return refused(
-            name, "a block stores what it has loaded: what follows its barriers cannot be done once for several"
-        )
+        return refused("a block stores what it has loaded: what follows its barriers cannot be done once for several")
     resident = float(case.prediction.warps_per_sm) / case.profile.warps_per_block
     rounds = case.profile.grid_blocks / (case.machine.chip.sm_count * max(1.0, resident))
     return [
         Proposal(
-            name=name,
             title=f"{factor} elements per thread: what a block does with barriers is done once for {factor}",
             workload=_repeated_loads(case, loads, factor),
             assumption="a thread can combine its elements before the block does",
@@ -249,17 +238,16 @@ def _repeated_loads(case: Case, loads: set[int], factor: int) -> Workload:
 
 def unroll(case: Case) -> Answer:
     """Leave out the instructions that only count iterations and branch, in most iterations."""
-    name = "unroll"
     loops = case.loops()
     executed = (loop for loop in loops_of(case.code) if case.executed[loop.stop - 1])
     static = [s for loop in executed if not case.only_waits(s := Segment([(loop.start, loop.stop)], 2))]
     if not static:
-        return refused(name, "it has no loop")
+        return refused("it has no loop")
     over = {i for s in (*loops, *static) for i in loop_overhead(case.code, s)}
     over -= from_data(case.code, case.executed) | case.waits  # a condition on data stays
     share = case.share(over & case.inside((*loops, *static)))
     if share < 0.02:
-        return refused(name, f"turning its loops takes {share:.0%} of the instructions")
+        return refused(f"turning its loops takes {share:.0%} of the instructions")
     inside = case.inside(static)
     addresses = (address_instructions(case.code) & inside) - case.waits
     known = {i for i in addresses if case.code[i].kind in ("int", "imul", "imul_wide")}
@@ -276,7 +264,6 @@ def unroll(case: Case) -> Answer:
 
     return [
         Proposal(
-            name=name,
             title=f"unroll: {share:.0%} of the instructions only count iterations and branch",
             workload=with_segments(case.workload, unrolled),
             assumption="counters and conditions go: loops of up to 8 iterations vanish, others count every eighth",

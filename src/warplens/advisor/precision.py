@@ -22,15 +22,14 @@ _MOVED = frozenset(("STG", "STS", "ST", "STL", "LDG", "LDS", "LD", "LDL", "LDSM"
 
 def lower_precision(case: Case) -> Answer:
     """Store floats of 32 or 64 bits in global memory at half the width."""
-    name = "lower-precision"
     sites = [s for s in case.global_sites if s.bytes_per_thread >= 4 and s.instruction.kind in ("load", "store")]
     if not sites:
-        return refused(name, "it moves no data of four bytes or more" if case.global_sites else case.without_global)
+        return refused("it moves no data of four bytes or more" if case.global_sites else case.without_global)
     types = {s.index: data_type(case, s) for s in sites}
     floats = [s for s in sites if types[s.index] in ("f32", "f64")]
     if not floats:
         halves = "f16" in types.values()
-        return refused(name, "its data are 16 bits wide already" if halves else "it moves no 32-bit or 64-bit floats")
+        return refused("its data are 16 bits wide already" if halves else "it moves no 32-bit or 64-bit floats")
     new = {s.index: _halved(s) for s in floats}
     left = [_asked_share(case, new, kind) for kind in ("load", "store")]
     touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in case.profile.traffic)
@@ -40,7 +39,6 @@ def lower_precision(case: Case) -> Answer:
     less = scaled_traffic(with_counts(case.workload, new), *left)
     return [
         Proposal(
-            name=name,
             title=f"half the bytes: {widths[0]}-bit instead of {widths[1]}-bit floats in memory",
             workload=with_l2_hits(less, case, (1 - spared) * touched, touched),
             assumption="all of these data may be stored at half the width; converting them costs nothing",

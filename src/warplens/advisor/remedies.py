@@ -69,11 +69,11 @@ HOW: dict[str, str] = {
 }
 
 
-def changes_results(case: Case, proposal: Proposal) -> bool:
+def changes_results(name: str, proposal: Proposal, case: Case) -> bool:
     """Return True if a remedy can change results: other numbers, or floating-point sums in another order."""
-    if proposal.name in _OTHER_NUMBERS:
+    if name in _OTHER_NUMBERS:
         return True
-    if proposal.name not in _OTHER_ORDER and not proposal.reorders_sums:
+    if name not in _OTHER_ORDER and not proposal.reorders_sums:
         return False
     ran = (x for x, n in zip(case.code, case.executed, strict=True) if n and x.opcode in _SUMS)
     return any(set(x.writes) & set(x.reads) if x.kind not in ("load", "store") else "F32" in x.text or "F64" in x.text

@@ -21,13 +21,13 @@ _TAIL = 1.03  # time of whole waves of blocks over that of even ones, from which
 
 def raise_occupancy(case: Case) -> Answer:
     """Fit more blocks on an SM: name what the limiting resource would have to shrink to."""
-    name, now = "raise-occupancy", case.occupancy
+    now = case.occupancy
     on_sm = -(-case.profile.grid_blocks // int(case.machine.chip.sm_count))
     most = min(on_sm, int(case.machine.sm.warps_max // now.warps_per_block))
     if now.warps_per_sm >= case.machine.sm.warps_max and on_sm >= now.blocks_per_sm:
-        return refused(name, f"occupancy is 100 % already ({now.warps_per_sm} warps per SM)")
+        return refused(f"occupancy is 100 % already ({now.warps_per_sm} warps per SM)")
     if on_sm <= now.blocks_per_sm:
-        return refused(name, "the grid has no more blocks for an SM")
+        return refused("the grid has no more blocks for an SM")
     proposals, live, too_few = list[Proposal](), None, 0
     for blocks in dict.fromkeys((now.blocks_per_sm + 1, 2 * now.blocks_per_sm, most)):
         found = step(case.machine, now, min(blocks, most), registers_per_thread=case.launch.registers_per_thread)
@@ -49,7 +49,6 @@ def raise_occupancy(case: Case) -> Answer:
             )
         proposals.append(
             Proposal(
-                name=name,
                 title=f"raise occupancy: {now.warps_per_sm} to {found.warps_per_sm} warps per SM by {', '.join(costs)}",
                 workload=with_launch(case.workload, **shrink),
                 assumption="the kernel can do with less of what limits it, without spills or more traffic",
@@ -58,10 +57,8 @@ def raise_occupancy(case: Case) -> Answer:
             )
         )
     if too_few and not proposals:
-        return refused(
-            name, f"{live} registers are alive at a time, more warps would leave it {too_few}: it would spill"
-        )
-    return proposals or refused(name, f"{now.limiter} of the machine limit it: another block size might")
+        return refused(f"{live} registers are alive at a time, more warps would leave it {too_few}: it would spill")
+    return proposals or refused(f"{now.limiter} of the machine limit it: another block size might")
 
 
 def most_live(case: Case) -> int:
@@ -87,17 +84,16 @@ def most_live(case: Case) -> int:
 def block_size(case: Case) -> Answer:
     """Put the same threads into blocks of another size, where nothing ties the warps of a block together."""
     if _tied(case):
-        return refused("block-size", "barriers or shared memory tie the threads of a block together")
+        return refused("barriers or shared memory tie the threads of a block together")
     now = case.profile.warps_per_block
     sizes = [n for n in _SIZES if n != now and n * case.profile.grid_blocks != 0]
     title = f"blocks of {{}} threads instead of {32 * now}"
-    return [_blocks_of(case, n, "block-size", title, "the block size does not limit") for n in sizes]
+    return [_blocks_of(case, n, title, "the block size does not limit") for n in sizes]
 
 
-def _blocks_of(case: Case, warps: int, name: str, title: str, no_help: str) -> Proposal:
+def _blocks_of(case: Case, warps: int, title: str, no_help: str) -> Proposal:
     """Propose blocks of so many warps; `title` names the threads."""
     return Proposal(
-        name=name,
         title=title.format(32 * warps),
         workload=regrouped(case.workload, warps),
         assumption="the kernel takes any block size",
@@ -114,18 +110,18 @@ def _tied(case: Case) -> bool:
 
 def lower_occupancy(case: Case) -> Answer:
     """Fit fewer blocks on an SM, so that L1 keeps their data; the emulator counted the hits for fewer."""
-    name, now, known = "lower-occupancy", case.occupancy, case.profile.crowding
+    now, known = case.occupancy, case.profile.crowding
     on_sm = min(now.blocks_per_sm, -(-case.profile.grid_blocks // int(case.machine.chip.sm_count)))
     if on_sm <= 1:
-        return refused(name, "one block per SM is the least")
+        return refused("one block per SM is the least")
     if not case.profile.total("sectors"):
-        return refused(name, case.without_global)
+        return refused(case.without_global)
     if known is None:
-        return refused(name, "what L1 keeps for fewer blocks was not counted; `warplens analyze` counts it")
+        return refused("what L1 keeps for fewer blocks was not counted; `warplens analyze` counts it")
     if not known.fits(case.profile):
-        return refused(name, "what L1 keeps for fewer blocks was counted before its accesses changed")
+        return refused("what L1 keeps for fewer blocks was counted before its accesses changed")
     if not known.fewer:
-        return refused(name, _no_contention(known))
+        return refused(_no_contention(known))
     return [_with_fewer(case, on_sm * now.warps_per_block, f) for f in known.fewer]
 
 
@@ -146,7 +142,6 @@ def _with_fewer(case: Case, warps_now: int, counted: Fewer) -> Proposal:
     asked = case.profile.counts["l2_sectors"]
     spared = [i for i, n in zip(counted.accesses, counted.counts["l2_sectors"], strict=True) if n < 0.95 * asked[i]]
     return Proposal(
-        name="lower-occupancy",
         title=f"lower occupancy: {warps_now} to {warps} warps per SM, for {after:.0%} L1 hits instead of {before:.0%}",
         workload=workload,
         assumption=f"{grid:,} blocks that each do the work of several; unused shared memory would take from L1",
@@ -158,17 +153,17 @@ def _with_fewer(case: Case, warps_now: int, counted: Fewer) -> Proposal:
 
 def fill_the_gpu(case: Case) -> Answer:
     """Launch more blocks with fewer iterations each, so that every SM has as many as fit."""
-    name, sms = "fill-the-gpu", int(case.machine.chip.sm_count)
+    sms = int(case.machine.chip.sm_count)
     at_once = sms * case.occupancy.blocks_per_sm
     blocks = case.profile.grid_blocks
     if blocks >= at_once:
-        return refused(name, f"{blocks:,} blocks fill all {sms} SMs")
+        return refused(f"{blocks:,} blocks fill all {sms} SMs")
     factor = min(64, at_once // blocks)
     loops = (s for path in case.profile.paths for s in path.segments if not case.only_waits(s))
     iterations = max((s.times for s in loops), default=1)
     factor = min(factor, iterations)
     if factor < 2:
-        return refused(name, "it has no loop whose iterations other blocks could take")
+        return refused("it has no loop whose iterations other blocks could take")
 
     def fewer_iterations(s: Segment) -> Trace:
         return [(as_written(s), s.times if case.only_waits(s) else max(1, round(s.times / factor)))]
@@ -176,7 +171,6 @@ def fill_the_gpu(case: Case) -> Answer:
     fewer = fewer_blocks(with_segments(case.workload, fewer_iterations), 1 / factor)
     return [
         Proposal(
-            name=name,
             title=f"spread the work over {factor * blocks:,} blocks instead of {blocks:,}",
             workload=fewer,
             assumption="iterations of its loops do not depend on one another, so that other blocks can take them",
@@ -188,7 +182,7 @@ def fill_the_gpu(case: Case) -> Answer:
 
 def fix_tail(case: Case) -> Answer:
     """Shorten the last wave of blocks, which leaves SMs idle: smaller blocks, or equal work for all."""
-    name, sms = "fix-tail", int(case.machine.chip.sm_count)
+    sms = int(case.machine.chip.sm_count)
     resident = case.occupancy.blocks_per_sm
     blocks = case.profile.grid_blocks
     rounds = blocks / (sms * resident)
@@ -196,15 +190,15 @@ def fix_tail(case: Case) -> Answer:
     if _differ(case):
         return [_even(case)]
     if whole == 1:
-        return refused(name, "all blocks are on the SMs at once: there is no last round")
+        return refused("all blocks are on the SMs at once: there is no last round")
     if whole / rounds < _TAIL:
-        return refused(name, f"{rounds:.3g} rounds of blocks: the last one leaves little idle")
+        return refused(f"{rounds:.3g} rounds of blocks: the last one leaves little idle")
     if _tied(case):
-        return refused(name, f"{rounds:.3g} rounds of blocks, but the threads of a block are tied together")
+        return refused(f"{rounds:.3g} rounds of blocks, but the threads of a block are tied together")
     title = f"{rounds:.3g} rounds of blocks: blocks of {{}} threads leave a shorter tail"
     sizes = [n for n in (1, 2, 4, 8) if n < case.profile.warps_per_block]
-    smaller = [_blocks_of(case, n, name, title, "the last round of blocks costs little") for n in sizes]
-    return smaller or refused(name, "its blocks are as small as they can be")
+    smaller = [_blocks_of(case, n, title, "the last round of blocks costs little") for n in sizes]
+    return smaller or refused("its blocks are as small as they can be")
 
 
 def _differ(case: Case) -> bool:
@@ -216,7 +210,6 @@ def _differ(case: Case) -> bool:
 def _even(case: Case) -> Proposal:
     """Propose equal work for all blocks."""
     return Proposal(
-        name="fix-tail",
         title="give all blocks as much to do: they differ, and the last ones keep few SMs busy",
         workload=case.workload.with_values(profile=replace(case.profile, sampled=[], heaviest=False)),
         assumption="the work can be split evenly, for instance by blocks that fetch it piece by piece",
@@ -227,18 +220,16 @@ def _even(case: Case) -> Proposal:
 
 def avoid_spills(case: Case) -> Answer:
     """Give a thread enough registers for what is spilled to local memory."""
-    name = "avoid-spills"
     local, marked = [s for s in case.sites if s.instruction.opcode in LOCAL], case.workload.spills
     sites = [s for s in local if marked is None or s.instruction.offset in marked]
     if not sites:
-        return refused(name, "it spills no registers" + (": its local memory has arrays, or stacks" if local else ""))
+        return refused("it spills no registers" + (": its local memory has arrays, or stacks" if local else ""))
     words = {o.text for s in sites for o in s.instruction.operands if o.kind == "memory"}
     registers = min(255, case.launch.registers_per_thread + len(words))
     unspilled = with_launch(dropped(case.workload, {s.index for s in sites}), registers_per_thread=registers)
     unspilled = with_instructions(unspilled, {i: _without_bank_conflicts(x) for i, x in enumerate(unspilled.code)})
     return [
         Proposal(
-            name=name,
             title=f"{registers} registers per thread instead of {case.launch.registers_per_thread}: no spills",
             workload=unspilled,
             assumption="a register for each word that is spilled, so that occupancy falls; with so many the compiler "

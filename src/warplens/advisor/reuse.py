@@ -47,16 +47,15 @@ _BLOCK_WARPS = 8  # of a block with squares of results: larger ones have too man
 
 def keep_in_registers(case: Case) -> Answer:
     """Compute several results per thread: each operand that it loads serves some of them."""
-    name = "keep-in-registers"
     if again := _read_once(case):
         return again
     inside = case.inside(case.loops())
     loads = {s.index for s in case.sites if s.index in inside and s.instruction.opcode in ("LDS", "LDG")}
     work = {i for i in inside if case.code[i].kind in ("fp32", "fp64", "half", "sfu") and case.executed[i]}
     if not _is_product(case, sorted(i for i in inside if case.executed[i])):
-        return refused(name, "no loop that sums up products of loaded operands")
+        return refused("no loop that sums up products of loaded operands")
     if case.share(loads) < 0.05:
-        return refused(name, f"loading operands takes {case.share(loads):.0%} of the instructions")
+        return refused(f"loading operands takes {case.share(loads):.0%} of the instructions")
     once = address_instructions(case.code) - loads
     proposals, only = _results(case, {s.index: s for s in case.sites if s.index in loads})
     if only:
@@ -67,7 +66,6 @@ def keep_in_registers(case: Case) -> Answer:
             continue
         proposals.append(
             Proposal(
-                name=name,
                 title=f"{side} x {side} results per thread: each operand loaded serves {side} of them",
                 workload=joined,
                 assumption="results of neighbouring threads share operands along both sides, as in a matrix product",
@@ -77,7 +75,7 @@ def keep_in_registers(case: Case) -> Answer:
                 no_help="loading operands does not limit",
             )
         )
-    return proposals or refused(name, "too few blocks to give a thread more")
+    return proposals or refused("too few blocks to give a thread more")
 
 
 def _read_once(case: Case) -> list[Proposal]:
@@ -98,7 +96,6 @@ def _read_once(case: Case) -> list[Proposal]:
     registers = min(255, case.launch.registers_per_thread + round(words))
     return [
         Proposal(
-            name="keep-in-registers",
             title=f"read once, keep {words:.0f} words per thread in registers: {len(later)} loads go",
             workload=with_launch(dropped(case.workload, later), registers_per_thread=registers),
             assumption="a thread comes back to the same elements, and their number is known to the compiler",
@@ -149,7 +146,6 @@ def _results(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], boo
         registers = min(255, case.launch.registers_per_thread + (results - 1) * live)
         proposals.append(
             Proposal(
-                name="keep-in-registers",
                 title=f"{results} results per thread: each operand loaded serves all of them",
                 workload=with_launch(_repeated(case, results, work), registers_per_thread=registers),
                 assumption=f"results do not depend on one another; {registers} registers per thread",
@@ -220,16 +216,15 @@ def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[i
 
 def keep_in_constant(case: Case) -> Answer:
     """Read small arrays from constant memory, where the address is the same for the whole warp."""
-    name = "keep-in-constant"
     small = [t for t in case.profile.traffic if 0 < t.read_footprint_bytes <= _CONSTANT_BYTES]
     sites = [
         s for s in case.global_sites
         if s.instruction.opcode == "LDG" and s.threads > 16 * s.requests and s.sectors <= 1.01 * s.requests
     ]  # fmt: skip
     if not sites:
-        return refused(name, "no load has the same address for all threads of a warp")
+        return refused("no load has the same address for all threads of a warp")
     if not small:
-        return refused(name, "no array that it reads fits into 64 KB")
+        return refused("no array that it reads fits into 64 KB")
     same = same_for_all(case.code)  # of all threads: the uniform datapath loads them, two words at once
     new = {
         s.index: replace(without_waits(s.instruction), opcode=name, kind=kind, text=f"{name} {s.instruction.text}")
@@ -241,7 +236,6 @@ def keep_in_constant(case: Case) -> Answer:
     unused = freed(case.code, set(new)) | _second_words([s for s in sites if s.index in same])
     return [
         Proposal(
-            name=name,
             title=f"constant memory for {', '.join(t.name for t in small)}: {len(sites)} loads are uniform in a warp",
             workload=dropped(constant, unused),
             assumption="the arrays do not change while the kernel runs",
@@ -269,11 +263,10 @@ def _second_words(sites: Sequence[Site]) -> set[int]:
 
 def asynchronous_copies(case: Case) -> Answer:
     """Copy tiles to shared memory asynchronously, two iterations ahead: no registers, no wait for the load."""
-    name = "asynchronous-copies"
     inside = case.inside(case.loops())
     pairs = _copies(case.code, sorted(i for i in inside if case.executed[i]))
     if not pairs:
-        return refused(name, "no loop brings global memory to shared memory")
+        return refused("no loop brings global memory to shared memory")
     loads, stores = {a for a, _ in pairs}, {b for _, b in pairs}
     controls = [c for i in loads if (c := case.code[i].control) is not None]
     boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
@@ -284,7 +277,6 @@ def asynchronous_copies(case: Case) -> Answer:
     depth = case.launch.shared_bytes_per_block
     return [
         Proposal(
-            name=name,
             title=f"copy tiles asynchronously, two iterations ahead: {len(pairs)} loads no longer waited for",
             workload=with_launch(copies, shared_bytes_per_block=min(3 * depth, 227 << 10)),
             assumption="three tiles fit into shared memory; a copy takes no longer than two iterations",

@@ -116,7 +116,7 @@ class _AppendedCode:
 
 
 def _times(column: str, copy: Copy) -> float:
-    """Return how many times the original's data a copy moves, by the column that counts them."""
+    """Return the data that a copy moves over the original's, by the column that counts them."""
     if column in PER_EXECUTION:
         return 1.0
     return copy.carries if copy.passes is None or column != "wavefronts" else copy.passes

@@ -26,7 +26,6 @@ from warplens.program.instruction import byte_offset
 from warplens.workload.profile import Path
 from warplens.workload.workload import Workload
 
-_NAME = "keep-in-shared"
 _WORTH = 2.0  # times that a block reads the data that it loads, from which a tile is proposed
 _OFTEN = 0.1  # of the iterations of the innermost loop: loads around it are few
 _MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
@@ -77,7 +76,7 @@ def keep_in_shared(case: Case) -> Answer:
     straight = _around([s for s in loads if s.index not in inside])
     if len(straight.sites) > 2 and straight.again >= _WORTH and not case.shared_sites:
         return [_halo(case, straight), _halo(case, straight, by_edges=True)]
-    return refused(_NAME, "no load comes back to what its block has read")
+    return refused("no load comes back to what its block has read")
 
 
 def _around(sites: Sequence[Site]) -> _Stream:
@@ -125,7 +124,6 @@ def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
     tiled = _with_l2_traffic(_tiled(case, streams, every, fetch), sites)
     shared = loaded * threads * max(s.bytes_per_thread for s in sites)
     return Proposal(
-        name=_NAME,
         title=f"keep in shared memory what is read again: {len(loads)} loads, each element {again:.0f} times",
         workload=with_launch(tiled, shared_bytes_per_block=case.launch.shared_bytes_per_block + round(shared)),
         assumption="a block brings each element once, coalesced; shared memory is read without conflicts",
@@ -333,7 +331,6 @@ def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
     tiled = _with_l2_traffic(rewritten(case.workload, rewrite), stream.sites)
     shared, how = _WORD * math.ceil(elements), "by the threads along its edges" if by_edges else "in a loop"
     return Proposal(
-        name=_NAME,
         title=f"keep in shared memory what neighbouring threads read too: {elements:.0f} elements per block",
         workload=with_launch(tiled, shared_bytes_per_block=shared),
         assumption=f"a block brings its elements and those around them {how}; shared memory has no conflicts",
