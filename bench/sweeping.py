@@ -20,11 +20,11 @@ from warplens.emulator.profiler import QUICK, profile
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.program.toolchain import prefer_wheels
-from warplens.tuner import closed, engines
-from warplens.tuner.counting import compiled
+from warplens.tuner import engines
+from warplens.tuner.points import Row, Task, compiled
+from warplens.tuner.results import chunks
 from warplens.tuner.run import run
-from warplens.tuner.spec import Configuration, load_sweep
-from warplens.tuner.worker import Row, Task
+from warplens.tuner.spec import Configuration, Range, WorkloadSpace, load_sweep
 from warplens.workload.counted import workload_of
 
 SPEC = Path(__file__).with_name("sweep.toml")
@@ -66,13 +66,13 @@ def timed(folder: Path, name: str, **work: object) -> tuple[int, float, float]:
 
 def closed_form() -> float:
     """Return the seconds of a million points of a closed-form model, a thousand alphas by a thousand occupancies."""
-    axes: dict[str, closed.Range | list[float]] = {
-        "alpha": closed.Range(0, 512, 1000),
-        "warps_per_sm": closed.Range(1, 64, 1000),
+    axes: dict[str, Range | list[float]] = {
+        "alpha": Range(0, 512, 1000),
+        "warps_per_sm": Range(1, 64, 1000),
     }
-    space = closed.WorkloadSpace("volkov-add-load", axes)
+    space = WorkloadSpace("volkov-add-load", axes)
     start = time.process_time()
-    assert sum(len(part["seconds"]) for part in closed.chunks(space, ".", ["gtx980"], ["volkov"], 0)) == 1_000_000
+    assert sum(len(part["seconds"]) for part in chunks(space, ".", ["gtx980"], ["volkov"], 0)) == 1_000_000
     return time.process_time() - start
 
 

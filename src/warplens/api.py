@@ -38,8 +38,7 @@ from warplens.workload.unmodelled import texts
 
 if TYPE_CHECKING:
     from warplens.advisor import Advice, Advised
-    from warplens.advisor.diff import Difference
-    from warplens.advisor.whatif import WhatIf
+    from warplens.advisor.differences import Difference, WhatIf
 
 __all__ = [
     "Advice",
@@ -95,7 +94,7 @@ DEFAULT_MODEL = "volkov"  # of curves, and where no model is asked for and none 
 
 
 # What a prediction does not need is imported when it is asked for: it takes as long as all of our models.
-_LATER = {"Advice": "advice", "Advised": "advice", "Difference": "diff", "WhatIf": "whatif"}  # in `advisor`
+_LATER = {"Advice": "advice", "Advised": "advice", "Difference": "differences", "WhatIf": "differences"}  # in `advisor`
 
 
 def __getattr__(name: str) -> Any:
@@ -330,7 +329,7 @@ def what_if(
 
     `other` is the workload and the machine that the changes are made to, where that is another GPU.
     """
-    from warplens.advisor.whatif import what_if
+    from warplens.advisor.differences import what_if
 
     w, m = _workload(workload), _machine(gpu)
     found = what_if(w, m, changes or {}, model=model or _best_model(w), other=other)
@@ -341,7 +340,7 @@ def what_if(
 
 def diff(before: Workload | str | Path, after: Workload | str | Path, gpu: Machine | str = DEFAULT_GPU) -> Difference:
     """Compare two counted kernels on one GPU: code, counts, limits, time, and why."""
-    from warplens.advisor.diff import difference
+    from warplens.advisor.differences import difference
 
     a, b, m = _workload(before), _workload(after), _machine(gpu)
     return difference(a, b, predict(a, m, "warplens"), predict(b, m, "warplens"))

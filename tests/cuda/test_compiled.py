@@ -17,7 +17,7 @@ from warplens.program import Options, compile, nvrtc
 from warplens.program import compile_cache as compiled
 from warplens.program.load import load_traced
 from warplens.program.program import Program
-from warplens.tuner import counting
+from warplens.tuner import points
 from warplens.workload.launch import load_launch
 
 pytestmark = pytest.mark.cuda
@@ -155,8 +155,8 @@ def test_a_key_is_of_what_nvcc_read_too(launch: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(system))
     (launch.parent / "times.cu").write_text("#include <vector>\n#include <more.h>\n" + SOURCE)
     call, gpu, cache = load_launch(launch), load_machine("h200"), Cache(launch.parent / "sweep")
-    key, program = counting.compiled(call, gpu, cache)
-    assert key is not None and counting.compiled(call, gpu, cache) == (key, program)
+    key, program = points.compiled(call, gpu, cache)
+    assert key is not None and points.compiled(call, gpu, cache) == (key, program)
     (system / "more.h").write_text("#define MORE 2\n")
-    other, changed = counting.compiled(call, gpu, cache)
+    other, changed = points.compiled(call, gpu, cache)
     assert other not in (None, key) and changed != program

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from warplens import api
 from warplens.core.cache import Cache
+from warplens.emulator import profiler
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.program.load import load_traced
-from warplens.tuner import counting, engines
-from warplens.tuner.counting import count
+from warplens.tuner import engines
+from warplens.tuner.points import Task, count, rows
 from warplens.tuner.run import run
 from warplens.tuner.spec import Configuration, load_sweep
-from warplens.tuner.worker import Task, rows
 
 pytestmark = pytest.mark.cuda
 EMULATOR = pytest.mark.xdist_group("emulator")
@@ -98,21 +98,19 @@ def test_the_cache_spares_work_and_knows_what_changes_it(tmp_path: Path, monkeyp
     done: list[str] = []
 
     def counted(name: str, function: Any) -> Any:
-        def noted(*given: Any) -> Any:
+        def noted(*given: Any, **more: Any) -> Any:
             done.append(name)
-            return function(*given)
+            return function(*given, **more)
 
         return noted
 
     monkeypatch.setattr("warplens.program.compile_cache.load_traced", counted("compile", load_traced))
-    monkeypatch.setattr(counting, "_profile", counted("emulate", counting._profile))
+    monkeypatch.setattr(profiler, "profile", counted("emulate", profiler.profile))
 
     def again(machine: Any = gpu, folder: str = "cache") -> tuple[Any, list[str]]:
         done.clear()
-        counting._KEPT.clear()
         return count(c.call, machine, Cache(tmp_path / folder)).workload, list(done)
 
-    counting._KEPT.clear()
     first = count(c.call, gpu, cache).workload
     assert again() == (first, [])
     faster = replace(gpu, chip=replace(gpu.chip, clock_hz=2 * gpu.chip.clock_hz))

@@ -15,11 +15,10 @@ from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.report import sweeps
-from warplens.tuner.counting import Counted, compiled, count
-from warplens.tuner.estimate import done_anew, estimate
-from warplens.tuner.measured import measure
+from warplens.tuner.estimate import estimate, work_per_block
+from warplens.tuner.points import Counted, compiled, count
 from warplens.tuner.spec import Configuration, Sweep, load_sweep
-from warplens.tuner.timing import Timer
+from warplens.tuner.timing import Timer, measure
 from warplens.tuner.tune import Tuned, budget, tune
 from warplens.workload.launch import KernelCall
 
@@ -156,7 +155,7 @@ def test_an_estimate_from_itself_is_what_the_model_says(sweep: Sweep, folder: Pa
     assert made.seconds == pytest.approx(predict(counted.workload, machine, "warplens-fast").seconds, rel=0.01)
 
 
-def test_work_that_grows_with_the_blocks_is_done_anew_by_each(sweep: Sweep, folder: Path) -> None:
+def test_work_that_grows_with_the_blocks_is_work_per_block_by_each(sweep: Sweep, folder: Path) -> None:
     counted = count(
         _call(sweep, UNROLL=4, threads=256, shared=0), load_machine("h200"), Cache(folder / "cache")
     )  # fmt: skip
@@ -170,9 +169,9 @@ def test_work_that_grows_with_the_blocks_is_done_anew_by_each(sweep: Sweep, fold
         return replace(counted, workload=replace(counted.workload, profile=grown))
 
     same, grown = (launched(4, counts) for counts in (profile.counts, more))
-    assert done_anew([counted, counted, same]) == frozenset()
-    assert {kind for _, kind in done_anew([counted, counted, grown])} >= {"arithmetic", "store", "load"}
-    assert done_anew([counted, grown]) == frozenset()  # two may differ by anything
+    assert work_per_block([counted, counted, same]) == frozenset()
+    assert {kind for _, kind in work_per_block([counted, counted, grown])} >= {"arithmetic", "store", "load"}
+    assert work_per_block([counted, grown]) == frozenset()  # two may differ by anything
 
 
 def test_measured_candidates_come_with_the_fastest_first(sweep: Sweep, tuned: Tuned) -> None:
@@ -241,13 +240,10 @@ def test_refused_questions(sweep: Sweep, folder: Path) -> None:
 
 
 def test_what_is_named_as_best_is_the_first_of_the_table(tuned: Tuned) -> None:
-    """Candidates at 100.3, 100 and 101 us, the first chosen as it needs less else: the table begins with 100 us."""
     chosen = [replace(tuned.candidates[0], number=i, values={"threads": t}, seconds=s, emulated=True)
-              for i, (t, s) in enumerate(((64, 100.3e-6), (128, 100e-6), (256, 101e-6)))]  # fmt: skip
-    found = replace(tuned, candidates=chosen).by_time()
-    head, alike, *_, table, _ = sweeps.tuned(replace(found, warnings=[], illegal={}), [], 3)
+              for i, (t, s) in enumerate(((128, 100e-6), (64, 100.3e-6), (256, 101e-6)))]  # fmt: skip
+    head, table, _ = sweeps.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
     assert str(head).startswith("k on h200: threads=128 ") and str(head).endswith(", 100 us predicted")
-    assert str(alike) == "as fast, within 0.5 %: threads=64: keep what you have if it is among them"
     assert isinstance(table, Table)
     first = [str(cell).split()[0] for cell in table.columns[0].cells]
     assert first == ["threads=128", "threads=64", "threads=256"]

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from warplens.tuner.engines import processes
+from warplens.tuner.points import Row, Task
 from warplens.tuner.run import Outcome, run
 from warplens.tuner.spec import Sweep, load_sweep
-from warplens.tuner.worker import Row, Task
 
 LAUNCH = """
 kernel = "k"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warplens
-from warplens.tuner.choose import COMMON, LIMIT, OWN, Candidate, choose, told
+from warplens.tuner.choose import COMMON, LIMIT, OWN, Candidate, choose, posterior
 
 SIDE = 11
 
@@ -42,7 +42,7 @@ def test_the_best_by_prediction_comes_first_and_none_twice() -> None:
 
 def test_what_is_predicted_alike_is_looked_for_far_apart() -> None:
     space = _space({(x, y): 1e-6 for x in range(SIDE) for y in range(SIDE)})
-    chosen = [c.place for c, _ in choose(space, 3, lambda c: c.seconds)]
+    chosen = [c.position for c, _ in choose(space, 3, lambda c: c.seconds)]
     assert min(math.dist(a, b) for i, a in enumerate(chosen) for b in chosen[:i]) > 0.9
 
 
@@ -58,10 +58,10 @@ def test_a_bad_surprise_moves_on_and_a_good_one_stays() -> None:
 
 def test_an_estimate_that_may_be_far_off_is_tried_before_a_sure_prediction() -> None:
     sure, unsure = (
-        Candidate(n, {}, (1, 1, 1), (32, 1, 1), 1.03e-6, n == 1, place=(1.0, float(n)), doubt=0.07 * (n - 1))
+        Candidate(n, {}, (1, 1, 1), (32, 1, 1), 1.03e-6, n == 1, position=(1.0, float(n)), doubt=0.07 * (n - 1))
         for n in (1, 2)
     )  # fmt: skip
-    first = Candidate(0, {}, (1, 1, 1), (32, 1, 1), 1e-6, True, place=(0.0, 1.5))
+    first = Candidate(0, {}, (1, 1, 1), (32, 1, 1), 1e-6, True, position=(0.0, 1.5))
     assert [c.number for c, _ in choose([first, sure, unsure], 2, lambda c: c.seconds)] == [0, 2]
 
 
@@ -103,7 +103,7 @@ def test_a_prediction_that_failed_says_little_of_its_neighbours() -> None:
     """One that takes half as long again as predicted, five times what errors deviate by, is no reason to leave them."""
     places = [(0.0,), (0.4,), (0.5,), (1.0,)]
     candidates = [
-        Candidate(i, {}, (1, 1, 1), (32, 1, 1), seconds, i == 0, place=place)
+        Candidate(i, {}, (1, 1, 1), (32, 1, 1), seconds, i == 0, position=place)
         for i, (place, seconds) in enumerate(zip(places, (1.0e-6, 0.96e-6, 0.97e-6, 1.02e-6), strict=True))
     ]
     took = {0: 1.0e-6, 1: 1.6e-6, 2: 0.97e-6, 3: 1.02e-6}
@@ -113,5 +113,5 @@ def test_a_prediction_that_failed_says_little_of_its_neighbours() -> None:
 
 def test_where_every_estimate_was_right_the_others_stay_as_they_are() -> None:
     """Errors of no size made a singular matrix."""
-    mean, deviation = told(np.zeros((2, 3)), [0, 1], np.zeros(3), np.zeros(2), 0.0)
+    mean, deviation = posterior(np.zeros((2, 3)), [0, 1], np.zeros(3), np.zeros(2), 0.0)
     assert mean.tolist() == [0, 0, 0] and deviation == pytest.approx(1e-6)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from warplens.advisor.gate import parse_share, parse_time
+from warplens.advisor.differences import parse_share, parse_time
 from warplens.cli import main
 from warplens.workload import load_workload
 

@@ -11,9 +11,9 @@ import warplens as wl
 from warplens.advisor import REMEDIES
 from warplens.advisor.advice import Advised
 from warplens.advisor.case import Case, Refusal
-from warplens.advisor.data_types import data_type
-from warplens.advisor.how import HOW
-from warplens.advisor.memory import _scattered_title, coalesce, lower_precision
+from warplens.advisor.memory import coalesce, scattered_title
+from warplens.advisor.precision import data_type, lower_precision
+from warplens.advisor.remedies import HOW
 from warplens.papers.validation.kernels import launches
 from warplens.report.advice import NEAREST, answer, first_screen
 from warplens.report.data import to_json
@@ -89,9 +89,9 @@ def test_results_change_where_numbers_or_the_order_of_float_sums_do() -> None:
     said = {a.name: a.changes_results for a in advised("matmul_tiled16") if a.helps}
     assert said["tensor-cores"] and said["lower-precision"] and not said["keep-in-registers"]
     assert "FP16 or BF16" in next(a.title for a in advised("matmul_tiled16") if a.name == "tensor-cores")
-    by_name = {a.name: a.changes_results for a in advised("spmv_scalar")}
-    assert by_name["coalesce"]  # a warp for each row adds its sums up in another order
-    assert not by_name["remove-divergence"]
+    by_name = {a.name: a.changes_results for a in advised("matmul_naive")}
+    assert by_name["more-loads-in-flight"]  # a sum for each iteration: added up in another order
+    assert not by_name["unroll"]
 
 
 def test_the_mark_is_in_text_and_in_json() -> None:
@@ -115,8 +115,8 @@ def test_of_what_would_not_help_the_nearest_are_shown_and_all_if_asked() -> None
 def test_where_all_bytes_are_used_what_costs_is_the_lines() -> None:
     """4 full sectors of an access of 128 bytes, in two lines: no byte too many, but two lines are looked up."""
     site = replace(case("saxpy").global_sites[0], requests=1.0, useful_bytes=128.0, sectors=4.0, lines=2.0)
-    assert _scattered_title(site) == "fewer lines per access: its 4 sectors lie in 2 lines per request, 1 would do"
+    assert scattered_title(site) == "fewer lines per access: its 4 sectors lie in 2 lines per request, 1 would do"
     site = replace(site, sectors=32.0, lines=32.0)
-    assert _scattered_title(site) == "coalesce this access: 32 sectors in 32 lines per request, 4 sectors would do"
+    assert scattered_title(site) == "coalesce this access: 32 sectors in 32 lines per request, 4 sectors would do"
     (proposal,) = coalesce(case("transpose_naive"))
     assert not isinstance(proposal, Refusal) and "4 sectors would do" in proposal.title

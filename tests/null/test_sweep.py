@@ -29,13 +29,13 @@ from warplens.core.cache import Cache, key_of
 from warplens.core.errors import FileError, WarplensError
 from warplens.machine import load_machine
 from warplens.report import sweeps
-from warplens.tuner import closed, journal, worker
+from warplens.tuner import journal, points, results, spec
 from warplens.tuner.engines import Engine, dask, processes
 from warplens.tuner.expression import evaluate
 from warplens.tuner.journal import Head, Journal
+from warplens.tuner.points import Row, Task
 from warplens.tuner.run import run
 from warplens.tuner.spec import Configuration, WrongPoint, load_sweep
-from warplens.tuner.worker import Row, Task
 from warplens.workload import mix
 
 
@@ -348,7 +348,7 @@ def test_a_disk_too_full_to_compile_stops_the_sweep_and_fails_no_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = sweeping.make(tmp_path, "0, 1")
-    monkeypatch.setattr(worker, "count", _no_room)
+    monkeypatch.setattr(points, "count", _no_room)
     with ThreadPoolExecutor(1) as pool, pytest.raises(FileError, match=r"no room .*No space left"):
         run(made, tmp_path / "out", Engine(1, lambda: pool), cache=None)
     assert sweeping.sweep(tmp_path, made).failed == 0
@@ -616,11 +616,11 @@ def test_a_journal_that_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_million_closed_form_points_are_a_matter_of_a_second() -> None:
-    space = closed.WorkloadSpace(
-        "volkov-add-load", {"alpha": closed.Range(0, 512, 1000), "warps_per_sm": closed.Range(1, 64, 1000)}
+    space = spec.WorkloadSpace(
+        "volkov-add-load", {"alpha": spec.Range(0, 512, 1000), "warps_per_sm": spec.Range(1, 64, 1000)}
     )
     start, points, total = time.process_time(), 0, 0.0
-    for part in closed.chunks(space, ".", ["gtx980"], ["volkov"], 0):
+    for part in results.chunks(space, ".", ["gtx980"], ["volkov"], 0):
         points += len(part["number"])
         total += float(np.sum(part["seconds"]))
     assert points == 1_000_000 and np.isfinite(total)

@@ -22,7 +22,7 @@ from warplens.core.cache import Cache
 from warplens.core.files import write_whole
 from warplens.machine import load_machine
 from warplens.program import nvrtc
-from warplens.tuner import engines, measured
+from warplens.tuner import engines, timing
 from warplens.tuner.spec import Configuration, load_sweep
 from warplens.tuner.tune import tune
 
@@ -33,14 +33,14 @@ def live(space: str, workers: int, lock: str) -> dict[str, Any]:
     """Tune one space and time what it chooses; other spaces may be searched meanwhile, but nothing else is timed."""
     began = time.monotonic()
     sweep, machine = load_sweep(HERE / f"{space}.toml"), load_machine("h200")
-    seconds = measured.on_gpu(machine)
+    seconds = timing.on_gpu(machine)
     with tempfile.TemporaryDirectory() as folder:
         found = tune(sweep, machine, share=0.05, cache=Cache(Path(folder)), engine=engines.processes(workers))
     recorded = json.loads(gzip.decompress((HERE / f"{space}.json.gz").read_bytes()))["points"]
     fastest = [p["number"] for p in sorted(recorded, key=lambda p: float(p["us"]))[:10]]
     with open(lock, "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        five = measured.measure(sweep, found, seconds, 5)
+        five = timing.measure(sweep, found, seconds, 5)
         took = time.monotonic() - began
         calls = {c.number: c.call for c in sweep.configurations() if isinstance(c, Configuration)}
         numbers = [*dict.fromkeys([*(m.candidate.number for m in five), found.best.number, *fastest])]

@@ -1,10 +1,10 @@
-"""What the advisor says: remedies, each with what it would buy, where, and on which assumption.
+"""Advice: remedies, each with its gain, its source lines and its assumption; and the benefits of Sim et al. 2012.
 
 remove-conflicts   2.31x   276 us   then limited by shared memory and l1      matmul_tiled.cu:29
                    assumes that padding or another layout removes all conflicts
 
 `speedup` is the time now over the time with the remedy, both by the same form of our model. A remedy that cannot help
-stays in the list with its reason: that is advice too.
+stays in the list with its reason.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Any
 
 from msgspec import Struct
 
+from warplens.core.errors import WarplensError
+from warplens.machine import Machine
 from warplens.models.prediction import Prediction
+from warplens.models.published import sim2012
+from warplens.models.residency import residency
+from warplens.workload.workload import Workload
 
 
-class Place(Struct, frozen=True):
-    """Where in the source a remedy is applied, and which instructions it concerns (by number)."""
+class Location(Struct, frozen=True):
+    """A source line that a remedy changes, and the numbers of its instructions."""
 
     file: str
     line: int | None
@@ -31,35 +36,31 @@ class Place(Struct, frozen=True):
 
 
 class Advice(Struct, frozen=True, kw_only=True):
-    """One remedy. `changes` is the overlay as data; `simulated` says which form of the model was asked.
-
-    `seconds` is the predicted time with the remedy, `interval_seconds` what we are 90 % sure of, `bound_after` the
-    limit that holds then. `form_of` names the better remedy that makes the same change: several elements per thread,
-    several turns of a loop at once, another block size, less overhead. `how` says what to write; `changes_results`
-    whether the kernel then computes other numbers, be it in the last bits.
-    """
+    """One remedy."""
 
     name: str
     title: str
     speedup: float
-    seconds: float
-    interval_seconds: tuple[float, float] | None = None
-    bound_after: str = ""
+    seconds: float  # predicted, with the remedy
+    interval_seconds: tuple[float, float] | None = None  # at 90 %
+    bound_after: str = ""  # the limit with the remedy
     assumption: str = ""
-    where: tuple[Place, ...] = ()
+    where: tuple[Location, ...] = ()
     helps: bool = True
-    reason: str = ""
-    changes: dict[str, Any] = {}
-    simulated: bool = False
+    reason: str = ""  # why it does not help
+    changes: dict[str, Any] = {}  # the overlay as data
+    simulated: bool = False  # by the simulator, else by the closed form
+    # The better remedy that makes the same change: several elements per thread, several iterations of a loop at once,
+    # another block size, less overhead.
     form_of: str = ""
-    how: str = ""
-    changes_results: bool = False
+    how: str = ""  # what to write
+    changes_results: bool = False  # be it in the last bits
 
 
 class Benefits(Struct, frozen=True, kw_only=True):
-    """Sim et al. 2012: the four potential benefits and what they are made of, in cycles of the whole kernel.
+    """Four potential benefits of Sim et al. 2012 and their terms, in cycles of the whole kernel.
 
-    A benefit is at most this: what would be saved if that cause alone went away (Equations (18) to (23)).
+    A benefit is an upper bound: what would be saved if that cause alone went away (Equations (18) to (23)).
     """
 
     t_exec: float
@@ -75,12 +76,12 @@ class Benefits(Struct, frozen=True, kw_only=True):
 
     @property
     def memory_bound(self) -> bool:
-        """Whether memory takes longer than computation."""
+        """True if memory takes longer than computation."""
         return self.t_mem > self.t_comp
 
 
 class Advised(Struct, frozen=True, kw_only=True):
-    """All advice on one kernel: what helps first, by its gain; then what cannot help. It is the list of its advice."""
+    """All advice on one kernel, as a sequence: what helps first, by its gain; then what cannot help."""
 
     base: Prediction
     advice: tuple[Advice, ...]
@@ -112,3 +113,22 @@ class Advised(Struct, frozen=True, kw_only=True):
     def named(self, name: str) -> Advice | None:
         """Return the advice of this name."""
         return next((a for a in self.advice if a.name == name), None)
+
+
+# Their Gamma, what a barrier costs, is a parameter of the machine that the paper took from simulations (64: C2050). So
+# do we for machines without a [sim] section: on an H200 our simulator takes 4.4 cycles longer per barrier and warp for
+# examples/micro/barrier than without its barriers, which is 0.03 times latency times memory ratio (8).
+GAMMA = 0.03
+_SYMBOLS = {
+    "t_exec": "T_exec", "t_comp": "T_comp", "t_mem": "T_mem", "t_overlap": "T_overlap", "t_fp": "T_fp",
+    "t_mem_min": "T_mem_min", "b_itilp": "B_itilp", "b_memlp": "B_memlp", "b_fp": "B_fp", "b_serial": "B_serial",
+}  # fmt: skip
+
+
+def benefits(workload: Workload, machine: Machine) -> Benefits | None:
+    """Return the benefits in cycles, None where Sim's model has no answer."""
+    try:
+        terms = sim2012.predict(workload, machine, residency(workload, machine), gamma=GAMMA).terms
+    except WarplensError:
+        return None
+    return Benefits(**{name: float(terms[symbol].value) for name, symbol in _SYMBOLS.items()})

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from msgspec.structs import replace
 
 from warplens.advisor.case import Answer, Case, Proposal, refused
+from warplens.advisor.dataflow import address_instructions, from_data
 from warplens.advisor.overlay import scaled_traffic, with_counts, with_instructions
 from warplens.advisor.rewrite import (
     Repeat,
-    Rewrite,
     Run,
-    Way,
+    Trace,
     as_written,
     dropped,
-    joined_turns,
-    once_each,
-    rewritten,
+    joined_iterations,
+    with_segments,
     without,
 )
 from warplens.advisor.schedule import Scheduler
-from warplens.advisor.slices import address_instructions, from_data
 from warplens.program.instruction import Instruction
-from warplens.workload.profile import Path
+from warplens.workload.profile import Segment
 from warplens.workload.workload import Workload
 
-# What the exact functions have beside the approximation of the special-function unit, by constants of their own.
+# Instructions of exact functions beside the approximation of the special-function unit, by their own constants.
 _EXACT = re.compile(
     r"FCHK|FFMA\.SAT .*0\.5$|FFMA\.RM .*12582913|FADD.*-12583039|SHF\.L\.U32 .*0x17, RZ|1\.92596303|"  # quotient; exp
     r"0x1800000|LOP3.*0x7f800000|0x1ffffff|-0xd000000|0x727fffff|"  # reciprocal; square root
@@ -35,29 +34,26 @@ _EXACT = re.compile(
     r"0\.14084610|-0\.12148627|0\.13980610|-0\.16684235|0\.20012299|-0\.24999669|0\.33333182"
 )
 _REFINED = {"RCP": 5, "RSQ": 4, "SQRT": 4}  # multiply-adds that refine a result, the last of which stays
-_TURNS = 8  # of a loop, from which it matters where a turn begins
-_RUNS = 64  # straight runs of a turn, from which it is left in its order
+_ITERATIONS = 8  # of a loop, from which it matters where an iteration begins
+_RUNS = 64  # straight runs of an iteration, from which it is left in its order
 _NEAR = 14  # instructions within which a result is refined
 _FLOPS_MATRIX, _FLOPS_FMA = 4096, 64  # of one HMMA.16816 and one FFMA of a warp
-_DEEPER = 4  # tiles that are brought at a time: operands are small, and the loop is soon done
+_TILES = 4  # loaded at a time: operands are small, and the loop is soon done
 _OPERAND_BYTES = 192  # of fragments per HMMA, with 4 x 4 of them kept in registers
 
 
 def fast_math(case: Case) -> Answer:
-    """Division, square root, exponential and logarithm by the special-function unit alone."""
-    name = "fast-math"
-    extra = exact_instructions(case.code)
-    extra = {i for i in extra if case.executed[i]}
+    """Leave division, square root, exponential and logarithm to the special-function unit alone."""
+    extra = {i for i in exact_instructions(case.code) if case.executed[i]}
     share = case.share(extra)
     if not extra:
-        return refused(name, "it has no exact division, root, exponential or logarithm")
+        return refused("it has no exact division, root, exponential or logarithm")
     return [
         Proposal(
-            name=name,
             title=f"fast math: {share:.0%} of the instructions make results exact",
             workload=_approximate(case, extra),
             assumption="results may be off in their last bits (--use_fast_math, __expf, __fdividef, rsqrtf)",
-            where=case.places(extra),
+            where=case.locations(extra),
             changes={"dropped": sorted(extra)},
             no_help="arithmetic does not limit",
         )
@@ -65,40 +61,34 @@ def fast_math(case: Case) -> Answer:
 
 
 def _approximate(case: Case, extra: set[int]) -> Workload:
-    """Drop what makes results exact; what was kept apart by branches to the slow ways is ordered anew."""
+    """Drop what makes results exact; code that branches to the slow paths separated is ordered anew."""
     roots = {i: _product(case.code[i]) for i in _reciprocal_roots(case.code, extra)}
     code = [roots.get(i, x) for i, x in enumerate(case.code)]
     scheduler = Scheduler(code, case.machine)
-    bare = once_each(lambda run: without(run, extra, code))
-    made: dict[tuple[tuple[tuple[int, int], ...], bool], tuple[Run, Run, list[Run]]] = {}  # of these runs, in turns
+    bare = cache(lambda run: without(run, extra, code))
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        way: Way = []
-        for s in path.segments:
-            runs = as_written(s)
-            if len(runs) > _RUNS or not any(c.origin in extra for run in runs for c in run):
-                way.append(([bare(run) for run in runs], s.times))
-                continue
-            at = tuple(s.runs), s.times >= _TURNS
-            if at not in made:
-                straight = without(tuple(c for run in runs for c in run), extra, code)
-                end, rest = _turned(straight, code) if at[1] else ((), straight)
-                made[at] = end, rest, scheduler.ordered(rest + end)
-            end, rest, whole = made[at]
-            way += [([end], 1), (whole, s.times - bool(end)), ([rest], int(bool(end)))]
-        return [(way, 1.0)]
+    @cache
+    def ordered(runs: tuple[Run, ...], loops: bool) -> tuple[Run, Run, list[Run]]:
+        """Return the end and the beginning of an iteration, and the whole of it in a compiler's order."""
+        straight = without(tuple(c for run in runs for c in run), extra, code)
+        origins = [code[c.origin] for c in straight]
+        back = [k for k, x in enumerate(origins) if x.target is not None and x.target < x.offset]
+        split = back[-1] + 1 if loops and back and back[-1] + 1 < len(straight) else 0  # written from its middle on
+        end, rest = straight[:split], straight[split:]
+        return end, rest, scheduler.ordered(rest + end)
 
-    return rewritten(with_instructions(case.workload, roots), rewrite)
+    def change(s: Segment) -> Trace:
+        runs = as_written(s)
+        if len(runs) > _RUNS or not any(c.origin in extra for run in runs for c in run):
+            return [([bare(run) for run in runs], s.times)]
+        end, rest, whole = ordered(tuple(runs), s.times >= _ITERATIONS)
+        return [([end], 1), (whole, s.times - bool(end)), ([rest], int(bool(end)))]
 
-
-def _turned(turn: Run, code: Sequence[Instruction]) -> tuple[Run, Run]:
-    """Return the end and the beginning of a turn that is written from its middle on: split behind the branch back."""
-    back = [k for k, c in enumerate(turn) if (t := code[c.origin].target) is not None and t < code[c.origin].offset]
-    return (turn[: back[-1] + 1], turn[back[-1] + 1 :]) if back and back[-1] + 1 < len(turn) else ((), turn)
+    return with_segments(with_instructions(case.workload, roots), change)
 
 
 def _reciprocal_roots(code: Sequence[Instruction], extra: set[int]) -> set[int]:
-    """Return the reciprocals of square roots: what the special-function unit has made on the way to the root."""
+    """Return the reciprocals of square roots: the special-function unit has them before the root."""
     root, found = set[str](), set[int]()
     for i, x in enumerate(code):
         if x.opcode == "MUFU" and "RSQ" in x.modifiers:
@@ -119,13 +109,13 @@ def _product(x: Instruction) -> Instruction:
 
 
 def exact_instructions(code: Sequence[Instruction]) -> set[int]:
-    """Return what exact functions do beyond the special-function unit."""
+    """Return the instructions of exact functions beyond the special-function unit."""
     found = {i for i, x in enumerate(code) if _EXACT.search(x.text)}
     for i, x in enumerate(code):
         if x.opcode == "MUFU" and x.modifiers and x.modifiers[0] in _REFINED:
             found |= _refinement(code, i, found)
     guards = {r for i in found for r in code[i].writes if r.startswith("P")}
-    for i, x in enumerate(code):  # branches around the slow way, and where threads meet behind it
+    for i, x in enumerate(code):  # branches around the slow path, and reconvergence behind it
         near = {r for j in range(max(0, i - _NEAR), i) if j in found for r in code[j].writes}
         if x.opcode == "BRA" and x.guard.lstrip("@!") in guards & near:
             found.add(i)
@@ -134,7 +124,7 @@ def exact_instructions(code: Sequence[Instruction]) -> set[int]:
 
 
 def _refinement(code: Sequence[Instruction], at: int, known: set[int]) -> set[int]:
-    """Return the multiply-adds that make a result of the special-function unit exact."""
+    """Return the multiply-adds that refine a result of the special-function unit."""
     kind = code[at].modifiers[0]
     near = range(max(0, at - _NEAR), min(len(code), at + _NEAR))
     if not any(i in known for i in near):
@@ -152,8 +142,7 @@ def _refinement(code: Sequence[Instruction], at: int, known: set[int]) -> set[in
 
 
 def avoid_division(case: Case) -> Answer:
-    """Integer division and remainder by masks and shifts, or moved out of loops."""
-    name = "avoid-division"
+    """Replace integer division and remainder by masks and shifts, or move them out of loops."""
     found = set[int]()
     for i, x in enumerate(case.code):
         if x.opcode == "I2F" and "RP" in x.modifiers and case.executed[i]:
@@ -162,17 +151,16 @@ def avoid_division(case: Case) -> Answer:
                 j for j in range(first, stop)
                 if case.code[j].line == x.line and case.code[j].kind in ("int", "imul", "convert", "sfu", "half")
             ]  # fmt: skip
-            found |= set(sequence[:-2])  # a mask and what is done with the result stay
+            found |= set(sequence[:-2])  # a mask and the use of the result stay
     if not found:
-        return refused(name, "it has no integer division by a variable")
+        return refused("it has no integer division by a variable")
     share = case.share(found)
     return [
         Proposal(
-            name=name,
             title=f"no integer division: {share:.0%} of the instructions divide or take remainders",
             workload=dropped(case.workload, found),
             assumption="the divisor is a power of two, or the quotient follows from the iteration before",
-            where=case.places(found),
+            where=case.locations(found),
             changes={"dropped": sorted(found)},
             no_help="arithmetic does not limit",
         )
@@ -180,21 +168,19 @@ def avoid_division(case: Case) -> Answer:
 
 
 def fewer_instructions(case: Case) -> Answer:
-    """The work itself without the instructions that only compute addresses and conditions: what is left at best."""
-    name = "fewer-instructions"
+    """Leave out the instructions that only compute addresses and conditions: an upper bound."""
     inside = case.inside(case.loops()) or set(range(len(case.code)))
     extra = {i for i in address_instructions(case.code) & inside if case.code[i].kind not in ("exit", "barrier")}
     extra -= from_data(case.code, case.executed) | case.waits  # a search, an index that is loaded: the work itself
     share = case.share(extra)
     if share < 0.05:
-        return refused(name, f"addresses and conditions take {share:.0%} of the instructions")
+        return refused(f"addresses and conditions take {share:.0%} of the instructions")
     return [
         Proposal(
-            name=name,
             title=f"at best, without addresses and conditions: {share:.0%} of the instructions",
             workload=dropped(case.workload, extra),
             assumption="an upper bound: every address becomes an offset that the compiler knows",
-            where=case.places(extra),
+            where=case.locations(extra),
             changes={"dropped": sorted(extra)},
             joins=frozenset(("overhead",)),  # at best what unrolling buys
             no_help="the instructions that would go cost little",
@@ -203,16 +189,15 @@ def fewer_instructions(case: Case) -> Answer:
 
 
 def tensor_cores(case: Case) -> Answer:
-    """Products of matrices on tensor cores, in half precision with sums in single precision."""
-    name = "tensor-cores"
+    """Multiply matrices on tensor cores, in half precision with sums in single precision."""
     inside = case.inside(case.loops())
     if any(x.kind == "tensor" and n for x, n in zip(case.code, case.executed, strict=True)):
-        return refused(name, "it uses tensor cores")
+        return refused("it uses tensor cores")
     fused = {i for i in inside if case.code[i].opcode == "FFMA" and case.executed[i]}
     loads = {s.index: s for s in case.shared_sites if s.instruction.opcode == "LDS" and s.index in inside}
     share = case.share(fused)
     if share < 0.3 or not loads:
-        return refused(name, "it is no product of matrices by multiply-adds from shared memory")
+        return refused("it is no product of matrices by multiply-adds from shared memory")
     every = _FLOPS_MATRIX // _FLOPS_FMA
     flops = _FLOPS_FMA * sum(case.executed[i] for i in fused)
     fewer = min(1.0, (_OPERAND_BYTES / _FLOPS_MATRIX) / (sum(s.useful_bytes for s in loads.values()) / flops))
@@ -220,17 +205,16 @@ def tensor_cores(case: Case) -> Answer:
     names = ("useful_bytes", "sectors", "lines", "wavefronts", "l2_sectors", "l2_hit_sectors", "l1_hit_sectors")
     work = with_instructions(case.workload, {i: _matrix(case.code[i]) for i in fused})
     work = with_counts(work, {s.index: {n: 0.5 * getattr(s, n) for n in names} for s in sites})
-    thin = rewritten(work, _thinned({**dict.fromkeys(fused, 1 / every), **dict.fromkeys(loads, fewer)}))
+    thin = _thinned(work, {**dict.fromkeys(fused, 1 / every), **dict.fromkeys(loads, fewer)})
     once = {i for i, x in enumerate(thin.code) if x.kind in ("branch", "exit", "barrier")}
-    made = joined_turns(thin, _DEEPER, lambda i: Repeat(1 if i in once else _DEEPER), lambda segment: True)
+    joined = joined_iterations(thin, _TILES, lambda i: Repeat(1 if i in once else _TILES), lambda segment: True)
     return [
         Proposal(
-            name=name,
             title=f"tensor cores (FP16 or BF16 operands, FP32 sums): {share:.0%} of instructions",
-            workload=scaled_traffic(made, 0.5, 1.0),
+            workload=scaled_traffic(joined, 0.5, 1.0),
             assumption="16-bit operands are precise enough (TF32 keeps the range of FP32 at half their rate); "
             "fragments are kept for 4 x 4 products",
-            where=case.places(fused),
+            where=case.locations(fused),
             changes={"instruction": "HMMA.16816.F32"},
             no_help="multiply-adds do not limit",
         )
@@ -241,12 +225,12 @@ def _matrix(x: Instruction) -> Instruction:
     return replace(x, opcode="HMMA", kind="tensor", modifiers=("16816", "F32"), text=f"HMMA.16816.F32 for {x.text}")
 
 
-def _thinned(shares: Mapping[int, float]) -> Rewrite:
-    """Keep a share of some instructions, spread evenly; loops turn in groups that are long enough for that."""
+def _thinned(workload: Workload, shares: Mapping[int, float]) -> Workload:
+    """Keep a share of some instructions, spread evenly over groups of iterations that are long enough for that."""
     least = min(shares.values())
 
     def thin(runs: Sequence[Run]) -> list[Run]:
-        done, made = dict.fromkeys({1.0, *shares.values()}, 0.0), list[Run]()
+        done, thinned = dict.fromkeys({1.0, *shares.values()}, 0.0), list[Run]()
         for run in runs:
             kept = []
             for c in run:
@@ -255,16 +239,13 @@ def _thinned(shares: Mapping[int, float]) -> Rewrite:
                 done[share] += share
                 if int(done[share] + 1e-9) > before:
                     kept.append(c)
-            made.append(tuple(kept))
-        return made
+            thinned.append(tuple(kept))
+        return thinned
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        way: Way = []
-        for s in path.segments:
-            runs = as_written(s)
-            some = sum(c.origin in shares and shares[c.origin] == least for run in runs for c in run)
-            group = min(s.times, max(1, round(1 / least / some))) if some else 1
-            way += [(thin(runs * group), s.times // group), (thin(runs), s.times % group)]
-        return [(way, 1.0)]
+    def change(s: Segment) -> Trace:
+        runs = as_written(s)
+        some = sum(c.origin in shares and shares[c.origin] == least for run in runs for c in run)
+        group = min(s.times, max(1, round(1 / least / some))) if some else 1
+        return [(thin(runs * group), s.times // group), (thin(runs), s.times % group)]
 
-    return rewrite
+    return with_segments(workload, change)

@@ -1,4 +1,4 @@
-"""A case: the kernel that advice is asked for, with what remedies want to know of it; and what a remedy answers."""
+"""Case: the kernel that advice is asked for, with what remedies read of it; and the answers of a remedy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from warplens.advisor.advice import Place
-from warplens.advisor.slices import waiting
+from warplens.advisor.advice import Location
+from warplens.advisor.dataflow import waiting
 from warplens.core.errors import MissingField
-from warplens.machine import KINDS, Machine
+from warplens.machine import KINDS, Machine, Occupancy
 from warplens.models.prediction import Prediction
+from warplens.models.residency import occupancy_of
 from warplens.program.instruction import Instruction
 from warplens.workload.profile import Profile, Segment
 from warplens.workload.workload import Launch, Workload
@@ -25,26 +26,23 @@ LOCAL = frozenset(("LDL", "STL"))
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
-    """What a remedy would change: the workload with it, and what to say about it."""
+    """The workload as a remedy would change it, and what to say about it."""
 
-    name: str
     title: str
     workload: Workload
     assumption: str
-    then: Workload | None = None  # a second kernel behind it
-    where: tuple[Place, ...] = ()
+    where: tuple[Location, ...] = ()
     changes: dict[str, Any] = {}
     no_help: str = ""  # what to say if it buys nothing
-    # What its change is of: "threads" or turns (instructions of loops) that are joined, a "block", what is "overhead".
+    # The object of its change: "threads", iterations (instructions of loops) that are joined, a "block", or "overhead".
     joins: frozenset[str | int] = frozenset()
-    how: str = ""  # what to write, where that is not the remedy's usual form (advisor/how.py)
+    how: str = ""  # what to write, where that is not the remedy's usual form (HOW)
     reorders_sums: bool = False
 
 
 class Refusal(Struct, frozen=True):
-    """Why a remedy does not apply to this kernel, in one line."""
+    """The reason in one line why a remedy does not apply to this kernel."""
 
-    name: str
     reason: str
 
 
@@ -71,22 +69,22 @@ class Site(Struct, frozen=True):
 
     @property
     def bytes_per_thread(self) -> float:
-        """Bytes that a thread asks for."""
+        """Bytes that a thread requests."""
         return self.useful_bytes / max(1.0, self.threads)
 
     @property
     def least_sectors(self) -> float:
-        """Sectors that its bytes would fill: all accesses together, if every one of them were dense."""
+        """Sectors that its bytes would fill, if every access were dense."""
         return max(self.requests, self.useful_bytes / SECTOR_BYTES)
 
     @property
     def least_wavefronts(self) -> float:
-        """Passes through shared memory without conflicts."""
+        """Wavefronts in shared memory without conflicts."""
         return max(self.requests, self.useful_bytes / LINE_BYTES)
 
 
 class Case:
-    """A counted kernel on a machine, as it is predicted now. Nothing here changes."""
+    """A counted kernel on a machine, with its prediction; immutable."""
 
     def __init__(self, workload: Workload, machine: Machine, prediction: Prediction) -> None:
         """Take a workload that was counted from machine code."""
@@ -96,6 +94,13 @@ class Case:
         self.profile: Profile = workload.profile
         self.launch: Launch = workload.launch
         self.code: list[Instruction] = workload.code
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """Blocks and warps that fit on an SM."""
+        found = occupancy_of(self.workload, self.machine)
+        assert found is not None
+        return found
 
     @cached_property
     def warps(self) -> int:
@@ -114,7 +119,7 @@ class Case:
 
     @cached_property
     def sites(self) -> list[Site]:
-        """Return all instructions that accessed memory."""
+        """All instructions that accessed memory."""
         counts = self.profile.counts
         names = Site.__struct_fields__[2:]
         return [
@@ -134,37 +139,37 @@ class Case:
 
     @property
     def without_global(self) -> str:
-        """Why remedies for global memory do not apply to a kernel without such accesses."""
+        """The reason why remedies for global memory do not apply to a kernel without such accesses."""
         copies = any(n and x.opcode.startswith(_BULK) for x, n in zip(self.code, self.executed, strict=True))
         return "only bulk copies (TMA) access its global memory" if copies else "it uses no global memory"
 
     @cached_property
     def waits(self) -> set[int]:
-        """What only waits, for a time or for others: nothing that could be done with fewer instructions."""
+        """Instructions that only wait, for a time or for other threads: fewer of them save nothing."""
         return waiting(self.code)
 
     def share(self, indices: Iterable[int]) -> float:
-        """Return which share of all executions these instructions are."""
+        """Return the share of all executions that these instructions have."""
         return sum(self.executed[i] for i in indices) / max(1.0, self.total)
 
-    def places(self, indices: Iterable[int], most: int = 4) -> tuple[Place, ...]:
+    def locations(self, indices: Iterable[int], most: int = 4) -> tuple[Location, ...]:
         """Return the source lines of instructions, the one with the most executions first."""
         lines: dict[int | None, list[int]] = {}
         for i in indices:
             lines.setdefault(self.code[i].line, []).append(i)
         ranked = sorted(lines.items(), key=lambda item: -sum(self.executed[i] for i in item[1]))
-        return tuple(Place(self.workload.source, line, tuple(group)) for line, group in ranked[:most])
+        return tuple(Location(self.workload.source, line, tuple(group)) for line, group in ranked[:most])
 
-    def idles(self, segment: Segment) -> bool:
-        """Whether a segment only waits."""
+    def only_waits(self, segment: Segment) -> bool:
+        """Return True if no instruction of a segment does anything but wait."""
         return self.inside([segment]) <= self.waits
 
     def loops(self) -> list[Segment]:
-        """Return the repeated stretches of the ways that do not only wait, the longest in all first."""
+        """Return the repeated segments of the paths that do not only wait, those with the most instructions first."""
         found: dict[tuple[tuple[int, int], ...], int] = {}
         for path in self.profile.paths:
             for s in path.segments:
-                if s.times > 1 and not self.idles(s):
+                if s.times > 1 and not self.only_waits(s):
                     key = tuple((first, stop) for first, stop in s.runs)
                     found[key] = found.get(key, 0) + s.instructions * path.warps
         return [Segment(list(runs), 2) for runs, _ in sorted(found.items(), key=lambda item: -item[1])]
@@ -174,6 +179,6 @@ class Case:
         return {i for s in segments for first, stop in s.runs for i in range(first, stop)}
 
 
-def refused(name: str, reason: str) -> Answer:
-    """Answer that a remedy does not apply."""
-    return [Refusal(name, reason)]
+def refused(reason: str) -> Answer:
+    """Return the answer of a remedy that does not apply."""
+    return [Refusal(reason)]

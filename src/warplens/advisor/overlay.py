@@ -1,4 +1,4 @@
-"""Overlays: the workload with some numbers replaced. Each returns a copy; what it does not name stays as it was."""
+"""Overlays: copies of a workload with some numbers replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECTORS = frozenset(("sectors", "l1_hit_sectors", "l2_sectors", "requests"))
 def with_counts(workload: Workload, new: Mapping[int, Mapping[str, float]]) -> Workload:
     """Replace counts of instructions: `{12: {"wavefronts": 4096.0}}`.
 
-    How many accesses pass L1 is no longer known where other sectors do, unless it is said.
+    The number of accesses that miss L1 is unknown where sectors change, unless `passed` is among the new counts.
     """
     profile = workload.profile
     assert profile is not None
@@ -31,14 +31,14 @@ def with_counts(workload: Workload, new: Mapping[int, Mapping[str, float]]) -> W
 
 
 def with_traffic(workload: Workload, change: Callable[[Traffic], Traffic]) -> Workload:
-    """Replace what arrays move."""
+    """Replace the traffic of arrays."""
     profile = workload.profile
     assert profile is not None
     return workload.with_values(profile=replace(profile, traffic=[change(t) for t in profile.traffic]))
 
 
 def scaled_traffic(workload: Workload, read: float = 1.0, written: float = 1.0) -> Workload:
-    """Multiply what all arrays move."""
+    """Multiply the traffic of all arrays."""
     return with_traffic(
         workload,
         lambda t: replace(
@@ -61,9 +61,9 @@ def with_launch(workload: Workload, **values: Any) -> Workload:
 def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
     """Give a workload the hits in L1 and L2 that were counted for no more than so many blocks on an SM.
 
-    Between two counts those of more blocks are taken, and below the last one, which loses little in L1, that one.
-    Where none was counted, or accesses have changed since, the hits stay. The launch stays. Copies of an access (turns
-    side by side) have the hits that were counted for all of them, by their sectors.
+    Between two counts the one of more blocks is used; below the last one, which loses little in L1, that one. Where
+    none was counted, or accesses have changed since, the hits stay. The launch stays. Copies of an access (iterations
+    side by side) share the hits that were counted for all of them, by their sectors.
     """
     profile = workload.profile
     assert profile is not None
@@ -77,9 +77,9 @@ def with_fewer(workload: Workload, blocks_per_sm: int) -> Workload:
         for copy, share in _copies(workload.code, profile, i).items()
     }
     moved = {t.name: t for t in found[-1].traffic}
-    made = with_traffic(with_counts(workload, new), lambda t: moved.get(t.name, t))
-    assert made.profile is not None
-    return made.with_values(profile=replace(made.profile, crowding=None, l1_bytes=found[-1].l1_bytes))
+    fewer = with_traffic(with_counts(workload, new), lambda t: moved.get(t.name, t))
+    assert fewer.profile is not None
+    return fewer.with_values(profile=replace(fewer.profile, crowding=None, l1_bytes=found[-1].l1_bytes))
 
 
 def _copies(code: Sequence[Instruction], profile: Profile, access: int) -> dict[int, float]:
@@ -98,17 +98,17 @@ def without_waits(x: Instruction, boards: frozenset[int] | None = None) -> Instr
     """Return an instruction that does not wait for these scoreboards (None: for any)."""
     if x.control is None:
         return x
-    gone = 0b111111 if boards is None else sum(1 << b for b in boards)
-    return replace(x, control=replace(x.control, wait_mask=x.control.wait_mask & ~gone))
+    masked = 0b111111 if boards is None else sum(1 << b for b in boards)
+    return replace(x, control=replace(x.control, wait_mask=x.control.wait_mask & ~masked))
 
 
 def regrouped(workload: Workload, warps_per_block: int) -> Workload:
-    """Put the same warps into blocks of another size; shared memory per warp stays. How fewer of them fare: unknown."""
+    """Put the same warps into blocks of another size, with as much shared memory per warp; hits are unknown then."""
     profile, launch = workload.profile, workload.launch
     assert profile is not None and launch is not None
     ratio = profile.warps_per_block / warps_per_block
     blocks = max(1, round(profile.grid_blocks * ratio))
-    flat = [way for block in profile.blocks for way in block]
+    flat = [path for block in profile.blocks for path in block]
     while flat and len(flat) < warps_per_block:
         flat = flat + flat
     rows = [flat[i : i + warps_per_block] for i in range(0, len(flat) - warps_per_block + 1, warps_per_block)]

@@ -1,4 +1,4 @@
-"""Remedies that keep data near: in shared memory, in registers, in constant memory; copies that need no registers."""
+"""Remedies that reuse data: in registers, in constant memory; asynchronous copies to shared memory."""
 
 from __future__ import annotations
 
@@ -6,82 +6,80 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from msgspec.structs import replace
 
 from warplens.advisor.case import LINE_BYTES, Answer, Case, Proposal, Site, refused
-from warplens.advisor.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
-from warplens.advisor.rewrite import (
-    Repeat,
-    Way,
-    as_written,
-    dropped,
-    fewer_blocks,
-    joined_threads,
-    once_each,
-    rewritten,
-    side_by_side,
-)
-from warplens.advisor.slices import (
+from warplens.advisor.dataflow import (
     address_instructions,
-    carried,
     freed,
     from_data,
     same_for_all,
     same_for_rows,
     slowest,
 )
+from warplens.advisor.overlay import regrouped, with_counts, with_instructions, with_launch, without_waits
+from warplens.advisor.rewrite import (
+    Repeat,
+    Trace,
+    as_written,
+    dropped,
+    fewer_blocks,
+    joined_threads,
+    side_by_side,
+    with_segments,
+)
 from warplens.machine import KINDS
 from warplens.program.instruction import Instruction, byte_offset
-from warplens.workload.profile import Path
+from warplens.workload.profile import Segment
 from warplens.workload.workload import Workload
 
 _CONSTANT_BYTES = 1 << 16
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread
-_SAME, _KEPT = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
+_SAME, _MOST_WORDS = 0.02, 64  # bytes that count as those of the whole array; words that a thread can keep
 _BLOCKS = (2, 4, 8)  # elements along a side that a thread keeps in registers
 # Registers that a further result needs beside its sum and what it is made of (tests/cuda/remedies/constants.py).
 _TEMPORARY = 2
+_MOST_CODE = 6000  # instructions of a rewritten kernel
+_BLOCK_WARPS = 8  # of a block with squares of results: larger ones have too many registers
 
 
 def keep_in_registers(case: Case) -> Answer:
-    """A thread makes a small square of results: each operand it loads serves a row or a column of them."""
-    name = "keep-in-registers"
-    again = _read_once(case)
-    if again:
+    """Compute several results per thread: each operand that it loads serves some of them."""
+    if again := _read_once(case):
         return again
     inside = case.inside(case.loops())
     loads = {s.index for s in case.sites if s.index in inside and s.instruction.opcode in ("LDS", "LDG")}
     work = {i for i in inside if case.code[i].kind in ("fp32", "fp64", "half", "sfu") and case.executed[i]}
     if not _is_product(case, sorted(i for i in inside if case.executed[i])):
-        return refused(name, "no loop that sums up products of loaded operands")
+        return refused("no loop that sums up products of loaded operands")
     if case.share(loads) < 0.05:
-        return refused(name, f"loading operands takes {case.share(loads):.0%} of the instructions")
+        return refused(f"loading operands takes {case.share(loads):.0%} of the instructions")
     once = address_instructions(case.code) - loads
-    made, only = _rows(case, {s.index: s for s in case.sites if s.index in loads})
+    proposals, only = _results(case, {s.index: s for s in case.sites if s.index in loads})
     if only:
-        return made
+        return proposals
     for side in _BLOCKS:
         joined = _squares(case, side, loads, work, once)
         if joined is None:
             continue
-        made.append(
+        proposals.append(
             Proposal(
-                name=name,
                 title=f"{side} x {side} results per thread: each operand loaded serves {side} of them",
                 workload=joined,
                 assumption="results of neighbouring threads share operands along both sides, as in a matrix product",
-                where=case.places(loads),
+                where=case.locations(loads),
                 changes={"results_per_thread": side * side, "sides": 2},
                 joins=frozenset(("threads",)),
                 no_help="loading operands does not limit",
             )
         )
-    return made or refused(name, "too few blocks to give a thread more")
+    return proposals or refused("too few blocks to give a thread more")
 
 
 def _read_once(case: Case) -> list[Proposal]:
-    """Let a thread keep what it reads again in a later loop: the loads of a line that bring a whole array again."""
+    """Keep in registers what a later loop reads again: the loads of a line that read a whole array again."""
     sizes = Counter(round(t.read_footprint_bytes) for t in case.profile.traffic if t.read_footprint_bytes)
     lines: dict[int, list[Site]] = {}
     for s in case.global_sites:
@@ -93,16 +91,15 @@ def _read_once(case: Case) -> list[Proposal]:
         if len(whole) > arrays:  # more loads of so much than arrays of that size
             later |= {s.index for group in whole[arrays:] for s in group}
             words += arrays * size / (32 * case.warps) / _WORD
-    if not later or words > _KEPT:
+    if not later or words > _MOST_WORDS:
         return []
     registers = min(255, case.launch.registers_per_thread + round(words))
     return [
         Proposal(
-            name="keep-in-registers",
             title=f"read once, keep {words:.0f} words per thread in registers: {len(later)} loads go",
             workload=with_launch(dropped(case.workload, later), registers_per_thread=registers),
             assumption="a thread comes back to the same elements, and their number is known to the compiler",
-            where=case.places(later),
+            where=case.locations(later),
             changes={"read_once": sorted(later), "registers_per_thread": registers},
             no_help="reading again is served by the caches as fast",
         )
@@ -110,11 +107,12 @@ def _read_once(case: Case) -> list[Proposal]:
 
 
 def _is_product(case: Case, inside: Sequence[int]) -> bool:
-    """Whether a loop adds up results of loaded operands, and stores none of them to shared memory on the way."""
+    """Return True if a loop adds up results of loaded operands, and stores none of them to shared memory meanwhile."""
     loaded, computed, sums = set[str](), set[str](), 0
     for i in (*inside, *inside):
         x = case.code[i]
-        if x.opcode == "STS" and computed & {r for r in x.reads if r not in _pointers(x)}:
+        pointers = {r for o in x.operands if o.kind == "memory" for r in o.registers}
+        if x.opcode == "STS" and computed & set(x.reads) - pointers:
             return False
         if x.opcode in ("LDS", "LDG"):
             loaded |= set(x.writes)
@@ -126,19 +124,11 @@ def _is_product(case: Case, inside: Sequence[int]) -> bool:
     return sums > 0 and bool(inside)
 
 
-def _pointers(x: Instruction) -> set[str]:
-    return {r for o in x.operands if o.kind == "memory" for r in o.registers}
+def _results(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
+    """Return proposals of several results per operand loaded, and True if all operands are the same for a warp.
 
-
-_MOST_CODE = 6000  # instructions of a rewritten kernel
-_BLOCK_WARPS = 8  # of a block with squares of results: larger ones have too many registers
-
-
-def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
-    """Let a thread make several results of an operand that it loads once; and whether all operands are of that kind.
-
-    Operands that are the same for the whole warp serve all results of a thread, if all of them are. Beside others, that
-    each thread has for itself, they are what the results differ by: theirs are loaded for each result.
+    Operands that are the same for the whole warp serve all results of a thread, if all of them are. Beside operands of
+    a thread's own, they differ by result: they are loaded for each.
     """
     same = same_for_rows(case.code)
     shared = {i for i, s in loads.items() if (s.sectors <= 1.05 * s.requests if s.sectors else i in same)}
@@ -148,65 +138,70 @@ def _rows(case: Case, loads: Mapping[int, Site]) -> tuple[list[Proposal], bool]:
     once = (address_instructions(case.code) - from_data(case.code, case.executed)) | loads.keys()
     loop = {i for i in case.inside(case.loops()) if case.executed[i]}
     work = ((loop - once) | (set[int]() if only else shared)) & slowest(case.code)  # the rest is the same for all
-    live = carried(case.code, work, loop) + _TEMPORARY
-    made = []
+    live = _carried(case.code, work, loop) + _TEMPORARY
+    proposals = []
     for results in _BLOCKS:
         if len(work) * results > _MOST_CODE or case.profile.grid_blocks < 2 * results:
             continue
         registers = min(255, case.launch.registers_per_thread + (results - 1) * live)
-        made.append(
+        proposals.append(
             Proposal(
-                name="keep-in-registers",
                 title=f"{results} results per thread: each operand loaded serves all of them",
                 workload=with_launch(_repeated(case, results, work), registers_per_thread=registers),
                 assumption=f"results do not depend on one another; {registers} registers per thread",
-                where=case.places(loads),
+                where=case.locations(loads),
                 changes={"results_per_thread": results, "sides": 1, "registers_per_thread": registers},
                 joins=frozenset(("threads",)),
                 no_help="loading operands does not limit, or too few threads are left to hide latency",
             )
         )
-    return made, only
+    return proposals, only
+
+
+def _carried(code: Sequence[Instruction], work: set[int], loop: set[int]) -> int:
+    """Count the registers that an iteration's work reads from before it: sums, and values of the thread's own."""
+    written, found = set[str](), set[str]()
+    for i in sorted(loop):
+        found |= {r for r in code[i].reads if i in work and r[:1] == "R" and r[1:].isdigit()} - written
+        written |= set(code[i].writes)
+    return len(found)
 
 
 def _repeated(case: Case, results: int, work: set[int]) -> Workload:
-    """Repeat the work of loops: side by side, but for what branches by its data: that comes one behind the other."""
+    """Repeat the work of loops: side by side, but one after another where it branches by its data."""
     own, code = {s.index for s in case.global_sites} - case.inside(case.loops()), case.code
 
     def repeats(i: int) -> Repeat:
         return Repeat(results, shares=True) if i in work or i in own else Repeat(1)
 
-    again = once_each(lambda run: tuple(c for c in run if c.origin in work))
-    beside = once_each(lambda run: side_by_side(run, repeats, code))
+    again = cache(lambda run: tuple(c for c in run if c.origin in work))
+    beside = cache(lambda run: side_by_side(run, repeats, code))
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        way: Way = []
-        for s in path.segments:
-            runs = as_written(s)
-            if any(code[c.origin].kind == "branch" and c.origin in work for run in runs for c in run):
-                way.append((runs + [again(run) for run in runs] * (results - 1), s.times))
-            else:
-                way.append(([beside(run) for run in runs], s.times))
-        return [(way, 1.0)]
+    def change(s: Segment) -> Trace:
+        runs = as_written(s)
+        if any(code[c.origin].kind == "branch" and c.origin in work for run in runs for c in run):
+            return [(runs + [again(run) for run in runs] * (results - 1), s.times)]
+        return [([beside(run) for run in runs], s.times)]
 
-    return fewer_blocks(rewritten(case.workload, rewrite), results)
+    return fewer_blocks(with_segments(case.workload, change), results)
 
 
 def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[int]) -> Workload | None:
+    """Give a thread a square of results: an operand serves a row or a column of them. None: too few threads remain."""
     if case.warps / side**2 < 4 * case.machine.chip.sm_count or len(work) * side**2 > _MOST_CODE:
         return None
     wide = {s.index: _WIDEST / max(_WORD, s.bytes_per_thread) for s in case.sites}  # of its elements in one access
     smaller = max(1.0, case.profile.warps_per_block / _BLOCK_WARPS)  # a block's square shrinks with its threads
     shared = {s.index for s in case.shared_sites if s.instruction.opcode in ("LDS", "STS")} | loads
     same = same_for_rows(case.code) & loads
-    brought = {s.index for s in case.global_sites} & loads | {i for i in shared if case.code[i].opcode == "STS"}
-    direct = brought & loads if not case.shared_sites else set[int]()
+    fetches = {s.index for s in case.global_sites} & loads | {i for i in shared if case.code[i].opcode == "STS"}
+    direct = fetches & loads if not case.shared_sites else set[int]()
 
     def repeats(i: int) -> Repeat:
         if i in direct:  # words from anywhere in global memory, one by one
             return Repeat(side)
         if i in shared:  # a side of the square, by accesses of up to 16 bytes
-            more = round(math.sqrt(smaller)) if i in brought else 1
+            more = round(math.sqrt(smaller)) if i in fetches else 1
             copies = max(1, math.ceil(side / wide.get(i, 1.0)))
             return Repeat(more * copies, side / copies, side / copies / 2 if i in same else None)
         return Repeat(1) if i in once or i not in work else Repeat(side * side, shares=True)
@@ -220,40 +215,38 @@ def _squares(case: Case, side: int, loads: set[int], work: set[int], once: set[i
 
 
 def keep_in_constant(case: Case) -> Answer:
-    """Loads whose address is the same for the whole warp, from small arrays, become constant operands."""
-    name = "keep-in-constant"
+    """Read small arrays from constant memory, where the address is the same for the whole warp."""
     small = [t for t in case.profile.traffic if 0 < t.read_footprint_bytes <= _CONSTANT_BYTES]
     sites = [
         s for s in case.global_sites
         if s.instruction.opcode == "LDG" and s.threads > 16 * s.requests and s.sectors <= 1.01 * s.requests
     ]  # fmt: skip
     if not sites:
-        return refused(name, "no load has the same address for all threads of a warp")
+        return refused("no load has the same address for all threads of a warp")
     if not small:
-        return refused(name, "no array that it reads fits into 64 KB")
-    free = same_for_all(case.code)  # of the thread: the uniform datapath brings them, two words at once
+        return refused("no array that it reads fits into 64 KB")
+    same = same_for_all(case.code)  # of all threads: the uniform datapath loads them, two words at once
     new = {
         s.index: replace(without_waits(s.instruction), opcode=name, kind=kind, text=f"{name} {s.instruction.text}")
         for s in sites
-        for name, kind in [("ULDC", "uniform") if s.index in free else ("LDC", "constant")]
+        for name, kind in [("ULDC", "uniform") if s.index in same else ("LDC", "constant")]
     }
     none = dict.fromkeys(set(case.profile.counts) - {"executed", "threads"}, 0.0)
-    made = with_counts(with_instructions(case.workload, new), dict.fromkeys(new, none))
-    made = dropped(made, freed(case.code, set(new)) | _seconds([s for s in sites if s.index in free]))
+    constant = with_counts(with_instructions(case.workload, new), dict.fromkeys(new, none))
+    unused = freed(case.code, set(new)) | _second_words([s for s in sites if s.index in same])
     return [
         Proposal(
-            name=name,
             title=f"constant memory for {', '.join(t.name for t in small)}: {len(sites)} loads are uniform in a warp",
-            workload=made,
+            workload=dropped(constant, unused),
             assumption="the arrays do not change while the kernel runs",
-            where=case.places(new),
+            where=case.locations(new),
             changes={"constant": sorted(new)},
             no_help="L1 serves these loads beside the others",
         )
     ]
 
 
-def _seconds(sites: Sequence[Site]) -> set[int]:
+def _second_words(sites: Sequence[Site]) -> set[int]:
     """Return every second load of neighbouring words of 4 bytes from one pointer."""
     rows: dict[str, list[tuple[int, int]]] = {}
     for s in sites:
@@ -269,28 +262,25 @@ def _seconds(sites: Sequence[Site]) -> set[int]:
 
 
 def asynchronous_copies(case: Case) -> Answer:
-    """Tiles come to shared memory by asynchronous copies, some turns ahead: no registers, no wait for the load."""
-    name = "asynchronous-copies"
+    """Copy tiles to shared memory asynchronously, two iterations ahead: no registers, no wait for the load."""
     inside = case.inside(case.loops())
     pairs = _copies(case.code, sorted(i for i in inside if case.executed[i]))
     if not pairs:
-        return refused(name, "no loop brings global memory to shared memory")
+        return refused("no loop brings global memory to shared memory")
     loads, stores = {a for a, _ in pairs}, {b for _, b in pairs}
     controls = [c for i in loads if (c := case.code[i].control) is not None]
     boards = frozenset(c.write_scoreboard for c in controls if c.write_scoreboard is not None)
     relaxed = {i: without_waits(case.code[i], boards) for i in inside if case.code[i].control is not None}
     sites = {s.index: s for s in case.sites}
     copied = {a: _copied(sites[a], sites[b]) for a, b in pairs if a in sites and b in sites}
-    made = with_counts(with_instructions(case.workload, relaxed), copied)
-    made = dropped(made, stores)
+    copies = dropped(with_counts(with_instructions(case.workload, relaxed), copied), stores)
     depth = case.launch.shared_bytes_per_block
     return [
         Proposal(
-            name=name,
             title=f"copy tiles asynchronously, two iterations ahead: {len(pairs)} loads no longer waited for",
-            workload=with_launch(made, shared_bytes_per_block=min(3 * depth, 227 << 10)),
+            workload=with_launch(copies, shared_bytes_per_block=min(3 * depth, 227 << 10)),
             assumption="three tiles fit into shared memory; a copy takes no longer than two iterations",
-            where=case.places(loads),
+            where=case.locations(loads),
             changes={"stages": 3, "shared_bytes_per_block": 3 * depth},
             no_help="warps wait little for these loads",
         )
@@ -298,31 +288,31 @@ def asynchronous_copies(case: Case) -> Answer:
 
 
 def _copied(load: Site, store: Site) -> dict[str, float]:
-    """Return what a load and its store count as one copy: whole lines to whole lines go at once, parts one by one.
+    """Return the counts of a load and its store as one copy: whole lines go at once, parts of lines one by one.
 
-    Measured on an H200 (data/h200/copies.json); copies of 16 bytes pass by L1.
+    Measured on an H200 (data/h200/copies.json); copies of 16 bytes bypass L1.
     """
     lines = load.useful_bytes / LINE_BYTES
     whole = load.wavefronts <= 1.05 * lines and store.wavefronts <= 1.05 * lines
-    made = {"wavefronts": max(load.wavefronts, store.wavefronts) if whole else load.wavefronts + store.wavefronts}
-    if load.bytes_per_thread >= _WIDEST:
-        made |= {"l2_sectors": load.sectors, "l1_hit_sectors": 0.0,
-                 "l2_hit_sectors": load.l2_hit_sectors + load.sectors - load.l2_sectors}  # fmt: skip
-    return made
+    passes = max(load.wavefronts, store.wavefronts) if whole else load.wavefronts + store.wavefronts
+    if load.bytes_per_thread < _WIDEST:
+        return {"wavefronts": passes}
+    hits = load.l2_hit_sectors + load.sectors - load.l2_sectors
+    return {"wavefronts": passes, "l2_sectors": load.sectors, "l1_hit_sectors": 0.0, "l2_hit_sectors": hits}
 
 
 def _copies(code: Sequence[Instruction], inside: Sequence[int]) -> list[tuple[int, int]]:
     """Return the pairs of a load from global memory and the store of its result to shared memory."""
-    made, loaded = list[tuple[int, int]](), dict[str, int]()
+    pairs, loaded = list[tuple[int, int]](), dict[str, int]()
     for i in (*inside, *inside):
         x = code[i]
         if KINDS[x.kind] == "shared memory" and x.opcode == "STS":
             for register in x.reads:
-                if register in loaded and (loaded[register], i) not in made:
-                    made.append((loaded[register], i))
+                if register in loaded and (loaded[register], i) not in pairs:
+                    pairs.append((loaded[register], i))
         if x.opcode == "LDG":
             loaded.update(dict.fromkeys(x.writes, i))
         else:
             for register in x.writes:
                 loaded.pop(register, None)
-    return made
+    return pairs

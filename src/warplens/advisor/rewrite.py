@@ -1,16 +1,17 @@
-"""The way of warps, rewritten: instructions dropped, done several times side by side, or done once for several.
+"""Rewriting of warp traces: instructions dropped, repeated side by side, or executed once for several threads.
 
-A remedy changes what a warp executes. The code stays as it is; changed stretches are laid behind it, and the ways of
-warps lead through them. What the whole grid does follows: an instruction that a way now has half as often has half the
-counts. All functions return a new workload.
+A trace is the sequence of segments that a warp executes. A remedy changes it; the code stays as it is, changed runs are
+appended to it, and traces lead through them. The counts of the grid follow: an instruction that the traces have half as
+often has half its counts. All functions return a new workload.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import Literal
 
@@ -25,31 +26,23 @@ PER_EXECUTION = ("executed", "threads", "requests")  # columns that count execut
 
 
 class Copy(Struct, frozen=True):
-    """An instruction of the original code in a rewritten stretch.
+    """An instruction of the original code in a rewritten run."""
 
-    `stall` replaces its stall count; without `waits` it waits for no scoreboard; it moves `carries` times the data, in
-    `passes` times the wavefronts (None: as many as the data). A load `becomes` one from shared memory (LDS), or the
-    store there of what it has loaded (STS); an address of 64 bits one of 32 (IMAD); anything a barrier (BAR) or an
-    exchange between the lanes of a warp (SHFL).
-    `mask` and `board` replace the scoreboards that it waits for and the one it gives its result by (-1: none).
-    `shares` an operand with the copies beside it: no register bank is asked for two words at once.
-    """
-
-    origin: int
-    stall: int | None = None
-    waits: bool = True
-    carries: float = 1.0
-    becomes: Literal["", "LDS", "STS", "IMAD", "BAR", "SHFL"] = ""
-    passes: float | None = None
-    mask: int | None = None
-    board: int | None = None
-    shares: bool = False
+    origin: int  # its number in the original code
+    stall: int | None = None  # replaces the stall count
+    waits: bool = True  # for its scoreboards
+    carries: float = 1.0  # times the data of the original
+    # A load from shared memory, the store there of a loaded value, a 32-bit address, a barrier.
+    becomes: Literal["", "LDS", "STS", "IMAD", "BAR"] = ""
+    passes: float | None = None  # times the wavefronts (None: as the data)
+    mask: int | None = None  # replaces the scoreboards that it waits for
+    board: int | None = None  # replaces the scoreboard of its result (-1: none)
+    shares: bool = False  # an operand with the copies beside it, by the reuse cache
 
 
 Run = tuple[Copy, ...]
-Part = tuple[list[Run], int]  # straight runs in a row, and how often
-Way = list[Part]
-Rewrite = Callable[[Path], Sequence[tuple[Way, float]]]  # the ways that replace a path, each with its share of warps
+Trace = list[tuple[list[Run], int]]  # straight runs in a row, and how often they are executed
+Rewrite = Callable[[Path], Sequence[tuple[Trace, float]]]  # the traces that replace a path, each with a share of warps
 
 
 def as_written(segment: Segment) -> list[Run]:
@@ -59,80 +52,57 @@ def as_written(segment: Segment) -> list[Run]:
 
 @lru_cache(maxsize=4096)
 def _straight(first: int, stop: int) -> Run:
-    """Return a run as it is written; the same object again, so that what is made of it can be found by that."""
     return tuple(Copy(i) for i in range(first, stop))
 
 
-def once_each(change: Callable[[Run], Run]) -> Callable[[Run], Run]:
-    """Return a change of runs that is made once for each: ways come through the same run many times."""
-    done: dict[int, tuple[Run, Run]] = {}
-
-    def changed(run: Run) -> Run:
-        if id(run) not in done:
-            done[id(run)] = run, change(run)  # the run is kept, so that no other gets its number
-        return done[id(run)][1]
-
-    return changed
-
-
 def rewritten(workload: Workload, rewrite: Rewrite) -> Workload:
-    """Return the workload with every way of a warp replaced."""
+    """Return the workload with every trace of a warp replaced."""
     profile = workload.profile
     assert profile is not None
-    layout = _Layout(list(workload.code))
-    ways, places = list[Path](), list[list[int]]()
+    code = _AppendedCode(list(workload.code))
+    paths, numbers = list[Path](), list[list[int]]()  # of all new paths, and those that replace each old one
     for path in profile.paths:
-        made = rewrite(path)
-        places.append([])
-        shares = _whole([share for _, share in made], path.warps)
-        for (way, _), warps in zip(made, shares, strict=True):
-            places[-1].append(len(ways))
-            ways.append(Path([Segment(layout.placed(runs), n) for runs, n in way if any(runs) and n > 0], warps))
-    blocks = [_assigned(block, places, ways) for block in profile.blocks]
-    before, after = _executions(profile.paths), _executions(ways)
-    new = replace(profile, paths=ways, blocks=blocks, counts=layout.counts(profile, before, after))
-    return workload.with_values(code=layout.code, profile=_with_totals(new, profile))
+        traces = rewrite(path)
+        numbers.append([])
+        shares = _whole([share for _, share in traces], path.warps)
+        for (trace, _), warps in zip(traces, shares, strict=True):
+            numbers[-1].append(len(paths))
+            segments = [Segment([code.range_of(r) for r in runs if r], n) for runs, n in trace if any(runs) and n > 0]
+            paths.append(Path(segments, warps))
+    blocks = [_assigned(block, numbers, paths) for block in profile.blocks]
+    before, after = _executions(profile.paths), _executions(paths)
+    new = replace(profile, paths=paths, blocks=blocks, counts=code.counts(profile, before, after))
+    return workload.with_values(code=code.code, profile=_with_totals(new, profile))
 
 
-class _Layout:
-    """The code with changed stretches behind it; a stretch that comes again is laid once."""
+class _AppendedCode:
+    """The code with rewritten runs appended to it, equal runs once."""
 
     def __init__(self, code: list[Instruction]) -> None:
         self.code = code
         self.original = len(code)
         self.copies: list[Copy] = []
-        self.laid: dict[Run, tuple[int, int]] = {}
-        self.seen: dict[int, tuple[Run, tuple[int, int]]] = {}
+        self.range_of = cache(self._range_of)
 
-    def placed(self, runs: Sequence[Run]) -> list[tuple[int, int]]:
-        """Return where the runs lie; neighbours that are unchanged stay where they are."""
-        return [self._place(run) for run in runs if run]
-
-    def _place(self, run: Run) -> tuple[int, int]:
-        if id(run) not in self.seen:
-            self.seen[id(run)] = run, self._laid(run)  # the run is kept, so that no other gets its number
-        return self.seen[id(run)][1]
-
-    def _laid(self, run: Run) -> tuple[int, int]:
+    def _range_of(self, run: Run) -> tuple[int, int]:
+        """Return the range of instructions that is a run; an unchanged one keeps its own."""
         first = run[0].origin
         if all(copy == Copy(first + k) for k, copy in enumerate(run)):
             return first, first + len(run)
-        if run not in self.laid:
-            start = len(self.code)
-            self.copies += run
-            self.code += [_edited(self.code[copy.origin], copy) for copy in run]
-            self.laid[run] = start, len(self.code)
-        return self.laid[run]
+        start = len(self.code)
+        self.copies += run
+        self.code += [_edited(self.code[copy.origin], copy) for copy in run]
+        return start, len(self.code)
 
     def counts(self, profile: Profile, before: Counter[int], after: Counter[int]) -> dict[str, list[float]]:
-        """Return the counts of all instructions: those of the original, by how often each is now executed."""
-        made: dict[str, list[float]] = {}
+        """Return the counts of all instructions: those of the original, in proportion to executions."""
+        counts: dict[str, list[float]] = {}
         shares = [
             after[k] / before[c.origin] if before[c.origin] else 0.0 for k, c in enumerate(self.copies, self.original)
         ]
         for column, values in profile.counts.items():  # most are zero: few instructions access memory
             new = [
-                value * after[i] / before[i] if value and before[i] else value  # not on a way that was kept: as it was
+                value * after[i] / before[i] if value and before[i] else value  # on no trace: unchanged
                 for i, value in enumerate(values)
             ]
             new += [
@@ -141,38 +111,34 @@ class _Layout:
                 else 0.0
                 for copy, share in zip(self.copies, shares, strict=True)
             ]
-            made[column] = new
-        return made
+            counts[column] = new
+        return counts
 
 
 def _times(column: str, copy: Copy) -> float:
-    """Return how many times the original's data a copy moves, by the column that counts them."""
+    """Return the data that a copy moves over the original's, by the column that counts them."""
     if column in PER_EXECUTION:
         return 1.0
     return copy.carries if copy.passes is None or column != "wavefronts" else copy.passes
 
 
 def _count(column: str, copy: Copy, profile: Profile) -> float:
-    """Return a count of the instruction that a copy is of, as what it has become."""
+    """Return a count of a copy's original as what the copy has become: in shared memory no sectors, no conflicts."""
+    i, counts = copy.origin, profile.counts
     if copy.becomes in ("LDS", "STS"):
-        return _near(column, copy.origin, profile)
-    if copy.becomes in ("BAR", "IMAD", "SHFL") and column not in ("executed", "threads"):
+        if column == "wavefronts":
+            return max(counts["requests"][i], counts["useful_bytes"][i] / 128)
+        return counts[column][i] if column in (*PER_EXECUTION, "useful_bytes") else 0.0
+    if copy.becomes in ("BAR", "IMAD") and column not in ("executed", "threads"):
         return 0.0
-    return profile.counts[column][copy.origin]
-
-
-def _near(column: str, i: int, profile: Profile) -> float:
-    """Return a count of an access that has come to shared memory: no sectors, no conflicts."""
-    if column == "wavefronts":
-        return max(profile.counts["requests"][i], profile.counts["useful_bytes"][i] / 128)
-    return profile.counts[column][i] if column in (*PER_EXECUTION, "useful_bytes") else 0.0
+    return counts[column][i]
 
 
 _SOURCE = re.compile(r"(?<=, )R(\d+)(?![\d.])")
 
 
 def _sharing(x: Instruction) -> Instruction:
-    """Return an instruction that keeps beside its unit what lies in the bank of its last operand."""
+    """Return an instruction that keeps operands of its last operand's bank in the reuse cache."""
     found = list(_SOURCE.finditer(x.text))
     if len(found) < 3:
         return x
@@ -183,6 +149,7 @@ def _sharing(x: Instruction) -> Instruction:
 
 
 def _edited(x: Instruction, copy: Copy) -> Instruction:
+    """Return the instruction that a copy stands for."""
     control = x.control
     if copy.shares:
         x = _sharing(x)
@@ -190,7 +157,7 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
         plain = None if control is None else replace(control, write_scoreboard=None, read_scoreboard=None, wait_mask=0)
         return Instruction("BAR.SYNC", "BAR", "barrier", control=plain, line=x.line)
     if copy.becomes:
-        kind = {"IMAD": "int", "SHFL": "shuffle"}.get(copy.becomes, "shared")
+        kind = "int" if copy.becomes == "IMAD" else "shared"
         x = replace(x, opcode=copy.becomes, kind=kind, text=f"{copy.becomes} for {x.text}")
     if copy.becomes == "STS" and control is not None:  # waits for the load, gives no result
         loaded = 0 if control.write_scoreboard is None else 1 << control.write_scoreboard
@@ -206,8 +173,8 @@ def _edited(x: Instruction, copy: Copy) -> Instruction:
 
 
 def _executions(paths: Sequence[Path]) -> Counter[int]:
-    """Count how often the kept warps execute each instruction."""
-    often, more = Counter[tuple[int, int]](), Counter[int]()  # each run; than the instruction before
+    """Count how often the warps of these paths execute each instruction."""
+    often, more = Counter[tuple[int, int]](), Counter[int]()  # of each run; than the instruction before
     for path in paths:
         for segment in path.segments:
             times = segment.times * path.warps
@@ -221,31 +188,31 @@ def _executions(paths: Sequence[Path]) -> Counter[int]:
 
 def _whole(shares: Sequence[float], warps: int) -> list[int]:
     """Return whole numbers of warps by their shares, at least one each where there are enough."""
-    total, made, done = sum(shares), [], 0.0
+    total, numbers, done = sum(shares), [], 0.0
     for share in shares:
         upto = done + share / total * warps
-        made.append(max(1, round(upto) - round(done)))
+        numbers.append(max(1, round(upto) - round(done)))
         done = upto
-    return made
+    return numbers
 
 
-def _assigned(block: Sequence[int], places: Sequence[Sequence[int]], ways: Sequence[Path]) -> list[int]:
-    """Return the ways of a block's warps: where a path became several, in turn by their shares."""
-    given, seen = list[int](), Counter[int]()
+def _assigned(block: Sequence[int], numbers: Sequence[Sequence[int]], paths: Sequence[Path]) -> list[int]:
+    """Return the new paths of a block's warps: where a path became several, in proportion to their shares."""
+    assigned, seen = list[int](), Counter[int]()
     for old in block:
-        new = places[old]
-        turn = (seen[old] + 0.5) / max(1, block.count(old)) * sum(ways[n].warps for n in new)
+        new = numbers[old]
+        left = (seen[old] + 0.5) / max(1, block.count(old)) * sum(paths[n].warps for n in new)
         seen[old] += 1
         for n in new:
-            turn -= ways[n].warps
-            if turn < 0 or n == new[-1]:
-                given.append(n)
+            left -= paths[n].warps
+            if left < 0 or n == new[-1]:
+                assigned.append(n)
                 break
-    return given
+    return assigned
 
 
 def _with_totals(new: Profile, old: Profile) -> Profile:
-    """Bring what is said of whole blocks up to date."""
+    """Scale the instructions per block to the new executions."""
     before = old.total("executed")
     share = new.total("executed") / before if before else 1.0
     return replace(
@@ -261,18 +228,27 @@ def dropped(workload: Workload, indices: set[int]) -> Workload:
 
 
 def with_runs(workload: Workload, change: Callable[[Run], Run]) -> Workload:
-    """Return the workload with every run of every way changed."""
-    changed = once_each(change)
+    """Return the workload with every run of every trace changed."""
+    changed = cache(change)
+    return with_segments(workload, lambda s: [([changed(run) for run in as_written(s)], s.times)])
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        return [([([changed(run) for run in as_written(s)], s.times) for s in path.segments], 1.0)]
 
-    return rewritten(workload, rewrite)
+def with_segments(workload: Workload, change: Callable[[Segment], Trace]) -> Workload:
+    """Return the workload with every segment of every trace replaced."""
+    return rewritten(workload, lambda path: [([part for s in path.segments for part in change(s)], 1.0)])
+
+
+def on_average(times: float, trace: Callable[[int], Trace]) -> list[tuple[Trace, float]]:
+    """Return traces by a whole number of iterations, with shares of warps that have so many on average."""
+    more = times - math.floor(times)
+    if not more:
+        return [(trace(round(times)), 1.0)]
+    return [(trace(math.floor(times)), 1 - more), (trace(math.ceil(times)), more)]
 
 
 def without(run: Run, indices: set[int], code: Sequence[Instruction]) -> Run:
-    """Return a run without some instructions: who reads next what they waited for waits instead."""
-    made, awaited = list[Copy](), dict[str, int]()
+    """Return a run without some instructions: the next reader of what they waited for waits instead."""
+    kept, awaited = list[Copy](), dict[str, int]()
     for copy in run:
         x = code[copy.origin]
         mask = x.control.wait_mask if x.control is not None and copy.waits else 0
@@ -284,52 +260,47 @@ def without(run: Run, indices: set[int], code: Sequence[Instruction]) -> Run:
             more |= awaited.pop(register, 0)
         for register in x.writes:
             awaited.pop(register, None)
-        made.append(copy if more == mask else replace(copy, mask=more))
-    return tuple(made)
+        kept.append(copy if more == mask else replace(copy, mask=more))
+    return tuple(kept)
 
 
 class Repeat(Struct, frozen=True):
-    """How an instruction comes when several turns or threads are joined: so many copies, each with so much data."""
+    """An instruction where several iterations or threads are joined: its copies, and the data of each (`Copy`)."""
 
     copies: int
     carries: float = 1.0
-    passes: float | None = None  # times the wavefronts, where these are not as the data
-    shares: bool = False  # an operand serves all copies
+    passes: float | None = None
+    shares: bool = False
 
 
 def side_by_side(run: Run, repeats: Callable[[int], Repeat], code: Sequence[Instruction]) -> Run:
     """Return a run with its instructions repeated side by side, so that the copies hide one another's latency."""
-    made: list[Copy] = []
+    copies: list[Copy] = []
     for copy in run:
         repeat, control = repeats(copy.origin), code[copy.origin].control
         if repeat.copies == 1:
-            made.append(replace(copy, carries=repeat.carries, passes=repeat.passes))
+            copies.append(replace(copy, carries=repeat.carries, passes=repeat.passes))
             continue
         left = (1 if control is None else control.stall) - repeat.copies + 1  # of the stall, behind the last copy
         for k in range(repeat.copies):
             stall = max(1, left) if k == repeat.copies - 1 else 1
-            made.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes, shares=repeat.shares))
-    return tuple(made)
+            copies.append(Copy(copy.origin, stall, k == 0, repeat.carries, passes=repeat.passes, shares=repeat.shares))
+    return tuple(copies)
 
 
-def joined_turns(
+def joined_iterations(
     workload: Workload, factor: int, repeats: Callable[[int], Repeat], loops: Callable[[Segment], bool]
 ) -> Workload:
-    """Return the workload with `factor` turns of these loops done as one; turns that are left over stay as they are."""
-    joined = once_each(lambda run: side_by_side(run, repeats, workload.code))
+    """Return the workload with `factor` iterations of these loops done as one; those left over stay as they are."""
+    joined = cache(lambda run: side_by_side(run, repeats, workload.code))
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        way: Way = []
-        for segment in path.segments:
-            runs = as_written(segment)
-            if segment.times < factor or not loops(segment):
-                way.append((runs, segment.times))
-                continue
-            way.append(([joined(run) for run in runs], segment.times // factor))
-            way.append((runs, segment.times % factor))
-        return [(way, 1.0)]
+    def join(segment: Segment) -> Trace:
+        runs = as_written(segment)
+        if segment.times < factor or not loops(segment):
+            return [(runs, segment.times)]
+        return [([joined(run) for run in runs], segment.times // factor), (runs, segment.times % factor)]
 
-    return rewritten(workload, rewrite)
+    return with_segments(workload, join)
 
 
 def joined_threads(workload: Workload, factor: int, repeats: Callable[[int], Repeat]) -> Workload:
@@ -340,7 +311,7 @@ def joined_threads(workload: Workload, factor: int, repeats: Callable[[int], Rep
 def fewer_blocks(workload: Workload, factor: float) -> Workload:
     """Return the workload with fewer blocks that do the same each (`factor` below one: more).
 
-    What L1 keeps for some of them on an SM is not known: each reads more or less than those that were counted.
+    The hits for fewer of them on an SM are unknown: each block reads more or less than those that were counted.
     """
     profile, launch = workload.profile, workload.launch
     assert profile is not None and launch is not None

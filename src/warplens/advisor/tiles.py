@@ -1,4 +1,4 @@
-"""Remedy that keeps in shared memory what a block reads again: tiles within loops, tiles with a halo around them."""
+"""Remedy of tiles in shared memory for data that a block reads again: within loops, or with a halo around them."""
 
 from __future__ import annotations
 
@@ -10,41 +10,39 @@ from functools import cache
 from msgspec import Struct
 
 from warplens.advisor.case import SECTOR_BYTES, Answer, Case, Proposal, Site, refused
-from warplens.advisor.overlay import with_counts, with_launch
-from warplens.advisor.rewrite import Copy, Run, Way, as_written, rewritten
-from warplens.advisor.schedule import Scheduler
-from warplens.advisor.slices import (
+from warplens.advisor.dataflow import (
     ADDRESS_KINDS,
     address_instructions,
     freed,
     from_data,
+    iterations_at_once,
     loop_condition,
     same_for_rows,
-    turns_at_once,
 )
+from warplens.advisor.overlay import with_counts, with_launch
+from warplens.advisor.rewrite import Copy, Run, Trace, as_written, on_average, rewritten
+from warplens.advisor.schedule import Scheduler
 from warplens.program.instruction import byte_offset
 from warplens.workload.profile import Path
 from warplens.workload.workload import Workload
 
-_NAME = "keep-in-shared"
-_WORTH = 2.0  # times that a block reads what it brings, from which a tile is thought of
-_OFTEN = 0.1  # of the turns of the innermost loop: loads around it are few
+_WORTH = 2.0  # times that a block reads the data that it loads, from which a tile is proposed
+_OFTEN = 0.1  # of the iterations of the innermost loop: loads around it are few
 _MISSED = 0.9  # of its sectors, from which a load finds nothing in L1
 _WORD, _WIDEST = 4, 16  # bytes; of one access of a thread to shared memory
-_UNROLLED = 32  # turns over a tile that nvcc unrolls in full (constants.py): every address is a constant
+_UNROLLED = 32  # iterations over a tile that nvcc unrolls in full (constants.py): every address is a constant
 _BROADCAST_PASSES = 2.0  # of a 16-byte access to few addresses (emulator/transactions.py)
 # Instructions of a warp beside loads, stores and barriers, counted in compiled code (tests/cuda/remedies/constants.py):
 # for each tile with a halo and for each element of a thread, in a loop and where there is one tile only; and by how
 # much the loads of a warp are more than the elements of a thread, as some of its threads have one more than others.
 _TILE, _ELEMENT = 24, 6
 _TILE_ONCE, _ELEMENT_ONCE = 22, 17
-_SIDE = 9  # the same for each side of a tile, where a thread brings its own element and those at edges what lies beyond
+_SIDE = 9  # the same for each side of a tile, where a thread loads its own element and edge threads the halo
 _PARTLY = 0.5
-_TILES = 32  # one behind the other, of which fetches are told apart
+_TILES = 32  # in a row, whose fetches differ
 _CHAIN_STALL = 5  # cycles between them: they wait for one another
 
-
-Fetch = Callable[[int], Run]  # how the tile of that number comes to shared memory
+Fetch = Callable[[int], Run]  # the instructions that load the tile of a number to shared memory
 
 
 class _Stream(Struct, frozen=True):
@@ -54,12 +52,12 @@ class _Stream(Struct, frozen=True):
 
     @property
     def again(self) -> float:
-        """How often threads of a block ask for a byte that passes L1 once."""
-        asked, brought = sum(s.useful_bytes for s in self.sites), sum(s.l2_sectors for s in self.sites)
-        return asked / max(SECTOR_BYTES * brought, asked / 1024)
+        """Requests of a block's threads for a byte that misses L1 once."""
+        asked, from_l2 = sum(s.useful_bytes for s in self.sites), sum(s.l2_sectors for s in self.sites)
+        return asked / max(SECTOR_BYTES * from_l2, asked / 1024)
 
     def at_once(self, rows: set[int]) -> int:
-        """Return how many elements one access brings: neighbours, where threads of a row all ask for the same ones."""
+        """Return how many neighbouring elements one access loads, where all threads of a row read the same ones."""
         same = all(s.index in rows or s.sectors <= 1.05 * s.requests for s in self.sites)
         many = int(_WIDEST // max(_WORD, *(s.bytes_per_thread for s in self.sites)))
         registers = {r for s in self.sites for o in s.instruction.operands if o.kind == "memory" for r in o.registers}
@@ -67,7 +65,7 @@ class _Stream(Struct, frozen=True):
 
 
 def keep_in_shared(case: Case) -> Answer:
-    """Loads that come again and again read from shared memory; each element is brought there once per block."""
+    """Read repeated loads from shared memory, to which a block loads each element once."""
     inside = case.inside(case.loops())
     loads = [s for s in case.global_sites if s.instruction.opcode == "LDG"]
     most = max((s.executed for s in loads if s.index in inside), default=0.0)
@@ -78,21 +76,21 @@ def keep_in_shared(case: Case) -> Answer:
     straight = _around([s for s in loads if s.index not in inside])
     if len(straight.sites) > 2 and straight.again >= _WORTH and not case.shared_sites:
         return [_halo(case, straight), _halo(case, straight, by_edges=True)]
-    return refused(_NAME, "no load comes back to what its block has read")
+    return refused("no load comes back to what its block has read")
 
 
 def _around(sites: Sequence[Site]) -> _Stream:
-    """Return the loads of one neighbourhood: those that find in L1 what another one, or a neighbour, has brought."""
+    """Return the loads of one neighbourhood: those that hit in L1, and the first of the others."""
     found = [s for s in sites if s.l2_sectors < _MISSED * s.sectors]
     first = [s for s in sites if s not in found][:1]
     return _Stream(tuple(first + found))
 
 
 def _streams(case: Case, sites: Sequence[Site]) -> list[_Stream]:
-    """Put loads together whose addresses come from one another: the same register, or one counted up from it."""
-    walked, found = dict[str, int](), dict[int, int]()  # what a register or a load walks: the first load of it
+    """Group loads whose addresses come from one another: the same register, or one counted up from it."""
+    walked, found = dict[str, int](), dict[int, int]()  # the first load of the group of a register, or of a load
     chosen = {s.index for s in sites}
-    for i in (*range(len(case.code)), *range(len(case.code))):  # twice: loops bring pointers back to their beginning
+    for i in (*range(len(case.code)), *range(len(case.code))):  # twice: pointers are carried around loops
         x = case.code[i]
         if i in chosen:
             pointer = next(r for o in x.operands if o.kind == "memory" for r in o.registers)
@@ -109,35 +107,34 @@ def _streams(case: Case, sites: Sequence[Site]) -> list[_Stream]:
 
 
 def _tile(case: Case, streams: Sequence[_Stream]) -> Proposal:
-    """Bring a tile every so many turns; the turns in between read it."""
-    streams = [_Stream(tuple(t.sites) + _twins(case, t.sites)) for t in streams]
+    """Load a tile every so many iterations; the iterations between read it."""
+    streams = [_Stream(tuple(t.sites) + _copies(case, t.sites)) for t in streams]
     sites = [s for t in streams for s in t.sites]
     threads = int(case.launch.threads_per_block)
-    again = min(_Stream(tuple(sites)).again, threads)  # how often a block reads a word that it brings
+    again = min(_Stream(tuple(sites)).again, threads)  # reads of a word that a block loads
     loads, repeated = {s.index for s in sites}, [s for s in sites if s.index in case.inside(case.loops())]
     windows = [t for t in streams if any(_needed(s) * s.bytes_per_thread < SECTOR_BYTES for s in t.sites)]
     if windows:
-        every, bring = 1, max(1, round(len(repeated) / again))
-        made = _tiled(case, streams, every, _windows(case, windows, [t for t in streams if t not in windows]))
+        every, loaded = 1, max(1, round(len(repeated) / again))
+        fetch = _windows(case, windows, [t for t in streams if t not in windows])
     else:
         every = max(1, round(again / max(Counter(_pointer(s) for s in repeated).values())))
-        bring = max(1, round(every * len(repeated) / again))  # loads of a thread for a tile
-        made = _tiled(case, streams, every, _squares(min(loads), bring))
-    made = _brought_as_before(made, case, _Stream(tuple(sites)))
-    shared = bring * threads * max(s.bytes_per_thread for s in sites)
+        loaded = max(1, round(every * len(repeated) / again))  # loads of a thread for a tile
+        fetch = _squares(min(loads), loaded)
+    tiled = _with_l2_traffic(_tiled(case, streams, every, fetch), sites)
+    shared = loaded * threads * max(s.bytes_per_thread for s in sites)
     return Proposal(
-        name=_NAME,
         title=f"keep in shared memory what is read again: {len(loads)} loads, each element {again:.0f} times",
-        workload=with_launch(made, shared_bytes_per_block=case.launch.shared_bytes_per_block + round(shared)),
+        workload=with_launch(tiled, shared_bytes_per_block=case.launch.shared_bytes_per_block + round(shared)),
         assumption="a block brings each element once, coalesced; shared memory is read without conflicts",
-        where=case.places(loads),
+        where=case.locations(loads),
         changes={"shared": sorted(loads), "read_again": round(again)},
         no_help="L1 serves these loads as fast",
     )
 
 
 def _needed(site: Site) -> float:
-    """Return how many elements of a sector that a load brings a block needs: of one beside others only the first."""
+    """Return how many elements of a loaded sector a block needs: of one beside others only the first."""
     memory = next((o for o in site.instruction.operands if o.kind == "memory"), None)
     offset = abs(byte_offset(memory.text)) if memory is not None else 0
     beside = 0 < offset < SECTOR_BYTES and site.sectors > 1.05 * site.least_sectors
@@ -148,137 +145,132 @@ def _pointer(site: Site) -> str:
     return next((r for o in site.instruction.operands if o.kind == "memory" for r in o.registers), "")
 
 
-def _twins(case: Case, sites: Sequence[Site]) -> tuple[Site, ...]:
-    """Return the same loads in a first or last turn that a remedy before has laid elsewhere."""
+def _copies(case: Case, sites: Sequence[Site]) -> tuple[Site, ...]:
+    """Return the copies of these loads in a first or last iteration that an earlier remedy has appended."""
     offsets, chosen = {s.instruction.offset for s in sites}, {s.index for s in sites}
-    laid = len({x.offset for x in case.code}) < len(case.code)
-    others = case.global_sites if laid else []
+    appended = len({x.offset for x in case.code}) < len(case.code)
+    others = case.global_sites if appended else []
     return tuple(s for s in others if s.instruction.offset in offsets and s.index not in chosen)
 
 
-def _squares(first: int, bring: int) -> Fetch:
-    """Return how a tile comes that has as many elements as its block has threads, or a multiple of them.
-
-    Everybody is done with the last tile; its addresses, loads, stores; everybody has stored.
-    """
+def _squares(first: int, loads: int) -> Fetch:
+    """Return the fetch of a tile of so many elements per thread: barrier, addresses, loads, stores, barrier."""
     barrier, address = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
     return lambda _: (
         barrier,
-        *(address, address, Copy(first)) * bring,
-        *(Copy(first, becomes="STS"),) * bring,
+        *(address, address, Copy(first)) * loads,
+        *(Copy(first, becomes="STS"),) * loads,
         barrier,
     )
 
 
 def _windows(case: Case, windows: Sequence[_Stream], others: Sequence[_Stream]) -> Fetch:
-    """Return how tiles with a halo come, one for each turn of the source: by a loop over their elements.
+    """Return the fetch of tiles with a halo, one per iteration of the source: by a loop over their elements.
 
-    What is the same for all threads comes beside, by as many threads as it has elements.
+    Data that are the same for all threads are loaded beside them, by as many threads as they have elements.
     """
     loop = max(case.loops(), key=lambda s: sum(x.index in case.inside([s]) for t in windows for x in t.sites))
-    at_once, threads = turns_at_once(case.code, loop), case.launch.threads_per_block
+    at_once, threads = iterations_at_once(case.code, loop), case.launch.threads_per_block
     first = min(s.index for t in windows for s in t.sites)
     barrier, number = Copy(first, becomes="BAR"), Copy(first, _CHAIN_STALL, False, becomes="IMAD")
     element = (*(number,) * _ELEMENT, Copy(first), Copy(first, becomes="STS"))
     start = (*(number,) * _TILE, *(element if others else ()))
     inside = case.inside([loop])
     per_warp = sum(s.l2_sectors * _needed(s) / s.executed for t in windows for s in t.sites if s.index in inside)
-    turns = max(1.0, per_warp * case.profile.warps_per_block / at_once / threads) + _PARTLY
+    elements = max(1.0, per_warp * case.profile.warps_per_block / at_once / threads) + _PARTLY  # of a thread
 
     def fetch(tile: int) -> Run:
-        made: list[Copy] = []
+        run: list[Copy] = []
         for k in range(tile * at_once, (tile + 1) * at_once):
-            some = math.floor((k + 1) * turns) - math.floor(k * turns)
-            made += (barrier, *start, *element * some, barrier)
-        return tuple(made)
+            some = math.floor((k + 1) * elements) - math.floor(k * elements)
+            run += (barrier, *start, *element * some, barrier)
+        return tuple(run)
 
     return fetch
 
 
 def _tiled(case: Case, streams: Sequence[_Stream], every: int, fetch: Fetch) -> Workload:
-    place = {s.index: k for t in streams for k, s in enumerate(t.sites)}
+    """Rewrite loops so that they fetch a tile every so many iterations and read it from shared memory."""
+    order = {s.index: k for t in streams for k, s in enumerate(t.sites)}
     words = {s.index: len(t.sites) for t in streams for s in t.sites}
     rows = same_for_rows(case.code)
     at_once = {s.index: t.at_once(rows) for t in streams for s in t.sites}
-    spared = _spared(case, set(place), every * max(words.values()))
+    superfluous = _superfluous(case, set(order), every * max(words.values()))
     scheduler, most = Scheduler(case.code, case.machine), _WIDEST // _WORD
 
     @cache
-    def near(run: Run, turn: int) -> list[Run]:
-        """A turn within the tile: up to 16 bytes of a broadcast come at once."""
-        made: list[Copy] = []
+    def from_tile(run: Run, iteration: int) -> list[Run]:
+        """Read an iteration's data from the tile: up to 16 bytes of a broadcast at once."""
+        near: list[Copy] = []
         for c in run:
             many = at_once.get(c.origin, 0)
             if many > 1:
-                if (turn * words[c.origin] + place[c.origin]) % many == 0:
+                if (iteration * words[c.origin] + order[c.origin]) % many == 0:
                     passes = _BROADCAST_PASSES * many * _WORD / _WIDEST
-                    made.append(Copy(c.origin, carries=many, passes=passes, becomes="LDS"))
+                    near.append(Copy(c.origin, carries=many, passes=passes, becomes="LDS"))
             elif many:
-                made.append(Copy(c.origin, becomes="LDS"))
-            elif c.origin not in spared:
-                made.append(c)
-        return scheduler.ordered(tuple(made))
+                near.append(Copy(c.origin, becomes="LDS"))
+            elif c.origin not in superfluous:
+                near.append(c)
+        return scheduler.ordered(tuple(near))
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        way: Way = []
-        owed = 0
+    def rewrite(path: Path) -> list[tuple[Trace, float]]:
+        trace: Trace = []
+        left = 0  # iterations since the last tile
         for s in path.segments:
             runs = as_written(s)
-            if not any(c.origin in place for run in runs for c in run):
-                way.append((runs, s.times))
+            if not any(c.origin in order for run in runs for c in run):
+                trace.append((runs, s.times))
                 continue
-            few = [[part for r in runs for part in near(r, turn)] for turn in range(min(every, most))]
-            turns = [part for turn in range(every) for part in few[turn % most]]
-            for tile, times in _in_turn(fetch, s.times // every):
-                way.append(([tile, *turns], times))
-            owed += s.times % every
-            rest = [part for turn in range(s.times % every) for part in few[turn % most]]
-            way.append(([fetch(0), *rest] if owed >= every else rest, 1))
-            owed %= every
-        return [(way, 1.0)]
+            few = [[part for r in runs for part in from_tile(r, k)] for k in range(min(every, most))]
+            whole = [part for k in range(every) for part in few[k % most]]
+            for tile, times in _fetches(fetch, s.times // every):
+                trace.append(([tile, *whole], times))
+            left += s.times % every
+            rest = [part for k in range(s.times % every) for part in few[k % most]]
+            trace.append(([fetch(0), *rest] if left >= every else rest, 1))
+            left %= every
+        return [(trace, 1.0)]
 
     return rewritten(case.workload, rewrite)
 
 
-def _in_turn(fetch: Fetch, times: int) -> list[tuple[Run, int]]:
-    """Return the fetches of some tiles, those that are alike together."""
-    return (
-        list(Counter(fetch(k) for k in range(min(times, _TILES))).items())
-        if times <= _TILES
-        else [(run, round(n * times / _TILES)) for run, n in Counter(fetch(k) for k in range(_TILES)).items()]
-    )
+def _fetches(fetch: Fetch, times: int) -> list[tuple[Run, int]]:
+    """Return the fetches of some tiles, equal ones counted."""
+    counted = Counter(fetch(k) for k in range(min(times, _TILES)))
+    return [(run, n if times <= _TILES else round(n * times / _TILES)) for run, n in counted.items()]
 
 
-def _spared(case: Case, loads: set[int], turns: int) -> set[int]:
+def _superfluous(case: Case, loads: set[int], iterations: int) -> set[int]:
     """Return the address instructions that go: the size of a tile is known to the compiler."""
     conditions = {i for s in case.loops() for i in loop_condition(case.code, s)}
     data = from_data(case.code, case.executed)
-    spared = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier", "branch")}
+    superfluous = {i for i in address_instructions(case.code) if case.code[i].kind not in ("exit", "barrier", "branch")}
     if any(case.executed[i] for i in conditions & data):
-        return {i for i in spared if "X" in case.code[i].modifiers}  # a search, not a walk: only upper halves go
-    spared = (spared - data - conditions) if turns > _UNROLLED else (spared - data) | conditions
-    return spared | freed(case.code, loads)
+        return {i for i in superfluous if "X" in case.code[i].modifiers}  # a search, not a walk: only upper halves go
+    superfluous = (superfluous - data - conditions) if iterations > _UNROLLED else (superfluous - data) | conditions
+    return superfluous | freed(case.code, loads)
 
 
-def _brought_as_before(made: Workload, case: Case, stream: _Stream) -> Workload:
-    """Let what still comes from global memory bring all that came through L1 before, coalesced."""
-    assert made.profile is not None
-    counts, texts = made.profile.counts, {s.instruction.text for s in stream.sites}
-    mine = [i for i, x in enumerate(made.code) if x.text in texts and counts["requests"][i]]
+def _with_l2_traffic(workload: Workload, sites: Sequence[Site]) -> Workload:
+    """Give the loads that remain all requests to L2 that these sites had, coalesced."""
+    assert workload.profile is not None
+    counts, texts = workload.profile.counts, {s.instruction.text for s in sites}
+    mine = [i for i, x in enumerate(workload.code) if x.text in texts and counts["requests"][i]]
     requests, new = sum(counts["requests"][i] for i in mine), dict[int, dict[str, float]]()
     for i in mine:
         share = counts["requests"][i] / requests
-        l2, hit = (share * sum(getattr(s, n) for s in stream.sites) for n in ("l2_sectors", "l2_hit_sectors"))
+        l2, hit = (share * sum(getattr(s, n) for s in sites) for n in ("l2_sectors", "l2_hit_sectors"))
         lines = max(counts["requests"][i], l2 / 4)
         new[i] = {
             "sectors": l2, "l2_sectors": l2, "l2_hit_sectors": hit, "l1_hit_sectors": 0.0, "lines": lines,
             "wavefronts": lines, "queue": 0.0, "useful_bytes": SECTOR_BYTES * l2,
         }  # fmt: skip
-    return with_counts(made, new)
+    return with_counts(workload, new)
 
 
 def _sides(stream: _Stream) -> list[float]:
-    """Return, for each side of a tile, which share of the warps brings something from beyond it.
+    """Return, for each side of a tile, the share of warps that load something from beyond it.
 
     Loads a little beside the thread's own element lie in the rows of the tile; other pointers lead to rows beyond it.
     """
@@ -296,62 +288,53 @@ def _sides(stream: _Stream) -> list[float]:
 
 
 def _halo(case: Case, stream: _Stream, *, by_edges: bool = False) -> Proposal:
-    """Bring a tile and its halo first, by a loop over its elements, or by the threads along its edges; then read it."""
+    """Load a tile and its halo first, by a loop over its elements, or by the threads along its edges; then read it."""
     loads = {s.index for s in stream.sites}
     threads = int(case.launch.threads_per_block)
     elements = sum(s.l2_sectors * _needed(s) for s in stream.sites) / case.profile.grid_blocks
     shares = _sides(stream)
-    turns = 1 + sum(shares) if by_edges else max(1.0, elements / threads) + _PARTLY
+    each = 1 + sum(shares) if by_edges else max(1.0, elements / threads) + _PARTLY  # elements of a thread
     first, number = min(loads), max((i for i in address_instructions(case.code) if i < max(loads)), default=min(loads))
     step = Copy(number, _CHAIN_STALL, False, becomes="IMAD")
     fetch = (*(step,) * _ELEMENT_ONCE, Copy(first), Copy(first, becomes="STS"))
-    start, seen = (step,) * (_SIDE * len(shares) if by_edges else _TILE_ONCE), Copy(first, becomes="BAR")
-    spared = freed(case.code, loads)
+    start, barrier = (step,) * (_SIDE * len(shares) if by_edges else _TILE_ONCE), Copy(first, becomes="BAR")
+    superfluous = freed(case.code, loads)
 
-    def brought(times: int) -> Way:
-        """One element behind the other; or all loads of a thread, then its stores."""
+    def loaded(times: int) -> Trace:
+        """Load one element after the other; or all of a thread, then store them."""
         at_once = (*(Copy(first),) * times, *(Copy(first, becomes="STS"),) * times)
         return [([at_once], 1)] if by_edges else [([fetch], times)]
 
-    def near(run: Run) -> list[Run]:
-        kept = [c for c in run if c.origin not in spared]
-        made = tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in kept)
+    def from_tile(run: Run) -> list[Run]:
+        kept = [c for c in run if c.origin not in superfluous]
+        near = tuple(Copy(c.origin, becomes="LDS") if c.origin in loads else c for c in kept)
         k = next((k for k, c in enumerate(kept) if c.origin in loads), None)
-        return [made] if k is None else [made[:k], made[k:]]
+        return [near] if k is None else [near[:k], near[k:]]
 
-    def rewrite(path: Path) -> list[tuple[Way, float]]:
-        def way(times: int) -> Way:
-            found: Way = []
+    def rewrite(path: Path) -> list[tuple[Trace, float]]:
+        def trace(times: int) -> Trace:
+            parts: Trace = []
             begun = False
             for s in path.segments:
-                runs = [r for run in as_written(s) for r in near(run)]
+                runs = [r for run in as_written(s) for r in from_tile(run)]
                 at = next((k for k, r in enumerate(runs) if any(c.origin in loads for c in r)), None)
                 if begun or at is None:
-                    found.append((runs, s.times))
+                    parts.append((runs, s.times))
                     continue
                 begun = True
-                found += [
-                    ([*runs[:at], start], 1),
-                    *brought(times),
-                    ([(seen,)], 1),
-                    (runs[at:], 1),
-                    (runs, s.times - 1),
-                ]
-            return found
+                tile = loaded(times)
+                parts += [([*runs[:at], start], 1), *tile, ([(barrier,)], 1), (runs[at:], 1), (runs, s.times - 1)]
+            return parts
 
-        more = turns - math.floor(turns)
-        return (
-            [(way(math.floor(turns)), 1 - more), (way(math.ceil(turns)), more)] if more else [(way(round(turns)), 1.0)]
-        )
+        return on_average(each, trace)
 
-    made = _brought_as_before(rewritten(case.workload, rewrite), case, stream)
+    tiled = _with_l2_traffic(rewritten(case.workload, rewrite), stream.sites)
     shared, how = _WORD * math.ceil(elements), "by the threads along its edges" if by_edges else "in a loop"
     return Proposal(
-        name=_NAME,
         title=f"keep in shared memory what neighbouring threads read too: {elements:.0f} elements per block",
-        workload=with_launch(made, shared_bytes_per_block=shared),
+        workload=with_launch(tiled, shared_bytes_per_block=shared),
         assumption=f"a block brings its elements and those around them {how}; shared memory has no conflicts",
-        where=case.places(loads),
+        where=case.locations(loads),
         changes={"shared": sorted(loads), "read_again": round(stream.again), "halo": "edges" if by_edges else "loop"},
         no_help="L1 serves these loads as fast, and bringing a tile costs instructions and a barrier",
     )

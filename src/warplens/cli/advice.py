@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from warplens import api
-from warplens.advisor.whatif import GPU, OCCUPANCY
+from warplens.advisor.differences import GPU, OCCUPANCY
 from warplens.cli.call import asked, names_kernel
 from warplens.cli.output import show, watching
 from warplens.core.errors import WarplensError

@@ -101,12 +101,12 @@ def _sweep(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace) -> int:
-    from warplens.advisor.gate import parse_share
+    from warplens.advisor.differences import parse_share
     from warplens.cli.output import show, stages
     from warplens.core.cache import Cache
     from warplens.machine import load_machine
     from warplens.report import sweeps
-    from warplens.tuner import engines, measured
+    from warplens.tuner import engines, timing
     from warplens.tuner.spec import load_sweep
     from warplens.tuner.tune import tune
 
@@ -114,22 +114,21 @@ def _tune(args: argparse.Namespace) -> int:
     machine = load_machine(args.gpu or sweep.gpus[0])
     if args.top < 1:
         raise WarplensError(f"--top takes a whole number from 1 on, not {args.top}")
-    measure = measured.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
+    measure = timing.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
     engine = engines.processes(args.workers)
     share = None if args.share is None else parse_share(args.share)
     with stages() as watch:
         found = tune(
             sweep, machine, model=args.model, share=share, cache=Cache(_cache(args)), engine=engine, watch=watch
         )
-    timed = measured.measure(sweep, found, measure, args.top) if measure else []
-    found = found.by_time()
+    timed = timing.measure(sweep, found, measure, args.top) if measure else []
     show(args, {**_fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
     from warplens import api
-    from warplens.advisor.gate import gate, parse_share, parse_time
+    from warplens.advisor.differences import gate, parse_share, parse_time
     from warplens.cli.ahead import options
     from warplens.cli.call import asked, names_kernel
     from warplens.cli.output import show, watching

@@ -1,4 +1,4 @@
-"""What several models share: the rates and latencies of a workload on a machine, and the throughput worksheet.
+"""Rates and latencies of a workload on a machine, and the throughput worksheet, for several models.
 
 The worksheet is Volkov's Table 3.4: for each hardware resource, which instructions use it, how many cycles
 of exclusive use each takes on one SM, and the total. No warp throughput can exceed one over any total.

@@ -1,4 +1,4 @@
-"""All models beside one another on one workload and one machine."""
+"""Comparison of all models on one workload and one machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PUBLISHED = ("volkov-contention", "volkov")  # the most complete model first
 
 
 class Comparison(Struct, frozen=True):
-    """What every model says of one workload on one machine; a model that cannot speak says why."""
+    """The predictions of all models, and the reasons of those without an answer."""
 
     workload: str
     machine: str
     predictions: dict[str, Prediction]
-    silent: dict[str, str]
-    notes: list[str] = []  # what no model knows of
+    silent: dict[str, str]  # reasons, by model
+    notes: list[str] = []  # on what no model includes
 
     @property
     def possible(self) -> dict[str, float]:
@@ -30,9 +30,9 @@ class Comparison(Struct, frozen=True):
 
     @property
     def headline(self) -> Prediction | None:
-        """The answer to show first: our own model's where it speaks, even if a limit denies it; its flags say so then.
+        """The answer to show first: our own model's if it has one, with flags where it breaks a hardware limit.
 
-        Else that of the most complete published model whose answer is physically possible, with why ours is silent.
+        Else that of the most complete published model whose answer is physically possible, with why ours has none.
         """
         ours = next((p for name in OURS if (p := self.predictions.get(name)) and p.seconds is not None), None)
         if ours is not None:
@@ -44,5 +44,5 @@ class Comparison(Struct, frozen=True):
 
 
 def noted(p: Prediction, notes: Sequence[str]) -> Prediction:
-    """Return the prediction with notes that are not there yet."""
+    """Return the prediction with further notes, each once."""
     return replace(p, notes=[*dict.fromkeys([*p.notes, *notes])]) if notes else p

@@ -1,4 +1,4 @@
-"""Throughput against occupancy, and the occupancy needed for 90, 95 and 100 % of a model's peak."""
+"""Curve of throughput over occupancy, and the occupancy needed for 90, 95 and 100 % of a model's peak."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warplens.workload import Number, Workload
 
 _FAR = 1e6  # warps per SM: where a model that saturates has saturated
 _FRACTIONS = (1.0, 0.95, 0.9)
-_ROUNDS, _PLACES = 5, 1024  # of the search for the needed warps: to 2 to the power of -50
+_ROUNDS, _POINTS = 5, 1024  # of the search for the needed warps: to 2 to the power of -50
 
 
 class Curve(Struct, frozen=True, kw_only=True):
@@ -85,8 +85,8 @@ def needed_warps(workload: Workload, machine: Machine, model: str, fraction: flo
         return None
     first = int(np.argmax(reached))
     low, high = (0.0 if first == 0 else grid[first - 1]), grid[first]
-    for _ in range(_ROUNDS):  # the place among evenly spaced ones, then among such between it and the one before
-        grid = np.linspace(low, high, _PLACES + 1)[1:]
+    for _ in range(_ROUNDS):  # the first that reaches the goal, then a finer grid between it and the one before
+        grid = np.linspace(low, high, _POINTS + 1)[1:]
         reached = _throughput(workload, machine, model, grid) >= goal
         reached[-1] = True
         first = int(np.argmax(reached))

@@ -1,4 +1,4 @@
-"""Whether a prediction is physically possible: no negative time, no hardware limit exceeded."""
+"""Check of a prediction against physics: no negative time, no hardware limit exceeded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SLACK = 1.001  # rounding in the papers' own parameters
 
 
 def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Prediction:
-    """Return the prediction with its impossibilities named."""
+    """Return the prediction with flags for what is impossible about it."""
     if prediction.cycles is None:
         return prediction
     flags = []
@@ -39,7 +39,7 @@ def flagged(prediction: Prediction, workload: Workload, machine: Machine) -> Pre
 
 
 def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dict[str, Any]:
-    """Return what share of each resource's peak the predicted throughput takes."""
+    """Return the share of each resource's peak that the predicted throughput takes."""
     if workload.given is not None:
         return {}
     try:
@@ -72,10 +72,10 @@ def _of_code(workload: Workload, machine: Machine) -> dict[str, Any]:
 
 
 def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:
-    """Return how many warps an SM has in the mean for one of the busiest SM, whose rate is told.
+    """Return the warps of an average SM over those of the busiest one, whose rate is predicted.
 
-    All SMs share the DRAM: where there are fewer blocks than SMs, those that have one have more than their part of it.
-    Blocks of machine code differ, and the busiest SM does not get the longest: there the mean of all SMs counts.
+    All SMs share the DRAM: with fewer blocks than SMs, those that have one use more than their share. Blocks of machine
+    code differ, and the busiest SM does not get the longest: the mean of all SMs counts.
     """
     if workload.launch is None or not (resource == "dram bandwidth" or workload.code):
         return 1.0
@@ -84,7 +84,7 @@ def _evenness(workload: Workload, machine: Machine, resource: str) -> Any:
 
 
 def _with_pins(machine: Machine) -> Machine:
-    """What is physically impossible is to exceed the pins, not the best rate that someone has seen."""
+    """Return the machine with the bandwidth of its pins: only more than that is impossible."""
     pins = machine.memory.pin_bytes_per_second
     if pins is None:
         return machine

@@ -1,9 +1,9 @@
-"""What a model says: the time, the bound, and every term on the way with its equation number."""
+"""Prediction of a model: the time, the limit, and every term with its equation number."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from msgspec import Struct
@@ -14,7 +14,7 @@ from warplens.models.residency import Residency
 from warplens.simulator.simulation import Simulation
 from warplens.workload import Number, Workload
 
-# What limits a kernel whose latency is not hidden, by the part of its time that is the largest.
+# The limit of a kernel whose latency is not hidden, by the largest part of its time.
 _LATENCY_OF = {"dram": "dram latency", "l2": "l2 latency", "l1": "l1 latency", "barriers": "barriers",
                "shared memory": "shared memory latency", "dependency": "instruction latency", "launch": "launch",
                "tail": "the last blocks"}  # fmt: skip
@@ -29,7 +29,7 @@ class Term(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What one warp does, to turn a throughput into rates that people know."""
+    """The work of one warp, by which a throughput becomes familiar rates."""
 
     instructions: Number
     fp32_ops: Number
@@ -39,40 +39,32 @@ class Work(Struct, frozen=True):
 
 
 class Prediction(Struct, frozen=True, kw_only=True):
-    """A model's answer. Arrays in, arrays out: each number may be an array over configurations.
-
-    `cycles` and `seconds` are the kernel's duration; for a steady-state workload, what one SM spends per
-    body. A model that only says how many warps are needed has None there. `limits` are the cycles that each
-    limit alone would take; `parts` what the time is made of, as cycles that add up to `cycles`. `interval_seconds` is
-    what we are 90 % sure of (warplens/intervals.py), `interval_about` what that rests on, or why there is none. `flags`
-    say in words what is physically impossible about the answer. `simulation` is there where the model simulated.
-    `why_not_ours` says why our own model is silent, where another answers in its stead.
-    """
+    """A model's answer. Each number may be an array over configurations."""
 
     model: str
     machine: str
     workload: str
-    per: str
+    per: str  # "kernel"; of a steady-state workload "body and SM"; "program" of several kernels
     warps_per_sm: Number
-    cycles: Number | None
+    cycles: Number | None  # the kernel's duration; None from a model that only gives the warps needed
     seconds: Number | None
     bounds: list[str]
-    bound_index: Any
+    bound_index: Any  # into `bounds`
     needed_warps_per_sm: Number | None = None
     throughput_warps_per_cycle: Number | None = None
     work: Work | None = None
-    limits: dict[str, Number] = {}
-    parts: dict[str, Number] = {}
+    limits: dict[str, Number] = {}  # cycles that each limit alone would take
+    parts: dict[str, Number] = {}  # cycles that add up to `cycles`
     terms: dict[str, Term] = {}
     notes: list[str] = []
-    flags: list[str] = []
-    interval_seconds: tuple[float, float] | None = None
-    interval_about: str = ""
-    simulation: Simulation | None = None
-    why_not_ours: str = ""
+    flags: list[str] = []  # what is physically impossible about the answer
+    interval_seconds: tuple[float, float] | None = None  # at 90 % (warplens/intervals.py)
+    interval_about: str = ""  # the evidence of the interval, or why there is none
+    simulation: Simulation | None = None  # of a model that simulates
+    why_not_ours: str = ""  # why our own model has no answer, where another model's is shown
 
     def __repr__(self) -> str:
-        """Say the answer in two lines, as the console does: all of it has its names."""
+        """Return the answer in two lines, as the console shows it."""
         head = f"{printable(self.workload)} on {printable(self.machine)}"
         answer = self.warps_per_sm if self.seconds is None else self.seconds
         if np.ndim(answer):
@@ -86,16 +78,16 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     @property
     def bound(self) -> Any:
-        """The name of what limits the kernel; an array of names for an array of configurations."""
+        """Name of the kernel's limit; an array of names for an array of configurations."""
         if np.ndim(self.bound_index) == 0:
             return self.bounds[int(self.bound_index)]
         return np.asarray(self.bounds)[self.bound_index]
 
     @property
     def limited_by(self) -> str:
-        """The name of what limits the kernel, in words: of latency, whose it is, by the largest part of the time.
+        """Name of the kernel's limit for readers: the latency of the largest part of the time, or the launch.
 
-        It is the launch where this takes longer than the bound alone.
+        The launch is the limit where it takes longer than the bound alone.
         """
         bound = str(self.bound)
         if bound != "latency" and bound in self.limits and self._launch_cycles > float(self.limits[bound]):
@@ -140,6 +132,17 @@ class Prediction(Struct, frozen=True, kw_only=True):
         return plain(self.throughput_warps_per_cycle * per_warp(self.work))
 
 
+class Details(TypedDict, total=False):
+    """Optional parts of an answer (see Prediction)."""
+
+    limits: dict[str, Number]
+    parts: dict[str, Number]
+    needed: Number  # warps per SM
+    clock_hz: float  # where it is not the machine's
+    notes: list[str]
+    simulation: Simulation | None
+
+
 def answer(
     model: str,
     workload: Workload,
@@ -149,21 +152,17 @@ def answer(
     cycles: Number | None,
     bounds: dict[str, Any] | str,
     terms: dict[str, Term],
-    limits: dict[str, Number] | None = None,
-    parts: dict[str, Number] | None = None,
-    needed: Number | None = None,
-    clock_hz: float | None = None,
-    notes: list[str] | None = None,
-    simulation: Simulation | None = None,
+    **details: Unpack[Details],
 ) -> Prediction:
     """Assemble a Prediction from the cycles of the whole kernel (steady state: of one body per SM).
 
-    `bounds` is the name of the bound, or names with a condition each: the first that holds is the bound,
-    the last name is taken where none holds.
+    `bounds` is the name of the bound, or names with a condition each: the first whose condition holds is the bound, the
+    last one if none holds.
     """
     names = [bounds] if isinstance(bounds, str) else list(bounds)
     index = np.intp(0) if isinstance(bounds, str) else _first(list(bounds.values()))
-    clock = machine.chip.clock_hz if clock_hz is None else clock_hz
+    clock = details.get("clock_hz", machine.chip.clock_hz)
+    needed = details.get("needed")
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = None if cycles is None else np.divide(residency.warps_on_sm, cycles)
     return Prediction(
@@ -185,21 +184,21 @@ def answer(
             residency.active_sms,
             clock,
         ),
-        limits={name: plain(value) for name, value in (limits or {}).items()},
-        parts={name: plain(value) for name, value in (parts or {}).items()},
+        limits={name: plain(value) for name, value in details.get("limits", {}).items()},
+        parts={name: plain(value) for name, value in details.get("parts", {}).items()},
         terms={name: Term(plain(t.value), t.unit, t.equation) for name, t in terms.items()},
-        notes=notes or [],
-        simulation=simulation,
+        notes=details.get("notes", []),
+        simulation=details.get("simulation"),
     )
 
 
 def plain(x: Any) -> Number:
-    """Turn a zero-dimensional result into a float; leave arrays as they are."""
+    """Return a zero-dimensional result as a float, and arrays unchanged."""
     return float(x) if np.ndim(x) == 0 else x
 
 
 def _first(conditions: list[Any]) -> Any:
-    """Return the index of the first condition that holds, of the last one where none does."""
+    """Return the index of the first condition that holds, or of the last one."""
     index: Any = np.intp(len(conditions) - 1)
     for i in range(len(conditions) - 2, -1, -1):
         index = np.where(conditions[i], i, index)

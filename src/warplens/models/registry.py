@@ -1,4 +1,4 @@
-"""The models, by name: a new one is one file here and one line in MODELS."""
+"""Table of the models by name, and the prediction with one or all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warplens.workload import Number, Workload
 
 
 class Entry(Struct, frozen=True):
-    """Where a model lives, with which options, and what it is in one line."""
+    """A model: its module in this package, one line about it, and the options of its predict function."""
 
     module: str
     about: str
@@ -87,17 +87,15 @@ def predict(
     if model not in MODELS:
         raise WarplensError(f"unknown model {model!r}{nearest(str(model), MODELS) or '; `warplens models` lists them'}")
     if workload.kernels:
-        return _sum(
-            workload,
-            machine,
-            [predict(k, machine, model, warps_per_sm=warps_per_sm) for k in workload.kernels],
-        )
+        return _sum(workload, [predict(k, machine, model, warps_per_sm=warps_per_sm) for k in workload.kernels])
     entry = MODELS[model]
     _check(workload, model, entry)
-    placed = residency(workload, machine, None if warps_per_sm is None else _numbers(warps_per_sm))
+    resident = residency(
+        workload, machine, np.asarray(warps_per_sm) if isinstance(warps_per_sm, (list, tuple)) else warps_per_sm
+    )
     try:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return flagged(entry.function()(workload, machine, placed, **entry.options), workload, machine)
+            return flagged(entry.function()(workload, machine, resident, **entry.options), workload, machine)
     except ZeroDivisionError:
         raise WarplensError(f"{model} has no answer for {workload.name}: a count that it divides by is zero") from None
 
@@ -106,9 +104,9 @@ def predict_all(
     workload: Workload, machine: Machine, *, warps_per_sm: Number | None = None, simulated: bool = True,
     known: Prediction | None = None,
 ) -> dict[str, Prediction | str]:  # fmt: skip
-    """Predict with every model, or all but ours that simulates; one that cannot speak says why instead.
+    """Predict with every model, or all but ours that simulates; the reason stands for a missing answer.
 
-    `known` is what one of them said already.
+    `known` is the prediction of one of them.
     """
     answers: dict[str, Prediction | str] = {}
     for name in (name for name in MODELS if simulated or name != "warplens"):
@@ -119,10 +117,6 @@ def predict_all(
         except WarplensError as error:
             answers[name] = str(error)
     return answers
-
-
-def _numbers(x: Number) -> Number:
-    return np.asarray(x) if isinstance(x, (list, tuple)) else x
 
 
 def _check(workload: Workload, model: str, entry: Entry) -> None:
@@ -136,7 +130,8 @@ def _check(workload: Workload, model: str, entry: Entry) -> None:
         raise MissingField(model, f"workload {workload.name}", "instructions or access (it has only [given] cycles)")
 
 
-def _sum(workload: Workload, machine: Machine, parts: list[Prediction]) -> Prediction:
+def _sum(workload: Workload, parts: list[Prediction]) -> Prediction:
+    """Return the prediction of a program: the sum of its kernels' times, the limit of the longest."""
     if any(p.cycles is None for p in parts):
         raise WarplensError(f"{parts[0].model} gives no time, so none for a program of several kernels")
     cycles: Number = sum((p.cycles for p in parts if p.cycles is not None), start=0.0)

@@ -1,4 +1,4 @@
-"""How a launch lies on the machine: warps and blocks per SM, SMs in use, warps that each SM executes."""
+"""Residency of a launch on a machine: warps and blocks per SM, SMs in use, warps that each SM executes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from warplens.workload import Number, Workload
 
 
 class Residency(Struct, frozen=True):
-    """What is on an SM at a time, and what passes through it in total."""
+    """Warps and blocks of a launch on an SM."""
 
-    warps_per_sm: Number
-    blocks_per_sm: Number
+    warps_per_sm: Number  # at a time
+    blocks_per_sm: Number  # at a time
     warps_per_block: Number
     active_sms: Number
-    warps_on_sm: Number
+    warps_on_sm: Number  # in total, on the busiest SM
     limiter: str
 
 
 def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None = None) -> Residency:
-    """Place a workload on a machine; `warps_per_sm` overrides the occupancy.
+    """Return the residency of a workload on a machine; `warps_per_sm` overrides the occupancy.
 
     A steady-state workload fills the machine unless told otherwise, and counts one body per SM.
     """
@@ -38,16 +38,12 @@ def residency(workload: Workload, machine: Machine, warps_per_sm: Number | None 
     active = np.minimum(sms, launch.blocks)
     on_sm = np.ceil(launch.blocks / sms) * per_block  # on the busiest SM: a block is not split
     if warps_per_sm is not None:
-        warps_per_sm = np.minimum(warps_per_sm, on_sm)  # what does not exist cannot be resident
+        warps_per_sm = np.minimum(warps_per_sm, on_sm)  # no more than there are
         return Residency(warps_per_sm, warps_per_sm / per_block, per_block, active, on_sm, "given")
     if launch.blocks_per_sm is not None:
         return Residency(launch.blocks_per_sm * per_block, launch.blocks_per_sm, per_block, active, on_sm, "given")
-    fits = occupancy(
-        machine,
-        threads_per_block=_scalar(launch.threads_per_block),
-        registers_per_thread=launch.registers_per_thread,
-        shared_bytes_per_block=launch.shared_bytes_per_block,
-    )
+    fits = occupancy_of(workload, machine)
+    assert fits is not None
     blocks = np.minimum(fits.blocks_per_sm, np.ceil(launch.blocks / sms))
     few = bool(np.all(blocks < fits.blocks_per_sm))
     return Residency(
@@ -64,20 +60,16 @@ def _check(n: Number) -> None:
         raise WarplensError("warps per SM must be finite and above zero")
 
 
-def _scalar(x: Number) -> int:
-    if np.ndim(x):
-        raise WarplensError("an array of block sizes has no single occupancy: give warps_per_sm")
-    return math.ceil(float(x))
-
-
 def occupancy_of(workload: Workload, machine: Machine) -> Occupancy | None:
     """Return how many blocks and warps fit on an SM and what limits that; None without a launch."""
     launch = workload.launch
     if launch is None:
         return None
+    if np.ndim(launch.threads_per_block):
+        raise WarplensError("an array of block sizes has no single occupancy: give warps_per_sm")
     return occupancy(
         machine,
-        threads_per_block=int(launch.threads_per_block),
+        threads_per_block=math.ceil(float(launch.threads_per_block)),
         registers_per_thread=launch.registers_per_thread,
         shared_bytes_per_block=launch.shared_bytes_per_block,
     )

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from warplens.advisor import Advice, Advised
-from warplens.advisor.diff import Difference
-from warplens.advisor.whatif import WhatIf
+from warplens.advisor.differences import Difference, WhatIf
 from warplens.core.units import number, printable, seconds
 from warplens.models import Prediction
 from warplens.models.comparison import Comparison

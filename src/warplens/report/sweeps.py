@@ -10,12 +10,11 @@ from warplens.core.units import printable, seconds
 from warplens.report import terminal
 from warplens.tuner.choose import Candidate
 from warplens.tuner.expression import Value
-from warplens.tuner.measured import Measured
 from warplens.tuner.run import Outcome
+from warplens.tuner.timing import Measured
 from warplens.tuner.tune import Tuned
 
 _LONGEST_REASON = 200  # characters
-_FEW_EQUAL = 4  # configurations that are named beside the best
 _MOST_BEST = 60  # lines: the rest is in the files
 
 
@@ -55,10 +54,6 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
     times = {m.candidate.number: m.seconds for m in measured}
     time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
     parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
-    equal = [] if measured else [_values(c.values) for c in found.as_fast() if c.number != best.number]
-    if equal:
-        few = "; ".join(equal[:_FEW_EQUAL]) + (f"; {len(equal) - _FEW_EQUAL} more" if len(equal) > _FEW_EQUAL else "")
-        parts.append(printable(f"as fast, within 0.5 %: {few}: keep what you have if it is among them"))
     parts += [f"warning: {printable(text)}" for text in found.warnings]
     rows = []
     for c in [m.candidate for m in measured] or found.candidates[:top]:

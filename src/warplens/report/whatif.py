@@ -9,8 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from warplens.advisor import Advised
-from warplens.advisor.diff import Change, Difference
-from warplens.advisor.whatif import WhatIf
+from warplens.advisor.differences import Change, Difference, WhatIf
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.models import Prediction

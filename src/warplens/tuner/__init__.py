@@ -1,1 +1,20 @@
-"""Many configurations: a space of launches, macros, GPUs and models over kernels, swept by processes or a cluster."""
+"""Sweeps over many configurations of kernels, and the search for the fastest one.
+
+A sweep file is a space of macros, launch parameters, GPUs and models (docs/sweep.md). Every configuration is compiled,
+emulated and predicted by processes or a Dask cluster; a journal keeps what is done, so that a sweep can be killed and
+resumed. `tune` emulates a twentieth of a space and estimates the rest (docs/tune.md).
+
+    spec.py         sweep files: spaces, configurations;  expression.py is their arithmetic
+    points.py       one configuration to its rows: compiled, emulated, predicted, with a cache
+    engines.py      processes, Dask, or any other Executor
+    run.py          the runner of a sweep
+    journal.py      the points that are done
+    results.py      results.jsonl and results.parquet; closed-form points of workloads by broadcasting
+    tune.py         the search
+    estimate.py     configurations that were not emulated, from an emulated neighbour
+    choose.py       the next candidate to time, by expected improvement
+    timing.py       calls timed on the GPU at hand (`tune --measure`)
+    hooks.py        filters for Triton's autotune and for Kernel Tuner
+
+A new engine is one function that returns an `Engine`; a new axis of a launch is a key of `Settings` in spec.py.
+"""

@@ -1,15 +1,15 @@
-"""Which candidates to time on hardware: one after the other, each where the greatest gain is to be expected.
+"""Choice of candidates to time on hardware, one by one, each with the greatest expected gain.
 
-The model's error, log(measured / predicted), is taken as normal: a part that all candidates of a kernel share, one that
-those share which the same part of the machine limits, and one that neighbours share, less so the farther apart they
-lie. Estimates have an error of their own on top, whose size the search has found. What was timed says what the error
-was there, so that the predictions of all others move with it and become surer nearby. Timed next is the candidate whose
-expected gain over the fastest so far is the greatest: one that is predicted to be fast, or one of which little is known
-(expected improvement: Jones, Schonlau and Welch 1998).
+The model's error, log(measured / predicted), is assumed to be normal. One part is common to all candidates of a kernel,
+one to those with the same limit, and one to neighbours, less so over a distance. Estimates add an error of their own,
+whose size the search has found. A timed candidate gives the error there, so that the predictions of all others
+move with it and become surer nearby. Timed next is the candidate whose expected gain over the fastest so far is the
+greatest: one that is predicted to be fast, or one that is uncertain (expected improvement: Jones, Schonlau and Welch
+1998).
 
 No size of an error comes from a tuning space: they are those of our model on the train set of kernels, where the means
 of functions differ by `COMMON`, launches of one function by `LIMIT` more where another part of the machine limits
-them, and by `OWN` where it is the same one. What neighbours share falls to 1/e over the length of an axis.
+them, and by `OWN` where it is the same one. The part of neighbours falls to 1/e over the length of an axis.
 """
 
 from __future__ import annotations
@@ -26,18 +26,15 @@ from warplens.tuner.expression import Value
 # Standard deviations of log(predicted / measured) over the train set (models/warplens/confidence.json): of the means of
 # its functions; of two launches of a function, over the root of two, with the same limit; what another limit adds.
 COMMON, OWN, LIMIT = 0.099, 0.073, 0.054
-_NOISE = 0.005  # of a measured median: how far two runs are apart (data/h200/tuning/README.md)
+_NOISE = 0.005  # of a measured median: the difference of two runs (data/h200/tuning/README.md)
 _LEAST_VARIANCE = 1e-12  # where every estimate was right, all others are zero
-_FAILED = 3.0  # standard deviations: an error beyond is a prediction that failed, and says little of its neighbours
+_FAILED = 3.0  # standard deviations: an error beyond is a failed prediction, and tells little about its neighbours
 
 Floats = npt.NDArray[np.float64]
 
 
 class Candidate(Struct, frozen=True):
-    """A legal configuration: predicted where it was emulated, estimated else; `place`: from 0 to 1 on each axis.
-
-    `doubt`: by how much the logarithm of an estimate deviates from what would be predicted.
-    """
+    """A legal configuration: predicted where it was emulated, estimated else."""
 
     number: int
     values: dict[str, Value]
@@ -46,8 +43,8 @@ class Candidate(Struct, frozen=True):
     seconds: float
     emulated: bool
     bound: str = ""
-    place: tuple[float, ...] = ()
-    doubt: float = 0.0
+    position: tuple[float, ...] = ()  # from 0 to 1 on each axis
+    doubt: float = 0.0  # standard deviation of the logarithm of an estimate over the prediction
 
 
 def choose(
@@ -65,57 +62,57 @@ def choose(
 
 
 class _Errors:
-    """How the errors of candidates go together, and what is to be gained where when some are known."""
+    """Correlated errors of candidates, and the expected gains when some are known."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self.expected: Floats = np.log([c.seconds for c in candidates])
         self.doubts = np.array([c.doubt for c in candidates])
         self.limits = np.array([c.bound for c in candidates])
-        self.places = places(c.place for c in candidates)
+        self.positions = positions(c.position for c in candidates)
         self.variance = COMMON**2 + LIMIT**2 + OWN**2 + self.doubts**2
 
     def gains(self, chosen: list[int], found: Floats) -> Floats:
-        """The expected gain of each candidate over the fastest, from the logarithms of the times of those chosen."""
+        """Return the expected gain of each candidate over the fastest, from the log times of those chosen."""
         same = self.limits[chosen][:, None] == self.limits
         sizes = OWN**2 + self.doubts[chosen][:, None] * self.doubts
-        between = COMMON**2 + LIMIT**2 * same + sizes * nearness(self.places, chosen)
+        between = COMMON**2 + LIMIT**2 * same + sizes * nearness(self.positions, chosen)
         off = found - self.expected[chosen]
-        noise = _NOISE**2 + by_itself(off, np.sqrt(self.variance[chosen]))
-        mean, deviation = told(between, chosen, self.variance, off, noise)
+        noise = _NOISE**2 + failures(off, np.sqrt(self.variance[chosen]))
+        mean, deviation = posterior(between, chosen, self.variance, off, noise)
         return expected_gain(found.min() - self.expected - mean, deviation)
 
 
-def places(of: Iterable[tuple[float, ...]]) -> Floats:
-    """The places of candidates, a row each."""
+def positions(of: Iterable[tuple[float, ...]]) -> Floats:
+    """Return the positions of candidates, a row each."""
     rows = list(of)
-    made: Floats = np.array(rows, dtype=float).reshape(len(rows), -1)
-    return made
+    table: Floats = np.array(rows, dtype=float).reshape(len(rows), -1)
+    return table
 
 
-def nearness(places: Floats, known: Sequence[int]) -> Floats:
-    """How far errors of some go together with those of all: wholly nearby, by 1/e over the length of an axis."""
-    made: Floats = np.exp(-np.sqrt(((places[known][:, None] - places) ** 2).sum(2)))
-    return made
+def nearness(positions: Floats, known: Sequence[int]) -> Floats:
+    """Return the correlation of errors of some with those of all: 1 at no distance, 1/e over the length of an axis."""
+    correlation: Floats = np.exp(-np.sqrt(((positions[known][:, None] - positions) ** 2).sum(2)))
+    return correlation
 
 
-def by_itself(off: Floats, deviation: Floats) -> Floats:
-    """The variance of errors that others do not share: one that is far beyond what it should be failed by itself."""
-    made: Floats = np.where(np.abs(off) > _FAILED * deviation, off**2, 0.0)
-    return made
+def failures(off: Floats, deviation: Floats) -> Floats:
+    """Return the variance of errors that others do not share: an error far beyond its deviation is a failure."""
+    variance: Floats = np.where(np.abs(off) > _FAILED * deviation, off**2, 0.0)
+    return variance
 
 
-def told(
+def posterior(
     between: Floats, known: Sequence[int], variance: Floats, off: Floats, noise: float | Floats
 ) -> tuple[Floats, Floats]:
-    """Mean and deviation of normal errors of which some are known, from the covariances of these with all."""
+    """Return mean and deviation of normal errors of which some are known, from the covariances of these with all."""
     weights = np.linalg.solve(between[:, known] + (noise + _LEAST_VARIANCE) * np.eye(len(known)), between)
     left = variance - (weights * between).sum(0)
     return off @ weights, np.sqrt(np.maximum(left, _LEAST_VARIANCE))
 
 
 def expected_gain(gain: Floats, deviation: Floats) -> Floats:
-    """The mean of what is gained where something is gained, for normal gains."""
+    """Return the mean of the positive part of normal gains."""
     z = gain / deviation
     below = np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in z])
-    made: Floats = gain * below + deviation * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    return made
+    expected: Floats = gain * below + deviation * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return expected

@@ -1,4 +1,4 @@
-"""Where a sweep runs: anything with the Executor interface of concurrent.futures. Another engine is a few lines.
+"""Engines that run a sweep: anything with the Executor interface of concurrent.futures. Another one is a few lines.
 
 An engine starts an executor, and may be asked for a new one when that broke. Processes on this machine are the
 default; `dask` takes the workers of a Dask cluster, which needs Dask (extra `dask`), and on which the files of
@@ -22,19 +22,16 @@ from warplens.core.errors import WarplensError
 
 
 class Engine(Struct, frozen=True):
-    """How to start an executor, how many tasks it works on at a time, what is to be done at the end, and what is gone.
+    """An executor that can be started again."""
 
-    `lost` names what the engine cannot do without once that does not answer any more.
-    """
-
-    workers: int
+    workers: int  # tasks at a time
     start: Callable[[], Executor]
     close: Callable[[], None] = lambda: None
-    lost: Callable[[], str | None] = lambda: None
+    lost: Callable[[], str | None] = lambda: None  # names a scheduler that does not answer any more
 
 
 def processes(workers: int | None = None) -> Engine:
-    """Return the engine of processes on this machine, one per core where nothing is said."""
+    """Return the engine of processes on this machine, one per core by default."""
     count = workers or os.cpu_count() or 1
     return Engine(count, lambda: ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin))
 
@@ -46,7 +43,7 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the process that runs the sweep: where it is killed it ends nobody, and a worker would wait for ever."""
+    """End when the process that runs the sweep does: killed, it would leave its workers waiting for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -65,7 +62,7 @@ def dask(address: str) -> Engine:
     except (OSError, TimeoutError, ValueError) as error:
         raise WarplensError(f"no Dask cluster at {address}: {error}") from None
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is said by us, in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # our errors are one line
     threads = sum(worker["nthreads"] for worker in client.scheduler_info()["workers"].values())
 
     def lost() -> str | None:

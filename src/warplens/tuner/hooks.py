@@ -1,4 +1,4 @@
-"""Hooks for the tuners that people use: they time what is left when the model has ruled out the rest.
+"""Hooks for Triton's autotune and Kernel Tuner, which time the configurations that the model leaves.
 
 Triton:        @triton.autotune(configs, key=[...], prune_configs_by={"early_config_prune": triton_prune(seconds)})
 Kernel Tuner:  tune_kernel(..., tune_params, restrictions=kernel_tuner_restriction("matmul.toml", gpu="h200"))
@@ -65,7 +65,7 @@ def kernel_tuner_restriction(
     """Return a restriction function for Kernel Tuner: only the best share `keep` of a tuned space passes.
 
     The axes of the sweep file are Kernel Tuner's `tune_params`, by name. What is not in the space does not pass. A
-    space that was tuned before may be given instead of its file.
+    tuned space may be given instead of its file.
     """
     if not 0 < keep <= 1:
         raise WarplensError("keep lies between 0 and 1")
@@ -88,5 +88,5 @@ def kernel_tuner_restriction(
 
 
 def _plain(value: Any) -> Any:
-    """A number as Python has it, also where it came as NumPy's."""
+    """Return a NumPy number as Python's."""
     return value.item() if hasattr(value, "item") else value

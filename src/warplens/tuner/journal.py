@@ -1,8 +1,8 @@
-"""The journal of a sweep: one line of JSON per configuration that is done, appended whole; a run goes on from it.
+"""Journal of a sweep: one line of JSON per configuration that is done, appended whole; a run is resumed from it.
 
-The first line says which sweep it is. A line that a kill or a full disk cut short is taken off when the journal is
-opened again. Lines come in the order in which configurations end; they are never further apart than `SPREAD` numbers,
-so that any length is put in order in bounded memory.
+The first line identifies the sweep. A line that a kill or a full disk cut short is cut off when the journal is opened
+again. Lines come in the order in which configurations end; their numbers differ by `SPREAD` at most, so that a journal
+of any length is sorted in bounded memory.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from msgspec import Struct
 
 from warplens.core.errors import FileError
 from warplens.core.files import refuse_devices
-from warplens.tuner.worker import Row
+from warplens.tuner.points import Row
 
 SPREAD = 10_000
 _SYNC_SECONDS = 2.0
 _LONGEST_LINE = 64 << 20
-_MOST_REASONS = 100  # for which points failed: others are in the results alone
+_MOST_REASONS = 100  # of failed points; others are in the results alone
 
 
 class Head(Struct, frozen=True):
-    """The first line: which sweep this is, and what made it."""
+    """The first line: the sweep and the version of our code."""
 
     sweep: str
     warplens: str
 
 
 class Line(Struct, frozen=True):
-    """A configuration that is done, and its points; all numbers `below` were done or not wanted before it."""
+    """A configuration that is done, and its points; all numbers `below` were done or excluded before it."""
 
     n: int
     below: int
@@ -44,7 +44,7 @@ class Line(Struct, frozen=True):
 
 
 class Done:
-    """Which numbers are done: all below `below`, and some beyond it."""
+    """The numbers that are done: all below `below`, and some beyond it."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -52,7 +52,7 @@ class Done:
         self.beyond: set[int] = set()
 
     def add(self, number: int, below: int = 0) -> None:
-        """Take note of one, and of all below another."""
+        """Add one number, and all below another."""
         self.beyond.add(number)
         if below > self.below:
             self.below = below
@@ -69,7 +69,7 @@ class Journal:
     """The file, open for appending by one process at a time."""
 
     def __init__(self, path: Path, head: Head, restart: bool = False) -> None:
-        """Open or begin a journal; one of another sweep is refused, or thrown away where all is to begin anew."""
+        """Open or begin a journal; one of another sweep is refused, or emptied with `restart`."""
         import fcntl  # not on Windows, where the other commands work
 
         self.path, self.done, self.points, self.failed = path, Done(), 0, 0
@@ -94,7 +94,7 @@ class Journal:
             raise
 
     def _recover(self, head: Head) -> None:
-        """Read what is there, and cut off what is not whole."""
+        """Read the journal, and cut off an incomplete line."""
         begin = msgspec.json.encode(head) + b"\n"
         with self.path.open("rb") as stream:
             first = stream.readline(_LONGEST_LINE)
@@ -137,11 +137,11 @@ class Journal:
             self.reasons[reason] = self.reasons.get(reason, 0) + points
 
     def skip(self, number: int) -> None:
-        """Take note of a number that is not wanted: nothing is written."""
+        """Count an excluded number as done; nothing is written."""
         self.done.add(number)
 
     def add(self, number: int, rows: list[Row]) -> None:
-        """Append a configuration that is done, whole or not at all."""
+        """Append a configuration that is done."""
         line = Line(number, self.done.below, rows)
         self._append(msgspec.json.encode(line) + b"\n")
         self._note(line)
@@ -177,7 +177,7 @@ class Journal:
             yield from heapq.heappop(waiting)[2]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self.file)
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ class Journal:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines; one that is longer than any that was written comes in parts, which are none."""
+    """Yield the lines; one that is longer than any that we write comes in parts, which are invalid."""
     return iter(lambda: stream.readline(_LONGEST_LINE), b"")
 
 

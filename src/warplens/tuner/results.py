@@ -1,7 +1,8 @@
-"""The results of a sweep: `results.jsonl` and, with pyarrow, `results.parquet`, one row per point in their order.
+"""Results of a sweep: `results.jsonl` and, with pyarrow, `results.parquet`, one row per point in their order.
 
 Both are written whole, from the journal, a piece at a time. pyarrow, and not another writer of Parquet, because it
-writes row group after row group and needs nothing beside itself (extra `parquet`).
+writes row group after row group and needs nothing beside itself (extra `parquet`). Closed-form points of workloads cost
+a microsecond each by broadcasting: they are predicted here, and the journal does not have them.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from warplens.core.errors import FileError
+from warplens.core.errors import FileError, WarplensError
 from warplens.core.files import writing
-from warplens.tuner import closed
+from warplens.machine import load_machine
+from warplens.models import predict
 from warplens.tuner.expression import Value
 from warplens.tuner.journal import Journal
-from warplens.tuner.spec import Sweep
-from warplens.tuner.worker import Row
+from warplens.tuner.points import Row
+from warplens.tuner.spec import NUMBERS, Array, Sweep, WorkloadSpace, workload_of
+from warplens.workload import Workload, mix
+from warplens.workload.unmodelled import texts
 
 _ROW_GROUP = 50_000
+CHUNK = 100_000  # closed-form points that are predicted at a time
 _MOST_NOTES = 3  # that are printed
 _TYPES = {"number": "int64", "kernel": "string", "gpu": "string", "model": "string", "seconds": "float64",
           "cycles": "float64", "bound": "string", "error": "string", "note": "string"}  # fmt: skip
@@ -45,7 +50,7 @@ class Best(Struct):
 
 
 def remove(folder: Path) -> None:
-    """Take away the files of an earlier run."""
+    """Remove the files of an earlier run."""
     for name in ("results.jsonl", "results.parquet"):
         try:
             (folder / name).unlink(missing_ok=True)
@@ -57,7 +62,7 @@ NO_PARQUET = "no results.parquet: that needs pyarrow (pip install pyarrow, then 
 
 
 def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str], list[Best], list[str]]:
-    """Write the files; return how many points of closed form are among them, their paths, the best points, and notes.
+    """Write the files; return the number of closed-form points, the paths, the best points, and notes.
 
     The notes say what is not modelled, of how many points.
     """
@@ -87,12 +92,12 @@ def write(folder: Path, sweep: Sweep, journal: Journal) -> tuple[int, list[str],
 
 def _most(notes: Counter[str]) -> list[str]:
     """Return the commonest notes, each with its points."""
-    said = [f"{count:,} points: {note}" for note, count in notes.most_common(_MOST_NOTES)]
-    return said + ([f"{len(notes) - len(said):,} more, which the rows say"] if len(notes) > len(said) else [])
+    common = [f"{count:,} points: {note}" for note, count in notes.most_common(_MOST_NOTES)]
+    return common + ([f"{len(notes) - len(common):,} more, which the rows say"] if len(notes) > len(common) else [])
 
 
 def _compare(best: dict[tuple[str, str], Best], new: Best) -> None:
-    """Take note of a point, or of the best of some."""
+    """Count a point, or the best of some, among the best points."""
     new.slowest_seconds = max(new.seconds, new.slowest_seconds)
     old = best.setdefault((new.kernel, new.gpu), new)
     if old is not new:
@@ -115,7 +120,7 @@ def _closed(sweep: Sweep) -> Iterator[dict[str, Any]]:
     """Yield the points of workloads in columns; their numbers go on where those of kernels end."""
     first = sweep.size
     for space in sweep.workloads:
-        for part in closed.chunks(space, sweep.folder, sweep.gpus, sweep.models, first):
+        for part in chunks(space, sweep.folder, sweep.gpus, sweep.models, first):
             yield {_column(n) if n in space.axis else n: v for n, v in part.items()}
         first += space.size
 
@@ -127,7 +132,7 @@ def _by_row(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """A point as one level of keys; an axis that is called like one of ours keeps its name behind `axis.`."""
+    """Return a point as one level of keys; an axis that is named like one of ours keeps its name behind `axis.`."""
     tree = {key: value for key, value in msgspec.structs.asdict(row).items() if key != "values"}
     return tree | {_column(axis): value for axis, value in row.values.items()}
 
@@ -144,11 +149,11 @@ def _write_parquet(path: Path, sweep: Sweep, rows: Iterator[Row]) -> None:
     axes += [axis for space in sweep.workloads for axis in space.axis]
     kinds = _TYPES | {_column(axis): _kind(axis, sweep) for axis in axes}
     schema = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in kinds.items()])
-    turned = {name: {"string": str, "float64": float}.get(kind, lambda value: value) for name, kind in kinds.items()}
+    cast = {name: {"string": str, "float64": float}.get(kind, lambda value: value) for name, kind in kinds.items()}
     try:
         with writing(path) as stream, pyarrow.parquet.ParquetWriter(stream, schema) as writer:
             while part := [_flat(row) for row in islice(rows, _ROW_GROUP)]:
-                trees = [{n: None if v is None else turned[n](v) for n, v in tree.items()} for tree in part]
+                trees = [{n: None if v is None else cast[n](v) for n, v in tree.items()} for tree in part]
                 writer.write_table(pyarrow.Table.from_pylist(trees, schema))
             for columns in _closed(sweep):
                 count = len(columns["number"])
@@ -168,9 +173,47 @@ def _array(pyarrow: Any, column: Any, kind: Any, count: int) -> Any:
 
 
 def _kind(axis: str, sweep: Sweep) -> str:
-    """The type of an axis's column: that of its values over all kernels, and numbers where a workload has it."""
+    """Return the type of an axis's column: that of its values over all kernels, a number where a workload has it."""
     values = [value for kernel in sweep.kernels for value in kernel.axes.get(axis, [])]
     values += [0.0 for space in sweep.workloads if axis in space.axis]
     if all(isinstance(value, int) for value in values):
         return "int64"
     return "string" if any(isinstance(value, str) for value in values) else "float64"
+
+
+def chunks(
+    space: WorkloadSpace, folder: str, gpus: list[str], models: list[str], first: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the points of a workload space by the chunk, as columns; `first` is the number of the first one."""
+    workload = workload_of(space, folder)
+    for gpu in gpus:
+        for model in models:
+            for start in range(0, space.size, CHUNK):
+                numbers = np.arange(start, min(space.size, start + CHUNK))
+                values = space.at(numbers)
+                common = {"number": first + numbers, "kernel": Path(space.workload).stem, "gpu": gpu, "model": model}
+                yield {**common, **_predicted(workload, values, gpu, model, len(numbers)), **values}
+
+
+def _predicted(workload: Workload, values: dict[str, Array], gpu: str, model: str, count: int) -> dict[str, Any]:
+    """Return seconds, cycles, bound, error and note of these points: columns, or one value for all of them."""
+    try:
+        p = predict(_varied(workload, values), load_machine(gpu), model, warps_per_sm=values.get("warps_per_sm"))
+        if p.seconds is None or p.cycles is None:
+            raise WarplensError(f"{model} gives no time")
+    except WarplensError as error:
+        return {"seconds": None, "cycles": None, "bound": None, "error": str(error), "note": None}
+    numbers = {
+        name: np.broadcast_to(np.asarray(x, float), count) for name, x in (("seconds", p.seconds), ("cycles", p.cycles))
+    }
+    bound = p.bound if isinstance(p.bound, str) else np.broadcast_to(p.bound, count)
+    return {**numbers, "bound": bound, "error": None, "note": "; ".join(texts(workload.unmodelled)) or None}
+
+
+def _varied(workload: Workload, values: dict[str, Array]) -> Workload:
+    if "alpha" in values and workload.mix is not None:
+        given = workload.mix
+        workload = mix(values["alpha"], given.op, given.other, stride=given.stride)
+    counts = {n.partition(".")[2]: v for n, v in values.items() if n.startswith("instructions.")}
+    numbers = {name: value for name, value in values.items() if name in NUMBERS}
+    return workload.with_values(instructions={**workload.instructions, **counts}, **numbers)

@@ -1,8 +1,8 @@
-"""Run a sweep: hand configurations to an executor, note each that is done in the journal, and write the results.
+"""Runner of a sweep: configurations go to an executor, points to the journal, and results to files at the end.
 
-At any moment a bounded number of configurations is made, waiting or not yet noted, whatever the length of the sweep.
-A worker that dies breaks its pool: a new one is started, and what was at work then is tried again one by one, so that
-the configuration which kills its worker a second time is known, and noted as failed.
+A bounded number of configurations is in memory at a time, whatever the length of the sweep. A worker that dies breaks
+its pool: a new one is started, and the configurations then at work are tried again one by one. One that kills its
+worker a second time is recorded as failed.
 """
 
 from __future__ import annotations
@@ -22,33 +22,29 @@ from warplens.core.version import __version__
 from warplens.machine import load_machine
 from warplens.models import MODELS
 from warplens.tuner import results
-from warplens.tuner.counting import contents
 from warplens.tuner.engines import Engine
 from warplens.tuner.journal import SPREAD, Head, Journal
+from warplens.tuner.points import Row, Task, contents, failed, rows
 from warplens.tuner.spec import Configuration, Sweep, WrongPoint
-from warplens.tuner.worker import Row, Task, failed, rows
 
 Watch = Callable[[int, int], None]  # numbers done, numbers in all
 Work = Callable[[Task], list[Row]]
 Pending = dict[Future[list[Row]], Task]
 _AHEAD = 4  # tasks in the queue for each worker
-_LAYERS = ("machine", "kernel", "frontend", "emulate", "simulate", "models", "sweep")  # all that makes a point
+_LAYERS = ("machine", "program", "workload", "emulator", "simulator", "models", "tuner")  # the code behind a point
 _LOOK_SECONDS = 2.0  # between looks at the engine
 
 
 class Outcome(Struct, frozen=True):
-    """What a sweep made: points, how many of them failed, how many were there before, the files, the best points.
-
-    `reasons`: of failures, with how many points each; `notes`: what is not modelled, and what is not there.
-    """
+    """The outcome of a sweep."""
 
     points: int
     failed: int
-    earlier: int
+    earlier: int  # points of the journal before this run
     files: list[str]
-    reasons: dict[str, int] = {}
+    reasons: dict[str, int] = {}  # of failures, with their points
     best: list[results.Best] = []
-    notes: list[str] = []
+    notes: list[str] = []  # on what is not modelled, and on missing files
 
 
 def run(
@@ -61,7 +57,7 @@ def run(
     work: Work = rows,
     restart: bool = False,
 ) -> Outcome:
-    """Sweep into a folder, going on from what is there, or anew; return what was made. `work` is what a worker does."""
+    """Sweep into a folder, resumed from its journal or anew; `work` predicts the points of a task."""
     check(sweep)
     folder = Path(folder)
     try:
@@ -82,15 +78,15 @@ def run(
 
 
 def head(sweep: Sweep) -> Head:
-    """What tells a sweep from any other: what its file says, what files and GPUs that it names hold, our code."""
-    held = [contents(call) for call in sweep.calls()]
-    said = [sweep.digest, held, [load_machine(gpu) for gpu in sweep.gpus]]
-    digest = hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
+    """Return the identity of a sweep: its file, the files and GPUs that it names, and our code."""
+    files = [contents(call) for call in sweep.calls()]
+    parts = [sweep.digest, files, [load_machine(gpu) for gpu in sweep.gpus]]
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
     return Head(digest, f"{__version__}+{code_digest(_LAYERS)[:12]}")
 
 
 def check(sweep: Sweep) -> None:
-    """Refuse a GPU or a model that there is not, and a space without points, before anything runs or is written."""
+    """Refuse an unknown GPU or model, and a space without points, before anything runs or is written."""
     for gpu in sweep.gpus:
         load_machine(gpu)
     for model in sweep.models:
@@ -102,6 +98,8 @@ def check(sweep: Sweep) -> None:
 
 
 class _Run:
+    """One run of a sweep on an executor."""
+
     def __init__(
         self, sweep: Sweep, journal: Journal, engine: Engine, cache: str | None, watch: Watch, work: Work
     ) -> None:
@@ -111,7 +109,7 @@ class _Run:
         self.pending: Pending = {}
 
     def all(self) -> None:
-        """Do what is not done yet."""
+        """Do all configurations that are not done yet."""
         tasks = self._tasks()
         ahead = next(tasks, None)
         if ahead is None:
@@ -120,24 +118,27 @@ class _Run:
         try:
             while ahead is not None or self.pending:
                 broken: list[Task] = []
-                while ahead is not None and len(self.pending) < self.most and self._near(ahead) and not broken:
+                while ahead is not None and len(self.pending) < self.most and not broken:
+                    if ahead.number >= self.journal.done.below + SPREAD:
+                        break
                     broken += self._submit(executor, ahead)
                     ahead = next(tasks, None)
                 broken += self._collect()
                 if broken:
-                    executor = self._mended(executor, broken)
+                    executor = self._restarted(executor, broken)
         except BaseException:
-            with contextlib.suppress(Exception):  # an engine that is gone cannot be told
+            with contextlib.suppress(Exception):  # a lost engine
                 executor.shutdown(wait=False, cancel_futures=True)
             raise
         executor.shutdown()
 
-    def _submit(self, executor: Executor, made: Configuration | WrongPoint) -> list[Task]:
-        """Hand a configuration over, or note what is wrong about it; return it where the pool broke meanwhile."""
-        if isinstance(made, WrongPoint):
-            self._note(made.number, failed(made, self.sweep.gpus, self.sweep.models, made.error))
+    def _submit(self, executor: Executor, configuration: Configuration | WrongPoint) -> list[Task]:
+        """Submit a configuration, or record its error; return it where the pool broke meanwhile."""
+        if isinstance(configuration, WrongPoint):
+            wrong = failed(configuration, self.sweep.gpus, self.sweep.models, configuration.error)
+            self._note(configuration.number, wrong)
             return []
-        task = Task(made, self.sweep.gpus, self.sweep.models, self.cache, self.sweep.emulation)
+        task = Task(configuration, self.sweep.gpus, self.sweep.models, self.cache, self.sweep.emulation)
         self._check_engine()
         try:
             self.pending[executor.submit(self.work, task)] = task
@@ -146,31 +147,27 @@ class _Run:
         return []
 
     def _check_engine(self) -> None:
-        """Stop where the engine has lost what it cannot do without: what is pending is no configuration's fault."""
-        if (what := self.engine.lost()) is not None:
+        """Stop where the engine has lost its scheduler: no pending configuration has failed."""
+        if (lost := self.engine.lost()) is not None:
             self.pending.clear()
             raise WarplensError(
-                f"{what} does not answer any more; {self.journal.points} points are kept, "
+                f"{lost} does not answer any more; {self.journal.points} points are kept, "
                 "and the same command goes on from there"
             )
 
-    def _near(self, made: Configuration | WrongPoint) -> bool:
-        """Whether a configuration is not too far ahead of the first one that is not done."""
-        return made.number < self.journal.done.below + SPREAD
-
     def _tasks(self) -> Iterator[Configuration | WrongPoint]:
-        """Yield what is not done yet, in order, and note what is not wanted."""
+        """Yield the configurations that are not done, in order; count excluded numbers as done."""
         done = self.journal.done
         at = done.below
-        for made in self.sweep.configurations(at):
-            for skipped in range(at, made.number):
+        for configuration in self.sweep.configurations(at):
+            for skipped in range(at, configuration.number):
                 self.journal.skip(skipped)
-            at = made.number + 1
-            if made.number not in done:
-                yield made
+            at = configuration.number + 1
+            if configuration.number not in done:
+                yield configuration
 
     def _collect(self) -> list[Task]:
-        """Note what has ended; return what ended with its pool."""
+        """Record finished tasks; return those that ended with their pool."""
         ended, _ = wait(self.pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
         self._check_engine()
         broken: list[Task] = []
@@ -182,35 +179,35 @@ class _Run:
                 broken.append(task)
             except WarplensError:
                 raise
-            except Exception as error:  # of the engine: a worker that died too often, a result that did not come
+            except Exception as error:  # of the engine: a worker died too often, a result was lost
                 self._check_engine()
                 self._note(task.configuration.number, self._failed(task, f"{type(error).__name__}: {error}"))
         return broken
 
-    def _mended(self, executor: Executor, broken: list[Task]) -> Executor:
-        """Start anew, and try what may have broken the pool one by one."""
+    def _restarted(self, executor: Executor, broken: list[Task]) -> Executor:
+        """Start a new pool, and try one by one the tasks that may have broken the old one."""
         executor.shutdown(wait=False, cancel_futures=True)
         suspects = [*broken, *self.pending.values()]
         self.pending.clear()
         executor = self.engine.start()
         for task in sorted(suspects, key=lambda t: t.configuration.number):
             try:
-                made = executor.submit(self.work, task).result()
+                points = executor.submit(self.work, task).result()
             except BrokenExecutor:
-                made = self._failed(task, "its worker died twice")
+                points = self._failed(task, "its worker died twice")
                 executor.shutdown(wait=False, cancel_futures=True)
                 executor = self.engine.start()
             except WarplensError:  # a full disk
                 executor.shutdown(wait=False, cancel_futures=True)
                 raise
             except Exception as error:
-                made = self._failed(task, f"{type(error).__name__}: {error}")
-            self._note(task.configuration.number, made)
+                points = self._failed(task, f"{type(error).__name__}: {error}")
+            self._note(task.configuration.number, points)
         return executor
 
     def _failed(self, task: Task, reason: str) -> list[Row]:
         return failed(task.configuration, self.sweep.gpus, self.sweep.models, reason)
 
-    def _note(self, number: int, made: list[Row]) -> None:
-        self.journal.add(number, made)
+    def _note(self, number: int, points: list[Row]) -> None:
+        self.journal.add(number, points)
         self.watch(self.journal.done.below + len(self.journal.done.beyond), self.sweep.size)

@@ -19,6 +19,13 @@ per_sm = [1, 2, 4]
 grid = ["n // BN", "n // BM"]
 block = "BM // TM * (BN // TN)"
 arg.n = "size"
+
+[[workload]]                            # in place of a kernel: numbers of a workload as axes, by closed forms
+workload = "volkov-add-load"            # one of ours by name, or a file beside this one
+[workload.axis]
+alpha = { from = 0, to = 512, count = 1000 }
+warps_per_sm = [8, 16, 32, 64]
+"instructions.fp32" = [16, 32]
 """
 
 from __future__ import annotations
@@ -31,15 +38,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 from msgspec import Meta, Struct, field
 
 from warplens.core import file_kinds as kinds
 from warplens.core.errors import FileError, WarplensError, nearest
 from warplens.core.files import convert, read_toml
-from warplens.tuner import closed
-from warplens.tuner.closed import WorkloadSpace
-from warplens.tuner.counting import Emulation
+from warplens.machine import KINDS
 from warplens.tuner.expression import Value, evaluate, names_in
+from warplens.workload import Workload, load_workload
 from warplens.workload.launch import KernelCall, parse_launch
 
 NO_TRITON = (
@@ -54,6 +62,10 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=60)]
 Names = Annotated[list[str], Meta(min_length=1, max_length=1000)]
 Shape = int | str | Annotated[list[int | str], Meta(min_length=1, max_length=3)]
 Change = int | float | str | dict[str, int | float | str]
+Array = npt.NDArray[Any]
+Emulation = Literal["quick", "full"]  # fewer blocks of a grid for a sweep, or as many as `analyze` takes
+NUMBERS = ("barriers", "iterations", "ilp", "mlp")  # of a workload, that may be axes
+_LEAST, _MOST = {"warps_per_sm": 1e-6, "iterations": 1e-6, "ilp": 1.0, "mlp": 1.0}, 1e18  # as in a workload's file
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -61,7 +73,7 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class Settings(_Part, frozen=True):
-    """What of the launch follows from the axes: whole numbers, or expressions as text."""
+    """Launch parameters that follow from the axes: whole numbers, or expressions as text."""
 
     grid: Shape | None = None
     block: Shape | None = None
@@ -69,8 +81,39 @@ class Settings(_Part, frozen=True):
     arguments: dict[str, Change] = field(default_factory=dict, name="arg")
 
 
+class Range(Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from", "stop": "to"}):
+    """Numbers at equal distances, both ends among them."""
+
+    start: float
+    stop: float
+    count: Annotated[int, Meta(ge=1, le=10_000_000)]
+
+
+class WorkloadSpace(Struct, frozen=True, forbid_unknown_fields=True):
+    """A workload and the numbers of it that vary; the last axis varies fastest."""
+
+    workload: str
+    axis: Annotated[dict[str, Range | Annotated[list[float], Meta(min_length=1)]], Meta(min_length=1)]
+
+    @property
+    def size(self) -> int:
+        """Points for each GPU and model."""
+        return math.prod(v.count if isinstance(v, Range) else len(v) for v in self.axis.values())
+
+    def at(self, numbers: Array) -> dict[str, Array]:
+        """Return the values on each axis of the points with these numbers."""
+        found: dict[str, Array] = {}
+        for name, values in reversed(self.axis.items()):
+            those = (
+                np.linspace(values.start, values.stop, values.count) if isinstance(values, Range) else np.array(values)
+            )
+            found[name] = those[numbers % len(those)]
+            numbers = numbers // len(those)
+        return {name: found[name] for name in self.axis}
+
+
 class KernelSpace(_Part, frozen=True, kw_only=True):
-    """The configurations of one kernel: its launch file, the axes, what follows from them, which are wanted."""
+    """The configurations of one kernel: its launch file, the axes, what follows from them, the conditions."""
 
     launch: str
     name: str = ""
@@ -105,7 +148,7 @@ class KernelSpace(_Part, frozen=True, kw_only=True):
 
 
 class Configuration(Struct, frozen=True):
-    """One launch of one kernel: its number in the sweep, what it is called, the axes' values, and the call."""
+    """One launch of one kernel: its number in the sweep, the kernel's name, the axes' values, and the call."""
 
     number: int
     kernel: str
@@ -132,7 +175,7 @@ class Sweep(Struct, frozen=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """What tells one sweep from another: everything that it says."""
+        """The hash of the whole sweep file and its launch files."""
         said = [self.gpus, self.models, self.kernels, self.workloads, self.launches, self.emulation]
         return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
@@ -141,14 +184,14 @@ class Sweep(Struct, frozen=True, dict=True):
         return (_base(tree, kernel, self.folder) for kernel, tree in zip(self.kernels, self.launches, strict=True))
 
     def configurations(self, first: int = 0) -> Iterator[Configuration | WrongPoint]:
-        """Yield the wanted configurations in the order of their numbers, made one by one; a wrong one says why."""
+        """Yield the wanted configurations in the order of their numbers, one by one; a wrong one with its error."""
         start = 0
         for kernel, base in zip(self.kernels, self.calls(), strict=True):
             scalars = _scalars(base)
             for at in range(max(0, first - start), kernel.size):
-                made = _configured(start + at, kernel, kernel.values(at), base, scalars)
-                if made is not None:
-                    yield made
+                found = _configured(start + at, kernel, kernel.values(at), base, scalars)
+                if found is not None:
+                    yield found
             start += kernel.size
 
 
@@ -183,21 +226,44 @@ def load_sweep(path: str | Path) -> Sweep:
     if points > _MOST_POINTS:
         raise FileError(f"{path}: more than {_MOST_POINTS:,} configurations, which would take years")
     folder = str(path.parent)
-    made = Sweep(said.gpus, said.models, said.kernels, said.workloads, launches, said.emulation, folder, str(path))
+    sweep = Sweep(said.gpus, said.models, said.kernels, said.workloads, launches, said.emulation, folder, str(path))
     for i, space in enumerate(said.workloads):
-        closed.check(space, folder, f"{path}: workload.{i}")
+        _check_axes(space, folder, f"{path}: workload.{i}")
     for i, (kernel, tree) in enumerate(zip(said.kernels, launches, strict=True)):
         both = sorted(set(kernel.define) & set(kernel.parameter))
         if both:
             raise FileError(f"{path}: kernel.{i}: {both[0]} is both a macro and a parameter")
-        base = _base(tree, kernel, made.folder)
+        base = _base(tree, kernel, folder)
         if base.num_warps is not None:
             raise FileError(f"{path}: kernel.{i}: {base.file}: {NO_TRITON}")
         _check_names(kernel, base, f"{path}: kernel.{i}")
         wrong = sorted(set(kernel.settings.arguments) - {a.name for a in base.arguments})
         if wrong:
             raise FileError(f"{path}: kernel.{i}.set.arg.{wrong[0]}: the launch file has no such argument")
-    return made
+    return sweep
+
+
+def workload_of(space: WorkloadSpace, folder: str) -> Workload:
+    """Load the workload of a space: one of ours by name, or a file beside the sweep file."""
+    beside = Path(folder) / space.workload
+    return load_workload(beside if beside.is_file() else space.workload)
+
+
+def _check_axes(space: WorkloadSpace, folder: str, where: str) -> None:
+    """Refuse an axis that the workload does not have, and values that no workload can have."""
+    workload = workload_of(space, folder)
+    for name, values in space.axis.items():
+        table, _, kind = name.partition(".")
+        known = name == "warps_per_sm" or (name == "alpha" and workload.mix is not None) or name in NUMBERS
+        if not known and not (table == "instructions" and kind in KINDS):
+            raise FileError(
+                f"{where}.axis.{name}: unknown; there are: warps_per_sm, alpha (of a mix), instructions.CLASS, "
+                + ", ".join(NUMBERS)
+            )
+        least = _LEAST.get(name, 0.0)
+        for value in (values.start, values.stop) if isinstance(values, Range) else values:
+            if not least <= value <= _MOST:
+                raise FileError(f"{where}.axis.{name}: must be a number from {least:g} to {_MOST:g}, not {value:g}")
 
 
 def _base(tree: dict[str, Any], kernel: KernelSpace, folder: str) -> KernelCall:
@@ -206,12 +272,12 @@ def _base(tree: dict[str, Any], kernel: KernelSpace, folder: str) -> KernelCall:
 
 
 def _scalars(call: KernelCall) -> dict[str, Any]:
-    """The arguments that expressions may name."""
+    """Return the arguments that expressions may name."""
     return {a.name: a.value for a in call.arguments if a.name and isinstance(a.value, int | float)}
 
 
 def _check_names(kernel: KernelSpace, base: KernelCall, where: str) -> None:
-    """Refuse an expression with a name that nothing has, before any point is made."""
+    """Refuse an expression with an unknown name, before any point is made."""
     said = kernel.settings
     texts: dict[str, list[Any]] = {"where": [*kernel.where], "set.dynamic_shared_bytes": [said.dynamic_shared_bytes]}
     for key, shape in (("grid", said.grid), ("block", said.block)):
@@ -232,7 +298,7 @@ def _check_names(kernel: KernelSpace, base: KernelCall, where: str) -> None:
 def _configured(
     number: int, kernel: KernelSpace, values: dict[str, Value], base: KernelCall, scalars: dict[str, Any]
 ) -> Configuration | WrongPoint | None:
-    """Return the call with these values, nothing where it is not wanted, or what is wrong about it."""
+    """Return the call with these values, None where `where` excludes it, or the error."""
     names = {**scalars, **values}
     try:
         if not all(evaluate(condition, names) for condition in kernel.where):

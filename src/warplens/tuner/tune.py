@@ -1,9 +1,9 @@
-"""Find the best launch and macros of a kernel by prediction, with few configurations emulated.
+"""Search for the best launch and macros of a kernel by prediction, with few configurations emulated.
 
-1. Every configuration is compiled; what a block of it needs more than an SM has is illegal and never proposed.
-2. A few are emulated that lie far apart. They say what work the kernel does.
+1. Every configuration is compiled; one whose block needs more than an SM has is illegal and never proposed.
+2. A few distant ones are emulated. They tell the work of the kernel.
 3. All others are estimated from their machine code and the nearest emulated one (`warplens.tuner.estimate`). Emulated
-   ones are estimated from the others too: what that is off by corrects all estimates, and says how sure they are.
+   ones are estimated from the others too: their errors correct all estimates, and give their uncertainty.
 4. The one with the greatest expected gain over the best prediction is emulated and predicted, and so on, until so large
    a share of the space is emulated. One whose lower bound is above the best prediction is never emulated.
 """
@@ -17,32 +17,30 @@ from functools import partial
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError, nearest
 from warplens.machine import Machine, occupancy
 from warplens.models import MODELS, predict
-from warplens.tuner.choose import Candidate, Floats, by_itself, choose, expected_gain, nearness, places, told
-from warplens.tuner.counting import Counted, compiled, count
+from warplens.tuner.choose import Candidate, Floats, choose, expected_gain, failures, nearness, positions, posterior
 from warplens.tuner.engines import Engine
-from warplens.tuner.estimate import Estimate, Key, done_anew, essential, estimate, shape
+from warplens.tuner.estimate import Estimate, Key, essential, estimate, shape, work_per_block
 from warplens.tuner.expression import Value
-from warplens.tuner.spec import Configuration, KernelSpace, Sweep
+from warplens.tuner.points import Counted, compiled, count
+from warplens.tuner.spec import Configuration, KernelSpace, Sweep, WrongPoint
 from warplens.workload.launch import KernelCall
 from warplens.workload.unmodelled import texts
 
-Watch = Callable[[str, int, int], None]  # what is being done, done, in all
-_ALIKE = 1.005  # predictions that differ by less are the same
-_DOUBT = 0.1  # by what estimates are off before one is known
+Watch = Callable[[str, int, int], None]  # the stage, configurations done, in all
+_DOUBT = 0.1  # the error of estimates before one is known
 _NORMAL = 1.4826  # the standard deviation of normal errors over their median size
-_SAME_WORK = 1.25  # the most that one candidate does over the least: more is not the same work
-_SHARE, _FEW = 0.05, 5  # of the space to emulate where nothing is said; configurations, of a small one
-_SEEDS = 0.34  # of the budget: configurations that lie far apart
+_SAME_WORK = 1.25  # the most work of a candidate over the least: more is not the same work
+_SHARE, _FEW = 0.05, 5  # of the space to emulate by default; configurations, of a small one
+_SEEDS = 0.34  # of the budget: distant configurations
 
 
 class Tuned(Struct, frozen=True):
-    """The answer: candidates, the best first (all emulated ones before the others), and what it took."""
+    """The answer: candidates, the fastest first (all emulated ones before the others), and the effort."""
 
     kernel: str
     gpu: str
@@ -61,17 +59,8 @@ class Tuned(Struct, frozen=True):
         return self.candidates[0]
 
     def measured(self, count: int, seconds: Callable[[Candidate], float]) -> list[tuple[Candidate, float]]:
-        """Time so many candidates, each chosen by what the ones before it took; return them with their seconds."""
+        """Time so many candidates, each chosen by the times of those before it; return them with their seconds."""
         return choose(self.candidates, count, seconds)
-
-    def by_time(self) -> Tuned:
-        """Return the same with the fastest first, as a table shows them, whatever is as good within half a percent."""
-        return replace(self, candidates=sorted(self.candidates, key=lambda c: (not c.emulated, c.seconds)))
-
-    def as_fast(self) -> list[Candidate]:
-        """Return the emulated candidates whose predictions differ too little from the fastest one's to choose by."""
-        emulated = [c for c in self.candidates if c.emulated]
-        return [c for c in emulated if c.seconds <= _ALIKE * min(c.seconds for c in emulated)]
 
     @property
     def share(self) -> float:
@@ -91,9 +80,8 @@ def tune(
 ) -> Tuned:
     """Search the space of a sweep file with one kernel; at most this share of it, and at least one, is emulated.
 
-    Where nothing is said it is a twentieth, and of small spaces five: one alone says nothing of the others.
-
-    With a cache on disk, an `engine` compiles by several workers.
+    By default it is a twentieth, and of small spaces five: one alone tells nothing about the others. With a cache on
+    disk, an `engine` compiles by several workers.
     """
     if len(sweep.kernels) != 1:
         raise WarplensError(f"{sweep.file}: tune takes one kernel, and there are {len(sweep.kernels)}")
@@ -116,36 +104,37 @@ def tune(
 
 
 def budget(legal: int, share: float | None) -> int:
-    """How many of so many legal configurations are emulated at most."""
+    """Return the most configurations that are emulated of so many legal ones."""
     return max(_FEW if share is None else 1, math.floor((share or _SHARE) * legal))
 
 
 class _Expected(Struct, frozen=True):
-    """Of a configuration that was not emulated: what would be predicted, and by what that may be off (logarithm)."""
+    """The expected prediction of a configuration that was not emulated."""
 
     seconds: float
-    doubt: float
+    doubt: float  # standard deviation of the logarithm of `seconds`
     issue_seconds: float
     bound: str
 
 
 class _Search:
+    """The state of one search: legal, emulated and estimated configurations."""
+
     def __init__(self, space: KernelSpace, machine: Machine, model: str, cache: Cache, watch: Watch) -> None:
         self.space, self.machine, self.model, self.cache, self.watch = space, machine, model, cache, watch
         self.legal: dict[int, Configuration] = {}
         self.illegal: dict[str, int] = {}
         self.counted: dict[int, Counted] = {}
         self.predicted: dict[int, tuple[float, str]] = {}
-        self.pressure: dict[int, float] = {}  # all limits together, in units of the one that binds
         self.estimated: dict[tuple[int, int], Estimate] = {}
-        self.code: dict[int, int] = {}  # the same for the same code
-        self.places: dict[int, tuple[float, ...]] = {}
-        self.anew = frozenset[Key]()  # the work that each block does by itself
+        self.code: dict[int, int] = {}  # a hash of the instructions' names
+        self.positions: dict[int, tuple[float, ...]] = {}
+        self.per_block = frozenset[Key]()  # the work that each block does by itself
         self.pruned = 0
-        self.least_dram_seconds = math.inf  # of all emulated ones: what the data take at least
+        self.least_dram_seconds = math.inf  # of all emulated ones
 
-    def compile(self, configurations: Iterable[object], engine: Engine) -> None:
-        """Have workers compile what the cache does not have, each source with its macros once."""
+    def compile(self, configurations: Iterable[Configuration | WrongPoint], engine: Engine) -> None:
+        """Compile by workers each source with its macros once, unless the cache has it."""
         calls = {tuple(c.call.defines): c.call for c in configurations if isinstance(c, Configuration)}
         work = partial(_compile, machine=self.machine, cache=str(self.cache.folder))
         executor = engine.start()
@@ -155,20 +144,20 @@ class _Search:
         finally:
             executor.shutdown(cancel_futures=True)
 
-    def take(self, configurations: Iterable[object]) -> None:
+    def take(self, configurations: Iterable[Configuration | WrongPoint]) -> None:
         """Compile all configurations and keep those that can be launched."""
-        for made in configurations:
+        for c in configurations:
             try:
-                if not isinstance(made, Configuration):
-                    raise WarplensError(str(getattr(made, "error", made)))
-                self._check(made)
-                self.legal[made.number] = made
+                if isinstance(c, WrongPoint):
+                    raise WarplensError(c.error)
+                self._check(c)
+                self.legal[c.number] = c
             except WarplensError as error:
                 self.illegal[str(error)] = self.illegal.get(str(error), 0) + 1
             self.watch("checking", len(self.legal) + sum(self.illegal.values()), self.space.size)
 
     def _check(self, c: Configuration) -> None:
-        """Refuse a configuration that the machine cannot launch, or that the compiler was told otherwise."""
+        """Refuse a configuration that the machine cannot launch, or that contradicts the kernel's launch bounds."""
         program, call = compiled(c.call, self.machine, self.cache)[1], c.call
         uses = program.resources
         self.code[c.number] = hash(shape(program))
@@ -185,7 +174,7 @@ class _Search:
         )
 
     def run(self, budget: int) -> None:
-        """Emulate as many as the budget allows: some far apart, then what looks best."""
+        """Emulate as many as the budget allows: some distant ones, then the most promising."""
         for _ in range(max(budget, _FEW)):  # of a small budget some may fail
             done = len(self.predicted)
             if done == budget:
@@ -194,7 +183,7 @@ class _Search:
             if done < (seeds := max(1, round(_SEEDS * budget))):
                 chosen = self._farthest()
             else:
-                self.anew = self.anew if done > seeds else done_anew(list(self.counted.values()))
+                self.per_block = self.per_block if done > seeds else work_per_block(list(self.counted.values()))
                 chosen = self._most_promising()
             if chosen is None:
                 return
@@ -203,35 +192,33 @@ class _Search:
     def _emulate(self, number: int) -> None:
         call = self.legal[number].call
         try:
-            made = count(call, self.machine, self.cache)
-            p = predict(made.workload, self.machine, self.model)
+            counted = count(call, self.machine, self.cache)
+            p = predict(counted.workload, self.machine, self.model)
             if p.seconds is None:
                 raise WarplensError(f"{self.model} gives no time")
         except WarplensError as error:
             del self.legal[number]
             self.illegal[str(error)] = self.illegal.get(str(error), 0) + 1
             return
-        self.counted[number] = made
+        self.counted[number] = counted
         self.predicted[number] = float(p.seconds), str(p.bound)
-        limits = [float(x) for x in p.limits.values()]
         dram = float(p.limits.get("dram bandwidth", 0.0)) / self.machine.chip.clock_hz
         self.least_dram_seconds = min(self.least_dram_seconds, dram)
-        self.pressure[number] = sum(limits) / max(limits, default=1.0)
 
     def _farthest(self) -> int | None:
-        """The configuration that is farthest from all emulated ones; the first: nearest to the middle."""
+        """Return the configuration that is farthest from all emulated ones; the first is nearest to the middle."""
         rest = [n for n in self.legal if n not in self.predicted]
         if not rest:
             return None
         if not self.predicted:
-            return min(rest, key=lambda n: math.dist(self._place(n), [0.5] * len(self.space.axes)))
+            return min(rest, key=lambda n: math.dist(self._position(n), [0.5] * len(self.space.axes)))
         return max(rest, key=lambda n: min(self._distance(n, m) for m in self.predicted))
 
     def _most_promising(self) -> int | None:
-        """Where the greatest gain over the best prediction is to be expected, of those whose bound is not above it."""
+        """Return the configuration with the greatest expected gain, of those whose bound is not above the best."""
         best = min(seconds for seconds, _ in self.predicted.values())
         rest = self._estimates()
-        hopeful = [n for n, made in rest.items() if made.issue_seconds < best > self.least_dram_seconds]
+        hopeful = [n for n, e in rest.items() if e.issue_seconds < best > self.least_dram_seconds]
         self.pruned = len(rest) - len(hopeful)
         if not hopeful:
             return None
@@ -239,25 +226,25 @@ class _Search:
         return hopeful[int(expected_gain(gain, np.array([rest[n].doubt for n in hopeful])).argmax())]
 
     def _estimates(self) -> dict[int, _Expected]:
-        """What is to be expected of all that was not emulated, by what the estimates of the emulated ones were off by.
+        """Return the expected predictions of all that was not emulated, corrected by the errors of the emulated ones.
 
-        Each emulated one is estimated from the others as if it were not. Of the variance of what estimates are off by,
-        a third is taken as shared by all, a third as shared by neighbours, and a third as each one's own; it is another
-        one where the neighbour has the same code and where it has other code.
+        Each emulated one is estimated from the others as if it were not. A third of the variance of these errors is
+        assumed to be shared by all, a third by neighbours, a third is each one's own. It differs between estimates from
+        the same code and from other code.
         """
         numbers = list(self.legal)
         near = {n: self._neighbour(n) for n in numbers}
         raw = {n: self._raw(n, m) for n, m in near.items() if m is not None}
         known = [i for i, n in enumerate(numbers) if n in self.predicted and n in raw]
         off = np.array([math.log(self.predicted[numbers[i]][0] / raw[numbers[i]].seconds) for i in known])
-        alike = np.array([m is not None and self.code[n] == self.code[m] for n, m in near.items()])
+        same_code = np.array([m is not None and self.code[n] == self.code[m] for n, m in near.items()])
         root = np.sqrt([1.0 if m is None else self._distance(n, m) for n, m in near.items()])
-        sizes = root * np.where(alike, *(_size((off / root[known])[alike[known] == kind]) for kind in (True, False)))
-        shared = (1 + nearness(places(self._place(n) for n in numbers), known)) / 3
+        by_code = (_size((off / root[known])[same_code[known] == kind]) for kind in (True, False))
+        sizes = root * np.where(same_code, *by_code)
+        shared = (1 + nearness(positions(self._position(n) for n in numbers), known)) / 3
         shared[np.arange(len(known)), known] = 1.0
-        mean, deviation = told(
-            np.outer(sizes[known], sizes) * shared, known, sizes**2, off, by_itself(off, sizes[known])
-        )
+        covariances = np.outer(sizes[known], sizes) * shared
+        mean, deviation = posterior(covariances, known, sizes**2, off, failures(off, sizes[known]))
         rest = [(i, n) for i, n in enumerate(numbers) if n not in self.predicted]
         return {
             n: _Expected(raw[n].seconds * math.exp(mean[i]), float(deviation[i]), raw[n].issue_seconds, raw[n].bound)
@@ -265,71 +252,67 @@ class _Search:
         }
 
     def _neighbour(self, number: int) -> int | None:
-        """The nearest other one that was emulated, of those with the same code if there are some."""
-        others = [m for m in self.counted if m != number]
-        return min(
-            others, key=lambda m: (self.code[number] != self.code[m], self._distance(number, m)), default=None
-        )  # fmt: skip
+        """Return the nearest other emulated configuration, with the same code if there is one."""
+
+        def distance(m: int) -> tuple[bool, float]:
+            return self.code[number] != self.code[m], self._distance(number, m)
+
+        return min((m for m in self.counted if m != number), key=distance, default=None)
 
     def _raw(self, number: int, neighbour: int) -> Estimate:
         key = number, neighbour
         if key not in self.estimated:
             call = self.legal[number].call
             program = compiled(call, self.machine, self.cache)[1]
-            self.estimated[key] = estimate(program, call, self.machine, self.counted[neighbour], self.anew)
+            self.estimated[key] = estimate(program, call, self.machine, self.counted[neighbour], self.per_block)
         return self.estimated[key]
 
-    def _place(self, number: int) -> tuple[float, ...]:
-        """Where a configuration lies: on each axis between 0 and 1."""
-        if number not in self.places:
+    def _position(self, number: int) -> tuple[float, ...]:
+        """Return the position of a configuration: from 0 to 1 on each axis."""
+        if number not in self.positions:
             values, axes = self.space.values(number), self.space.axes.items()
-            self.places[number] = tuple(axis.index(values[name]) / max(1, len(axis) - 1) for name, axis in axes)
-        return self.places[number]
+            self.positions[number] = tuple(axis.index(values[name]) / max(1, len(axis) - 1) for name, axis in axes)
+        return self.positions[number]
 
     def _distance(self, one: int, other: int) -> float:
-        return math.dist(self._place(one), self._place(other))
+        return math.dist(self._position(one), self._position(other))
 
     def answer(self) -> Tuned:
-        """Put all candidates in order: emulated ones first; those as good as the best by what else they need."""
-        made = []
+        """Return all candidates by their seconds, emulated ones first."""
+        candidates = []
         rest = self._estimates()
         for number, c in self.legal.items():
             emulated = number in self.predicted
             seconds, bound = self.predicted[number] if emulated else (rest[number].seconds, rest[number].bound)
-            place, doubt = self._place(number), 0.0 if emulated else rest[number].doubt
+            position, doubt = self._position(number), 0.0 if emulated else rest[number].doubt
             shape = c.call.grid_shape, c.call.block_shape
-            made.append(Candidate(number, c.values, *shape, seconds, emulated, bound, place, doubt))
-        made.sort(key=lambda c: (not c.emulated, c.seconds))
-        alike = [c for c in made if c.emulated and c.seconds <= _ALIKE * made[0].seconds]  # as_fast()
-        made[: len(alike)] = sorted(alike, key=lambda c: self.pressure[c.number])
+            candidates.append(Candidate(number, c.values, *shape, seconds, emulated, bound, position, doubt))
+        candidates.sort(key=lambda c: (not c.emulated, c.seconds))
         kernel = next(iter(self.legal.values())).kernel
+        notes = list(dict.fromkeys(text for c in self.counted.values() for text in texts(c.workload.unmodelled)))
         return Tuned(
-            kernel, self.machine.id, self.model, len(made) + sum(self.illegal.values()), self.illegal,
-            len(self.predicted), self.pruned, made, self._warnings(), self._notes(),
+            kernel, self.machine.id, self.model, len(candidates) + sum(self.illegal.values()), self.illegal,
+            len(self.predicted), self.pruned, candidates, self._warnings(), notes,
         )  # fmt: skip
 
-    def _notes(self) -> list[str]:
-        """Return what of the emulated candidates is not modelled."""
-        return list(dict.fromkeys(text for c in self.counted.values() for text in texts(c.workload.unmodelled)))
-
     def _warnings(self) -> list[str]:
-        """Say where the emulated candidates do not do the same work: their times do not compare."""
-        done, said = {number: essential(counted) for number, counted in self.counted.items()}, []
+        """Return warnings on emulated candidates with different work, whose times do not compare."""
+        done, warnings = {number: essential(counted) for number, counted in self.counted.items()}, []
         for what in ("floating-point operations", "bytes of its arrays"):
             least, most = (choose(done, key=lambda n: done[n][what]) for choose in (min, max))
             if done[most][what] > _SAME_WORK * done[least][what]:
                 one, other = (_values(self.legal[n].values) for n in (most, least))
-                said.append(
+                warnings.append(
                     f"candidates do not do the same work: {what}: {done[most][what]:.3g} with {one}, "
                     f"{done[least][what]:.3g} with {other}; does `set` give every one a grid that covers the problem?"
                 )
-        return said
+        return warnings
 
 
 def _size(off: Floats) -> float:
-    """By what estimates are off, from what some were: without any, the first guess, which counts as one.
+    """Return the standard deviation of estimates from some errors and the first guess, which counts as one.
 
-    It is from the median: a few estimates fail, most often because they miss what takes long.
+    It is from the median: a few estimates fail, most often because they miss the longest part.
     """
     return _NORMAL * float(np.median([_DOUBT / _NORMAL, *np.abs(off)]))
 
@@ -339,6 +322,6 @@ def _values(values: dict[str, Value]) -> str:
 
 
 def _compile(call: KernelCall, machine: Machine, cache: str) -> None:
-    """What a worker does: put a program into the cache; what fails says so later."""
+    """Put a program into the cache, in a worker; its errors come again later."""
     with contextlib.suppress(WarplensError):
         compiled(call, machine, Cache(cache))

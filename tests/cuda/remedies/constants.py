@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import warplens as wl
-from warplens.advisor.slices import loops_of
+from warplens.advisor.dataflow import loops_of
 from warplens.program import Options, load_program
 from warplens.program.program import Program
 

@@ -293,29 +293,6 @@ extern "C" __global__ void words_private(int n, const unsigned *x, unsigned *cou
   for (int k = threadIdx.x; k < 1024; k += blockDim.x) if (s[k]) atomicAdd(&count[k], s[k]);
 }
 
-// Rows of unequal length: sums of products with gathered values, a thread or a warp per row.
-__device__ int begin(int r, int mean, const int *shift) { return r * mean + shift[r]; }
-extern "C" __global__ void bags_thread(int rows, int mean, const int *shift, const short *at, const float *w, const float *x, float *y) {
-  int r = blockIdx.x * blockDim.x + threadIdx.x;
-  if (r >= rows) return;
-  float sum = 0;
-  int end = begin(r + 1, mean, shift);
-  for (int k = begin(r, mean, shift); k < end; ++k)
-    sum += w[k] * x[at[k]];
-  y[r] = sum;
-}
-extern "C" __global__ void bags_warp(int rows, int mean, const int *shift, const short *at, const float *w, const float *x, float *y) {
-  int r = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
-  if (r >= rows) return;
-  float sum = 0;
-  int end = begin(r + 1, mean, shift);
-  for (int k = begin(r, mean, shift) + lane; k < end; k += 32)
-    sum += w[k] * x[at[k]];
-  for (int o = 16; o > 0; o /= 2)
-    sum += __shfl_xor_sync(~0u, sum, o);
-  if (lane == 0) y[r] = sum;
-}
-
 // Rows of 768 scaled to length one: a block per row that reads twice; a warp per row, kept in registers.
 extern "C" __global__ void unit_block(int columns, const float *in, float *out) {
   __shared__ float parts[32];

@@ -393,25 +393,6 @@ extern "C" __global__ void cells_private(int n, const float *x, unsigned *count)
   for (int k = threadIdx.x; k < 512; k += blockDim.x) if (s[k]) atomicAdd(&count[k], s[k]);
 }
 
-// y = A x, rows of 48 entries at random columns: a thread per row, a warp per row
-extern "C" __global__ void csr_thread(int rows, const int *start, const int *column, const float *value, const float *x, float *y) {
-  int r = blockIdx.x * blockDim.x + threadIdx.x;
-  float sum = 0;
-  for (int k = start[r]; k < start[r + 1]; ++k)
-    sum += value[k] * x[column[k]];
-  y[r] = sum;
-}
-extern "C" __global__ void csr_warp(int rows, const int *start, const int *column, const float *value, const float *x, float *y) {
-  int r = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
-  float sum = 0;
-  for (int k = start[r] + lane; k < start[r + 1]; k += 32)
-    sum += value[k] * x[column[k]];
-  for (int o = 16; o > 0; o /= 2)
-    sum += __shfl_xor_sync(~0u, sum, o);
-  if (lane == 0)
-    y[r] = sum;
-}
-
 // heat in space: seven points; then a block walks along z with a plane in shared memory
 extern "C" __global__ void heat_naive(int n, const float *in, float *out) {
   int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y, z = blockIdx.z;

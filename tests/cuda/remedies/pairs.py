@@ -25,7 +25,7 @@ _SIDE, _PLANE, _STREAM, _DOTS, _POINTS, _WIDE, _BOX, _BYTES = (
     4096,
     1 << 26,
 )
-_ROWS, _COLUMNS, _CELLS, _SPARSE, _CUBE = 65536, 512, 2048, 1 << 18, 384
+_ROWS, _COLUMNS, _CELLS, _CUBE = 65536, 512, 2048, 384
 
 
 class Kernel(Struct, frozen=True):
@@ -145,14 +145,6 @@ def _counts(kernel: str) -> Kernel:
     return Kernel(kernel, (528,), (256,), (("n", "i32", _DOTS), _floats("x", _DOTS), ("count", "u32*", 512, "")))
 
 
-def _sparse(kernel: str, rows_per_block: int) -> Kernel:
-    entries = 48 * _SPARSE
-    arguments = (("rows", "i32", _SPARSE), ("start", "i32*", _SPARSE + 1, "linear(0, 48)"),
-                 ("column", "i32*", entries, f"random_int(0, {_SPARSE})"), _floats("value", entries),
-                 _floats("x", _SPARSE), _floats("y", _SPARSE, ""))  # fmt: skip
-    return Kernel(kernel, (_SPARSE // rows_per_block,), (128,), arguments)
-
-
 def _rounds(barrier: int) -> Kernel:
     arguments = (("n", "i32", 512), _floats("out", 1056 * 256, ""))
     return Kernel("rounds", (1056,), (256,), arguments, (f"BARRIER={barrier}",))
@@ -198,14 +190,6 @@ def _sums(kernel: str) -> Kernel:
 def _words(kernel: str) -> Kernel:
     arrays = (("x", "u32*", _DOTS, "random_int(0, 2147483647)"), ("count", "u32*", 1024, ""))
     return _more(kernel, (1056,), (256,), ("n", "i32", _DOTS), *arrays)
-
-
-def _bags(kernel: str, rows_per_block: int, mean: int) -> Kernel:
-    rows = 1 << 18
-    arrays = (("shift", "i32*", rows + 1, f"random_int(0, {mean // 2})"),
-              ("at", "i16*", mean * rows + mean, "random_int(0, 30000)"), _floats("w", mean * rows + mean),
-              _floats("x", 32768), _floats("y", rows, ""))  # fmt: skip
-    return _more(kernel, (rows // rows_per_block,), (256,), ("rows", "i32", rows), ("mean", "i32", mean), *arrays)
 
 
 def _unit(kernel: str, first: int, blocks: int, threads: int) -> Kernel:
@@ -300,7 +284,6 @@ SLOW: tuple[Pair, ...] = (
     (_wide("wide_naive"), _wide("wide_tiled"), ("keep-in-shared",), {}),
     (_norm("norm_block", 32768), _norm("norm_warp", 8192), ("keep-in-registers", "vector-loads", "fewer-barriers"), {}),
     (_counts("cells_global"), _counts("cells_private"), ("privatise-atomics",), {}),
-    (_sparse("csr_thread", 128), _sparse("csr_warp", 4), ("coalesce",), {}),
     (_rounds(1), _rounds(0), ("fewer-barriers",), {}),
 )  # fmt: skip
 WRITTEN_LATER: tuple[Pair, ...] = (
@@ -330,8 +313,6 @@ WRITTEN_LATER: tuple[Pair, ...] = (
     (_GROUP_FAST, _group("group_shared", _QUICK_POWER), ("keep-in-shared",), {}),
     (_sums("sums_global"), _sums("sums_private"), ("privatise-atomics",), {}),
     (_words("words_global"), _words("words_private"), ("privatise-atomics",), {}),
-    (_bags("bags_thread", 256, 32), _bags("bags_warp", 8, 32), ("coalesce",), {}),
-    (_bags("bags_thread", 256, 120), _bags("bags_warp", 8, 120), ("coalesce",), {}),
     (_unit("unit_block", 768, 32768, 256), _unit("unit_warp", 32768, 8192, 128),
      ("keep-in-registers", "vector-loads", "fewer-barriers"), {}),
     (_wave("wave_naive", 1), _wave("wave_tiled", 8), ("keep-in-shared",), {}),

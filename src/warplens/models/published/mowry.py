@@ -15,7 +15,7 @@ NAME = "mowry"
 
 
 def predict(workload: Workload, machine: Machine, residency: Residency) -> Prediction:
-    """Say how many iterations (or warps in their place) overlap the memory latency."""
+    """Return how many iterations (or warps) overlap the memory latency."""
     k = run_length(workload, machine, NAME)
     distance = k.latency / k.run
     return answer(

@@ -1,4 +1,4 @@
-"""What the models for coarse-grained multithreading share: run length R, memory latency L, switch cost C."""
+"""Run length R, memory latency L and switch cost C, for the models of coarse-grained multithreading."""
 
 from __future__ import annotations
 

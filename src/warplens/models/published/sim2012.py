@@ -55,7 +55,7 @@ def parameters(machine: Machine, model: str) -> Parameters:
 
 
 class Counts(Struct, frozen=True):
-    """What one warp executes, and how many warps an SM does."""
+    """Instructions of one warp, and the number of warps of an SM."""
 
     insts: Number
     sfu_insts: Number

@@ -65,7 +65,7 @@ def predict(workload: Workload, machine: Machine, residency: Residency) -> Predi
 
 
 def _count(workload: Workload, unit: str) -> Number:
-    """Instructions of a unit per warp; a memory access counts once per 128-byte transaction."""
+    """Return the instructions of a unit per warp; a memory access counts once per 128-byte transaction."""
     if unit == "memory system":
         return workload.dram_bytes() / 128.0
     if unit == "shared memory":

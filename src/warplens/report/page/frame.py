@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warplens.advisor import Advice, Place
+from warplens.advisor import Advice, Location
 from warplens.core.units import number, quantity
 from warplens.machine import Machine
 from warplens.report.advice import NEAREST, nearest, results
@@ -145,7 +145,7 @@ def _then(a: Advice, machine: Machine) -> Markup:
     return joined((value(timed(a.seconds, machine), why), f", then limited by {a.bound_after}"))
 
 
-def _link(p: Place) -> Markup:
+def _link(p: Location) -> Markup:
     """Return a link to a source line, or to the first of the instructions."""
     return tag("a", str(p), href=f"#L{p.line}" if p.line is not None else f"#I{min(p.instructions, default=0)}")
 

@@ -1,10 +1,40 @@
-"""How each remedy is applied, in one line, and whether the kernel's results stay what they are."""
+"""Table of the remedies: how each is applied, in one line, and whether it changes the kernel's results."""
 
 from __future__ import annotations
 
-from warplens.advisor.case import Case, Proposal
+from warplens.advisor import arithmetic, control, memory, parallelism, precision, resources, reuse, tiles
+from warplens.advisor.case import Case, Proposal, Remedy
 
-# Remedies that store or compute numbers otherwise; and those that add up in another order, where sums are floats.
+REMEDIES: dict[str, Remedy] = {
+    "raise-occupancy": resources.raise_occupancy,
+    "lower-occupancy": resources.lower_occupancy,
+    "block-size": resources.block_size,
+    "more-ilp": parallelism.more_ilp,
+    "more-loads-in-flight": parallelism.more_loads_in_flight,
+    "more-work-per-thread": parallelism.more_work_per_thread,
+    "unroll": parallelism.unroll,
+    "coalesce": memory.coalesce,
+    "vector-loads": memory.vector_accesses,
+    "remove-conflicts": memory.remove_conflicts,
+    "keep-in-shared": tiles.keep_in_shared,
+    "keep-in-registers": reuse.keep_in_registers,
+    "keep-in-constant": reuse.keep_in_constant,
+    "asynchronous-copies": reuse.asynchronous_copies,
+    "remove-divergence": control.remove_divergence,
+    "fewer-barriers": control.fewer_barriers,
+    "fast-math": arithmetic.fast_math,
+    "avoid-division": arithmetic.avoid_division,
+    "lower-precision": precision.lower_precision,
+    "tensor-cores": arithmetic.tensor_cores,
+    "fewer-instructions": arithmetic.fewer_instructions,
+    "avoid-spills": resources.avoid_spills,
+    "privatise-atomics": control.privatise_atomics,
+    "fill-the-gpu": resources.fill_the_gpu,
+    "fix-tail": resources.fix_tail,
+    "fuse": memory.fuse,
+}
+
+# Remedies that store or compute other numbers; and those that add up in another order, where sums are floats.
 _OTHER_NUMBERS = frozenset(("lower-precision", "tensor-cores", "fast-math"))
 _OTHER_ORDER = frozenset(("more-ilp", "more-loads-in-flight", "privatise-atomics", "fill-the-gpu"))
 _SUMS = frozenset(("FADD", "FFMA", "DADD", "DFMA", "HADD2", "HFMA2", "ATOM", "ATOMG", "RED", "REDG"))
@@ -26,7 +56,6 @@ HOW: dict[str, str] = {
     "asynchronous-copies": "cuda::memcpy_async or __pipeline_memcpy_async into a ring of tiles",
     "remove-divergence": "sort or compact the elements, so that a warp's threads branch alike",
     "fewer-barriers": "__shfl_down_sync within a warp instead of __syncthreads()",
-    "sort-into-bins": "sort elements into cells first; a thread looks at neighbouring cells only",
     "fast-math": "-use_fast_math, or __expf, __logf, __fdividef, rsqrtf where it matters",
     "avoid-division": "sizes that are powers of two, or quotient and remainder carried along the loop",
     "lower-precision": "store __half or __nv_bfloat16 (float for double), compute as before",
@@ -37,15 +66,14 @@ HOW: dict[str, str] = {
     "fill-the-gpu": "split the long loop over more blocks (split-K), and add up their results",
     "fix-tail": "smaller blocks, or as many blocks as fit at once, each looping over the work",
     "fuse": "compute in this kernel what the other one stores for it",
-    "split": "two kernels; what is needed after the cut goes through memory",
 }
 
 
-def changes_results(case: Case, proposal: Proposal) -> bool:
-    """Whether a remedy can change what the kernel computes: other numbers, or floating-point sums in another order."""
-    if proposal.name in _OTHER_NUMBERS:
+def changes_results(name: str, proposal: Proposal, case: Case) -> bool:
+    """Return True if a remedy can change results: other numbers, or floating-point sums in another order."""
+    if name in _OTHER_NUMBERS:
         return True
-    if proposal.name not in _OTHER_ORDER and not proposal.reorders_sums:
+    if name not in _OTHER_ORDER and not proposal.reorders_sums:
         return False
     ran = (x for x, n in zip(case.code, case.executed, strict=True) if n and x.opcode in _SUMS)
     return any(set(x.writes) & set(x.reads) if x.kind not in ("load", "store") else "F32" in x.text or "F64" in x.text

@@ -1,4 +1,4 @@
-"""Which instructions do what in a stretch of code: those that only compute addresses, those that only turn a loop."""
+"""Data flow of a kernel's code: instructions for addresses, for loops, and those that depend on loaded data."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from warplens.workload.profile import Segment
 ADDRESS_KINDS = frozenset(("int", "imul", "imul_wide", "uniform", "constant"))
 _COUNTS = ("IADD3", "VIADD", "UIADD3", "IADD", "LEA")
 _IMMEDIATE = re.compile(r"-?0x[0-9a-f]+")
-_WALK = 4  # accesses from one pointer, from which it is no record that is read there but a row
+_WALK = 4  # accesses from one pointer, from which they read a row, not a record
 _CONTROL_KINDS = frozenset(("branch", "exit", "barrier"))
 
 
 def address_instructions(code: Sequence[Instruction]) -> set[int]:
     """Return the integer instructions whose results lead only to addresses, branches and guards.
 
-    From the end to the beginning: what is wanted as an address makes its producers address instructions. At the end of
-    a loop is wanted what its beginning wants, such as a pointer that is counted up: again, until nothing is added.
+    From the end to the beginning: a register needed as an address makes its producers address instructions. The end of
+    a loop needs what its beginning needs, such as a pointer that is counted up: repeated until nothing is added.
     """
-    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
-    wanted: dict[int, tuple[set[str], set[str]]] = {}  # in front of an instruction: as addresses, as values
+    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies are appended, with equal offsets
+    needed: dict[int, tuple[set[str], set[str]]] = {}  # before an instruction: as addresses, as values
     found, before = set[int](), -1
     while len(found) > before:
         before = len(found)
@@ -34,35 +34,26 @@ def address_instructions(code: Sequence[Instruction]) -> set[int]:
         for i in range(len(code) - 1, -1, -1):
             x = code[i]
             head = at.get(x.target, i + 1) if x.target is not None else i + 1
-            if head <= i and head in wanted:
-                addresses, values = addresses | wanted[head][0], values | wanted[head][1]
+            if head <= i and head in needed:
+                addresses, values = addresses | needed[head][0], values | needed[head][1]
             if _leads_to_address(x, addresses, values):
                 found.add(i)
-            wanted[i] = set(addresses), set(values)
+            needed[i] = set(addresses), set(values)
     return found
 
 
-def freed(code: Sequence[Instruction], gone: set[int]) -> set[int]:
-    """Return the address instructions that nobody needs once some accesses are gone."""
+def freed(code: Sequence[Instruction], removed: set[int]) -> set[int]:
+    """Return the address instructions that are unused once some accesses are gone."""
     nothing = Instruction("NOP", "NOP", "int")
-    left = [replace(nothing, offset=x.offset) if i in gone else x for i, x in enumerate(code)]
+    left = [replace(nothing, offset=x.offset) if i in removed else x for i, x in enumerate(code)]
     return address_instructions(code) - address_instructions(left)
 
 
-def carried(code: Sequence[Instruction], work: set[int], loop: set[int]) -> int:
-    """Count the registers that the work of a turn finds: sums of turns before, and what a thread has for itself."""
-    written, found = set[str](), set[str]()
-    for i in sorted(loop):
-        found |= {r for r in code[i].reads if i in work and r[:1] == "R" and r[1:].isdigit()} - written
-        written |= set(code[i].writes)
-    return len(found)
-
-
 def _leads_to_address(x: Instruction, addresses: set[str], values: set[str]) -> bool:
-    """Whether an instruction computes addresses or conditions; what it wants is added to what is wanted behind it."""
+    """Return True if an instruction computes addresses or conditions; add its operands to the registers needed."""
     for_address, for_value = bool(set(x.writes) & addresses), bool(set(x.writes) & values)
     if x.kind in ADDRESS_KINDS and x.writes and not for_address and not for_value:
-        return False  # nobody has asked for it yet
+        return False  # not needed so far
     addresses -= set(x.writes)
     values -= set(x.writes)
     if x.kind in _CONTROL_KINDS or (for_address and not for_value and x.kind in ADDRESS_KINDS):
@@ -82,10 +73,10 @@ def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]
     """Return the accesses whose addresses are computed from values that are loaded as often: gathers and scatters.
 
     A pointer or the beginning of a row that is loaded once and then counted up does not make an access indirect, nor
-    one from which a thread reads on in a row.
+    does one from which a thread reads a row.
     """
-    loaded, found = dict[str, float](), set[int]()  # how often what a register depends on is loaded
-    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+    loaded, found = dict[str, float](), set[int]()  # how often a value that a register depends on is loaded
+    for i in (*range(len(code)), *range(len(code))):  # twice: values are carried around loops
         x = code[i]
         if KINDS[x.kind] == "memory system":
             pointers = [r for o in x.operands if o.kind == "memory" for r in o.registers]
@@ -100,7 +91,7 @@ def indirect(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]
 
 
 def _walks(code: Sequence[Instruction]) -> set[int]:
-    """Return the accesses that share a pointer with others: a thread that reads on from there."""
+    """Return the accesses that share a pointer with others: those of a row."""
     written, groups = dict[str, int](), dict[tuple[str, int], set[int]]()
     for i, x in enumerate(code):
         if KINDS[x.kind] == "memory system":
@@ -113,7 +104,7 @@ def _walks(code: Sequence[Instruction]) -> set[int]:
 def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int]:
     """Return the instructions whose results depend on values that are loaded as often, through conditions too.
 
-    The beginning of a loop finds what its end has left.
+    Values at the end of a loop are those at its beginning.
     """
     heads = {loop.stop - 1: loop.start for loop in loops_of(code)}
     left: dict[int, dict[str, float]] = {}
@@ -134,14 +125,14 @@ def from_data(code: Sequence[Instruction], executed: Sequence[float]) -> set[int
 
 
 def loops_of(code: Sequence[Instruction]) -> list[range]:
-    """Return the loops of the code: from where a branch goes back to, to the branch."""
-    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies lie behind, and have the same offset
+    """Return the loops of the code: from the target of a backward branch to the branch."""
+    at = {x.offset: i for i, x in reversed(list(enumerate(code)))}  # copies are appended, with equal offsets
     heads = ((at.get(x.target, i + 1), i) for i, x in enumerate(code) if x.target is not None and x.opcode == "BRA")
-    return [range(head, i + 1) for head, i in heads if head < i]  # what jumps to itself fills the end of a kernel
+    return [range(head, i + 1) for head, i in heads if head < i]  # a jump to itself fills the end of a kernel
 
 
 def waiting(code: Sequence[Instruction]) -> set[int]:
-    """Return what only waits: sleeps, and innermost loops that go round by a clock or until others are there."""
+    """Return the instructions that only wait: sleeps, and innermost loops on a clock or on other threads."""
     loops = loops_of(code)
     inner = [a for a in loops if not any(b != a and b.start >= a.start and b.stop <= a.stop for b in loops)]
     found = {i for loop in inner if idles([code[i] for i in loop]) for i in loop}
@@ -149,7 +140,7 @@ def waiting(code: Sequence[Instruction]) -> set[int]:
 
 
 def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
-    """Return what decides on another turn of a loop: the branch, its condition, the counter that this asks."""
+    """Return the instructions that decide on another iteration: the branch, its condition, the counter in it."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]
     if not inside:
         return set()
@@ -165,15 +156,15 @@ def loop_condition(code: Sequence[Instruction], segment: Segment) -> set[int]:
     return found
 
 
-def turns_at_once(code: Sequence[Instruction], segment: Segment) -> int:
-    """Return how many turns of the source one of the code has, by what its counter adds."""
+def iterations_at_once(code: Sequence[Instruction], segment: Segment) -> int:
+    """Return how many iterations of the source one of the code has, by the step of its counter."""
     counted = (code[i].text for i in loop_condition(code, segment) if code[i].opcode in _COUNTS)
     steps = [abs(int(n, 16)) for text in counted for n in _IMMEDIATE.findall(text)]
     return max((n for n in steps if n in (2, 4, 8, 16)), default=1)
 
 
 def loop_overhead(code: Sequence[Instruction], segment: Segment) -> set[int]:
-    """Return what a turn of a loop spends on turning: what decides on it, and all that counts on itself."""
+    """Return the instructions of an iteration that only count and branch: its condition, and all counters."""
     inside = [i for first, stop in segment.runs for i in range(first, stop)]
     counters = {i for i in inside if code[i].opcode in _COUNTS and set(code[i].writes) & set(code[i].reads)}
     return loop_condition(code, segment) | counters
@@ -185,47 +176,44 @@ def registers_written(code: Sequence[Instruction], indices: Iterable[int]) -> in
 
 
 def slowest(code: Sequence[Instruction]) -> set[int]:
-    """Return what depends on the thread's place along the slowest of the dimensions that a kernel asks for."""
+    """Return the instructions that depend on the thread's index in the slowest dimension that a kernel reads."""
     text = "\n".join(x.text for x in code)
     along = next(d for d in "ZYX" if d == "X" or f"SR_CTAID.{d}" in text)
-    return _from(code, (f"SR_CTAID.{along}", f"SR_TID.{along}"))
-
-
-def _from(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
-    """Return the instructions whose result, or whether they are done, depends on these registers."""
-    along, found = set[str](), set[int]()
-    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+    names = f"SR_CTAID.{along}", f"SR_TID.{along}"
+    dependent, found = set[str](), set[int]()
+    for i in (*range(len(code)), *range(len(code))):  # twice: values are carried around loops
         x = code[i]
-        if any(name in x.text for name in names) or {*x.reads, x.guard.lstrip("@!")} & along:
+        if any(name in x.text for name in names) or {*x.reads, x.guard.lstrip("@!")} & dependent:
             found.add(i)
-            along |= set(x.writes)
+            dependent |= set(x.writes)
         else:
             found.discard(i)
-            along -= set(x.writes)
+            dependent -= set(x.writes)
     return found
 
 
 def same_for_rows(code: Sequence[Instruction]) -> set[int]:
-    """Return the accesses whose address does not depend on the thread's x: neighbouring threads ask for the same."""
+    """Return the accesses whose address does not depend on the thread's x: the same for neighbouring threads."""
     return _same(code, ("SR_TID.X", "SR_LANEID"))
 
 
 def same_for_all(code: Sequence[Instruction]) -> set[int]:
-    """Return the accesses whose address does not depend on the thread, by its number or by what it has loaded."""
+    """Return the accesses whose address depends neither on the thread's index nor on loaded values."""
     return _same(code, ("SR_TID", "SR_LANEID", "LDG", "LDS"))
 
 
 def _same(code: Sequence[Instruction], names: tuple[str, ...]) -> set[int]:
-    along, found = set[str](), set[int]()
-    for i in (*range(len(code)), *range(len(code))):  # twice: a loop brings values from its end to its beginning
+    """Return the accesses whose address does not depend on instructions with these names."""
+    dependent, found = set[str](), set[int]()
+    for i in (*range(len(code)), *range(len(code))):  # twice: values are carried around loops
         x = code[i]
         pointers = {r for o in x.operands if o.kind == "memory" for r in o.registers}
-        if pointers and not pointers & along:
+        if pointers and not pointers & dependent:
             found.add(i)
         elif pointers:
             found.discard(i)
-        if any(name in x.text for name in names) or (set(x.reads) & along and x.kind in ADDRESS_KINDS):
-            along |= set(x.writes)
+        if any(name in x.text for name in names) or (set(x.reads) & dependent and x.kind in ADDRESS_KINDS):
+            dependent |= set(x.writes)
         else:
-            along -= set(x.writes)
+            dependent -= set(x.writes)
     return found
