@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,7 +19,7 @@ prefer_wheels()  # whatever toolkit is installed here: what is expected was made
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="what takes at most half a second, for at most 40 s")
+    parser.addoption("--quick", action="store_true", help="what takes at most half a second, for 40 s of each worker")
     parser.addoption("--never-skip", action="store_true", help="a test that would be skipped fails")
 
 
@@ -29,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> object:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if item.config.getoption("--never-skip") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", f"skipped: {report.longrepr}"
@@ -37,7 +39,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> object:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> object:
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
     if collector.config.getoption("--never-skip") and report.skipped:
         report.outcome, report.longrepr = "failed", f"skipped: {report.longrepr}"

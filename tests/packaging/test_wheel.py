@@ -48,7 +48,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False, symlinks=True)
     packages = Path(_run(folder / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))",
                          cwd=folder).stdout.strip())  # fmt: skip
-    pip = [sys.executable, "-m", "pip", "--quiet", "--python", folder / "bin/python", "install", "--no-deps"]
+    pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(folder / "bin/python"), "install", "--no-deps"]
     _run(*pip, "--no-index", "--no-compile", wheel, cwd=folder)
     # A folder named in a .pth file is searched, its own .pth files (the editable install) are not.
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
