@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "warplens"
@@ -21,16 +22,48 @@ EXCEPTIONS = Path(__file__).with_name("house.toml")
 FILE_LINES, FUNCTION_LINES, ROOM_LINES = 400, 60, 10
 OPENINGS = frozenset(("How", "Let", "What", "Whether", "Which", "Who"))
 PARAMETERS = 8  # ruff's max-args
-DECORATORS = {"warplens.simulator.compiled": {"called", "entry", "folded", "inlined"}}
+DECORATORS = {f"warplens.simulator.compiled:{name}" for name in ("called", "entry", "folded", "inlined")}
 RULES = (
     "file too long", "function too long", "room's docstring too short", "opening is no noun phrase", "import cycle",
 )  # fmt: skip
 
 
+class Source(Struct):
+    """What the rules ask of a file: its lines, its docstring, its functions' lines and parameters, what it imports.
+
+    Imports are those that run, at its start or within a function; names that come from a module follow a colon.
+    """
+
+    lines: int
+    docstring: str
+    functions: list[tuple[int, int]]
+    imports: set[str]
+
+
 @cache
-def _files() -> dict[str, ast.Module]:
+def _files() -> dict[str, Source]:
     found = sorted(SOURCES.rglob("*.py"))
-    return {f.relative_to(SOURCES).as_posix(): ast.parse(f.read_text(), str(f)) for f in found}
+    return {file.relative_to(SOURCES).as_posix(): _source(file.read_text()) for file in found}
+
+
+def _source(text: str) -> Source:
+    tree = ast.parse(text)
+    source = Source(len(text.splitlines()), ast.get_docstring(tree) or "", [], set())
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue  # what only types need is no import
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            taken = (node.args.posonlyargs, node.args.args, node.args.kwonlyargs)
+            source.functions.append(((node.end_lineno or 0) - node.lineno + 1, sum(map(len, taken))))
+        elif isinstance(node, ast.Import):
+            source.imports |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            source.imports |= {f"{node.module}:{each.name}" for each in node.names}
+        if isinstance(node, ast.stmt | ast.Module | ast.excepthandler | ast.match_case):
+            nodes.extend(ast.iter_child_nodes(node))
+    return source
 
 
 @cache
@@ -46,9 +79,7 @@ def _with_many_parameters() -> frozenset[str]:
 
 def _is_compiled(name: str) -> bool:
     """Whether Numba compiles functions of a file: all of the emulator's, in the simulator those with a decorator."""
-    imports = [node for node in ast.walk(_files()[name]) if isinstance(node, ast.ImportFrom)]
-    used = {each.name for node in imports for each in node.names if node.module in DECORATORS}
-    return name.startswith("emulator/") or bool(used & DECORATORS["warplens.simulator.compiled"])
+    return name.startswith("emulator/") or bool(_files()[name].imports & DECORATORS)
 
 
 @cache
@@ -62,53 +93,35 @@ def _matching(pattern: str) -> Iterable[Path]:
 
 
 def _too_long_files() -> Iterator[str]:
-    for name in _files().keys() - _compiled():
-        if len((SOURCES / name).read_text().splitlines()) > FILE_LINES:
-            yield name
+    return (name for name in _files().keys() - _compiled() if _files()[name].lines > FILE_LINES)
 
 
 def _too_long_functions() -> Iterator[str]:
     for name in _files().keys() - _compiled():
-        for node in ast.walk(_files()[name]):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _length(node) > FUNCTION_LINES:
-                yield name
-
-
-def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return (node.end_lineno or 0) - node.lineno + 1
+        if any(lines > FUNCTION_LINES for lines, _ in _files()[name].functions):
+            yield name
 
 
 def _short_rooms() -> Iterator[str]:
     for room in (name for name in _files() if name.count("/") == 1 and name.endswith("/__init__.py")):
-        if len((ast.get_docstring(_files()[room]) or "").splitlines()) < ROOM_LINES:
+        if len(_files()[room].docstring.splitlines()) < ROOM_LINES:
             yield room
 
 
 def _wrong_openings() -> Iterator[str]:
-    for name, tree in _files().items():
-        words = (ast.get_docstring(tree) or "").split(maxsplit=1)
+    for name, source in _files().items():
+        words = source.docstring.split(maxsplit=1)
         if not words or words[0].rstrip(":,") in OPENINGS:
             yield name
 
 
 def _imports(name: str) -> set[str]:
-    """Return the modules of ours that a module imports anywhere, at its start or within a function."""
+    """Return the files of ours that a file imports: a module, or the package that a name comes from."""
     found = set[str]()
-    for node in _run(_files()[name]):
-        if isinstance(node, ast.Import):
-            found |= {_file(each.name) for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            parts = {_file(f"{node.module}.{each.name}") for each in node.names}
-            found |= {part or _file(node.module) for part in parts}
+    for each in _files()[name].imports:
+        module, _, member = each.partition(":")
+        found.add(_file(f"{module}.{member}" if member else module) or _file(module))
     return found - {"", name}
-
-
-def _run(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk a tree but for what only types need."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")):
-            yield from _run(child)
 
 
 def _file(module: str) -> str:
@@ -153,8 +166,12 @@ def _in_circles() -> Iterator[str]:
 
 def broken() -> dict[str, set[str]]:
     """Return the files that break each rule."""
-    checks = (_too_long_files, _too_long_functions, _short_rooms, _wrong_openings, _in_circles)
-    return {rule: set(check()) for rule, check in zip(RULES, checks, strict=True)}
+    return {rule: set(check()) for rule, check in CHECKS.items()}
+
+
+CHECKS = dict(
+    zip(RULES, (_too_long_files, _too_long_functions, _short_rooms, _wrong_openings, _in_circles), strict=True)
+)
 
 
 def known() -> dict[str, set[str]]:
@@ -164,19 +181,14 @@ def known() -> dict[str, set[str]]:
 
 
 def test_only_files_that_need_it_may_have_functions_of_many_parameters() -> None:
-    functions = {name: [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)] for name, tree in _files().items()}
-    many = {name for name, defined in functions.items() if any(_parameters(f) > PARAMETERS for f in defined)}
+    many = {name for name, source in _files().items() if any(taken > PARAMETERS for _, taken in source.functions)}
     stale = sorted(_with_many_parameters() - _compiled() - many)
     assert not stale, f"no function there has more than {PARAMETERS} parameters, take them from pyproject.toml: {stale}"
 
 
-def _parameters(function: ast.FunctionDef) -> int:
-    return sum(len(kind) for kind in (function.args.posonlyargs, function.args.args, function.args.kwonlyargs))
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_the_house_is_in_order(rule: str) -> None:
-    found, allowed = broken()[rule], known()[rule]
+    found, allowed = set(CHECKS[rule]()), known()[rule]
     assert not (new := sorted(found - allowed)), f"{rule}: {new}"
     assert not (stale := sorted(allowed - found)), f"in order now, take them from tests/null/house.toml: {stale}"
 
