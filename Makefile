@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --no-compile --disable-pip-version-check
 # What Python compiles is kept, whatever the surroundings say: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-newest test-all lint types warm layers pytest bench cluster fuzz clean
+.PHONY: demo test quick test-newest test-all lint types warm layers pytest fast browser wheel bench cluster fuzz clean
 
 # What is printed here is what the README shows: made with the wheels, whatever toolkit is installed.
 demo: $(DEMO)
@@ -22,6 +22,11 @@ demo: $(DEMO)
 test: lint
 	@$(MAKE) --no-print-directory -j2 types warm
 	@$(MAKE) --no-print-directory layers pytest
+
+# Under a minute, for developers: what takes at most half a second (tests/quick.py chooses, by what earlier runs took).
+quick: lint
+	@$(MAKE) --no-print-directory -j2 layers warm
+	@$(MAKE) --no-print-directory fast
 
 # The same with the newest version of everything but Triton (286 MB), in a folder of its own; what these were is printed
 # last, also where a test fails.
@@ -47,6 +52,17 @@ layers: $(READY)
 
 pytest: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+fast: $(READY)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --quick --no-header tests/null
+
+# Pages in Chromium: without one they fail.
+browser: $(READY)
+	$(BIN)/pytest --never-skip tests/html
+
+# The wheel and the sdist, built and installed without network: their size, their content, what the commands answer.
+wheel: $(READY)
+	$(BIN)/pytest --never-skip -m slow --durations 5 tests/packaging
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz.run --count 10000 --seed 1 --jobs 2

@@ -1,17 +1,13 @@
-"""How all tests run: those of an `xdist_group` in one worker, and no law by the time that an example takes.
-
-What is expensive is made once for a group. pytest-xdist tells the worker by a suffix of a test's name, which pytest 9.2
-does not take from it: without an error every test ran where there was room (pytest-dev/pytest-xdist#1386). What it did
-not name, we name.
-"""
+"""Surroundings of all tests: options of a run, no law by the time that an example takes, and the wheels' toolkit."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.quick import Durations, Quick
 from warplens.core import progress as notice
 from warplens.program.toolchain import prefer_wheels
 
@@ -22,17 +18,34 @@ settings.load_profile("laws")
 prefer_wheels()  # whatever toolkit is installed here: what is expected was made with them
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not getattr(config.option, "loadgroup", False):  # set in a worker, with --dist loadgroup
-        return
-    for item in items:
-        marks = [mark for mark in item.iter_markers("xdist_group") if hasattr(item, "_id")]
-        names = sorted({str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks})
-        named = item.nodeid.removesuffix(suffix := f"@{'_'.join(names)}") + suffix
-        if names and item.nodeid != named:
-            node: Any = item
-            node._id = type(node.id).parse(named)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="what takes at most half a second, for 40 s of each worker")
+    parser.addoption("--never-skip", action="store_true", help="a test that would be skipped fails")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the process that hears of all tests
+        config.pluginmanager.register(Durations(config), "durations")
+    if config.getoption("--quick"):
+        config.pluginmanager.register(Quick(config), "quick")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if item.config.getoption("--never-skip") and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"skipped: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if collector.config.getoption("--never-skip") and report.skipped:
+        report.outcome, report.longrepr = "failed", f"skipped: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -249,7 +249,7 @@ def profile(
 def _make_ready() -> None:
     """Import what nearly every answer needs, and read the emulator's machine code."""
     refuse_without_numba("the emulator")
-    parts = ("integer", "packed", "float", "memory", "async", "control", "tensor")
+    parts = ("integer", "float", "memory", "control")
     for name in (
         "numpy.random",
         "warplens.models.warplens.predict",

@@ -24,9 +24,17 @@ from .oracle import Graph, blocks_and_edges, definitions_and_uses, joined, live_
 
 pytestmark = pytest.mark.cuda
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-_MARKS = {"always": [], "rest": [pytest.mark.slow]}
+NEXT_OF_KIN = ("sm_80", "sm_100")  # sm_86 and sm_89 have the instructions of the one, sm_120 those of the other
 CASES = [
-    pytest.param(sources, arch, id=f"{arch}-{which}", marks=[*_MARKS[which], *[TOGETHER][: arch == "sm_90"]])
+    pytest.param(
+        sources,
+        arch,
+        id=f"{arch}-{which}",
+        marks=[
+            *[pytest.mark.slow][: which == "rest" or arch in NEXT_OF_KIN],
+            *[TOGETHER][: arch == "sm_90"],
+        ],
+    )
     for arch in (*ARCHITECTURES, "sm_90a")
     for which, sources in zip(("always", "rest"), parts(arch), strict=True)
     if sources
@@ -217,7 +225,7 @@ def test_a_wait_behind_a_branch(waits: int, wrong: int) -> None:
     assert len(unguarded(Program("f", "f", "sm_90", rows))) == wrong
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("sm_75", "sm_120"))])
 def test_only_computed_branches_need_nvdisasms_analysis(arch: str, tmp_path: Path) -> None:
     sources = [source for source in CORPUS if source.stem in ("calls_local", "control")]
     file = compiled(sources, arch, tmp_path / "corpus.cubin")

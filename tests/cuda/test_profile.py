@@ -18,10 +18,10 @@ from tests.cuda.programs import OTHER_ORDER, program_of, skip_before
 from warplens.emulator.emulator import EmulationError
 from warplens.emulator.footprint import L2, Footprint, Grid, Reuse
 from warplens.emulator.layout import EXECUTED, L1_HITS
+from warplens.emulator.paths import paths_of
 from warplens.emulator.profiler import FULL, QUICK, Effort, profile
 from warplens.emulator.runner import Runner, l1_bytes
 from warplens.emulator.sample import Sample, estimate, number, place, shifts, strata
-from warplens.emulator.trace import paths_of
 from warplens.program import load_program
 from warplens.report.analysis import counted
 from warplens.workload.counted import workload_of

@@ -12,8 +12,8 @@ from tests.cuda.test_profile import FILES
 from warplens.emulator import ops
 from warplens.emulator.emulator import Emulator
 from warplens.emulator.layout import EXECUTED, THREADS
-from warplens.emulator.pointers import as_seen
-from warplens.emulator.steadiness import Ways
+from warplens.emulator.slicing import as_seen
+from warplens.emulator.uniformity import Ways
 from warplens.program import Options, load_programs
 from warplens.program.nvrtc import compile_source
 from warplens.workload.launch import KernelCall, load_launch, parse_launch

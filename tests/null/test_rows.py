@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.emulator.rows import stored_before
-from warplens.emulator.traffic import STORES
+from warplens.emulator.traffic import STORES, stored_before
 from warplens.program.disassembly import parse_bare
 
 ROW = "".join(f"STG.E.128 [R34.64+{16 * k:#x}], R{12 + 4 * k}\n" for k in range(4))

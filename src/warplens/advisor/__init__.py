@@ -23,7 +23,8 @@ launch.
     differences.py  what-if, two kernels side by side, and the gate for CI
 
 A new remedy is one function `(Case) -> list[Proposal | Refusal]` in the file of its kind, a line in `REMEDIES` and one
-in `HOW` (remedies.py), a row in docs/advise.md, and a step in papers/validation/ladders.toml if it was ever timed.
+in `HOW` (remedies.py), a row in docs/reference/remedies.md, and a step in
+papers/validation/ladders.toml if it was ever timed.
 """
 
 from warplens.advisor.advice import Advice, Advised, Benefits, Location, benefits

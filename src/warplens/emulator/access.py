@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulator import ops, patterns
+from warplens.emulator import ops
 from warplens.emulator.bits import compiled, inlined, lanes, trailing_zeros, wide_lanes
-from warplens.emulator.exchange import count_bits
 from warplens.emulator.handlers import ACCOUNT, SMALL, call, handler, service
-from warplens.emulator.integer_parts import keep, lane_bit
+from warplens.emulator.integer import keep, lane_bit
+from warplens.emulator.lanes import count_bits
 from warplens.emulator.layout import (
     ADDRESS,
     CONTIGUOUS,
@@ -40,9 +40,20 @@ from warplens.emulator.layout import (
     WAVEFRONTS,
 )
 from warplens.emulator.pages import CHANGED, PAGE_BYTES, PAGE_WORDS, array_of, find_array, locate, locate_line, no_pages
-from warplens.emulator.patterns import first_line, recall
-from warplens.emulator.transactions import touch
-from warplens.emulator.wavefronts import shared_wavefronts
+from warplens.emulator.wavefronts import (
+    PATTERN_COUNT,
+    PATTERN_ENDS,
+    PATTERN_LINE_SECTORS,
+    PATTERN_LINES,
+    PATTERN_ODD,
+    PATTERN_PLACES,
+    PATTERN_WAVEFRONTS,
+    PATTERN_WHICH,
+    first_line,
+    recall,
+    shared_wavefronts,
+    touch,
+)
 
 LOCAL_BASE = 1 << 46  # where local memory lies for the caches
 _LINE_WORDS, _PAGE_BITS, _IN_PAGE = 32, np.uint32(8), np.uint32(PAGE_WORDS - 1)
@@ -122,7 +133,7 @@ def _account(m: Any, pc: int, w: int, how: int, mask: Any) -> int:
         stats[pc, USEFUL_BYTES] += size * count_bits(mask)
         known = s[PATTERN] != SCATTERED
         stats[pc, WAVEFRONTS] += (
-            shared_wavefronts(s, mask, size) if known else m.patterns[recall(m, mask, size), patterns.WAVEFRONTS]
+            shared_wavefronts(s, mask, size) if known else m.patterns[recall(m, mask, size), PATTERN_WAVEFRONTS]
         )
         return FINE
     if space == ops.LOCAL:
@@ -343,18 +354,18 @@ def places(m: Any, mask: Any, size: int, at: Any, storing: bool, moving: bool) -
     """Find the word of global memory that each lane asks for, counted over all pages: once for lanes in one line."""
     s, row, starts = m.scratch, m.patterns[recall(m, mask, size)], lanes()
     start = first_line(s, mask)
-    if row[patterns.ODD]:
+    if row[PATTERN_ODD]:
         return _first_outside(m, mask, size)
     if not moving:  # it is only seen whether it may go there
-        for i in range(row[patterns.COUNT]):
-            array = array_of(m, (start + row[patterns.LINES + i]) << 7, row[patterns.ENDS + i], s[HINT])
+        for i in range(row[PATTERN_COUNT]):
+            array = array_of(m, (start + row[PATTERN_LINES + i]) << 7, row[PATTERN_ENDS + i], s[HINT])
             if array < 0:
                 return _first_outside(m, mask, size)
             s[HINT] = array
         return FINE
-    for i in range(row[patterns.COUNT]):
-        line, sectors = start + row[patterns.LINES + i], np.uint32(row[patterns.LINE_SECTORS + i])
-        page, array = locate_line(m, line, sectors, row[patterns.ENDS + i], s[HINT])
+    for i in range(row[PATTERN_COUNT]):
+        line, sectors = start + row[PATTERN_LINES + i], np.uint32(row[PATTERN_LINE_SECTORS + i])
+        page, array = locate_line(m, line, sectors, row[PATTERN_ENDS + i], s[HINT])
         if page < 0:
             return _first_outside(m, mask, size)
         s[HINT] = array
@@ -362,7 +373,7 @@ def places(m: Any, mask: Any, size: int, at: Any, storing: bool, moving: bool) -
         if storing:
             m.pages.arrays[array, CHANGED] = 1
     for l in range(32):
-        at[l] = starts[row[patterns.WHICH + l]] + np.uint32((row[patterns.PLACES + l] >> 2) & (_LINE_WORDS - 1))
+        at[l] = starts[row[PATTERN_WHICH + l]] + np.uint32((row[PATTERN_PLACES + l] >> 2) & (_LINE_WORDS - 1))
     return FINE
 
 

@@ -1,4 +1,4 @@
-"""Values on which the way of a kernel depends and that nobody gave: contents of arrays, shared memory, constants."""
+"""Assumed values: arrays, shared memory and constants that nobody gave and on which control flow depends."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from warplens.emulator.access import failed, read, write
 from warplens.emulator.atomics import combined
 from warplens.emulator.bits import compiled, trailing_zeros
 from warplens.emulator.handlers import handler
-from warplens.emulator.integer_parts import lane_bit, predicate, set_predicate
+from warplens.emulator.integer import lane_bit, predicate, set_predicate
 from warplens.emulator.layout import (
     AT_PHASE,
     DATA,
@@ -45,7 +45,7 @@ from warplens.emulator.layout import (
 )
 from warplens.emulator.marks import mark, marked
 from warplens.emulator.pages import no_pages
-from warplens.emulator.transactions import count_access
+from warplens.emulator.wavefronts import count_access
 
 _ALL = np.uint32(0xFFFFFFFF)
 _COUNT, _BYTES = (1 << 20) - 1, (1 << 22) - 1

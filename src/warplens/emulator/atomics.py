@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from warplens.emulator import ops, patterns
+from warplens.emulator import ops
 from warplens.emulator.access import failed, lane_addresses, next_part, places, read, space_of, write, write_part
 from warplens.emulator.bits import bits_of, bits_of_double, compiled, double_of, float_of, lanes
-from warplens.emulator.copies import copying_wavefronts, passing_sectors, passing_wavefronts
 from warplens.emulator.half import from_half, to_half
 from warplens.emulator.handlers import ACCOUNT, call, handler
-from warplens.emulator.integer_parts import lane_bit, predicate, set_predicate
+from warplens.emulator.integer import lane_bit, predicate, set_predicate
 from warplens.emulator.layout import (
     ADDRESS,
     BEYOND,
@@ -30,8 +29,14 @@ from warplens.emulator.layout import (
     WAVEFRONTS,
 )
 from warplens.emulator.pages import no_pages
-from warplens.emulator.patterns import recall
-from warplens.emulator.wavefronts import queue
+from warplens.emulator.wavefronts import (
+    PATTERN_WAVEFRONTS,
+    copying_wavefronts,
+    passing_sectors,
+    passing_wavefronts,
+    queue,
+    recall,
+)
 
 
 @compiled
@@ -253,7 +258,7 @@ def _matrix(m: Any, pc: int, w: int, g: int, mask: Any) -> int:
     for n in range(count):
         rows = np.uint32(np.uint32(0xFF) << np.uint32(8 * n))
         m.scratch[RECALLED] = -1
-        m.stats[pc, WAVEFRONTS] += m.patterns[recall(m, rows, np.int64(16)), patterns.WAVEFRONTS]
+        m.stats[pc, WAVEFRONTS] += m.patterns[recall(m, rows, np.int64(16)), PATTERN_WAVEFRONTS]
     return FINE
 
 

@@ -1,4 +1,4 @@
-"""The blocks that are emulated to know what the whole grid does: some alone, some drawn by chance, those of one SM.
+"""Sampled blocks of a grid: some alone, some at random, those of one SM side by side.
 
 Which of these a call needs, and what comes of them, says profiler.py.
 """
@@ -14,13 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.emulator import layout
-from warplens.emulator.effort import Effort
 from warplens.emulator.engine import ACCESS_EFFORT
 from warplens.emulator.footprint import L2, SECTOR_BYTES, Block
-from warplens.emulator.pointers import slow_paths
 from warplens.emulator.runner import OnSm, Runner
 from warplens.emulator.sample import (
     Counts,
+    Effort,
     Sample,
     Stratum,
     beside,
@@ -31,8 +30,9 @@ from warplens.emulator.sample import (
     strata,
     whole_grid,
 )
-from warplens.emulator.steadiness import Ways
+from warplens.emulator.slicing import slow_paths
 from warplens.emulator.traffic import Around, Seen
+from warplens.emulator.uniformity import Ways
 from warplens.machine import Machine
 from warplens.program.program import Program
 from warplens.workload.launch import KernelCall

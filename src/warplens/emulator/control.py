@@ -1,4 +1,4 @@
-"""Control flow: groups of lanes that part at branches and meet again, barriers between the warps of a block."""
+"""Control flow: lanes that diverge at branches and reconverge, barriers between the warps of a block."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 
 from warplens.emulator import ops
 from warplens.emulator.bits import compiled, trailing_zeros
-from warplens.emulator.exchange import count_bits
-from warplens.emulator.groups import drop_group, give_way, meet, new_group, partners, set_partners
 from warplens.emulator.handlers import handler
-from warplens.emulator.integer_parts import lane_bit, predicate, set_predicate
+from warplens.emulator.integer import lane_bit, predicate, set_predicate
+from warplens.emulator.lanes import count_bits, drop_group, give_way, meet, new_group, partners, set_partners
 from warplens.emulator.layout import (
     ALIVE,
     ARRIVED,

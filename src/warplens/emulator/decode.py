@@ -1,4 +1,4 @@
-"""Machine instructions to rows of the emulator's code table.
+"""Decoder of machine instructions to rows of the emulator's code table.
 
 Registers become rows of a table per warp (general ones first, then uniform ones), immediates and constants rows of a
 pool behind them, predicates bits. What no rule here knows becomes UNKNOWN: its results are unknown values, and the
@@ -53,7 +53,7 @@ class CannotDecode(Exception):
 
 def decode(program: Program) -> Code:
     """Decode a program."""
-    for part in ("integer", "float", "memory", "control", "tensor", "async", "packed"):
+    for part in ("integer", "float", "memory", "control"):
         importlib.import_module(f"warplens.emulator.decode_{part}")  # fills the table of rules
     return _Decoder(program).code()
 

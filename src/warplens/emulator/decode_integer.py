@@ -1,4 +1,4 @@
-"""How integer, logic, move and lane-exchange instructions are decoded."""
+"""Decoding rules of integer, logic, move and lane-exchange instructions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from warplens.emulator import ops
 from warplens.emulator.decode import PREDICATES, CannotDecode, Line, in_banks, predicate_row, rule
-from warplens.emulator.decode_packed import (
+from warplens.emulator.decode_float import (
     add_halves,
     extreme_halves,
     extreme_pair,

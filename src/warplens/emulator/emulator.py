@@ -1,4 +1,4 @@
-"""Emulate a kernel call: lay out memory, run blocks, collect what each instruction did.
+"""Emulator of a kernel call: memory, runs of blocks, and the counts of each instruction.
 
 emulator = Emulator(program, call)
 emulator.run(range(4))           # blocks, by their number in the grid
@@ -19,12 +19,11 @@ import numpy.typing as npt
 
 from warplens.core.errors import WarplensError
 from warplens.emulator import engine, layout, pages
-from warplens.emulator.banks import PARAMETERS_AT, constant_banks
 from warplens.emulator.cache import MAP_WORDS, Cache, new_cache
 from warplens.emulator.decode import Code, decode
 from warplens.emulator.engine import Memory
-from warplens.emulator.pointers import sliced
-from warplens.emulator.resident import Resident
+from warplens.emulator.initial import PARAMETERS_AT, Resident, constant_banks
+from warplens.emulator.slicing import sliced
 from warplens.program.program import Program, Segment
 from warplens.workload.contents import contents, dtype_of, with_variables
 from warplens.workload.launch import SCALAR_BYTES, KernelCall, check_parameters

@@ -1,4 +1,4 @@
-"""The SIMT machine: warps of the resident blocks in turn, groups of lanes that go the same way, barriers.
+"""SIMT machine: the warps of the resident blocks, groups of lanes on one path, barriers.
 
 A warp's lanes are in groups; a group has its own place in the code. A branch on which lanes differ splits a group;
 BSYNC, WARPSYNC and barriers join them again, as on the hardware since Volta. Each group runs until it waits, ends, or
@@ -18,10 +18,9 @@ from warplens.core.native import Function, compiling
 from warplens.emulator import ops
 from warplens.emulator.bits import OPTIONS, compiled, sources
 from warplens.emulator.cache import Cache
-from warplens.emulator.exchange import count_bits
-from warplens.emulator.groups import rotate
-from warplens.emulator.handlers import MACHINE, MARKS, call, handlers, services
-from warplens.emulator.integer_parts import predicate
+from warplens.emulator.handlers import MACHINE, MARKS, Block, call, handlers, services, viewed
+from warplens.emulator.integer import predicate
+from warplens.emulator.lanes import count_bits, rotate
 from warplens.emulator.layout import (
     ACCESSES,
     ASSUMED_ACCESSES,
@@ -57,7 +56,6 @@ from warplens.emulator.layout import (
     WAITS,
     WORK,
 )
-from warplens.emulator.views import Block, viewed
 
 _ALL = np.uint32(0xFFFFFFFF)
 DONE, BUDGET, FAILED, DEADLOCK, GROW = range(5)

@@ -9,11 +9,10 @@ import numpy as np
 
 from warplens.emulator import ops
 from warplens.emulator.bits import bits_of, bits_of_double, compiled, double_of, float_of, fma64, lanes
-from warplens.emulator.double import read_double, write_double
+from warplens.emulator.floating import flushed, holds, read_double, rounded, write_double
 from warplens.emulator.handlers import handler
-from warplens.emulator.integer_parts import joined, keep, lane_bit, predicate, set_predicate
+from warplens.emulator.integer import joined, keep, lane_bit, predicate, set_predicate
 from warplens.emulator.layout import FINE
-from warplens.emulator.single import flushed, holds, rounded
 
 _LOW = np.uint64(0xFFFFFFFF)
 

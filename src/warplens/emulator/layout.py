@@ -1,4 +1,4 @@
-"""Where things stand in the tables of the emulator: columns and places, as plain numbers for compiled code."""
+"""Columns and offsets of the emulator's tables, as plain numbers for compiled code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ STATISTICS = STRIDE + STRIDES
 # Places in the scratch array: an address per lane, lines touched with their sectors, what failed, the last array, how
 # the addresses lie, for each bank of shared memory its first word and how many different ones it has to serve, and a
 # small hash table (see wavefronts.py): its keys, its slots, and the number of its use; the row of its pattern (see
-# patterns.py), or -1; rows of the trace; where in shared memory each lane copies to; the wavefronts of the access;
+# wavefronts.py), or -1; rows of the trace; where in shared memory each lane copies to; the wavefronts of the access;
 # where in L1 the lines of the last one were.
 (ADDRESS, LINE, LINE_SECTORS, ERROR, HINT, PATTERN, WORD, COUNT, KEYS, SLOTS, USE, RECALLED, TRACED, INTO, PASSES,
  FOUND, SCRATCH) = (0, 32, 64, 96, 104, 105, 106, 138, 170, 234, 362, 363, 364, 365, 397, 398, 430)  # fmt: skip
 SCATTERED, CONTIGUOUS, SAME = range(3)
-PATTERN_ROWS, PATTERN_COLUMNS = 512, 166  # of the table of patterns: a power of two, see patterns.py
+PATTERN_ROWS, PATTERN_COLUMNS = 512, 166  # of the table of patterns: a power of two, see wavefronts.py
 
 # Columns of the table of warps: block x, y, z, SM, warp in block, number in the grid; which resident block; lanes that
 # have not ended; groups and instructions so far; what a barrier's reduction gave; then the groups: place, lanes, state,

@@ -1,4 +1,4 @@
-"""Memory that remembers unknown values: a bit per word of global, shared and local memory.
+"""Marks of unknown values in memory: a bit per word of global, shared and local memory.
 
 Nothing here runs while no value of the run is unknown. What stores an unknown value marks the words it wrote, what
 stores a known one clears them, and a load of a marked word gives unknown. Bytes and halves mark their whole word; a
@@ -15,7 +15,7 @@ from warplens.emulator import ops
 from warplens.emulator.access import lane_addresses, space_of
 from warplens.emulator.bits import compiled
 from warplens.emulator.handlers import MARKS, service
-from warplens.emulator.integer_parts import lane_bit
+from warplens.emulator.integer import lane_bit
 from warplens.emulator.layout import ADDRESS, FINE, HINT, NO_PAGES, SLOT, SOME_UNKNOWN, STORED_UNKNOWN, UNKNOWN_ADDRESS
 from warplens.emulator.pages import locate, no_pages
 

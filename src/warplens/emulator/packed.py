@@ -9,12 +9,11 @@ import numpy as np
 
 from warplens.emulator import ops
 from warplens.emulator.bits import bits_of, compiled, float_of, fma32
-from warplens.emulator.double import read_double
+from warplens.emulator.floating import flushed, read_double
 from warplens.emulator.half import from_half, to_half
 from warplens.emulator.handlers import handler
-from warplens.emulator.integer_parts import joined, lane_bit, predicate, set_predicate
+from warplens.emulator.integer import joined, lane_bit, predicate, set_predicate
 from warplens.emulator.layout import FINE
-from warplens.emulator.single import flushed
 from warplens.emulator.tensor import small_float
 
 _LOW = np.uint64(0xFFFFFFFF)

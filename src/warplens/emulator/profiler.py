@@ -1,4 +1,4 @@
-"""Profile a kernel call: emulate enough blocks to know what the whole grid does.
+"""Profiler of a kernel call: emulation of enough blocks to know the counts of the whole grid.
 
 First a block inside the grid, alone: its cost says what can be afforded. Then one of every place (corners, edges,
 inside), the neighbours of the first block, whose footprints tell how blocks share data, and some by chance. Then the
@@ -19,16 +19,24 @@ from msgspec.structs import replace
 from warplens.emulator import layout, ops
 from warplens.emulator.assumed import assumed
 from warplens.emulator.blocks import MATTERS, Blocks, Progress, Together
-from warplens.emulator.coalescing import transactions_per_access
-from warplens.emulator.crowding import fewer, lost_share
-from warplens.emulator.effort import BRISK, FULL, QUICK, Effort
 from warplens.emulator.engine import prepare
-from warplens.emulator.footprint import SECTOR_BYTES, Grid, Weighted
-from warplens.emulator.lookups import code_bytes
-from warplens.emulator.sample import Counts, Sample, estimate, number, spread_far, whole_grid
-from warplens.emulator.steadiness import Ways
-from warplens.emulator.traffic import STORES, Seen, spread_hits, spread_l1, traffic_of
-from warplens.emulator.unseen import error_of, shares, ways_not_seen
+from warplens.emulator.footprint import SECTOR_BYTES, Grid, Weighted, code_bytes
+from warplens.emulator.paths import error_of, shares, ways_not_seen
+from warplens.emulator.sample import (
+    BRISK,
+    FULL,
+    QUICK,
+    Counts,
+    Effort,
+    Sample,
+    estimate,
+    number,
+    spread_far,
+    whole_grid,
+)
+from warplens.emulator.traffic import STORES, Seen, fewer, lost_share, spread_hits, spread_l1, traffic_of
+from warplens.emulator.uniformity import Ways
+from warplens.emulator.wavefronts import transactions_per_access
 from warplens.machine import Machine
 from warplens.program.program import Program
 from warplens.workload.launch import SCALAR_BYTES, KernelCall

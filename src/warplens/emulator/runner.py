@@ -1,4 +1,4 @@
-"""Run blocks of a call on the emulator, with the caches of a machine: alone, side by side, on one SM."""
+"""Runner of a call's blocks with the caches of a machine: alone, side by side, on one SM."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from warplens.emulator.cache import new_cache
 from warplens.emulator.emulator import Emulator
 from warplens.emulator.engine import ACCESS_EFFORT, LINE_EFFORT
 from warplens.emulator.footprint import SECTOR_BYTES, Block, of_block
-from warplens.emulator.pointers import as_seen
+from warplens.emulator.paths import paths_of
 from warplens.emulator.sample import Counts
-from warplens.emulator.trace import paths_of
+from warplens.emulator.slicing import as_seen
 from warplens.machine import Machine, check_grid, occupancy
 from warplens.program.program import Program
 from warplens.workload.launch import KernelCall

@@ -31,11 +31,11 @@ from warplens.emulator.bits import (
     wide_lanes,
     wide_matrix,
 )
+from warplens.emulator.floating import rounded
 from warplens.emulator.half import to_half
 from warplens.emulator.handlers import handler
-from warplens.emulator.integer_parts import keep, lane_bit
+from warplens.emulator.integer import keep, lane_bit
 from warplens.emulator.layout import FINE
-from warplens.emulator.single import rounded
 
 _COLUMNS = 8
 _KEPT = 25  # bits behind the point of the largest

@@ -1,20 +1,36 @@
-"""What each array costs L2 and DRAM, from the counts of the grid and the footprints of the blocks that ran."""
+"""Traffic of each array at L2 and DRAM, from the counts of the grid and the footprints of the blocks that ran.
+
+Stores of one thread in a row complete one another's sectors; blocks on one SM evict one another's lines from L1.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from warplens.emulator import layout
-from warplens.emulator.footprint import L2, SECTOR_BYTES, Block, Grid, How, Reuse, Weighted, alone, reuse_of
-from warplens.emulator.lookups import Asked, lookups, needs_translation
-from warplens.emulator.rows import stored_before
+from warplens.emulator.footprint import (
+    L2,
+    SECTOR_BYTES,
+    Asked,
+    Block,
+    Grid,
+    How,
+    Reuse,
+    Weighted,
+    alone,
+    lookups,
+    needs_translation,
+    reuse_of,
+)
 from warplens.emulator.sample import Counts
+from warplens.program.instruction import Instruction, access_bytes, byte_offset
 from warplens.program.program import Program
-from warplens.workload.profile import Traffic
+from warplens.workload.profile import CACHED, COLUMNS, Fewer, Traffic
 
 STORES = ("STG", "ST", "STL")
 _LOCAL = ("LDL", "STL")
@@ -260,3 +276,52 @@ def spread_l1(total: Counts, resident: Counts, stores: npt.NDArray[np.bool_]) ->
         total[seen, column] = share[seen] * total[seen, layout.SECTORS]
     total[~seen, layout.L1_HITS], total[~seen, layout.L2_SECTORS] = 0, total[~seen, layout.SECTORS]
     total[~seen, layout.PASSED] = total[~seen, layout.REQUESTS]
+
+
+def stored_before(code: Sequence[Instruction], stores: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the share of its sectors that a thread stored to just before, by instruction.
+
+    By the same address register, which nothing has written since, and on the same straight way.
+    """
+    targets = {x.target for x in code if x.target is not None}
+    made, rows = np.zeros(len(code)), dict[tuple[str, ...], set[int]]()
+    for i, x in enumerate(code):
+        if x.offset in targets:
+            rows.clear()
+        memory = next((o for o in x.operands if o.kind == "memory"), None) if x.opcode in stores else None
+        if memory is not None:
+            first = byte_offset(memory.text)
+            touched = {at // SECTOR_BYTES for at in (first, first + access_bytes(x) - 1)}
+            seen = rows.setdefault(memory.registers, set())
+            made[i] = len(touched & seen) / len(touched)
+            seen |= touched
+        if x.target is not None:
+            rows.clear()
+        rows = (
+            {base: seen for base, seen in rows.items() if not set(base) & set(x.writes)} if rows and x.writes else rows
+        )
+    return made
+
+
+_CROWDED_LOADS, _CROWDED_LOCAL = ("LDG", "LD"), "LDL"
+
+
+def lost_share(code: list[Instruction], counts: Counts, together: Block) -> float:
+    """Return the share of what loads through L1 ask of L2 that L1 had before: what blocks touch is asked for once.
+
+    Of local memory all of it: a word is stored, and is in L1 then, before it is loaded.
+    """
+    by_l1 = [x.opcode in _CROWDED_LOADS or (x.opcode == _COPY and "BYPASS" not in x.modifiers) for x in code]
+    local = float(counts[[x.opcode == _CROWDED_LOCAL for x in code], layout.L2_SECTORS].sum())
+    asked = float(counts[by_l1, layout.L2_SECTORS].sum())
+    once = sum(footprint.sectors for footprint in together.read)
+    return (max(0.0, asked - once) + local) / max(1.0, asked + local)
+
+
+def fewer(blocks_per_sm: int, l1_bytes: float, total: Counts, traffic: list[Traffic]) -> Fewer:
+    """Keep what a grid does with the caches when so many blocks share an SM."""
+    accesses = np.flatnonzero(total[:, layout.SECTORS])
+    columns = {name: total[accesses, COLUMNS.index(name)].tolist() for name in CACHED}
+    return Fewer(
+        blocks_per_sm=blocks_per_sm, l1_bytes=l1_bytes, accesses=accesses.tolist(), counts=columns, traffic=traffic
+    )

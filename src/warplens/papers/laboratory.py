@@ -85,7 +85,7 @@ def laboratory(gpu: str) -> Laboratory:
     for folder in (package / "data", package.parents[1] / "data"):
         if (folder / name).is_file():
             return Laboratory(machine, load(folder / name))
-    raise WarplensError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")
+    raise WarplensError(f"data/{name} is not in the installed package: run from a checkout of warplens")
 
 
 def reached(rates: dict[int, Reading], goal: float) -> str:

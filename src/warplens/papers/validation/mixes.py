@@ -206,4 +206,4 @@ def data_file(name: str) -> Path:
     for folder in (package / "data", package.parents[1] / "data"):
         if (folder / name).is_file():
             return folder / name
-    raise FileError(f"data/{name}: not found beside the package; reinstall warplens or run from a checkout")
+    raise FileError(f"data/{name} is not in the installed package: run from a checkout of warplens")

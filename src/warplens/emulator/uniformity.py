@@ -1,4 +1,4 @@
-"""Whether what blocks do follows from their places alone, in such a way that the corners of a box of them tell all.
+"""Uniformity of blocks: proof that the corners of a box of blocks represent all blocks within it.
 
 A value is fixed if it is the same in every block (thread indices, arguments, constants), placed if it is a linear
 function of the block's index along some axes (`blockIdx.x * blockDim.x + threadIdx.x`), bent if it is another function
