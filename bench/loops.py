@@ -119,7 +119,7 @@ def _laboratory(names: tuple[str, ...]) -> Iterator[Point]:
     seen: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     others: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for file in JOURNALS:
-        for row in journal.read(data_file(f"h200/{file}")):
+        for row in journal.read(data_file(f"h200/journal/{file}")):
             if row["is"] == "sample" and row["entry"] in kernels and row["point"].get("stride") in (None, 1):
                 key = row["entry"], row["point"]["warps"], row["point"]["threads"]
                 kept = seen if file == JOURNALS[0] else others
@@ -148,9 +148,14 @@ def _other(name: str, row: dict[str, Any], bodies: float, warps: int, cycles: li
 
 def _products() -> Iterator[Point]:
     keys = ("product", "filler", "count")
-    loops = {tuple(r[k] for k in keys): r for r in read("h200/wide_products_code.json.gz")["loops"]}
-    samples = json.loads(data_file("h200/wide_products.json").read_text())["samples"]
-    seen, again = read("h200/product_begins.json.gz"), read("h200/wide_products_again.json.gz")["samples"]
+    loops = {
+        tuple(r[k] for k in keys): r for r in read("experiments/register_ports/wide_products_code.json.gz")["loops"]
+    }
+    samples = json.loads(data_file("experiments/register_ports/wide_products.json").read_text())["samples"]
+    seen, again = (
+        read("experiments/register_ports/product_begins.json.gz"),
+        read("experiments/register_ports/wide_products_again.json.gz")["samples"],
+    )
     before = {tuple(r[k] for k in keys): stored_code(r["code"]) for r in seen["loops"]}
     times = {tuple(r[k] for k in (*keys, "warps")): tuple(map(float, r["begins"])) for r in seen["samples"]}
     for s, other in zip(samples, again, strict=True):
@@ -164,9 +169,12 @@ def _products() -> Iterator[Point]:
 
 def _ports() -> Iterator[Point]:
     """Yield loops on all schedulers, and on one alone."""
-    loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
+    loops = {
+        (r["other"], r["adds"], r["chained"]): r
+        for r in read("experiments/register_ports/register_ports_code.json.gz")["loops"]
+    }
     for kind, file, schedulers in (("ports", "again", SCHEDULERS), ("alone", "alone", 1)):
-        for s in read(f"h200/register_ports_{file}.json.gz")["samples"]:
+        for s in read(f"experiments/register_ports/register_ports_{file}.json.gz")["samples"]:
             if s["other"] not in NOT_THESE:
                 row = loops[s["other"], s["adds"], s["chained"]]
                 name = f"{kind}.{s['other']}.{'chained' if s['chained'] else 'free'}{s['adds']}"
@@ -176,7 +184,7 @@ def _ports() -> Iterator[Point]:
 
 def _other_registers() -> Iterator[Point]:
     """Yield loops of the register ports that the compiler gave other registers, with their warps' begins."""
-    made = read("h200/other_registers.json.gz")
+    made = read("experiments/register_ports/other_registers.json.gz")
     loops = {(r["other"], r["adds"], r["chained"]): r for r in made["loops"]}
     for s in made["samples"]:
         if s["other"] in NOT_THESE:
@@ -194,8 +202,11 @@ def _of_lanes(begins: list[int], schedulers: int) -> tuple[float, ...]:
 
 
 def _switches() -> Iterator[Point]:
-    loops = {(r["other"], r["adds"], r["chains"]): r for r in read("h200/switches_code.json.gz")["loops"]}
-    for s in read("h200/switches_again.json.gz")["samples"]:
+    loops = {
+        (r["other"], r["adds"], r["chains"]): r
+        for r in read("experiments/register_ports/switches_code.json.gz")["loops"]
+    }
+    for s in read("experiments/register_ports/switches_again.json.gz")["samples"]:
         row = loops[s["other"], s["adds"], s["chains"]]
         point = _of_all_sms(f"switches.{s['change']}.{s['other']}{s['adds']}.ilp{s['chains']}", row, s, SCHEDULERS)
         if s["change"] == "yield_all":

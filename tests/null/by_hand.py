@@ -28,7 +28,7 @@ from warplens.simulator.units import Units, units
 Placed = tuple[str, int, bool] | tuple[str, int, bool, int]
 Part = tuple[list[tuple[int, int]], int]  # of a way: straight runs, and how often
 _BEGIN = 400  # the simulated cycle from which on a code begins
-_LOOP = 88  # slots of the loop of data/h200/on_units.py; behind them:
+_LOOP = 88  # slots of the loop of units.json.gz; behind them:
 _END: list[Placed] = [
     ("NOP", 11, False), ("CS2R.32 R64, SR_CLOCKLO", 5, True), ("VIADD R3, R3, 0x1", 5, True),
     ("ISETP.GE.AND P0, PT, R3, R0, PT", 13, True), ("@!P0 BRA `(.L_x_2)", 5, False),
@@ -87,7 +87,7 @@ def held_cycles(events: Any) -> set[int]:
 
 
 def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:
-    """Return what a turn of the loop of data/h200/on_units.py takes that is filled with this code."""
+    """Return what a turn of the loop of units.json.gz takes that is filled with this code."""
     filled = list(code) * (_LOOP // len(code))
     made = program([*filled, *[("NOP", 1, False)] * (_LOOP - len(filled)), *_END])
     laid = from_program(made, h200(), ways=[Way([([(0, len(made))], ENDLESS)])], blocks=[[0] * (4 * warps)])

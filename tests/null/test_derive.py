@@ -25,8 +25,8 @@ from .fake_gpu import ATTRIBUTES
 
 pytestmark = journals.TOGETHER
 ROOT = Path(__file__).parents[2]
-JOURNAL = Path("data/h200/measured.jsonl.xz")
-ALSO = Path("data/h200/measured_again.jsonl.xz")
+JOURNAL = Path("data/h200/journal/measured.jsonl.xz")
+ALSO = Path("data/h200/journal/measured_again.jsonl.xz")
 # What the journal gives too: the H200's file has it from counters and from other programs (docs/laboratory.md).
 KEPT = set(_KEPT)
 ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts

@@ -1,4 +1,4 @@
-"""What the life of a short block is made of, on the H200: the machine file's numbers come from lives.json.
+"""What the life of a short block is made of, on the H200: the machine file's numbers come from block_lifetime.json.
 
 The laboratory's own entries say the same.
 """
@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def points() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((ROOT / "data/h200/lives.json").read_text())["points"]
+    found: list[dict[str, Any]] = json.loads(
+        (ROOT / "data/experiments/block_lifetime/block_lifetime.json").read_text()
+    )["points"]
     return found
 
 

@@ -19,7 +19,7 @@ _PLAIN, _SLOTS = 132.0, 17  # cycles of a turn that waits for nothing, and how o
 
 @cache
 def _measured() -> dict[str, Any]:
-    return read("h200/on_units.json.gz")
+    return read("experiments/register_ports/units.json.gz")
 
 
 def _off(name: str, other: str, warps: int) -> float:

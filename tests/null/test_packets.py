@@ -22,7 +22,7 @@ from . import journals
 
 pytestmark = journals.TOGETHER
 
-SCRIPT = Path(__file__).parents[2] / "data" / "h200" / "derive_packets.py"
+SCRIPT = Path(__file__).parents[2] / "data/experiments/l2_packets/derive_packets.py"
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_atomics_on_fewer_lines_take_longer() -> None:
 
 def test_stores_to_parts_of_sectors_beyond_l2() -> None:
     """A column of words per block: the first store to a sector fetches it, those that fill it up do not."""
-    points = json.loads(SCRIPT.with_name("neighbours.json").read_text())["points"]
+    points = json.loads(SCRIPT.with_name("columns.json").read_text())["points"]
     h200 = load_machine("h200")
     rate, packets = h200.scattered.dram_partial_store_bytes_per_second, h200.packets
     assert rate and packets.store_seconds and packets.partial_sector_seconds

@@ -43,7 +43,7 @@ def _clocks(code: list[Any]) -> list[int]:
 def _off(family: str) -> list[tuple[bool, Counter[int]]]:
     """Return for each word whether it waited on the GPU, and how far off its clocks are."""
     found = []
-    words = read("h200/returns.json.gz")["words"][family]
+    words = read("experiments/register_ports/shared_memory_results.json.gz")["words"][family]
     for word, measured in zip(words, _measured()[family], strict=True):
         clocks, places = _clocks(word["code"]), range(*word["places"])
         off = Counter(clocks[k] - cycles for k, cycles in zip(places, measured, strict=True))
@@ -53,7 +53,7 @@ def _off(family: str) -> list[tuple[bool, Counter[int]]]:
 
 @cache
 def _measured() -> dict[str, list[list[int]]]:
-    found: dict[str, list[list[int]]] = read("h200/returns.json.gz")["cycles"]
+    found: dict[str, list[list[int]]] = read("experiments/register_ports/shared_memory_results.json.gz")["cycles"]
     return found
 
 

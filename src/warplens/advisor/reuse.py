@@ -300,7 +300,7 @@ def asynchronous_copies(case: Case) -> Answer:
 def _copied(load: Site, store: Site) -> dict[str, float]:
     """Return what a load and its store count as one copy: whole lines to whole lines go at once, parts one by one.
 
-    Measured on an H200 (data/h200/copies.json); copies of 16 bytes pass by L1.
+    Measured on an H200 (data/experiments/l1_data_path/asynchronous_copies.json); copies of 16 bytes pass by L1.
     """
     lines = load.useful_bytes / LINE_BYTES
     whole = load.wavefronts <= 1.05 * lines and store.wavefronts <= 1.05 * lines

@@ -1,6 +1,6 @@
 """What an asynchronous copy from global to shared memory costs (LDGSTS): sectors and wavefronts.
 
-Found by counting on an H200 (data/h200/copies.json): a copy that passes by L1 moves 16 bytes at a time from a sector to
+Counted on an H200 (asynchronous_copies.json): a copy that passes by L1 moves 16 bytes at a time from a sector to
 a sector; one through L1 reads a line in each wavefront and writes to banks as a store does.
 """
 
@@ -44,7 +44,7 @@ def passing_sectors(s: Any, mask: Any) -> Any:
 def _shift(s: Any, mask: Any, l: int) -> int:
     """Return how the 16 bytes of a lane lie in their sectors: in the same half of both, or from which to the other.
 
-    Two halves that change places within their sectors are as one that stays (data/h200/triton: swizzled tiles).
+    Two halves that change places within their sectors are as one that stays (data/h200/suite/triton: swizzled tiles).
     """
     half = s[ADDRESS + l] >> 4 & 1
     if s[INTO + l] >> 4 & 1 == half:

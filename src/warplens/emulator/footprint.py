@@ -165,7 +165,7 @@ class L2(Struct, frozen=True):
     def kept(self, between_bytes: float) -> float:
         """Return the share that is still there after so many bytes (copies counted) have passed: all, falling to none.
 
-        Measured on an H200 by reading again what was read (data/h200/l2.json.gz): all up to 0.9 of the size, half at
+        Measured on an H200 by reading again what was read (footprints.json.gz): all up to 0.9 of the size, half at
         1.1, nothing at 1.3.
         """
         if not self.size_bytes:
@@ -231,14 +231,14 @@ class Reuse(Struct, frozen=True):
 # in three dimensions by less than its square: what is new along one axis has an edge along the others.
 _NEARLY_ONCE = 1.3
 # Of a cache that is asked at random for single sectors: lines are kept whole, but only what was asked for is in them.
-# data/h200/l2.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.
+# data/experiments/l2_capacity/footprints.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.
 _SCATTERED_KEPT = 0.8
 
 
 def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: Grid, array: int, how: How) -> float:
     """Return the share of the halves of lines that are touched in one array without the other half.
 
-    A half that a block in flight at the same time completes is not alone (data/h200/halves.json): the next one along
+    A half that a block in flight at the same time completes is not alone (half_lines.json): the next one along
     an axis, or the one before. Of blocks half a line wide each second pair does so, so that pairs are looked at by two.
     The first block stands for the others.
     """

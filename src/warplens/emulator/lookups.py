@@ -14,19 +14,19 @@ from msgspec import Struct
 from warplens.emulator.footprint import L2, Footprint, Grid, Reuse
 
 # Requests for the same sector that come from neighbouring SMs at the same time are joined before L2: the share of them
-# that is saved, by blocks per SM. data/h200/near.json: 12 SMs, mean of both loops.
+# that is saved, by blocks per SM. data/experiments/l2_capacity/neighbouring_sms.json: 12 SMs, mean of both loops.
 _SAME = 0.1  # new from a block to the next, at most: edges that they share are asked for by other warps at other times
 _BLOCKS_PER_SM = (1, 2, 4, 8)
 _JOINED = (0.69, 0.65, 0.52, 0.28)
 # Translations that L2 looks up for an access to any place of an array: 0.33 of a sector, less what the TLBs reach.
-# data/h200/tlb.json: within 0.02 from 128 MiB to 32 GiB.
+# data/experiments/l2_capacity/translations.json: within 0.02 from 128 MiB to 32 GiB.
 _WALK_SECTORS, _TLB_BYTES = 0.33, 165 << 20
 _BIG_PAGE = 11  # bits of a page of 2 MiB, in pages of the emulator
 _FEW_SECTORS = 16  # of a page that a block touches: each of them needs a translation of its own
 
 
 # Groups of SMs (GPCs) that have a cache for code: long_code, which does not fit it, is looked up 8.0 times per turn of
-# its loop (data/h200/kernels/ncu.json.gz), whatever the number of warps.
+# its loop (data/h200/suite/kernels/ncu.json.gz), whatever the number of warps.
 _CODE_CACHES = 8
 _CODE_BYTES = 16  # of an instruction
 
@@ -48,7 +48,7 @@ def lookups(
     """Return the sectors that the parts of L2 look up, and of them those that are not there.
 
     `moved`: sectors that DRAM gives, and of them those that SMs asked for. A part that does not own what its SMs ask
-    for asks the owner for all that DRAM gives at once, and keeps it. Found so in data/h200/l2.json.gz: 1.5 lookups per
+    for asks the owner for all that DRAM gives at once, and keeps it. Found so in footprints.json.gz: 1.5 lookups per
     sector that one SM reads, 2 per sector alone; of 8 MiB that are gathered again and again, 1.25 misses per sector.
     """
     fetched, missed = moved

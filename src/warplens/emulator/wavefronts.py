@@ -88,7 +88,7 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
     """Return how many wavefronts a shared-memory access takes: in each, a bank serves one word.
 
     Accesses of 8 bytes go by half-warps, of 16 bytes by quarters; two of these go together where neighbouring lanes
-    (one or two apart) ask for the same. Measured on an H200: data/h200/kernels/ncu.json.gz.
+    (one or two apart) ask for the same. Measured on an H200: data/h200/suite/kernels/ncu.json.gz.
     """
     if address[PATTERN] != SCATTERED and mask == np.uint32(0xFFFFFFFF):
         if address[PATTERN] == CONTIGUOUS:
@@ -109,7 +109,7 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 def tag_queue(s: Any, lines: int) -> Any:
     """Return the cycles in which L1 looks up the lines of an access: each of its four banks of tags takes one a cycle.
 
-    Which bank a line is in was found by the times of 411 patterns on an H200: data/h200/data_path.json.
+    Which bank a line is in was found by the times of 411 patterns on an H200: data_path.json.
     """
     worst = np.int64(0)
     for bank in range(4):

@@ -16,7 +16,7 @@ from warplens.laboratory.journal import ENDINGS
 from warplens.laboratory.samples import Reading, Samples, load
 from warplens.machine import Machine, load_machine
 
-JOURNALS = {"h200": "h200/measured.jsonl.xz"}
+JOURNALS = {"h200": "h200/journal/measured.jsonl.xz"}
 
 
 class Laboratory(Struct, frozen=True):

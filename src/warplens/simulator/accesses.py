@@ -150,7 +150,7 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     latency += enters + at.WAVEFRONT_CYCLES * further + max(0, returns - 1)
     if x.kind == "shuffle":  # measured with one register
         latency -= each - 1.0
-    if not read:  # no address to wait for (returns.json.gz)
+    if not read:  # no address to wait for (shared_memory_results.json.gz)
         latency -= 1.0
     return replace(
         made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each,

@@ -35,7 +35,7 @@ from warplens.workload.unmodelled import sleep_seconds
 
 _Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
 _MET_SLOT, _BARRIER_SLOT = 7, 8  # behind the scoreboards
-# Another class whose units serve an instruction, by what it takes alone and beside others (data/h200/on_units.json, of
+# Another class whose units serve an instruction, by what it takes alone and beside others (units.json.gz, of
 # BREV `operations.brev`), or none (NOP).
 _SERVED_AS = {
     **dict.fromkeys(("FMNMX", "FSEL", "FSETP", "VOTE"), "int"), "VIADD": "imul", "BREV": "convert", "NOP": "branch"

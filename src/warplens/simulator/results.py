@@ -2,7 +2,7 @@
 
 A result of an SFU that comes when arithmetic writes gives way once; then it goes first, and the instruction is held.
 Those of shared memory wait in a row for cycles in which arithmetic writes nothing there. When none has been written for
-sixteen cycles the issue stops until one has (data/h200/returns.py). All is counted by when arithmetic that writes in
+sixteen cycles the issue stops until one has. All is counted by when arithmetic that writes in
 that cycle has its last stage.
 """
 

@@ -2,7 +2,7 @@
 
 So every moment counts alike, however many warps there are, and a tail of few warps more than its warp-cycles: of the
 139 launches of the train set that take 50 us and more 122 have one sample per SM and 2048 cycles, within 8 %, with a
-quarter of a warp per scheduler to 16 (data/h200/kernels/ncu.json.gz). Here a run is held as often, and what its warps
+quarter of a warp per scheduler to 16 (kernels/ncu.json.gz). Here a run is held as often, and what its warps
 have waited for since then is shared out over that time.
 """
 

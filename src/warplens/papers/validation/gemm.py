@@ -32,7 +32,7 @@ def _cells(launch: Launch, known: dict[str, Any], microseconds: float) -> list[s
 
 def table() -> Item:
     """Make a row for each GEMM that may be looked at, and the mean error of the others."""
-    kept = json.loads(data_file("h200/gemm_heuristics.json").read_text())
+    kept = json.loads(data_file("h200/suite/gemm_heuristics.json").read_text())
     gpu, known = load_machine("h200"), kept["launches"]
     rows, hidden = [], []
     for launch in [*launches(), *triton_launches()]:

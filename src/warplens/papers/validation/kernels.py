@@ -22,7 +22,7 @@ from warplens.machine import load_machine
 from warplens.papers.validation.mixes import data_file, read
 from warplens.workload import Workload
 
-_FOLDERS = {"h200": "h200/kernels"}
+_FOLDERS = {"h200": "h200/suite/kernels"}
 Part = Literal["train", "test"]
 PARTS: tuple[Part, Part] = ("train", "test")
 

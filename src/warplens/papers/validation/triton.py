@@ -11,7 +11,7 @@ from warplens.models import predict
 from warplens.papers.item import Grid, Item
 from warplens.papers.validation.kernels import Launch, launches_in
 
-FOLDER = "h200/triton"
+FOLDER = "h200/suite/triton"
 MODEL = "warplens"
 
 
