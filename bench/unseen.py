@@ -8,8 +8,8 @@
 
 The kernels are under data/h200/suite/unseen, each with its launch file; durations.json.gz has what an H200 took for
 them, as ncu reports it. Each is compiled, emulated and predicted as `warplens analyze` does. As in `warplens validate
---kernels` a third of the kernels, by a hash of their names, is a test set: only its numbers are shown. The short kernels
-are under data/h200/suite/short/learn and data/h200/suite/short/blind, whose launches count as the test set.
+--kernels` a third of the kernels, by a hash of their names, is a test set: only its numbers are shown. The short
+kernels are under data/h200/suite/short/learn and data/h200/suite/short/blind, whose launches count as the test set.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The example GEMMs: measured, predicted by us, and what nvidia-matmul-heuristics expects of a library's kernel.
 
-That package chooses a kernel of its own for a size and precision (data/h200/gemm_heuristics.py): its time says what the
+That package chooses a kernel of its own for a size and precision (suite/gemm_heuristics.json): its time says what the
 best kernel would take, ours what this kernel takes. Of the test set (kernels.py) only the mean error is shown.
 """
 
