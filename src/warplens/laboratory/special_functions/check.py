@@ -1,31 +1,31 @@
-"""Compare the emulator's special functions with what an H200 gave: every output of every range, by digest.
+"""Comparison of the emulator's special functions with recorded outputs: every one of every range, by digest.
 
-python data/h200/functions/check.py        # prints a line per function; half a minute
+`python -m warplens.laboratory.special_functions.check` prints a line per function; half a minute.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import dump
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from warplens.emulator import ops
 from warplens.emulator.special import special, special_word
+from warplens.laboratory.special_functions import DATA
+from warplens.laboratory.special_functions.inputs import RANGES
 
-HERE = Path(__file__).resolve().parent
 Words = npt.NDArray[np.uint32]
 
 
 _jit: Any = njit  # without a cache on disk, which would not see that the tables have changed
 
 
-@_jit(error_model="numpy")
+@_jit(error_model="numpy")  # type: ignore[untyped-decorator]
 def emulated(code: int, given: Any, made: Any) -> None:
     """Run the special-function unit over an array."""
     for i in range(len(given)):
@@ -44,11 +44,12 @@ def worst_ulp(name: str, given: Words, made: Words) -> float:
     """Return the largest distance from the exact value, in units of the last place of that."""
     x, y = (part.view(np.float32).astype(np.float64) for part in (given, made))
     turn = 2.0 * np.pi
-    exact = {
+    functions: dict[str, Callable[[], Any]] = {
         "rcp": lambda: 1.0 / x, "rsq": lambda: x**-0.5, "sqrt": lambda: x**0.5, "ex2": lambda: np.exp2(x),
         "lg2": lambda: np.log2(x), "sin": lambda: np.sin(turn * x), "cos": lambda: np.cos(turn * x),
         "tanh": lambda: np.tanh(x),
-    }[name]()  # fmt: skip
+    }  # fmt: skip
+    exact = functions[name]()
     return float((np.abs(y - exact) / np.spacing(np.abs(exact).astype(np.float32))).max())
 
 
@@ -59,8 +60,8 @@ TYPICAL = {"rcp": "2^0", "rsq": "2^1", "sqrt": "2^1", "ex2": "-2^0", "lg2": "2^2
 
 def main() -> None:
     """Compare all ranges; print how many outputs of each function agree, and how precise the unit is."""
-    digests = json.loads((HERE / "digests.json").read_text())["sha256"]
-    for name, parts in dump.RANGES.items():
+    digests = json.loads((DATA / "digests.json").read_text())["sha256"]
+    for name, parts in RANGES.items():
         if name.upper() not in ops.SPECIAL_FUNCTIONS:
             continue  # of halves
         same = other = 0

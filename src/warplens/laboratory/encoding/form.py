@@ -4,10 +4,9 @@ import re
 from collections.abc import Collection
 from itertools import combinations
 
-from atoms import Edit, cut, edits, is_float, number
-from draft import CODE_PLACE, KEPT, Asking, Draft, bits_of, part_mask, spread, write_part
-from nvdisasm import RELATIVE
-
+from warplens.laboratory.encoding.atoms import Edit, cut, edits, is_float, number
+from warplens.laboratory.encoding.draft import CODE_PLACE, KEPT, Asking, Draft, bits_of, part_mask, spread, write_part
+from warplens.laboratory.encoding.nvdisasm import RELATIVE
 from warplens.program.encoding import OPCODE, Choice, Float, Number, Part
 
 Fields = dict[int, Number | Float]  # by the atoms that they are

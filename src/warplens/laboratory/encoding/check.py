@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from itertools import combinations
 
-from draft import CODE_PLACE, Asking, Draft, bits_of, part_mask
+from warplens.laboratory.encoding.draft import CODE_PLACE, Asking, Draft, bits_of, part_mask
 
 _ROUNDS, _TRIED, _LOOKED_AT = 40, 300, 8  # of random words: rounds, words of each, wrong ones of these to look into
 _SHORT = 8  # bits of a register's field; longer ones are immediates, with more values that may be special
@@ -67,9 +67,9 @@ def any_word(draft: Draft, chance: random.Random) -> int:
         values = (field, 0, chance.getrandbits(128) & field, word & field)
         value = any_place(chance) if field == _CODE_PLACE else chance.choices(values, (15, 10, 65, 10))[0]
         word = word & ~field | value
-    for mask, values in draft.choices.items():
+    for mask, choices in draft.choices.items():
         if chance.random() < 0.5:
-            word = word & ~mask | chance.choice(values)
+            word = word & ~mask | chance.choice(choices)
     return word ^ (chance.getrandbits(128) & draft.free if chance.random() < 0.5 else 0)
 
 

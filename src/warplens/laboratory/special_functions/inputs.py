@@ -1,30 +1,17 @@
-"""Record what an H200's special-function unit and tensor cores give, bit for bit.
+"""Inputs of the special-function unit and of matrix instructions, and the form in which outputs are kept.
 
-    nvcc -arch=sm_90a -cubin functions.cu && nvcc -arch=sm_90a -cubin matrices.cu
-    python dump.py [FOLDER]
-
-Of every range of inputs (RANGES: 87 of them, most a whole binade) goes a digest of the outputs to digests.json; those
-from which derive.py finds the tables go whole to measured.npz, as differences from one to the next. matrices.npz has
-what matrix instructions gave; their inputs are made again from seeds (`matrix_inputs`), with sums to check them.
+RANGES has 87 ranges of inputs, most a whole binade; of each a digest of the outputs is kept, and those from which the
+tables are derived whole, as differences from one to the next. Inputs of matrix instructions are made again from seeds.
 """
 
 from __future__ import annotations
 
 import bz2
-import ctypes
-import hashlib
-import json
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))  # driver.py
 
 Words = npt.NDArray[np.uint32]
 Inputs = Callable[[], Words]  # 32 MB each: made when needed
@@ -88,16 +75,8 @@ RANGES: dict[str, dict[str, Inputs]] = {
 }  # fmt: skip
 
 
-def patched(cubin: bytes) -> bytes:
-    """Return the machine code with the factor 1 / (2 pi) before MUFU.SIN and MUFU.COS turned into 1."""
-    factor, one = (0x3E22F983).to_bytes(4, "little"), ONE.to_bytes(4, "little")
-    if cubin.count(factor) != 2:
-        raise SystemExit(f"the factor occurs {cubin.count(factor)} times, not twice")
-    return cubin.replace(factor, one)
-
-
 def is_kept(name: str, part: str) -> bool:
-    """Whether derive.py or a test needs the outputs themselves."""
+    """Return whether the derivation or a test needs the outputs themselves."""
     whole = {"rcp/2^0", "rsq/2^0", "rsq/2^1", "sqrt/2^0", "sqrt/2^1", "ex2/2^0", "lg2/2^0", "sin/2^-2"}
     tangent = name == "tanh" and part not in ("2^-12", "2^3", "-2^-1", "-2^0")
     return f"{name}/{part}" in whole or tangent or part in ("samples", "all", "binades")
@@ -153,7 +132,8 @@ def registers(rng: np.random.Generator, kind: str, count: int, way: str, total: 
     width = 32 if kind == "tf32" else 1 + sum(KINDS[kind])
     per = 32 // width
     parts = elements(rng, kind, count * per, way, total).reshape(count, per)
-    return (parts << (np.arange(per, dtype=np.uint32) * np.uint32(width))).sum(1).astype(np.uint32)
+    packed_parts: Words = (parts << (np.arange(per, dtype=np.uint32) * np.uint32(width))).sum(1).astype(np.uint32)
+    return packed_parts
 
 
 def matrix_inputs(name: str, way: str) -> tuple[Words, Words, Words]:
@@ -168,58 +148,3 @@ def matrix_inputs(name: str, way: str) -> tuple[Words, Words, Words]:
         a[:, :, 2:] = a[:, :, :2] ^ np.uint32(0x80000000 if kind == "tf32" else 0x80008000)
         b[:, :, 1] = b[:, :, 0] ^ (rng.random(WARPS * 32) < 0.2).astype(np.uint32).reshape(WARPS, 32)
     return a, b, c
-
-
-class Runner:
-    """The GPU with memory for the inputs and outputs of one launch."""
-
-    def __init__(self) -> None:
-        from driver import Gpu
-
-        self.gpu = Gpu()
-        self.buffers = [self.gpu.memory(FULL * 4) for _ in range(4)]
-
-    def run(self, cubin: Path, name: str, arrays: list[Words], count: int, threads: int, n: int) -> Words:
-        """Launch a kernel over arrays; return that many words of its output."""
-        for buffer, data in zip(self.buffers, arrays, strict=False):
-            self.gpu.put(buffer, 0, np.ascontiguousarray(data))
-        values = [*self.buffers[: len(arrays)], self.buffers[3], ctypes.c_uint32(n)]
-        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
-        grid = (threads + 127) // 128, 1, 1
-        function = self.gpu.function(cubin, name, 0)
-        self.gpu.call("cuLaunchKernel", function, *grid, 128, 1, 1, 0, None, pointers, None)
-        self.gpu.wait()
-        made = np.zeros(count, np.uint32)
-        self.gpu.get(self.buffers[3], made)
-        return made
-
-
-def main() -> None:
-    """Run all kernels and write what they gave."""
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
-    code = out / "functions_turns.cubin"
-    code.write_bytes(patched((HERE / "functions.cubin").read_bytes()))
-    runner = Runner()
-    digests: dict[str, str] = {}
-    kept: dict[str, npt.NDArray[Any]] = {"mantissas": sampled()[:2048]}
-    for name, parts in RANGES.items():
-        for part, inputs in parts.items():
-            bits = inputs()
-            made = runner.run(code, f"mufu_{name}", [bits], len(bits), len(bits), len(bits))
-            digests[f"{name}/{part}"] = hashlib.sha256(made.tobytes()).hexdigest()
-            if is_kept(name, part):
-                kept[f"{name}/{part}"] = packed(made)
-    np.savez(out / "measured.npz", **kept)
-    matrices: dict[str, npt.NDArray[Any]] = {}
-    for name in MATRICES:
-        for way in WAYS:
-            given = matrix_inputs(name, way)
-            made = runner.run(HERE / "matrices.cubin", name, list(given), given[2].size, WARPS * 32, WARPS)
-            matrices[f"{name}/{way}"] = made.reshape(given[2].shape)[KEPT_WARPS]
-            matrices[f"{name}/{way}/sums"] = np.array([x.astype(np.uint64).sum() for x in given], np.uint64)
-    np.savez_compressed(out / "matrices.npz", **matrices)
-    (out / "digests.json").write_text(json.dumps({"about": runner.gpu.about(), "sha256": digests}, indent=0))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""Learn from nvdisasm how it writes the machine words of sm_90; src/warplens/program/files/sm_90.json is such a table.
+"""The forms of machine words of sm_90, learned from nvdisasm; src/warplens/program/files/sm_90.json is such a table.
 
-    python data/encoding/learn.py OUT.json [--words WORDS.json.xz] [--only OPCODE,...] FILE...
+    python -m warplens.laboratory.encoding.learn OUT.json [--words WORDS.json.xz] [--only OPCODE,...] FILE...
 
 FILEs are cubins and CUDA sources. WORDS has other words as a list of [hexadecimal word, how often it was met]. Needs
 the extra `cuda`; no GPU. The words of some kernels are where it starts; what it learns holds for many more.
@@ -30,12 +30,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import msgspec
-import nvdisasm
-from atoms import cut, number
-from check import check_random_words, check_special_values
-from draft import KEPT, Asking, Draft
-from form import learn_form
 
+from warplens.laboratory.encoding import nvdisasm
+from warplens.laboratory.encoding.atoms import cut, number
+from warplens.laboratory.encoding.check import check_random_words, check_special_values
+from warplens.laboratory.encoding.draft import KEPT, Asking, Draft
+from warplens.laboratory.encoding.form import learn_form
 from warplens.program import Options, toolchain
 from warplens.program.compile import compile_file
 from warplens.program.cubin import parse_cubin
@@ -58,7 +58,7 @@ def learn(given: Counter[int]) -> dict[int, list[Draft]]:
         asking, wanted = [], []
         for (opcode, learner), answer in zip(waiting, answers, strict=True):
             try:
-                wanted.append(learner.send(answer))
+                wanted.append(next(learner) if answer is None else learner.send(answer))
                 asking.append((opcode, learner))
             except StopIteration as end:
                 drafts[opcode] = end.value
@@ -118,7 +118,7 @@ def as_encoding(drafts: dict[int, list[Draft]]) -> Encoding:
 def words_of(file: Path) -> list[int]:
     """Return the machine words of all kernels of a cubin or a CUDA source."""
     with tempfile.TemporaryDirectory() as folder:
-        made = compile_file(file, Options("sm_90"), Path(folder))[0] if file.suffix == ".cu" else file
+        made = compile_file(file, Options("sm_90"), Path(folder)).cubin if file.suffix == ".cu" else file
         cubin = parse_cubin(made.read_bytes(), str(file))
     code = b"".join(cubin.content(f".text.{kernel}") for kernel in cubin.kernels())
     return [low | high << 64 for low, high in struct.iter_unpack("<QQ", code)]

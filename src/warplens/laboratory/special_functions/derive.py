@@ -1,6 +1,6 @@
-"""Derive the tables of the special-function unit from what an H200 gave for every mantissa.
+"""Tables of the special-function unit, derived from its outputs for every mantissa.
 
-    python data/h200/functions/derive.py        # about a minute; writes src/warplens/emulator/special_functions.json
+`python -m warplens.laboratory.special_functions.derive` writes src/warplens/emulator/special_functions.json in a minute.
 
 The unit (Oberman and Siu, ARITH 2005) computes C0 + C1 l + C2 l^2 of a segment, with l the 17 bits of the argument
 below those that choose the segment, and cuts off the result. With 41 bits behind the point, C0 has 26 of them, C1 and
@@ -15,14 +15,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import dump
 import numpy as np
 import numpy.typing as npt
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-MEASURED = HERE / "measured.npz"
-TABLES = ROOT / "src" / "warplens" / "emulator" / "special_functions.json"
+from warplens.laboratory.special_functions import DATA
+from warplens.laboratory.special_functions.inputs import unpacked
+
+MEASURED = DATA / "measured.npz"
+TABLES = Path(__file__).parents[2] / "emulator" / "special_functions.json"
 BITS = 17
 COUNT = 1 << BITS
 # Binades of tanh: bits of the argument below l. Smaller arguments are returned as they are, larger ones give 1.
@@ -35,7 +35,7 @@ Reals = npt.NDArray[np.float64]
 def outputs(key: str) -> Words:
     """Return the bits of the outputs over a range of inputs."""
     with np.load(MEASURED) as stored:
-        return dump.unpacked(stored[key])
+        return unpacked(stored[key])
 
 
 def truncated_square(low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

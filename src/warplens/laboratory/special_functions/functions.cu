@@ -1,4 +1,4 @@
-// What the special-function unit gives for given bit patterns; driven by dump.py.
+// What the special-function unit gives for given bit patterns; launched by measure.py.
 #define KERNEL(NAME, PTX)                                                                        \
   extern "C" __global__ void NAME(const unsigned* in, unsigned* out, unsigned n) {               \
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;                                          \
@@ -12,7 +12,7 @@ KERNEL(mufu_rsq, "rsqrt.approx.ftz.f32")
 KERNEL(mufu_sqrt, "sqrt.approx.ftz.f32")
 KERNEL(mufu_ex2, "ex2.approx.ftz.f32")
 KERNEL(mufu_lg2, "lg2.approx.ftz.f32")
-KERNEL(mufu_sin, "sin.approx.ftz.f32")   // dump.py makes the factor 1 / (2 pi) before it 1
+KERNEL(mufu_sin, "sin.approx.ftz.f32")   // measure.py makes the factor 1 / (2 pi) before it 1
 KERNEL(mufu_cos, "cos.approx.ftz.f32")
 KERNEL(mufu_tanh, "tanh.approx.f32")
 
