@@ -1,6 +1,6 @@
 """Tables of the special-function unit, derived from its outputs for every mantissa.
 
-`python -m warplens.laboratory.special_functions.derive` writes src/warplens/emulator/special_functions.json in a minute.
+`python -m warplens.laboratory.special_functions.derive` writes the emulator's table in about a minute.
 
 The unit (Oberman and Siu, ARITH 2005) computes C0 + C1 l + C2 l^2 of a segment, with l the 17 bits of the argument
 below those that choose the segment, and cuts off the result. With 41 bits behind the point, C0 has 26 of them, C1 and
