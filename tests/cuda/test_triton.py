@@ -168,7 +168,9 @@ def test_factors_of_products_come_in_as_many_wavefronts_as_were_counted(name: st
 @pytest.mark.parametrize(("columns", "trip_cycles"), [(64, 332.0), (128, 589.6), (256, 1104.0)])
 def test_a_wait_for_products_takes_what_was_measured(columns: int, trip_cycles: float, tmp_path: Path) -> None:
     group = next(g for g in tensor.GROUPS if g.name == "f16")
-    (tmp_path / "k.cubin").write_bytes(next(iter(build([tensor.wgmma(group, columns)], "sm_90").cubins.values())))
+    (tmp_path / "k.cubin").write_bytes(
+        next(iter(build([tensor.wgmma_kernel(group, columns)], "sm_90").cubins.values()))
+    )
     (program,) = load_programs(tmp_path / "k.cubin").values()
     products = [i for i, x in enumerate(program.instructions) if x.opcode == "HGMMA"]
     stop = next(i for i, x in enumerate(program.instructions) if i > products[-1] and x.opcode == "BRA")

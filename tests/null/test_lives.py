@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warplens.laboratory import derive_lives
+from warplens.laboratory import block_lifetime as lab
 from warplens.machine import load_machine
 
 from . import journals
@@ -73,7 +73,8 @@ def test_the_place_of_a_block_is_taken_again() -> None:
 def test_the_laboratory_says_the_same() -> None:
     """Its entries on another H200: places of blocks and reads among writes within 6 %, long code within 4 %."""
     samples = journals.samples("measured")
-    found = {n.key: n.value for step in derive_lives.STEPS for n in step(samples)}
+    steps = lab.derive_blocks, lab.derive_writes, lab.derive_fetches, lab.derive_pairs
+    found = {n.key: n.value for step in steps for n in step(samples)}
     sources = load_machine("h200")
     assert sources.contention and sources.instruction_cache
     for key, kept, within in (

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from warplens.laboratory import derive_scattered
+from warplens.laboratory import atomics, scattered
 from warplens.laboratory.agree import MEMORY
-from warplens.laboratory.plans_scattered import LINES
+from warplens.laboratory.atomics import LINES
 from warplens.laboratory.samples import Samples
 from warplens.machine import load_machine
 from warplens.models.warplens.limits import atomic_cycles
@@ -74,7 +74,7 @@ def test_both_derivations_give_what_the_other_program_measured(script: ModuleTyp
     """The laboratory's steps, given its times, the script that it has: the numbers that the file had."""
     made = script.table()
     samples = as_samples(made)
-    ours = {n.key: n.value for step in (derive_scattered.packets, derive_scattered.additions) for n in step(samples)}
+    ours = {n.key: n.value for step in (scattered.derive_packets, atomics.derive_additions) for n in step(samples)}
     assert len(ours) == len(PACKETS) + 14
     for key, (value, _) in script.packets(made["rows"]).items():
         assert value == pytest.approx(PACKETS[key], rel=0.002), key

@@ -13,9 +13,9 @@ from warplens.cli import main
 from warplens.laboratory.agree import agree
 from warplens.laboratory.catalogue import entries
 from warplens.laboratory.derive import numbers
-from warplens.laboratory.derive_instructions import best, latency
-from warplens.laboratory.derive_scattered import resident
+from warplens.laboratory.instructions import best, latency
 from warplens.laboratory.samples import Samples
+from warplens.laboratory.scattered import derive_residence
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
 
@@ -225,7 +225,7 @@ def test_caches_hold_what_the_driver_says(h200: Machine, samples: Samples) -> No
 def test_the_l2_cache_has_the_drivers_size(name: str) -> None:
     """By atomics, which find a line at its own place: 60 MiB to a step of a thirtieth; read by all, half of that."""
     run = journals.samples(name)
-    found, l2 = {n.key: n.value for n in resident(run)}, run.head["facts"]["attributes"]["l2_bytes"]
+    found, l2 = {n.key: n.value for n in derive_residence(run)}, run.head["facts"]["attributes"]["l2_bytes"]
     assert found["cache.l2_resident_bytes"] == pytest.approx(l2, rel=1.01 / 30)
     assert found["cache.l2_hit_by_all_bytes"] == pytest.approx(l2 / 2, rel=1.01 / 15)
     taken = run.take("resident.l2", lambda p, v: v["mean_cycles"], "bytes", kind="atomic")

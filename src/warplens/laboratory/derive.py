@@ -18,29 +18,12 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.core.units import unit_of
-from warplens.laboratory import (  # fmt: skip
-    derive_access,
-    derive_control,
-    derive_instructions,
-    derive_lemeire,
-    derive_lives,
-    derive_memory,
-    derive_pipes,
-    derive_scattered,
-    derive_waits,
-)
+from warplens.laboratory.catalogue import STEPS
 from warplens.laboratory.journal import ENDINGS
-from warplens.laboratory.numbers import Number
-from warplens.laboratory.samples import Samples, load
+from warplens.laboratory.samples import Number, Samples, load
 from warplens.machine import Machine, list_machines
 from warplens.machine.machine import Source
 from warplens.machine.writer import parsed, tree_of
-
-STEPS = (
-    *derive_instructions.STEPS, *derive_memory.STEPS, *derive_access.STEPS, *derive_control.STEPS,
-    *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS, *derive_lives.STEPS,
-    *derive_waits.STEPS,
-)  # fmt: skip
 
 _UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of samples that are not there
 
@@ -78,7 +61,7 @@ def numbers(samples: Samples) -> Iterator[Number]:
         try:
             yield from step(samples)
         except _UNFIT as error:
-            what, why = step.__name__.replace("_", " "), f"{type(error).__name__}: {error}"
+            what, why = step.__name__.removeprefix("derive_").replace("_", " "), f"{type(error).__name__}: {error}"
             raise WarplensError(f"{samples.name}: {what} cannot be derived from these samples ({why})") from None
 
 

@@ -18,9 +18,8 @@ import numpy as np
 from warplens.core.driver import Facts, Gpu
 from warplens.core.errors import WarplensError
 from warplens.laboratory import stamps
-from warplens.laboratory.chains import ZERO_AT
 from warplens.laboratory.nvml import State, Watch
-from warplens.laboratory.source import RECORD_WORDS
+from warplens.laboratory.source import RECORD_WORDS, ZERO_AT
 
 GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10
 SCHEDULERS = 4  # of an SM, on every GPU from compute capability 7.5 on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import fnmatch
 import hashlib
@@ -10,6 +11,8 @@ import platform
 import re
 import shlex
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,15 +23,64 @@ from warplens.core.errors import FileError, WarplensError
 from warplens.core.version import __version__
 from warplens.laboratory.build import Built, build
 from warplens.laboratory.catalogue import HELPERS, entries
-from warplens.laboratory.entry import Effort, Entry
 from warplens.laboratory.gpu_session import Laboratory
 from warplens.laboratory.journal import Journal
 from warplens.laboratory.nvml import Watch
-from warplens.laboratory.progress import Progress, progress
+from warplens.laboratory.plan import Effort, Entry
 from warplens.laboratory.source import fingerprint
 
 JOURNAL = "measured.jsonl"
 _SAME_CLOCK = 0.01  # of the runs in one journal, as of the samples in one run
+
+
+class Progress:
+    """Tells of steps with weights; the time left follows from the weights done."""
+
+    def __init__(self, total: float, bar: Any = None) -> None:
+        """Begin with so much to do; `bar` is rich's, or None."""
+        self.total, self.done, self.begin, self._bar = max(total, 1e-9), 0.0, time.monotonic(), bar
+        self.skipped = 0.0  # of what is done: took no time, and says nothing about the rest
+        self._task = bar.add_task("measuring", total=self.total) if bar else None
+
+    def left_seconds(self) -> float:
+        """Return how long the rest will take at the speed so far."""
+        worked = self.done - self.skipped
+        return (time.monotonic() - self.begin) * (self.total - self.done) / worked if worked > 0 else 0.0
+
+    def step(self, weight: float, name: str, note: str = "", *, skipped: bool = False) -> None:
+        """One step is done, or need not be."""
+        self.done += weight
+        self.skipped += weight if skipped else 0.0
+        if self._bar:
+            if skipped:
+                self._bar.update(self._task, total=self.total - self.skipped, description=name)
+            else:
+                self._bar.update(self._task, advance=weight, description=name)
+            if note:
+                self._bar.console.print(f"{name}: {note}", markup=False, highlight=False)
+            return
+        taken, left = time.monotonic() - self.begin, self.left_seconds()
+        line = f"{100 * self.done / self.total:5.1f} %  {taken:6.1f} s, {left:5.1f} s left  {name}"
+        print(line + (f": {note}" if note else ""), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress(total: float) -> Iterator[Progress]:
+    """Show progress on standard error."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield Progress(total)
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Progress(total)
+        return
+    columns = (TextColumn("{task.description:32}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        yield Progress(total, bar)
 
 
 @dataclass(frozen=True)
@@ -242,8 +294,8 @@ class _Session:
 
     def end(self) -> None:
         """Write down how the GPU is at the end."""
-        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.journal.write("end", time=time, state=asdict(self.lab.state()), errors=self.outcome.errors)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.journal.write("end", time=now, state=asdict(self.lab.state()), errors=self.outcome.errors)
 
     def close(self) -> None:
         """Give the GPU back."""
@@ -262,10 +314,10 @@ def _text(module: str) -> str:
 def mark_of(entry: Entry, facts: Facts, effort: Effort) -> str:
     """Return the mark under which an entry is done: whatever else is measured, or otherwise, has another one.
 
-    Kernels, GPU, effort and parameters, and the texts of the entry's plan and of what all plans share.
+    Kernels, GPU, effort and parameters, and the texts of the entry's experiment and of what all of them share.
     """
     own = entry.plan.__module__.rpartition(".")[2]
-    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plans", "laboratory", "stamps"))])
+    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plan", "gpu_session", "stamps"))])
     return fingerprint(entry.kernels, f"{facts.arch} {facts.uuid} {effort} {entry.parameters} {plan}")
 
 

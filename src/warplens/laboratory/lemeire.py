@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from warplens.laboratory.derive_instructions import best, curve, latency
-from warplens.laboratory.numbers import Number, digits
-from warplens.laboratory.samples import Point, Samples, per_link
+from warplens.laboratory.instructions import best, curve, latency
+from warplens.laboratory.samples import Number, Point, Samples, digits, per_link
 
 _CHAINS = {"fadd": "fadd", "fmadd": "ffma_1", "sfu": "mufu_rsq", "local_memory": "lds"}
 
 
-def operations(samples: Samples) -> Iterator[Number]:
+def derive_operations(samples: Samples) -> Iterator[Number]:
     """Arithmetic, special function, shared memory: completion of a lone warp, issue at the peak, error in between.
 
     An instruction of each of W warps takes max(completion, W issue) cycles; the error is that of this over occupancies.
@@ -30,7 +29,7 @@ def operations(samples: Samples) -> Iterator[Number]:
         yield from _pair(name, issue, completion, entry, 100 * (made / measured - 1))
 
 
-def memory(samples: Samples) -> Iterator[Number]:
+def derive_memory(samples: Samples) -> Iterator[Number]:
     """Global memory: completion with little load, issue at the best rate of 4-byte loads."""
     entry = "mix.load.a0"
     sms = samples.head["facts"]["attributes"]["sm_count"]
@@ -47,7 +46,7 @@ def memory(samples: Samples) -> Iterator[Number]:
         yield from _pair("memory", issue, completion, entry, 100 * (made / measured - 1))
 
 
-def control(samples: Samples) -> Iterator[Number]:
+def derive_control(samples: Samples) -> Iterator[Number]:
     """Barriers and loops: completion of a lone warp, issue from what further warps add."""
     found = samples.take("control.barrier", per_link, "warps")
     if 1 in found and len(found) > 2:
@@ -75,6 +74,3 @@ def _pair(
         how = "of max(completion, warps x issue) over occupancies, one chain per warp"
         yield Number(f"{key}.mean_error_percent", digits(float(errors.mean()), 3), entry, f"mean {how}")
         yield Number(f"{key}.error_deviation_percent", digits(float(errors.std()), 3), entry, f"deviation {how}")
-
-
-STEPS = (operations, memory, control)

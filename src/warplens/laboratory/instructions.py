@@ -1,20 +1,66 @@
-"""From chains to latencies, rates and needed warps: of single operations, of classes, of shared memory, of pairs."""
+"""Latency and throughput of instructions: single operations, pairs, local memory, the uniform datapath."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from warplens.laboratory import tensor
-from warplens.laboratory.chains import UNIFORM
-from warplens.laboratory.numbers import Number, digits, number
-from warplens.laboratory.operations import OPERATIONS, PAIRS
-from warplens.laboratory.samples import Point, Reading, Samples, links_per_cycle, per_link
+from warplens.laboratory.gpu_session import SCHEDULERS
+from warplens.laboratory.operations import (
+    INDEPENDENT,
+    OPERATIONS,
+    PAIRS,
+    UNIFORM,
+    Operation,
+    chain_kernel,
+    local_kernel,
+    uniform_kernel,
+)
+from warplens.laboratory.plan import Entry, chain_sweep
+from warplens.laboratory.samples import Number, Reading, Samples, digits, links_per_cycle, number, per_link
+from warplens.laboratory.source import LANES
 
-_SCHEDULERS, _LANES = 4, 32
-_GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
+
+def _operation(op: Operation, chains: int) -> Entry:
+    strides = (0, 1, 2, 4, 8, 16, 32) if op.width else (1,)
+    return Entry(
+        f"instruction.{op.name}" + (f".ilp{chains}" if chains > 1 else ""),
+        (chain_kernel(op, chains), chain_kernel(op, chains, doubled=True)),
+        chain_sweep,
+        "latency, throughput and needed warps (Tables 6.1 to 6.3)" + (f": {op.about}" if op.about else ""),
+        {"register": op.register, "width": op.width, "strides": strides if chains == 1 else (1,)},
+        weight=2.0 if op.width and chains == 1 else 0.5,
+    )
+
+
+def entries() -> list[Entry]:
+    """Latency and throughput of every operation, of pairs, and with several chains per warp."""
+    made = [_operation(op, 1) for op in OPERATIONS]
+    made += [_operation(op, chains) for op in OPERATIONS for chains in (2, 4) if chains <= op.most_chains]
+    for op in (op for op in OPERATIONS if op.name in INDEPENDENT):
+        kernels = chain_kernel(op, 8, False, 0, op.length // 4), chain_kernel(op, 8, True, 0, op.length // 4)
+        made.append(
+            Entry(f"instruction.{op.name}.ilp8", kernels, chain_sweep, "cycles between two that are independent",
+                  {"register": op.register, "width": op.width, "warps": (1,)}, weight=0.1)
+        )  # fmt: skip
+    for op in PAIRS:
+        made.append(
+            Entry(f"pair.{op.name}", (chain_kernel(op), chain_kernel(op, doubled=True)), chain_sweep,
+                  "latency from producer to consumer (§4.7)", {"register": op.register, "width": op.width}, weight=0.5)
+        )  # fmt: skip
+    for name in UNIFORM:
+        made.append(
+            Entry(f"instruction.{name}", (uniform_kernel(name), uniform_kernel(name, True)), chain_sweep,
+                  "latency and throughput of the uniform datapath", {"register": "r"}, weight=0.5)
+        )  # fmt: skip
+    made.append(
+        Entry("instruction.ldl", (local_kernel(), local_kernel(True)), chain_sweep,
+              "latency and throughput of local memory that hits in L1", {"register": "r", "limit": False}, weight=0.5)
+    )  # fmt: skip
+    return made
+
+
 # The operation that stands for its class, for latency and for rate. HADD2 and HFMA2 take turns with HFMA2.MMA; the rate
 # of HFMA2, and of FFMA beside it, is that of the register ports.
 _LATENCY_OF = {
@@ -24,12 +70,12 @@ _LATENCY_OF = {
 _MOST_CHAINS = {f"instruction.{op.name}": op.most_chains for op in OPERATIONS}
 _RATE_OF = {**_LATENCY_OF, "fp64": "dadd", "half": "hfma2_1"}
 # Pairs that depend on one another in turn: a pair less its slow half is the way from the fast half to the slow one.
-_WAYS = (
+_CONFLICT_DEGREES = (
     ("fp32", "sfu", "fadd_mufu", "mufu_rsq"), ("fp32", "shared", "fadd_lds", "lds"),
     ("int", "shared", "lop3_lds", "lds"), ("int", "shuffle", "shfl_lop3", "shfl"),
 )  # fmt: skip
 # Pairs that are alike, by the compiler's stall counts: half of it is the way there, half the way back.
-_BOTH_WAYS = (("int", "fp32", "lop3_fadd"), ("imul", "fp32", "imad_fadd"), ("imul", "int", "imad_lop3"))
+_BOTH_DIRECTIONS = (("int", "fp32", "lop3_fadd"), ("imul", "fp32", "imad_fadd"), ("imul", "int", "imad_lop3"))
 
 
 def latency(samples: Samples, name: str, stride: int = 1) -> Reading | None:
@@ -72,7 +118,7 @@ def needed_warps(rates: dict[int, Reading], goal: float) -> float | None:
     return None
 
 
-def operations(samples: Samples) -> Iterator[Number]:
+def derive_latencies(samples: Samples) -> Iterator[Number]:
     """Latency, peak rate and needed warps of every operation; latency of pairs."""
     known = [(f"instruction.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in OPERATIONS]
     known += [(f"pair.{op.name}", op.name, op.kind, sum(op.expect.values())) for op in PAIRS]
@@ -86,7 +132,7 @@ def operations(samples: Samples) -> Iterator[Number]:
         yield Number(f"{key}.kind", kind)
         yield Number(f"{key}.instructions", count, entry, "machine instructions of one link")
         yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
-        yield from rates(samples, key, entry)
+        yield from derive_rates(samples, key, entry)
         yield from _independent(samples, name)
 
 
@@ -101,13 +147,13 @@ def _independent(samples: Samples, name: str) -> Iterator[Number]:
         yield from number("sm.ilp_latency_cycles", apart, entry, "one warp, 8 chains: a link of one of them", worth=2)
 
 
-def rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
+def derive_rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
     """Peak rate of an operation, and the warps that 90 and 95 % of it need with one chain per warp."""
     top = best(samples, entry)
     if top is not None:
         where, warps, peak = top
         how = f"best over chains: {warps} warps per SM"
-        yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, _LANES / _SCHEDULERS, 3)
+        yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, LANES / SCHEDULERS, 3)
         yield from _saturation(key, entry, curve(samples, entry), peak)
 
 
@@ -120,10 +166,10 @@ def _saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) 
         needed = needed_warps(found, percent / 100 * (top if short else peak.median))
         if needed is not None:
             how = f"{percent} % of {of_what}, one chain per warp, between measured occupancies on the line"
-            yield Number(f"{key}.at_{percent}_percent_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
+            yield Number(f"{key}.at_{percent}_percent_warps_per_scheduler", digits(needed / SCHEDULERS, 3), entry, how)
 
 
-def classes(samples: Samples) -> Iterator[Number]:
+def derive_classes(samples: Samples) -> Iterator[Number]:
     """Latency and rate of instruction classes, each from the operation that stands for it."""
     for kind, name in _LATENCY_OF.items():
         entry, kinds = f"instruction.{name}", f"instructions.{kind}"
@@ -134,23 +180,23 @@ def classes(samples: Samples) -> Iterator[Number]:
         top = best(samples, f"instruction.{_RATE_OF[kind]}")
         if top is not None:
             how = f"best over chains: {top[1]} warps per SM"
-            yield from number(f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+            yield from number(f"{kinds}.peak_ops_per_cycle_per_scheduler", top[2], top[0], how, LANES / SCHEDULERS, 3)
         entry = f"instruction.{_RATE_OF[kind]}"
         needed = needed_warps(curve(samples, entry), 0.95 * top[2].median) if top else None
         if needed is not None:
             how = "95 % of the peak, one chain per warp"
-            yield Number(f"{kinds}.needed_warps_per_scheduler", digits(needed / _SCHEDULERS, 3), entry, how)
+            yield Number(f"{kinds}.needed_warps_per_scheduler", digits(needed / SCHEDULERS, 3), entry, how)
 
 
-def ways(samples: Samples) -> Iterator[Number]:
+def derive_forwarding(samples: Samples) -> Iterator[Number]:
     """Latency from a producer of one class to a consumer of another (§4.7)."""
-    for producer, consumer, pair, slow in _WAYS:
+    for producer, consumer, pair, slow in _CONFLICT_DEGREES:
         both, own = latency(samples, f"pair.{pair}"), latency(samples, f"instruction.{slow}")
         if both and own:
             key = f"instructions.{producer}.latency_to.{consumer}"
             how = f"a pair, less instruction.{slow}, in whole cycles; {both}"
             yield Number(key, float(round(both.median - own.median)), f"pair.{pair}", how)
-    for one, other, pair in _BOTH_WAYS:
+    for one, other, pair in _BOTH_DIRECTIONS:
         both = latency(samples, f"pair.{pair}")
         for producer, consumer in ((one, other), (other, one)) if both else ():
             own = latency(samples, f"instruction.{_LATENCY_OF[producer]}")
@@ -159,12 +205,12 @@ def ways(samples: Samples) -> Iterator[Number]:
                 yield Number(key, float(round(both.median / 2)), f"pair.{pair}", how)
 
 
-def wide_products(samples: Samples) -> Iterator[Number]:
+def derive_wide_products(samples: Samples) -> Iterator[Number]:
     """Products of 64 bits: their rate, and how much longer than a plain one they hold their warp."""
     top = best(samples, "instruction.imad_wide")
     if top is not None:
         key, how = "instructions.imul_wide.peak_ops_per_cycle_per_scheduler", f"best over chains: {top[1]} warps per SM"
-        yield from number(key, top[2], top[0], how, _LANES / _SCHEDULERS, 3)
+        yield from number(key, top[2], top[0], how, LANES / SCHEDULERS, 3)
     wide, plain = latency(samples, "pair.imad_wide_lop3"), latency(samples, "pair.imad_lop3")
     if wide and plain:
         how = f"a pair, less pair.imad_lop3, in whole cycles: the compiler's stall counts are the same; {wide}"
@@ -172,7 +218,7 @@ def wide_products(samples: Samples) -> Iterator[Number]:
         yield Number("instructions.imul_wide.held_cycles", held, "pair.imad_wide_lop3", how)
 
 
-def shared_memory(samples: Samples) -> Iterator[Number]:
+def derive_shared_memory(samples: Samples) -> Iterator[Number]:
     """Cost of bank conflicts: latency and occupied cycles by ways, on the line through 1 to 32."""
     entry, ways_of = "instruction.lds", (1, 2, 4, 8, 16, 32)
     alone = {way: latency(samples, entry, way) for way in ways_of}
@@ -194,7 +240,7 @@ def shared_memory(samples: Samples) -> Iterator[Number]:
     yield Number("shared_memory.conflict_interval_cycles", digits(float(taken), 3), entry, how)
 
 
-def shared_atomics(samples: Samples) -> Iterator[Number]:
+def derive_shared_atomics(samples: Samples) -> Iterator[Number]:
     """Atomics on shared memory: every thread its own bank, all on one word."""
     for name in ("atoms_add", "atoms_cas"):
         entry = f"instruction.{name}"
@@ -204,54 +250,17 @@ def shared_atomics(samples: Samples) -> Iterator[Number]:
             if rate:
                 warps, top = max(rate.items(), key=lambda one: one[1].median)
                 yield from number(
-                    f"{key}.peak_ops_per_cycle_per_sm", top, entry, f"{pattern}, {warps} warps per SM", _LANES, 3
+                    f"{key}.peak_ops_per_cycle_per_sm", top, entry, f"{pattern}, {warps} warps per SM", LANES, 3
                 )
 
 
-def tables(samples: Samples) -> Iterator[Number]:
+def derive_tables(samples: Samples) -> Iterator[Number]:
     """Throughput against occupancy of single instructions, where all occupancies were reached (Zhang & Owens)."""
-    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // _LANES
+    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // LANES
     for kind, name in (("fp32", "fadd"), ("sfu", "mufu_rsq"), ("shared", "lds"), ("fp64", "dadd")):
         entry, found = f"instruction.{name}", curve(samples, f"instruction.{name}")
         if most in found:
             how, key = "one chain per warp; medians, with the point (0, 0) in front", f"throughput.{kind}"
             yield Number(f"{key}.warps_per_sm", [0.0, *map(float, sorted(found))], entry, how)
-            values = [0.0, *(digits(_LANES * found[n].median) for n in sorted(found))]
+            values = [0.0, *(digits(LANES * found[n].median) for n in sorted(found))]
             yield Number(f"{key}.ops_per_cycle_per_sm", values, entry, how)
-
-
-def matrices(samples: Samples) -> Iterator[Number]:
-    """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
-    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"])
-    yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
-    names = [(f"tensor.{m.name}", m.name, m.operations) for m in tensor.MATRICES]
-    for entry, name, operations_each in names:
-        key, alone, top = f"tensor.{name}", latency(samples, entry), best(samples, entry)
-        yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
-        if top:
-            how = f"best over chains: {top[1]} warps per SM"
-            yield from number(f"{key}.peak_flops_per_cycle_per_sm", top[2], top[0], how, operations_each)
-            yield from _saturation(key, entry, curve(samples, entry), top[2])
-    for group in tensor.GROUPS:
-        for columns in (64, 128, 256):
-            entry = f"tensor.group.{group.name}.c{columns}"
-            # four warps do one instruction together, and each of them counts it
-            found = {n: r for n, r in curve(samples, entry).items() if n >= _SCHEDULERS}
-            if found:
-                warps, top_of = max(found.items(), key=lambda one: one[1].median)
-                key, how = f"tensor.group_{group.name}_{columns}", f"wgmma, 64 by {columns}: {warps} warps per SM"
-                each = 2 * 64 * columns * group.k / _SCHEDULERS
-                yield from number(f"{key}.peak_flops_per_cycle_per_sm", top_of, entry, how, each)
-                alone = samples.one(entry, _behind_links, warps=_SCHEDULERS)
-                how = "four warps: a trip of N links twice less one of 2N, less the loop around it"
-                yield from number(f"{key}.latency_cycles", alone, entry, how)
-                yield from _saturation(key, entry, found, top_of)
-
-
-def _behind_links(point: Point, values: dict[str, Any]) -> float:
-    """Return what a wait for a group of products takes beyond the products themselves."""
-    trip: float = (2 * values["span_cycles_n"] - values["span_cycles_2n"]) / point["trips"]
-    return trip - _GROUP_LOOP_CYCLES
-
-
-STEPS = (operations, classes, ways, wide_products, shared_memory, shared_atomics, tables, matrices)
