@@ -39,7 +39,10 @@ FIRST_RUN = {
     "contention__b_cycles": 43.4,
     "contention__c_bytes_per_second": 4.3266e12,
 }
-CODE = {"first": "mix_code.json.gz", "laboratory": "load_mix_code.json.gz"}
+CODE = {
+    "first": "experiments/volkov_mix/mix_code.json.gz",
+    "laboratory": "experiments/volkov_mix/load_mix_code.json.gz",
+}
 
 
 class Point(Struct, frozen=True):
