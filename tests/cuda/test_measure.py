@@ -79,7 +79,7 @@ def _templates() -> list[Kernel]:
         issue.stalls_kernel("imad_wide", 9),
         block_lifetime.life_kernel(2, 1),
         block_lifetime.turns_kernel(1),
-        block_lifetime.fetch_kernel(512),
+        control.fetch_kernel(512),
         block_lifetime.together_kernel(),
         waiting.queue_kernel("mufu", 3),
         issue.readers_kernel("lds"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from warplens.laboratory import block_lifetime as lab
+from warplens.laboratory.control import derive_fetches
 from warplens.machine import load_machine
 
 from . import journals
@@ -73,7 +74,7 @@ def test_the_place_of_a_block_is_taken_again() -> None:
 def test_the_laboratory_says_the_same() -> None:
     """Its entries on another H200: places of blocks and reads among writes within 6 %, long code within 4 %."""
     samples = journals.samples("measured")
-    steps = lab.derive_blocks, lab.derive_writes, lab.derive_fetches, lab.derive_pairs
+    steps = lab.derive_blocks, lab.derive_writes, derive_fetches, lab.derive_pairs
     found = {n.key: n.value for step in steps for n in step(samples)}
     sources = load_machine("h200")
     assert sources.contention and sources.instruction_cache

@@ -87,36 +87,6 @@ KERNEL({name}, 256) {{
     return Kernel(name, text, Expectation(expect, 90), facts={"stores": stores})
 
 
-def fetch_kernel(length: int) -> Kernel:
-    """A loop of so many independent multiply-adds that outgrows an instruction cache; warps begin a cycles apart.
-
-    The second and the third of four passes count: all warps are then at work, each at another place of the code.
-    """
-    name = f"fetch_{length}"
-    start = ", ".join(f"{x} = ((volatile float *)out)[{i}]" for i, x in enumerate("xyzv"))
-    each = " ".join(f'asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"({x}));' for x in "xyzv")
-    text = f"""\
-KERNEL({name}, 1024) {{
-  __shared__ u64 origin;
-  u64 c0, c1 = 0, now;
-  const u32 pass = 0;
-  float {start};
-  START_TOGETHER
-  u64 from = c0 + (u64)a * (threadIdx.x / 32);
-  while (cycles() < from) {{}}
-  _Pragma("unroll 1") for (u32 turn = 0; turn < 4; turn++) {{
-    now = cycles();
-    c0 = turn == 1 ? now : c0;
-    c1 = turn == 3 ? now : c1;
-    UNROLL for (int u = 0; u < {length // 4}; u++) {{ {each} }}
-  }}
-  KEEP(x + y + z + v == 12345.0f)
-  record(records, c0, c1, {2 * length});
-}}
-"""
-    return Kernel(name, text, Expectation({"FFMA": length}, 24), facts={"links": length, "passes": 2})
-
-
 def together_kernel() -> Kernel:
     """One block on each SM reads the same 64 KiB past L1 over and over, its own or that of its pair of SMs.
 
@@ -149,7 +119,6 @@ _WARPS = 3 << 17  # in all, 128 bytes each: 48 MiB
 _TURNS = 128  # and twice as many
 _TOGETHER_CYCLES = 400_000
 _CLOCK = 1 << 32
-_APART = 0.3  # of a pass, from warp to warp
 PARTS = (1, 2, 4, 8, 16)  # of the warps of a block: as many wait alike
 
 
@@ -234,23 +203,6 @@ def measure_turns(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sam
     lab.forget()
 
 
-def measure_fetches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """Warps of each SM a third of a pass apart in code that outgrows the first instruction cache."""
-    lab.operands("f")
-    for kernel in entry.kernels:
-        later = 0
-        for warps in (1, 2, 4):
-            place = lab.place(kernel.name, warps)
-            given: dict[str, Any] = {"a": later if warps > 1 else 0, "c": NEVER}
-            launched = (kernel.name, lab.facts.sm_count, place.threads, place.shared)
-            alone = stamps.reduce(lab.stamped(*launched, **given))  # fills the caches
-            if warps == 1:
-                later = int(_APART * alone["mean_warp_cycles"] / kernel.facts["passes"])
-            for repetition in range(effort.repetitions):
-                made = kept(lab.sample(*launched, **given))
-                yield {"fetching": warps, "apart": given["a"], **kernel.facts, "repetition": repetition}, made
-
-
 def measure_read_together(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
     """All SMs read from L2 what each has for itself, what every other pair has together, what all pairs have."""
     kernel, sms = entry.kernels[0], lab.facts.sm_count
@@ -281,8 +233,6 @@ def entries() -> list[Entry]:
               {"block_warps": (4, 8, 16, 32)}),
         Entry("lives.turns", tuple(turns_kernel(stores) for stores in (0, 1, 2, 4)), measure_turns,
               "latency of loads among stores, by load", {"blocks": (2, 3, 4, 5, 6, 7, 8)}),
-        Entry("control.fetch", (fetch_kernel(8192),), measure_fetches, "warps at different places of long code",
-              weight=0.2),
         Entry("bandwidth.l2.together", (together_kernel(),), measure_read_together,
               "pairs of SMs that read the same at once: how much of it L2 is asked for once", weight=0.1),
     ]  # fmt: skip
@@ -293,7 +243,7 @@ _TURN_BYTES = 1024  # of a block: 256 threads
 
 
 def derive_blocks(samples: Samples) -> Iterator[Number]:
-    """How long the place of a block that ended stays empty, and how many of its warps wait alike for their loads."""
+    """Derive for how long the slot of a block stays empty, and how many of its warps wait alike for their loads."""
     entry = "lives.blocks"
 
     def exchange(point: dict[str, int], values: dict[str, float]) -> float:
@@ -333,7 +283,7 @@ def _off(samples: Samples, entry: str, part: int) -> float | None:
 
 
 def derive_writes(samples: Samples) -> Iterator[Number]:
-    """What a read waits for beyond the curve of reads alone, by the share of DRAM's rate that is written."""
+    """Derive the wait of a read beyond the curve of reads alone, by the share of DRAM's rate that is written."""
     entry, curve = (
         "lives.turns",
         {n.key: n.value for n in derive_contention(samples) if n.key.startswith("contention.")},
@@ -368,24 +318,8 @@ def derive_writes(samples: Samples) -> Iterator[Number]:
     yield Number("contention.written_cycles", digits(slope), entry, how)
 
 
-def derive_fetches(samples: Samples) -> Iterator[Number]:
-    """Cycles per instruction of the warps of an SM that are at different places of long code, all SMs at work."""
-    entry = "control.fetch"
-    taken = samples.take(
-        entry, lambda p, v: v["mean_warp_cycles"] / (p["passes"] * p["links"] * p["fetching"]), "fetching"
-    )
-    if 2 in taken and 4 in taken:
-        two, four = taken[2], taken[4]
-        how = (
-            f"8192 multiply-adds, two ({two.median:.3f}) and four ({four.median:.3f}) warps of each SM a third of a "
-            f"pass apart, second and third pass; {four}"
-        )
-        mean = (two.median + four.median) / 2
-        yield Number("instruction_cache.fetch_interval_cycles", digits(mean, 3), entry, how)
-
-
 def derive_pairs(samples: Samples) -> Iterator[Number]:
-    """How much of what both SMs of a pair read at once L2 is not asked for twice.
+    """Derive the share of what both SMs of a pair read at once that L2 is asked for only once.
 
     L2 is the limit all the while: what the pairs that read the same save of it, the others get. From their rates
     follows what the pairs took, without their own ports, which limit them, coming into it.

@@ -356,7 +356,7 @@ def _near_and_far(samples: Samples) -> Iterator[Number]:
 
 
 def derive_tlb(samples: Samples) -> Iterator[Number]:
-    """How far one translation reaches and what a further one costs, with a page of 2 MiB for every load."""
+    """Derive how far one translation reaches and the cost of a further one, with a page of 2 MiB for every load."""
     by_size = {size: r.median for size, r in _chase(samples, "chase.tlb_2m").items() if size >= 64 << 20}
     if len(by_size) < 4:
         return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from warplens.laboratory import stamps
 from warplens.laboratory.gpu_session import SCHEDULERS, Laboratory
 from warplens.laboratory.launches import slope_of
 from warplens.laboratory.loaded_latency import ADDRESS_CYCLES
@@ -15,6 +17,8 @@ from warplens.laboratory.samples import Number, Samples, digits, number, per_lin
 from warplens.laboratory.source import Expectation, Kernel
 
 NOP_CYCLES = 5  # of what stands in the place of BSYNC: as long as its own stall count, so that the rest is the same
+
+_APART = 0.3  # of a pass, from warp to warp
 
 
 def barrier_kernel(doubled: bool = False) -> Kernel:
@@ -149,6 +153,36 @@ KERNEL(constant_chase, 1024) {
     return Kernel("constant_chase", text, Expectation({r"LDC.*": 8}, 30))
 
 
+def fetch_kernel(length: int) -> Kernel:
+    """A loop of so many independent multiply-adds that outgrows an instruction cache; warps begin a cycles apart.
+
+    The second and the third of four passes count: all warps are then at work, each at another place of the code.
+    """
+    name = f"fetch_{length}"
+    start = ", ".join(f"{x} = ((volatile float *)out)[{i}]" for i, x in enumerate("xyzv"))
+    each = " ".join(f'asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"({x}));' for x in "xyzv")
+    text = f"""\
+KERNEL({name}, 1024) {{
+  __shared__ u64 origin;
+  u64 c0, c1 = 0, now;
+  const u32 pass = 0;
+  float {start};
+  START_TOGETHER
+  u64 from = c0 + (u64)a * (threadIdx.x / 32);
+  while (cycles() < from) {{}}
+  _Pragma("unroll 1") for (u32 turn = 0; turn < 4; turn++) {{
+    now = cycles();
+    c0 = turn == 1 ? now : c0;
+    c1 = turn == 3 ? now : c1;
+    UNROLL for (int u = 0; u < {length // 4}; u++) {{ {each} }}
+  }}
+  KEEP(x + y + z + v == 12345.0f)
+  record(records, c0, c1, {2 * length});
+}}
+"""
+    return Kernel(name, text, Expectation({"FFMA": length}, 24), facts={"links": length, "passes": 2})
+
+
 def entries() -> list[Entry]:
     """Return the measurements: barriers, loops, branches, fences, long code, constants."""
     sizes = (128, 256, 512, 768, 1024, 1536, 1792, 2048, 2560, 3072, 4096, 6144, 8192, 9216, 10240, 12288, 16384)
@@ -175,6 +209,8 @@ def entries() -> list[Entry]:
         Entry("control.code", tuple(code_kernel(n) for n in sizes), measure_code, "instruction caches",
               weight=2.0),
         Entry("control.constant", (constant_kernel(),), measure_constants, "constant caches"),
+        Entry("control.fetch", (fetch_kernel(8192),), measure_fetches, "warps at different places of long code",
+              weight=0.2),
     ]  # fmt: skip
 
 
@@ -210,6 +246,23 @@ def measure_constants(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator
 
 
 _INSTRUCTION_BYTES = 16
+
+
+def measure_fetches(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
+    """Warps of each SM a third of a pass apart in code that outgrows the first instruction cache."""
+    lab.operands("f")
+    for kernel in entry.kernels:
+        later = 0
+        for warps in (1, 2, 4):
+            place = lab.place(kernel.name, warps)
+            given: dict[str, Any] = {"a": later if warps > 1 else 0, "c": NEVER}
+            launched = (kernel.name, lab.facts.sm_count, place.threads, place.shared)
+            alone = stamps.reduce(lab.stamped(*launched, **given))  # fills the caches
+            if warps == 1:
+                later = int(_APART * alone["mean_warp_cycles"] / kernel.facts["passes"])
+            for repetition in range(effort.repetitions):
+                made = kept(lab.sample(*launched, **given))
+                yield {"fetching": warps, "apart": given["a"], **kernel.facts, "repetition": repetition}, made
 
 
 def derive_barriers(samples: Samples) -> Iterator[Number]:
@@ -298,3 +351,19 @@ def derive_constants(samples: Samples) -> Iterator[Number]:
     ):
         how = f"LDC over {size} B, less {ADDRESS_CYCLES} for the address, in whole cycles; {reading}"
         yield Number(key, float(round(reading.median - ADDRESS_CYCLES)), entry, how)
+
+
+def derive_fetches(samples: Samples) -> Iterator[Number]:
+    """Cycles per instruction of the warps of an SM that are at different places of long code, all SMs at work."""
+    entry = "control.fetch"
+    taken = samples.take(
+        entry, lambda p, v: v["mean_warp_cycles"] / (p["passes"] * p["links"] * p["fetching"]), "fetching"
+    )
+    if 2 in taken and 4 in taken:
+        two, four = taken[2], taken[4]
+        how = (
+            f"8192 multiply-adds, two ({two.median:.3f}) and four ({four.median:.3f}) warps of each SM a third of a "
+            f"pass apart, second and third pass; {four}"
+        )
+        mean = (two.median + four.median) / 2
+        yield Number("instruction_cache.fetch_interval_cycles", digits(mean, 3), entry, how)

@@ -1,4 +1,4 @@
-"""From a journal to a machine file: `warplens machine derive`. The same journal always gives the same file.
+"""Derivation of a machine file from a journal: `warplens machine derive`. The same journal always gives the same file.
 
 Every number has the entry of the journal, the statistic and the spread over repetitions in its `ref`, and the day of
 the run. Vendor's facts of the file that it goes into are kept: a measured number replaces measured and derived ones.
@@ -47,7 +47,7 @@ _JOURNAL = "; the journal: "  # in the ref of these, what it gives
 
 
 def driver_facts(samples: Samples) -> Iterator[Number]:
-    """What the driver says of the GPU, and the clock that it holds."""
+    """Yield the driver's facts of the GPU, and the clock that it holds."""
     facts = samples.head["facts"]["attributes"]
     how = "the clock that all SMs hold under load"
     yield Number("chip.clock_hz", round(samples.head["reference_ghz"], 3) * 1e9, "head", how)

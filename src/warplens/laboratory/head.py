@@ -11,14 +11,14 @@ from warplens.core.files import convert
 
 
 class Facts(Struct):
-    """What every derivation needs of the driver's facts."""
+    """Driver's facts that every derivation needs."""
 
     attributes: dict[str, int]
     uuid: str = ""
 
 
 class Head(Struct):
-    """What every derivation needs of a journal's head."""
+    """Fields of a journal's head that every derivation needs."""
 
     format: int
     gpu: str

@@ -178,7 +178,7 @@ def _one_by_one(lab: Laboratory, name: str, blocks: int, place: Place, given: di
 
 
 def measure_requests(lab: Laboratory, entry: Entry, effort: Effort) -> Iterator[Sample]:
-    """When each of many independent loads was issued, by warps and by lines that a load touches: limits and delays."""
+    """Record when each of many independent loads is issued, by warps and by lines of a load: limits and delays."""
     kernel, sms = entry.kernels[0], lab.facts.sm_count
     count = kernel.facts["count"]
     lab.zeros()

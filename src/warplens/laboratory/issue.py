@@ -111,7 +111,7 @@ def readers_kernel(name: str, doubled: bool = False) -> Kernel:
 
 
 def entries() -> list[Entry]:
-    """What instructions take of issue; from addresses to loads; stall counts; the register file's banks."""
+    """Return the measurements: issue slots; addresses to loads; stall counts; the register file's banks."""
     made = []
     for other in AMONG:
         for adds in ADDS:
@@ -192,7 +192,7 @@ def _trips(samples: Samples, entry: str) -> dict[int, Reading]:
 
 
 def derive_banks(samples: Samples) -> Iterator[Number]:
-    """Whether the register file has two banks: by FFMA with three registers that are even or odd alike, or not."""
+    """Derive whether the register file has two banks: by FFMA with three registers, all even or odd, or not."""
     found = {classes: _cycles(samples, f"issue.banks.{classes}") for classes in ("same4", "same2", "mixed")}
     cycles = {classes: reading.median for classes, reading in found.items() if reading}
     if len(cycles) == 3 and min(cycles["same4"], cycles["same2"]) > _CONFLICT * cycles["mixed"]:

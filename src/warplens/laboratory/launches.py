@@ -169,7 +169,7 @@ def derive_replacement(samples: Samples) -> Iterator[Number]:
 
 
 def derive_tails(samples: Samples) -> Iterator[Number]:
-    """What a last wave costs beyond its blocks' own time: one block, or one for each SM that has room for one."""
+    """Derive the cost of a last wave beyond its blocks' own time: one block, or one for each SM that holds one."""
     entry, clock = "launch.blocks", samples.head["reference_ghz"]
     taken = samples.take(entry, lambda p, v: v.get("grid_ns", v.get("span_ns")) * clock, "blocks", what="tail")
     sms = samples.head["facts"]["attributes"]["sm_count"]
@@ -212,7 +212,7 @@ def derive_launches(samples: Samples) -> Iterator[Number]:
 
 
 def derive_first_instructions(samples: Samples) -> Iterator[Number]:
-    """What a kernel's first instructions cost beyond their own time: what they need is in no cache near by."""
+    """Derive the cost of a kernel's first instructions beyond their own time, with code and constants in no cache."""
     entry = "launch.first"
     taken = samples.take(entry, lambda p, v: v["seconds"], "kernel")
     l2 = next((n.value for n in derive_caches(samples) if n.key == "cache.l2_latency_cycles"), None)

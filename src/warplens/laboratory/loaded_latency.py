@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from warplens.laboratory.bandwidth import _SECTOR_BYTES, derive_dram
+from warplens.laboratory.bandwidth import derive_dram
 from warplens.laboratory.gpu_session import GIB, KIB, MIB, Laboratory, Place, Unfit
 from warplens.laboratory.operations import OPERATIONS, Operation, chain_kernel
 from warplens.laboratory.plan import Effort, Entry, Sample, chain_sweep, chosen, repetitions, timed
@@ -31,6 +31,25 @@ _COALESCED = 4  # transactions of a coalesced load: sectors of a line
 ADDRESS_CYCLES = 6  # from the address's instruction to the load, by the stall counts in the machine code
 
 
+def _load(width: int, level: str) -> str:
+    """Return the assembly of a load of so many bytes."""
+    return {
+        4: f'"ld.global{HINT[level]}.u32 %0, [%1];" : "=r"(x[k]) : "l"((const u32 *)data + x[k])',
+        8: f'"ld.global{HINT[level]}.u64 %0, [%1];" : "=l"(x[k]) : "l"(x[k])',
+        16: f'"ld.global{HINT[level]}.v2.u64 {{%0, %1}}, [%2];" : "=l"(x[k]), "=l"(y[k]) : "l"(x[k])',
+    }[width]
+
+
+def _adds(alpha: int) -> str:
+    """Return the adds behind a load."""
+    if not alpha:
+        return ""
+    return (
+        f"float f = __uint_as_float(x[k]); UNROLL for (int i = 0; i < {alpha}; i++) "
+        'asm volatile("add.f32 %0, %0, %1;" : "+f"(f) : "f"(zero)); x[k] = __float_as_uint(f);'
+    )
+
+
 def stream_kernel(
     alpha: int = 0, chains: int = 1, width: int = 4, level: str = "default", unroll: int | None = None
 ) -> Kernel:
@@ -42,17 +61,7 @@ def stream_kernel(
     """
     unroll = unroll or max(1, min(4, 640 // ((alpha + 2) * chains)))
     name = f"stream_{level}_a{alpha}_i{chains}_w{width}"
-    load = {
-        4: f'"ld.global{HINT[level]}.u32 %0, [%1];" : "=r"(x[k]) : "l"((const u32 *)data + x[k])',
-        8: f'"ld.global{HINT[level]}.u64 %0, [%1];" : "=l"(x[k]) : "l"(x[k])',
-        16: f'"ld.global{HINT[level]}.v2.u64 {{%0, %1}}, [%2];" : "=l"(x[k]), "=l"(y[k]) : "l"(x[k])',
-    }[width]
-    adds = (
-        f"float f = __uint_as_float(x[k]); UNROLL for (int i = 0; i < {alpha}; i++) "
-        'asm volatile("add.f32 %0, %0, %1;" : "+f"(f) : "f"(zero)); x[k] = __float_as_uint(f);'
-        if alpha
-        else ""
-    )
+    load, adds = _load(width, level), _adds(alpha)
     # With so many in flight the compiler runs out of scoreboards for what folds the words of a load: instead it is told
     # that they are volatile, and the machine code then loses that again.
     volatile = chains * width > 64
@@ -198,7 +207,7 @@ def mixes() -> list[Entry]:
 
 
 def _mixed() -> dict[str, Operation]:
-    """What adds are mixed with besides loads."""
+    """Return the operations that adds are mixed with besides loads."""
     operations = {op.name: op for op in OPERATIONS}
     return {"sfu": operations["mufu_rsq"], "shared": operations["lds"]}
 
@@ -342,27 +351,6 @@ def derive_contention(samples: Samples) -> Iterator[Number]:
         yield Number(f"{section}.a_cycles", digits(fit.a[0] - ADDRESS_CYCLES), entry, less)
         yield Number(f"{section}.b_cycles", digits(fit.b), entry, how)
         yield Number(f"{section}.c_bytes_per_second", digits(fit.c), entry, how)
-
-
-def derive_random_access(samples: Samples) -> Iterator[Number]:
-    """Bytes of sectors per second where every lane of a load is somewhere else, by footprint."""
-    clock, entry = samples.head["reference_ghz"] * 1e9, "stream.random"
-    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // LANES
-
-    def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
-        return float(values["rate"] * point["chains"] * LANES * _SECTOR_BYTES * clock)
-
-    by_size = samples.take(entry, rate, "bytes", warps=most)
-    if len(by_size) < 2:
-        return
-    sizes = sorted(by_size)
-    worst = max(by_size[size].spread for size in sizes)
-    how = (
-        f"4-byte loads, every lane in another sector, {most} warps per SM; medians, spread at most {100 * worst:.2g} %"
-    )
-    yield Number("random_access.footprint_bytes", [float(size) for size in sizes], entry, how)
-    found = [digits(by_size[size].median) for size in sizes]
-    yield Number("random_access.sector_bytes_per_second", found, entry, how)
 
 
 @dataclass(frozen=True)

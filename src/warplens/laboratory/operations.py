@@ -13,6 +13,7 @@ nor computes them anew in the loop, nor knows that they are the same in all thre
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from warplens.laboratory.source import ZERO_AT, Expectation, Kernel
 
@@ -37,28 +38,8 @@ class Operation:
     conflicts: bool = False  # the compiler gives some links two registers of one bank
 
 
-def _one(
-    name: str,
-    kind: str,
-    link: str,
-    pattern: str,
-    register: str = "f",
-    *,
-    length: int = 128,
-    since: int = 75,
-    width: int = 0,
-    instructions: int = 1,
-    others: int = 0,
-    over: int = 0,
-    most_chains: int = 8,
-    about: str = "",
-    conflicts: bool = False,
-) -> Operation:
-    expect = {pattern: instructions}
-    return Operation(
-        name, kind, link, expect, register, length, since, width, instructions, others, over, most_chains, about,
-        conflicts,
-    )  # fmt: skip
+def _one(name: str, kind: str, link: str, pattern: str, register: str = "f", **others: Any) -> Operation:
+    return Operation(name, kind, link, {pattern: others.get("instructions", 1)}, register, **others)
 
 
 FP32 = (
@@ -148,9 +129,10 @@ SHARED = (
 )  # fmt: skip
 
 
-def _pair(name: str, kind: str, link: str, expect: dict[str, int], register: str = "r", length: int = 128,
-          width: int = 0, over: int = 0, since: int = 75) -> Operation:  # fmt: skip
-    return Operation(name, kind, link, expect, register, length, since, width, over=over)
+def _pair(
+    name: str, kind: str, link: str, expect: dict[str, int], register: str = "r", length: int = 128, **others: Any
+) -> Operation:
+    return Operation(name, kind, link, expect, register, length, **others)
 
 
 _TO_FLOAT = "mov.b32 t, %0; mov.b32 u, %1; add.f32 t, t, u; mov.b32 %0, t;"

@@ -22,7 +22,7 @@ Plan = Callable[[Laboratory, "Entry", "Effort"], Iterator[Sample]]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: repetitions, and whether every point is or only what the machine file needs."""
+    """Effort of a run: repetitions, and every point or only those that the machine file needs."""
 
     quick: bool = False
     repetitions: int = 3

@@ -1,4 +1,4 @@
-"""Measure: build the kernels, take the GPU, go through the entries, write the journal."""
+"""A run of the laboratory: kernels are built, the GPU is taken, entries are measured, the journal is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warplens.core.driver import OLDEST, Driver, DriverError, Facts, Gpu
 from warplens.core.errors import FileError, WarplensError
@@ -85,7 +85,7 @@ def progress(total: float) -> Iterator[Progress]:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, how thoroughly, where the journal goes."""
+    """Request for a run: entries, effort, folder of the journal."""
 
     out: Path
     only: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Request:
 
 @dataclass
 class Outcome:
-    """How a run went."""
+    """Outcome of a run."""
 
     journal: Path
     measured: int = 0
@@ -141,21 +141,20 @@ def _built(wanted: list[Entry], arch: str, folder: Path | None) -> Built:
 def measure(request: Request) -> Outcome:
     """Measure on the GPU at hand."""
     wanted = chosen(request.only, request.quick)
-    driver = Driver()
-    gpu, facts, watch = _taken(driver, request)
+    device = _taken(Driver(), request)
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"{request.out}: cannot make this folder: {error.strerror or error}") from None
     journal = Journal(request.out / JOURNAL)
     outcome = Outcome(journal.path, errors={})
-    built = _built(wanted, facts.arch, request.cubins)
+    built = _built(wanted, device.facts.arch, request.cubins)
     missing = [kernel.name for kernel in HELPERS if kernel.name not in built.cubins]
     if missing:
         raise WarplensError(built.errors.get(missing[0], f"{missing[0]} was not built"))
     if built.unchecked:
         print(f"the kernels' machine code is not checked: {built.unchecked}", file=sys.stderr)
-    session = _Session(request, driver, gpu, facts, watch, built, journal, outcome)
+    session = _Session(request, device, built, journal, outcome)
     try:
         session.begin()
         with progress(sum(e.weight for e in wanted)) as bar:
@@ -171,7 +170,16 @@ def measure(request: Request) -> Outcome:
     return outcome
 
 
-def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
+class _Device(NamedTuple):
+    """A GPU that was taken: its driver, what that says of it, NVML's view."""
+
+    driver: Driver
+    gpu: Gpu
+    facts: Facts
+    watch: Watch
+
+
+def _taken(driver: Driver, request: Request) -> _Device:
     """Take the GPU, unless others compute on it: whose processes they are is asked before we have one of our own."""
     watch = Watch(driver.uuid(request.gpu))
     others = watch.other_processes(os.getpid())
@@ -186,19 +194,18 @@ def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
     facts = gpu.facts()
     if "MIG" in facts.name.split():
         print(f"{facts.name} is a part of a GPU: the numbers are those of the part", file=sys.stderr)
-    return gpu, facts, watch
+    return _Device(driver, gpu, facts, watch)
 
 
 class _Session:
     """A run: the laboratory, made anew if its context is lost."""
 
-    def __init__(self, request: Request, driver: Driver, gpu: Gpu, facts: Facts, watch: Watch, built: Built,
-                 journal: Journal, outcome: Outcome) -> None:  # fmt: skip
-        self.request, self.driver, self.gpu, self.facts, self.watch = request, driver, gpu, facts, watch
-        self.built, self.journal, self.outcome = built, journal, outcome
+    def __init__(self, request: Request, device: _Device, built: Built, journal: Journal, outcome: Outcome) -> None:
+        self.request, self.driver, self.facts, self.watch = request, device.driver, device.facts, device.watch
+        self.gpu, self.built, self.journal, self.outcome = device.gpu, built, journal, outcome
         self.effort = Effort(request.quick, request.repetitions or (2 if request.quick else 3))
-        self.lab = Laboratory(gpu, facts, watch, built.cubins)
-        self._alone = len(watch.other_processes(-1) or ())  # ours, and those that were there before
+        self.lab = Laboratory(self.gpu, self.facts, self.watch, built.cubins)
+        self._alone = len(self.watch.other_processes(-1) or ())  # ours, and those that were there before
 
     def begin(self) -> None:
         """Warm up, find the reference clock, write the head; a journal is of one clock."""

@@ -67,7 +67,7 @@ def _one(path: Path) -> Samples:
 
 
 class Samples:
-    """What a journal holds, without what does not count.
+    """Samples of a journal, without those that do not count.
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
     those of another GPU than the last one; samples at another clock; samples in which fewer or more warps were on an
@@ -155,7 +155,7 @@ def _gpu(head: dict[str, Any]) -> str:
 
 
 def counts(point: Point, values: dict[str, Any]) -> bool:
-    """Whether a sample may be used: at the reference clock, with the warps that were meant, and 2N longer than N."""
+    """Return whether a sample may be used: at the reference clock, with the warps meant, and 2N longer than N."""
     if not stamps.possible(values):
         return False
     meant = point.get("warps")
@@ -168,7 +168,7 @@ def counts(point: Point, values: dict[str, Any]) -> bool:
 
 
 def _slower(point: Point, values: dict[str, Any]) -> bool:
-    """Whether nothing but its clock is wrong with a sample."""
+    """Return whether nothing but its clock is wrong with a sample."""
     if not any(key.startswith("off_clock") for key in values):
         return False
     return counts(point, {key: value for key, value in values.items() if not key.startswith("off_clock")})

@@ -14,7 +14,7 @@ from warplens.laboratory.chase import reach
 from warplens.laboratory.gpu_session import GIB, MIB, Laboratory
 from warplens.laboratory.plan import Effort, Entry, Sample
 from warplens.laboratory.samples import Number, Point, Reading, Samples, digits, number
-from warplens.laboratory.source import SCOPE, Expectation, Kernel
+from warplens.laboratory.source import LANES, SCOPE, SECTOR_BYTES, Expectation, Kernel
 
 BLOCKS_PER_SM, THREADS = 2, 1024
 TRIPS, FEW_TRIPS = 32, 8  # of four accesses; where few words are shared by all
@@ -227,6 +227,27 @@ def _packet_seconds(point: Point, values: dict[str, Any]) -> float:
     return float((values["seconds_2n"] - values["seconds_n"]) / (packets * point["accesses"] * point["trips"]))
 
 
+def derive_random_access(samples: Samples) -> Iterator[Number]:
+    """Bytes of sectors per second where every lane of a load is somewhere else, by footprint."""
+    clock, entry = samples.head["reference_ghz"] * 1e9, "stream.random"
+    most = samples.head["facts"]["attributes"]["threads_per_sm_max"] // LANES
+
+    def rate(point: dict[str, Any], values: dict[str, Any]) -> float:
+        return float(values["rate"] * point["chains"] * LANES * SECTOR_BYTES * clock)
+
+    by_size = samples.take(entry, rate, "bytes", warps=most)
+    if len(by_size) < 2:
+        return
+    sizes = sorted(by_size)
+    worst = max(by_size[size].spread for size in sizes)
+    how = (
+        f"4-byte loads, every lane in another sector, {most} warps per SM; medians, spread at most {100 * worst:.2g} %"
+    )
+    yield Number("random_access.footprint_bytes", [float(size) for size in sizes], entry, how)
+    found = [digits(by_size[size].median) for size in sizes]
+    yield Number("random_access.sector_bytes_per_second", found, entry, how)
+
+
 def derive_packets(samples: Samples) -> Iterator[Number]:
     """Seconds of L2 per packet and per sector, of loads and stores; a packet is what an access asks of one line."""
 
@@ -270,7 +291,7 @@ def derive_anywhere(samples: Samples) -> Iterator[Number]:
 
 
 def derive_written(samples: Samples) -> Iterator[Number]:
-    """How many bytes the L2 cache keeps that must be written back."""
+    """Derive how many bytes the L2 cache keeps that must be written back."""
     entry = "bandwidth.l2.dirty"
     found = samples.take(entry, lambda p, v: v["seconds"], "bytes")
     if len(found) < 6:
@@ -293,7 +314,7 @@ def derive_written(samples: Samples) -> Iterator[Number]:
 
 
 def derive_residence(samples: Samples) -> Iterator[Number]:
-    """How large a footprint the L2 cache holds: by atomics, each line at one place; by loads of all SMs."""
+    """Derive the largest footprint that the L2 cache holds: by atomics, each line at one place; by loads of all SMs."""
     entry, whole = "resident.l2", samples.head["facts"]["attributes"].get("l2_bytes", 0)
     for kind, key in (("atomic", "cache.l2_resident_bytes"), ("load", "cache.l2_hit_by_all_bytes")):
         taken = samples.take(entry, lambda p, v: v["mean_cycles"], "bytes", kind=kind)

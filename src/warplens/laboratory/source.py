@@ -1,4 +1,4 @@
-"""What a measuring kernel is: CUDA source from a template, and what its machine code must and must not contain.
+"""A measuring kernel: CUDA source from a template, and what its machine code must and must not contain.
 
 All kernels take the same arguments, so that one function launches them all:
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LANES = 32  # threads of a warp
+LANES, SECTOR_BYTES = 32, 32  # threads of a warp; what L1 asks L2 for at least
 HINT = {"default": "", "l1": "", "l2": ".cg"}  # which caches a load may use: .cg leaves out the first
 SCOPE = r"(\.SYS|\.STRONG\.GPU|\.STRONG\.SYS|\.CONSTANT)?"  # how the disassembler marks a load's reach
 ZERO_AT = 64  # byte of `out` with the float that alpha adds add
@@ -99,7 +99,7 @@ __device__ __forceinline__ void meet(Record *records, u32 nth, u64 *origin) {
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the machine code must be: in the timed loop so many instructions of each pattern, and little else.
+    """Machine code as it must be: in the timed loop so many instructions of each pattern, and little else.
 
     `inside` maps a regular expression over names such as `LDG.E.128` to the exact number in the timed loop;
     `others_at_most` bounds the loop's further instructions. `stray_memory` allows global accesses in the loop that

@@ -271,7 +271,7 @@ def derive_sources(samples: Samples) -> Iterator[Number]:
 
 
 def derive_queues(samples: Samples) -> Iterator[Number]:
-    """How far the issue of a row of instructions runs ahead of their unit: what waits before it."""
+    """Derive how far the issue of a row of instructions runs ahead of their unit: the entries of its queue."""
     entry = "wait.queue.sfu"
     issuing = samples.take(entry, lambda p, v: v["issuing"], "count", warps=1)
     if len(issuing) > 3 and 2 in issuing:
@@ -322,7 +322,7 @@ def derive_barriers(samples: Samples) -> Iterator[Number]:
 
 
 def derive_split_sectors(samples: Samples) -> Iterator[Number]:
-    """What a sector takes of DRAM that two stores fill, if it leaves L2 in between, and when half of them do.
+    """Derive what a sector takes of DRAM that two stores fill, if it leaves L2 in between, and when half of them do.
 
     Neighbours drift apart with the root of the turns, each of which waits: between two stores to a sector the threads
     in flight store what all of them store in their lives over that root.
