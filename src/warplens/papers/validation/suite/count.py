@@ -14,9 +14,16 @@ from typing import Any
 
 import msgspec
 
-import warplens as wl
 from warplens.core.errors import WarplensError
+from warplens.emulator.profiler import profile
+from warplens.machine import load_machine
 from warplens.papers.validation.suite.build import ROOT, SUITE
+from warplens.workload import Workload
+from warplens.workload.call_options import architecture, source_of
+from warplens.workload.counted import workload_of
+from warplens.workload.launch import load_launch
+from warplens.workload.profile import Profile
+from warplens.workload.triton_call import load_call
 
 FOLDERS = ("kernels", "triton", "ladders")
 
@@ -28,11 +35,24 @@ def _of_ladders(measured: set[str]) -> list[str]:
     return sorted({step[side] for step in steps for side in ("before", "after")} - measured)
 
 
+def _workload(file: Path, variant: str) -> Workload:
+    """Compile the kernel of a launch, emulate it, and return what was counted."""
+    machine, call, counted = load_machine("h200"), load_launch(file, variant), list[Workload]()
+    path, options = source_of(call, architecture(machine))
+    program, call = load_call(path, None, call, options)
+
+    def count(made: Profile) -> None:
+        counted.append(workload_of(program, call, made, machine))
+
+    whole = profile(program, call, machine, early=count)
+    return counted[0].with_values(profile=whole)
+
+
 def _count(name: str, file: Path, variant: str) -> tuple[str, dict[str, Any] | None, str]:
     """Return a launch's workload as plain data, or none, and a line about it."""
     start = time.perf_counter()
     try:
-        workload = wl.analyze(None, file, wl.load_machine("h200"), variant=variant)
+        workload = _workload(file, variant)
     except WarplensError as error:
         return name, None, f"{name}: {error}"
     made: dict[str, Any] = msgspec.to_builtins(workload)
