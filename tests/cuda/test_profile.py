@@ -86,7 +86,7 @@ FAST = [
 
 
 def _left_by_ncu(made: Profile) -> float:
-    """Bytes that ncu left in L2 and that this kernel drives out: kernels that only read write them too (l2.json.gz)."""
+    """Bytes that ncu left in L2 and that this kernel drives out: kernels that only read write them too (footprints)."""
     touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in made.traffic)
     return 2.4e6 if 1.5 * touched > 62.9e6 else 0.0
 

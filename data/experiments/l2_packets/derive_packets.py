@@ -61,7 +61,7 @@ def passes(rows: list[dict[str, Any]], what: str, lines: int, clock_hz: float) -
 def main() -> None:
     """Print the entries."""
     made = table()
-    rows, ref = made["rows"], "data/h200/packets.json.gz"
+    rows, ref = made["rows"], "data/experiments/l2_packets/packets.json.gz"
     end = f'date = "{made["date"]}" }}'
     print("[packets]")
     for key, (value, how) in packets(rows).items():

@@ -247,7 +247,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
     halves = x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
     both = halves and x.modifiers[:1] not in (("MMA",), ("F32",))
-    if halves:  # both halves of the cores, that of products, or double precision's units (on_units.json)
+    if halves:  # both halves of the cores, that of products, or double precision's units (units.json.gz)
         pipe, passes = PIPES.index("fp64 units" if "MMA" in x.modifiers else "product"), 2.0
     if x.opcode == "UMOV":
         passes = 1.0

@@ -1,4 +1,4 @@
-"""How arithmetic reads its registers, as random code on an H200 shows it (data/h200/read_words).
+"""How arithmetic reads its registers, as random code on an H200 shows it (data/experiments/register_ports/read_words).
 
 The registers of a scheduler lie in two banks, even and odd numbers. An instruction has three lanes, A, B and C, for its
 operands, and each bank has a latch for each lane; the units of double precision (HFMA2.MMA too) have latches of their
