@@ -154,10 +154,10 @@ def derive_rates(samples: Samples, key: str, entry: str) -> Iterator[Number]:
         where, warps, peak = top
         how = f"best over chains: {warps} warps per SM"
         yield from number(f"{key}.peak_ops_per_cycle_per_scheduler", peak, where, how, LANES / SCHEDULERS, 3)
-        yield from _saturation(key, entry, curve(samples, entry), peak)
+        yield from saturation(key, entry, curve(samples, entry), peak)
 
 
-def _saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) -> Iterator[Number]:
+def saturation(key: str, entry: str, found: dict[int, Reading], peak: Reading) -> Iterator[Number]:
     """Warps at 90 and 95 % of the peak; where one chain per warp comes to less, of that (Table 6.4)."""
     top = max((reading.median for reading in found.values()), default=0.0)
     short = 0.95 * peak.median > top

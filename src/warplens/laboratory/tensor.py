@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warplens.laboratory.gpu_session import SCHEDULERS
-from warplens.laboratory.instructions import _saturation, best, curve, latency
+from warplens.laboratory.instructions import best, curve, latency, saturation
 from warplens.laboratory.plan import Entry, block_sweep, chain_sweep
 from warplens.laboratory.samples import Number, Point, Samples, number
 from warplens.laboratory.source import Expectation, Kernel
@@ -207,7 +207,7 @@ def derive_matrices(samples: Samples) -> Iterator[Number]:
         if top:
             how = f"best over chains: {top[1]} warps per SM"
             yield from number(f"{key}.peak_flops_per_cycle_per_sm", top[2], top[0], how, operations_each)
-            yield from _saturation(key, entry, curve(samples, entry), top[2])
+            yield from saturation(key, entry, curve(samples, entry), top[2])
     for group in GROUPS:
         for columns in (64, 128, 256):
             entry = f"tensor.group.{group.name}.c{columns}"
@@ -221,7 +221,7 @@ def derive_matrices(samples: Samples) -> Iterator[Number]:
                 alone = samples.one(entry, _behind_links, warps=SCHEDULERS)
                 how = "four warps: a trip of N links twice less one of 2N, less the loop around it"
                 yield from number(f"{key}.latency_cycles", alone, entry, how)
-                yield from _saturation(key, entry, found, top_of)
+                yield from saturation(key, entry, found, top_of)
 
 
 def _behind_links(point: Point, values: dict[str, Any]) -> float:
