@@ -165,7 +165,7 @@ def main() -> int:
     parser.add_argument("--mode", choices=list(GOALS), help="one of them only")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, to be compared with")
     args = parser.parse_args()
-    suite = list(json.loads(gzip.decompress((ROOT / "data/h200/kernels/ncu.json.gz").read_bytes()))["launches"])
+    suite = list(json.loads(gzip.decompress((ROOT / "data/h200/suite/kernels/ncu.json.gz").read_bytes()))["launches"])
     if unknown := set(args.launches).difference(suite):
         parser.error(f"not among the measured launches: {', '.join(sorted(unknown))}")
     names = args.launches or (suite if args.all else list(dict.fromkeys([*suite[::16], *LONGEST])))

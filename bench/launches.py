@@ -213,7 +213,7 @@ def summary(rows: list[Judged]) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """Print a line per launch that misses a goal, and the largest figures; `--all`: a line for every launch."""
-    counters = json.loads(gzip.decompress((ROOT / "data/h200/kernels/ncu.json.gz").read_bytes()))["launches"]
+    counters = json.loads(gzip.decompress((ROOT / "data/h200/suite/kernels/ncu.json.gz").read_bytes()))["launches"]
     chosen = [name for name in counters if "--papers" not in arguments or of_papers(name)]
     named = [a for a in arguments if a not in ("--papers", "--all")]
     if unknown := [a for a in named if a not in counters]:

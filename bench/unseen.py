@@ -6,10 +6,10 @@
     python bench/unseen.py --unblind   names launches of the test set too
     python bench/unseen.py --short     kernels below 10 us: 20 that launch terms were fitted to, 20 others that count
 
-The kernels are under data/h200/unseen, each with its launch file; durations.json.gz has what an H200 took for them, as
-ncu reports it. Each is compiled, emulated and predicted as `warplens analyze` does. As in `warplens validate --kernels`
-a third of the kernels, by a hash of their names, is a test set: only its numbers are shown. The short kernels are under
-data/h200/short/learn and data/h200/short/blind, whose launches count as the test set.
+The kernels are under data/h200/suite/unseen, each with its launch file; durations.json.gz has what an H200 took for
+them, as ncu reports it. Each is compiled, emulated and predicted as `warplens analyze` does. As in `warplens validate
+--kernels` a third of the kernels, by a hash of their names, is a test set: only its numbers are shown. The short
+kernels are under data/h200/suite/short/learn and data/h200/suite/short/blind, whose launches count as the test set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from warplens.core.errors import WarplensError
 from warplens.papers.validation.kernels import is_test
 from warplens.program.toolchain import prefer_wheels
 
-DATA = Path(__file__).parents[1] / "data" / "h200"
+DATA = Path(__file__).parents[1] / "data/h200/suite"
 CLEARS_L2 = "reduction_k6"  # timed beside the others of a folder; a launch of examples/
 FAR = 12.0  # percent: those farther off are named
 

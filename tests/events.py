@@ -8,7 +8,7 @@ import statistics
 from functools import cache
 from pathlib import Path
 
-KERNELS = Path(__file__).parents[1] / "data" / "h200" / "kernels"
+KERNELS = Path(__file__).parents[1] / "data" / "h200" / "suite" / "kernels"
 UP_TO_US = 100.0
 
 

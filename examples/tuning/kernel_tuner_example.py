@@ -15,7 +15,7 @@ from kernel_tuner.searchspace import Searchspace
 
 from warplens.tuner.hooks import kernel_tuner_restriction
 
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "h200" / "tuning"
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "h200" / "suite" / "tuning"
 TUNE_PARAMS = {
     "THREADS": [64, 128, 256, 512, 1024],
     "VECTOR": [1, 2, 4],

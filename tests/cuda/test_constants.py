@@ -24,7 +24,7 @@ from warplens.simulator.sampling import steady
 from warplens.simulator.units import units
 
 pytestmark = pytest.mark.cuda
-DATA = Path(__file__).parents[2] / "data" / "h200"
+DATA = Path(__file__).parents[2] / "data/experiments/constant_loads"
 WITH = ("alone", "lds", "sfu", "special")
 LINKS = 64.0  # loads of a turn
 

@@ -15,7 +15,7 @@ from warplens.program.static_analysis import static_analysis
 
 pytestmark = pytest.mark.cuda
 CORPUS = Path(__file__).parents[1] / "corpus"
-# cycles from a result of fixed latency to its use on sm_90 (data/h200/lone_warp.json); IMAD.WIDE and
+# cycles from a result of fixed latency to its use on sm_90 (data/experiments/lone_warp/lone_warp.json); IMAD.WIDE and
 # IADD3 pass the lower word of a 64-bit sum on after 3
 LEAST = {("fp32", "fp32"): 4, ("int", "int"): 4, ("imul", "imul"): 4, ("imul", "int"): 3, ("fp64", "fp64"): 8}
 

@@ -26,7 +26,7 @@ from warplens.workload.launch import SCALAR_BYTES, KernelCall, load_launch, pars
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]  # compiled once, on one worker
 ROOT = Path(__file__).parents[2]
-OUTPUTS = np.load(ROOT / "data" / "h200" / "kernels" / "outputs.npz")
+OUTPUTS = np.load(ROOT / "data" / "h200" / "suite" / "kernels" / "outputs.npz")
 FILES = {path.stem: path for path in (ROOT / "examples").rglob("*.toml")}
 
 
@@ -68,7 +68,7 @@ def test_outputs_are_those_of_the_hardware(name: str) -> None:
 
 @cache
 def _counters() -> dict[str, Any]:
-    file = ROOT / "data" / "h200" / "kernels" / "ncu.json.gz"
+    file = ROOT / "data" / "h200" / "suite" / "kernels" / "ncu.json.gz"
     return dict(json.loads(gzip.decompress(file.read_bytes()))["launches"])
 
 

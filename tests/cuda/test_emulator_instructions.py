@@ -251,7 +251,7 @@ def test_copies_of_a_part_fill_with_zeros(arch: str) -> None:
 
 def test_copies_cost_what_they_cost_on_an_h200() -> None:
     """Sectors and wavefronts of LDGSTS as ncu counts them, by how lanes lie on both sides."""
-    rows = json.loads((ROOT / "data/h200/copies.json").read_text())["rows"]
+    rows = json.loads((ROOT / "data/experiments/l1_data_path/asynchronous_copies.json").read_text())["rows"]
     wrong = []
     for kind, size, per_row, from_pitch, to_pitch, lanes, _, *wanted in rows:
         numbers = f"per_row i32 {per_row}", f"from i32 {from_pitch}", f"to i32 {to_pitch}", f"lanes u32 {lanes}"

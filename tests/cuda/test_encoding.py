@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import re
 import struct
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
 
 from warplens.core import processes
+from warplens.laboratory.encoding import learn, nvdisasm
 from warplens.program import Options, encoding, list_kernels, load_program, toolchain
 from warplens.program.compile import compile_file
 from warplens.program.cubin import parse_cubin
@@ -24,7 +23,6 @@ from .corpus import TOGETHER, compiled, parts
 
 pytestmark = pytest.mark.cuda
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LEARNING = Path(__file__).parents[2] / "data" / "encoding"
 SOURCE = """
 __device__ __forceinline__ float called(float x) {
   return x > 3.f ? x * 2.f : sinf(x);
@@ -189,19 +187,12 @@ def test_a_damaged_line_table_is_not_believed(tmp_path: Path) -> None:
                 continue
 
 
-@pytest.fixture
-def learn(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """data/encoding/learn.py."""
-    monkeypatch.syspath_prepend(LEARNING)
-    return importlib.import_module("learn")
-
-
 @TOGETHER
-def test_two_words_teach_the_others(learn: ModuleType, corpus: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_words_teach_the_others(corpus: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """FADD, FFMA, HFMA2, BRA; not nvdisasm is asked, half a second each time, but what was learned from it."""
     known = writer("sm_90")
     assert known is not None
-    monkeypatch.setattr(learn.nvdisasm, "ask", lambda words: [known.text(word, -WORD_BYTES) for word in words])
+    monkeypatch.setattr(nvdisasm, "ask", lambda words: [known.text(word, -WORD_BYTES) for word in words])
     for opcode in (0x221, 0x223, 0x435, 0x823, 0x947):
         words = list(dict.fromkeys(word & ~encoding.CONTROL for word in corpus if word & OPCODE == opcode))
         learned = Writer(learn.as_encoding(learn.learn(Counter(words[:2]))))
@@ -210,6 +201,6 @@ def test_two_words_teach_the_others(learn: ModuleType, corpus: list[int], monkey
         assert sum(ours is not None for ours in texts.values()) > 0.8 * len(texts) > 50
 
 
-def test_nvdisasm_is_asked_for_words_without_an_address(learn: ModuleType) -> None:
+def test_nvdisasm_is_asked_for_words_without_an_address() -> None:
     words = [0x03800000_000000000000794D, 0x0800_0000000004027984, 0xFFF, 0x0383FFFF_FFFFFFFC00FC7947]
-    assert learn.nvdisasm.ask(words) == ["EXIT", "LDS R2, [R4+0x0]", None, "BRA -0x10"]
+    assert nvdisasm.ask(words) == ["EXIT", "LDS R2, [R4+0x0]", None, "BRA -0x10"]

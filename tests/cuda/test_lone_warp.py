@@ -1,4 +1,4 @@
-"""A lone warp's issue cycles from the control codes, against the clock of an H200 (data/h200/lone_warp.json)."""
+"""A lone warp's issue cycles from the control codes, against the clock of an H200 (lone_warp.json)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warplens.program.lone_warp import issue_alone
 from warplens.program.program import Program
 
 pytestmark = pytest.mark.cuda
-DATA = Path(__file__).parents[2] / "data" / "h200"
+DATA = Path(__file__).parents[2] / "data/experiments/lone_warp"
 MEASURED = json.loads((DATA / "lone_warp.json").read_text())["cycles"]
 # A loop that issues every cycle loses one more at its branch: see docs/reference/far-off.md.
 UNEXPLAINED = {"loop_ffma16": 0.035, "loop_ffma32": 0.025, "loop_ffma64": 0.014, "region_skipped_fadd4": 0.004}
@@ -50,7 +50,7 @@ def _timed(kernel: str) -> tuple[list[Instruction], set[int]]:
             at += 1
 
 
-WITHOUT_BSYNC = json.loads((DATA / "lone_warp_without_bsync.json").read_text())["cycles"]
+WITHOUT_BSYNC = json.loads((DATA / "without_bsync.json").read_text())["cycles"]
 
 
 @pytest.mark.parametrize("kernel", sorted(WITHOUT_BSYNC))

@@ -8,12 +8,24 @@ import pytest
 
 from tests.cuda.programs import skip_before
 from warplens.core.errors import WarplensError
-from warplens.laboratory import control, lives, memory, pipes, scattered, tensor, traffic, waits
+from warplens.laboratory import (
+    atomics,
+    bandwidth,
+    block_lifetime,
+    chase,
+    control,
+    in_flight,
+    issue,
+    launches,
+    loaded_latency,
+    scattered,
+    tensor,
+    waiting,
+)
 from warplens.laboratory.build import build
 from warplens.laboratory.catalogue import HELPERS, entries
-from warplens.laboratory.chains import chain, local, uniform
 from warplens.laboratory.checks import CheckError, bank_conflicts, check, checked, compiled, timed_loop
-from warplens.laboratory.operations import OPERATIONS, PAIRS
+from warplens.laboratory.operations import OPERATIONS, PAIRS, chain_kernel, local_kernel, uniform_kernel
 from warplens.laboratory.source import Expectation, Kernel
 
 pytestmark = pytest.mark.cuda
@@ -24,20 +36,57 @@ BY_NAME = {op.name: op for op in OPERATIONS}
 def _templates() -> list[Kernel]:
     """One kernel of every template."""
     return [
-        *HELPERS, chain(BY_NAME["fadd"]), chain(BY_NAME["lds"], 2), chain(BY_NAME["mufu_rsq"], 1, False, 4, 16),
-        uniform("uniform_int"), local(), memory.stream(4), memory.stream(0, 2, 16, "l2"), memory.chase("l2"),
-        memory.probe("l2"), memory.lines(), traffic.bandwidth(2, 1), traffic.bandwidth(1, 0, 4, 32),
-        traffic.resident("l1", 4), traffic.resident("l2", 16, store=True),
-        traffic.atomic("atom"), traffic.atomic("red"), traffic.distribution(2), traffic.in_flight(), traffic.burst(20),
-        tensor.mma(tensor.MATRICES[0]), tensor.wgmma(tensor.GROUPS[0], 64), control.empty(), control.short_blocks(),
-        control.barrier(), control.branch("uniform"), control.branch("divergent"), control.loop(), control.code(512),
-        control.constant(), control.fence(), control.branch("straight"), control.little_copy(),
-        pipes.among("", 16), pipes.among("ldg", 32), pipes.banks("same2"),
-        scattered.packets("both", 16), scattered.reductions(old=True), memory.stream(0, 8, 16), local(address="int"),
-        pipes.stalls("imad_wide", 9), lives.life(2, 1), lives.turns(1), lives.fetch(512),
-        lives.together(), waits.queue("mufu", 3), pipes.readers("lds"), waits.meeting(True, 4, True), waits.strips(16),
-        waits.straight(512),
-    ]  # fmt: skip
+        *HELPERS,
+        chain_kernel(BY_NAME["fadd"]),
+        chain_kernel(BY_NAME["lds"], 2),
+        chain_kernel(BY_NAME["mufu_rsq"], 1, False, 4, 16),
+        uniform_kernel("uniform_int"),
+        local_kernel(),
+        loaded_latency.stream_kernel(4),
+        loaded_latency.stream_kernel(0, 2, 16, "l2"),
+        chase.chase_kernel("l2"),
+        chase.probe_kernel("l2"),
+        chase.lines_kernel(),
+        bandwidth.bandwidth_kernel(2, 1),
+        bandwidth.bandwidth_kernel(1, 0, 4, 32),
+        bandwidth.resident_kernel("l1", 4),
+        bandwidth.resident_kernel("l2", 16, store=True),
+        atomics.atomic_kernel("atom"),
+        atomics.atomic_kernel("red"),
+        in_flight.distribution_kernel(2),
+        in_flight.in_flight_kernel(),
+        in_flight.departures_kernel(20),
+        tensor.mma_kernel(tensor.MATRICES[0]),
+        tensor.wgmma_kernel(tensor.GROUPS[0], 64),
+        launches.empty_kernel(),
+        launches.short_blocks_kernel(),
+        control.barrier_kernel(),
+        control.branch_kernel("uniform"),
+        control.branch_kernel("divergent"),
+        control.loop_kernel(),
+        control.code_kernel(512),
+        control.constant_kernel(),
+        control.fence_kernel(),
+        control.branch_kernel("straight"),
+        launches.little_copy_kernel(),
+        issue.among_kernel("", 16),
+        issue.among_kernel("ldg", 32),
+        issue.banks_kernel("same2"),
+        scattered.packets_kernel("both", 16),
+        atomics.reductions_kernel(old=True),
+        loaded_latency.stream_kernel(0, 8, 16),
+        local_kernel(address="int"),
+        issue.stalls_kernel("imad_wide", 9),
+        block_lifetime.life_kernel(2, 1),
+        block_lifetime.turns_kernel(1),
+        control.fetch_kernel(512),
+        block_lifetime.together_kernel(),
+        waiting.queue_kernel("mufu", 3),
+        issue.readers_kernel("lds"),
+        waiting.barrier_kernel(True, 4, True),
+        waiting.strips_kernel(16),
+        waiting.straight_kernel(512),
+    ]
 
 
 def _one_of_each() -> list[Kernel]:
@@ -45,7 +94,7 @@ def _one_of_each() -> list[Kernel]:
     chains = ("instruction", "pair", "mix", "control.code")
     others = [k for e in entries() for k in e.kernels if not e.name.startswith(chains)]
     mixes = [k for e in entries() if e.name in ("mix.load.a32", "mix.sfu.a3", "mix.shared.a4") for k in e.kernels]
-    return [*HELPERS, *(chain(op) for op in (*OPERATIONS, *PAIRS)), *others, *mixes]
+    return [*HELPERS, *(chain_kernel(op) for op in (*OPERATIONS, *PAIRS)), *others, *mixes]
 
 
 def test_templates_make_the_machine_code_they_mean() -> None:
@@ -69,7 +118,7 @@ def test_all_kernels(arch: str) -> None:
 
 
 def test_a_wrong_kernel_is_named_with_what_was_wanted_and_found() -> None:
-    add = chain(OPERATIONS[0], length=8)
+    add = chain_kernel(OPERATIONS[0], length=8)
     programs = checked([add], compiled([add], "sm_90")[0])
     program = programs[add.name]
     for wrong, text in (
@@ -82,7 +131,7 @@ def test_a_wrong_kernel_is_named_with_what_was_wanted_and_found() -> None:
 
 
 def test_changed_machine_code_is_what_was_meant() -> None:
-    kernels = [pipes.banks("same4"), pipes.banks("mixed"), control.branch("straight")]
+    kernels = [issue.banks_kernel("same4"), issue.banks_kernel("mixed"), control.branch_kernel("straight")]
     programs = checked(kernels, compiled(kernels, "sm_90")[0])
     same, mixed, straight = (programs[kernel.name].instructions for kernel in kernels)
     for code, parities in ((same, {1}), (mixed, {2})):
@@ -94,7 +143,7 @@ def test_changed_machine_code_is_what_was_meant() -> None:
 
 
 def test_conflicts_of_register_banks_are_refused() -> None:
-    meant, plain = pipes.banks("same4"), chain(BY_NAME["ffma_2"], 4)
+    meant, plain = issue.banks_kernel("same4"), chain_kernel(BY_NAME["ffma_2"], 4)
     (program,) = checked([meant], compiled([meant], "sm_90")[0]).values()
     assert len(list(bank_conflicts(timed_loop(meant, program)))) == meant.expect.inside["FFMA"]
     unmeant = replace(meant, expect=replace(meant.expect, conflicts=False))
@@ -106,7 +155,7 @@ def test_conflicts_of_register_banks_are_refused() -> None:
 
 def test_eight_loads_of_sixteen_bytes_are_under_way_at_once() -> None:
     skip_before((13, 4), "waits for one of the loads before the last is issued")
-    kernel = memory.stream(0, 8, 16)
+    kernel = loaded_latency.stream_kernel(0, 8, 16)
     loop = timed_loop(kernel, checked([kernel], compiled([kernel], "sm_90")[0])[kernel.name])
     loads = [i for i in loop if i.opcode == "LDG"]
     assert {i.name for i in loads} == {"LDG.E.128"} and len({i.writes for i in loads}) == 8

@@ -30,7 +30,7 @@ def _workload(name: str) -> wl.Workload:
 
 @cache
 def _times() -> dict[str, Any]:
-    file = ROOT / "data" / "h200" / "kernels" / "durations.json.gz"
+    file = ROOT / "data" / "h200" / "suite" / "kernels" / "durations.json.gz"
     return dict(json.loads(gzip.decompress(file.read_bytes()))["launches"])
 
 

@@ -36,7 +36,7 @@ GPU = wl.load_machine("h200")
 
 @cache
 def counters() -> dict[str, Any]:
-    file = ROOT / "data" / "h200" / "kernels" / "ncu.json.gz"
+    file = ROOT / "data" / "h200" / "suite" / "kernels" / "ncu.json.gz"
     return dict(json.loads(gzip.decompress(file.read_bytes()))["launches"])
 
 
@@ -86,7 +86,7 @@ FAST = [
 
 
 def _left_by_ncu(made: Profile) -> float:
-    """Bytes that ncu left in L2 and that this kernel drives out: kernels that only read write them too (l2.json.gz)."""
+    """Bytes that ncu left in L2 and that this kernel drives out: kernels that only read write them too (footprints)."""
     touched = sum(max(t.read_footprint_bytes, t.written_footprint_bytes) for t in made.traffic)
     return 2.4e6 if 1.5 * touched > 62.9e6 else 0.0
 
@@ -204,7 +204,7 @@ def test_exact_and_sampled_agree(name: str) -> None:
     "name", ["reduction_k6", *(pytest.param(n, marks=pytest.mark.slow) for n in ("list_ranking", "cutoff_binned"))]
 )
 def test_all_blocks_execute_what_ncu_counts(name: str) -> None:
-    """To the instruction, where a sample of the blocks does not; data/h200/exact_counts.py has the longer launches."""
+    """To the instruction, where a sample of the blocks does not; kernels/exact.json.gz has the longer launches."""
     call = load_launch(FILES[name])
     made = profile(program_of(call), call, GPU, exact=True)
     assert made.counts["executed"] == counters()[name]["executed"][: len(made.counts["executed"])]
@@ -640,7 +640,7 @@ extern "C" __global__ void eight(float* x) { put<8>(x, 1.0f); }
 
 
 def test_stores_that_fill_sectors_in_parts_reach_l2_as_on_an_h200(tmp_path: Path) -> None:
-    """Sectors sent for each that is written: data/h200/partial_stores.json has 1.0, 1.0 to 2.0 (by how they are spread
+    """Sectors sent for each that is written: partial_stores.json has 1.0, 1.0 to 2.0 (by how they are spread
     in time), and 7.7."""
     (tmp_path / "stores.cu").write_text(STORES)
     for kernel, words, low, high in (("two", 2, 1.0, 1.01), ("four", 4, 1.0, 2.1), ("eight", 8, 7.6, 8.0)):

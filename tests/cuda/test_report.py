@@ -21,7 +21,7 @@ from warplens.workload.launch import load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]
-REPORTS = ROOT / "data" / "h200" / "reports"
+REPORTS = ROOT / "data" / "h200" / "suite" / "reports"
 LAUNCHES = {"vector_add": "vector/vector_add", "reduction_k6": "reduction/reduction_k6",
             "matmul_tiled16": "matmul/matmul_tiled16"}  # fmt: skip
 ncu_report = pytest.mark.skipif(find_spec("ncu_report") is None, reason="needs the extra ncu")

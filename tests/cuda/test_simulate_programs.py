@@ -34,7 +34,10 @@ from warplens.simulator.units import units
 pytestmark = pytest.mark.cuda
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data" / "h200"
-CYCLES = {name: min(cycles) for name, cycles in json.loads((DATA / "lone_warp.json").read_text())["cycles"].items()}
+CYCLES = {
+    name: min(cycles)
+    for name, cycles in json.loads((ROOT / "data/experiments/lone_warp/lone_warp.json").read_text())["cycles"].items()
+}
 # Straight code between the two reads of the clock, four times in a loop.
 STRAIGHT = (
     "fadd_ilp1", "fadd_ilp2", "fmul_ilp1", "ffma_ilp1", "ffma_ilp4", "ffma_ilp8", "imad_ilp1", "lop3_ilp1", "shf_ilp1",
@@ -51,7 +54,7 @@ SLOW = (
 
 @cache
 def _programs() -> dict[str, Program]:
-    return load_programs(DATA / "lone_warp.cubin")
+    return load_programs(ROOT / "data/experiments/lone_warp/lone_warp.cubin")
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
@@ -88,7 +91,7 @@ def _chains() -> tuple[dict[str, Kernel], dict[str, Program], dict[tuple[str, in
     """The kernels of these entries, compiled, and the measured cycles per turn and SM, by warps and threads."""
     kernels = {e.name: e.kernels[0] for e in entries() if e.name in CHAINS}
     measured: dict[tuple[str, int, int], list[float]] = {}
-    for row in journal.read(DATA / "measured.jsonl.xz"):
+    for row in journal.read(DATA / "journal/measured.jsonl.xz"):
         if row["is"] != "sample" or row["entry"] not in kernels or row["point"].get("stride") not in (None, 1):
             continue
         if row["point"]["warps"] in (1, 4, 16, 32):
@@ -121,7 +124,9 @@ def test_chains_of_the_laboratory_are_within_two_percent(name: str) -> None:
 @pytest.mark.xdist_group("emulator")
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_stall_reasons_agree_with_nsight_within_ten_points(name: str) -> None:
-    seen = json.loads(gzip.decompress((DATA / "kernels" / "ncu.json.gz").read_bytes()))["launches"][name]["stalls"]
+    seen = json.loads(gzip.decompress((DATA / "suite" / "kernels" / "ncu.json.gz").read_bytes()))["launches"][name][
+        "stalls"
+    ]
     total = sum(map(sum, seen.values()))
     shares = {reason: sum(samples) / total for reason, samples in seen.items()}
     file = next(ROOT.glob(f"examples/**/{name.partition('.')[0]}.toml"))

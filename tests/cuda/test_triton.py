@@ -1,4 +1,4 @@
-"""Triton's machine code in data/h200/triton: emulated, predicted, and compiled again where Triton is installed."""
+"""Triton's machine code in suite/triton: emulated, predicted, and compiled again where Triton is installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from warplens.workload.launch import load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]
-COMPILED, EXAMPLES = ROOT / "data" / "h200" / "triton", ROOT / "examples" / "triton"
+COMPILED, EXAMPLES = ROOT / "data" / "h200" / "suite" / "triton", ROOT / "examples" / "triton"
 triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs the extra triton")
 
 
@@ -146,7 +146,7 @@ def test_predictions_beside_the_measured_times(name: str) -> None:
 
 
 def test_counts_are_the_profilers() -> None:
-    measured = read("h200/triton/ncu.json.gz")["launches"]
+    measured = read("h200/suite/triton/ncu.json.gz")["launches"]
     for launch in triton_launches():
         profile, record = launch.workload.profile, measured[launch.name]
         assert profile is not None
@@ -155,7 +155,7 @@ def test_counts_are_the_profilers() -> None:
 
 @pytest.mark.parametrize("name", ["matmul", "matmul.wide", "flash_attention", "flash_attention.deep"])
 def test_factors_of_products_come_in_as_many_wavefronts_as_were_counted(name: str) -> None:
-    record = read("h200/triton/ncu.json.gz")["launches"][f"triton_{name}"]
+    record = read("h200/suite/triton/ncu.json.gz")["launches"][f"triton_{name}"]
     call = load_launch(COMPILED / f"triton_{name}.toml")
     products = [
         (i, x) for i, x in enumerate(load_program(COMPILED / str(call.file)).instructions) if "GMMA" in x.opcode
@@ -168,7 +168,9 @@ def test_factors_of_products_come_in_as_many_wavefronts_as_were_counted(name: st
 @pytest.mark.parametrize(("columns", "trip_cycles"), [(64, 332.0), (128, 589.6), (256, 1104.0)])
 def test_a_wait_for_products_takes_what_was_measured(columns: int, trip_cycles: float, tmp_path: Path) -> None:
     group = next(g for g in tensor.GROUPS if g.name == "f16")
-    (tmp_path / "k.cubin").write_bytes(next(iter(build([tensor.wgmma(group, columns)], "sm_90").cubins.values())))
+    (tmp_path / "k.cubin").write_bytes(
+        next(iter(build([tensor.wgmma_kernel(group, columns)], "sm_90").cubins.values()))
+    )
     (program,) = load_programs(tmp_path / "k.cubin").values()
     products = [i for i, x in enumerate(program.instructions) if x.opcode == "HGMMA"]
     stop = next(i for i, x in enumerate(program.instructions) if i > products[-1] and x.opcode == "BRA")
@@ -179,4 +181,4 @@ def test_a_wait_for_products_takes_what_was_measured(columns: int, trip_cycles: 
     for trips in (50, 100):
         code = from_program(program, machine, ways=[Way([([(first, stop + 1)], trips)])], blocks=[[0] * 4])
         ends.append(run(code, machine, Options(), resident=1, blocks=1).end_cycle)
-    assert (ends[1] - ends[0]) / 50 == pytest.approx(trip_cycles, rel=0.01)  # data/h200/measured.jsonl.xz
+    assert (ends[1] - ends[0]) / 50 == pytest.approx(trip_cycles, rel=0.01)  # data/h200/journal/measured.jsonl.xz

@@ -135,7 +135,7 @@ def test_ordinary_kernels_have_the_interval_of_the_measured_errors(file: str) ->
 
 def test_a_sleep_takes_the_time_that_it_asks_for() -> None:
     # What an H200 takes for one, by its clock of 1.98 GHz, is inside the interval: 1.048 ms.
-    points = json.loads((ROOT / "data" / "h200" / "nanosleep.json").read_text())["points"]
+    points = json.loads((ROOT / "data/experiments/fences/nanosleep.json").read_text())["points"]
     measured = [x["mean_cycles"] / 1.98e9 for x in points if x["asked_ns"] == 1_000_000]
     assert all(each == pytest.approx(1.048e-3, rel=1e-3) for each in measured)
     workload, fast = analysed("sleeps", [X])

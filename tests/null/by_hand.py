@@ -73,7 +73,7 @@ def held_cycles(events: Any) -> set[int]:
 
 
 def turn_cycles(code: Sequence[Placed], warps: int = 1) -> float:
-    """Return what a turn of the loop of data/h200/on_units.py takes that is filled with this code."""
+    """Return what a turn of the loop of units.json.gz takes that is filled with this code."""
     filled = list(code) * (_LOOP // len(code))
     made = program([*filled, *[("NOP", 1, False)] * (_LOOP - len(filled)), *_END])
     laid = from_program(made, h200(), ways=[Way([([(0, len(made))], ENDLESS)])], blocks=[[0] * (4 * warps)])

@@ -13,7 +13,7 @@ from warplens.laboratory import journal
 from warplens.laboratory.agree import plain
 from warplens.laboratory.samples import Samples, load
 
-DATA = Path(__file__).parents[2] / "data/h200"
+DATA = Path(__file__).parents[2] / "data/h200/journal"
 FULL = ("measured", "measured_again", "measured_third")
 QUICK = DATA / "measured_quick.jsonl.xz"
 TOGETHER = pytest.mark.xdist_group("journals")  # of what reads them: they are read by one worker

@@ -9,7 +9,7 @@ import pytest
 
 from warplens.cli import main
 from warplens.laboratory.agree import FIXED, MEMORY, Pair, agree, promised, told
-from warplens.laboratory.derive_instructions import best
+from warplens.laboratory.instructions import best
 from warplens.laboratory.samples import Samples
 
 from .journals import FULL, QUICK, TOGETHER, events, numbers, part, samples

@@ -13,9 +13,9 @@ from warplens.emulator import layout
 from warplens.emulator.bits import entry
 from warplens.emulator.wavefronts import shared_wavefronts, tag_queue
 
-DATA = Path(__file__).parents[2] / "data/h200/data_path.json"
+DATA = Path(__file__).parents[2] / "data/experiments/l1_data_path/data_path.json"
 POINTS: list[dict[str, Any]] = json.loads(DATA.read_text())["points"]
-# As in data/h200/data_path.cu: the byte that a lane reads.
+# The byte that a lane reads.
 PLACES = {
     "shifted": lambda lane, a, b: lane * a + b,
     "rows": lambda lane, a, b: 4 * (lane % 16 + lane // 16 * a + b),

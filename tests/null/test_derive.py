@@ -10,11 +10,11 @@ import pytest
 
 from warplens.cli import main
 from warplens.core.errors import WarplensError
-from warplens.laboratory import derive_control, derive_instructions, derive_scattered
+from warplens.laboratory import instructions, launches, scattered
+from warplens.laboratory.bandwidth import derive_dram
+from warplens.laboratory.control import plateaus
 from warplens.laboratory.derive import _KEPT, derive
-from warplens.laboratory.derive_control import plateaus
-from warplens.laboratory.derive_memory import dram_bandwidth, dram_latency
-from warplens.laboratory.fits import loaded_latency
+from warplens.laboratory.loaded_latency import derive_dram_latency, loaded_latency
 from warplens.laboratory.samples import Samples, counts, load
 from warplens.machine import Machine, list_machines, load_machine
 from warplens.machine.loader import load_file
@@ -25,8 +25,8 @@ from .fake_gpu import ATTRIBUTES
 
 pytestmark = journals.TOGETHER
 ROOT = Path(__file__).parents[2]
-JOURNAL = Path("data/h200/measured.jsonl.xz")
-ALSO = Path("data/h200/measured_again.jsonl.xz")
+JOURNAL = Path("data/h200/journal/measured.jsonl.xz")
+ALSO = Path("data/h200/journal/measured_again.jsonl.xz")
 # What the journal gives too: the H200's file has it from counters and from other programs (docs/reference/data.md).
 KEPT = set(_KEPT)
 ARITHMETIC = {"chip.processing_elements", "sm.warps_per_scheduler_max"}  # of the vendor's facts
@@ -136,7 +136,7 @@ def test_what_a_further_line_adds_is_the_mean_over_many_places() -> None:
         "mix.load.a0": [({"warps": warps}, {"mean_cycles_per_count": 690.0}) for warps in (4, 16, 64)],
         "chase.further": [taken(many) for many in (784.0, 812.0, 868.0)],
     }
-    found = {one.key: one.value for one in dram_latency(run)}
+    found = {one.key: one.value for one in derive_dram_latency(run)}
     assert found["memory.extra_transaction_cycles"] == pytest.approx((3 + 4 + 6) / 3, abs=0.005)
 
 
@@ -149,7 +149,7 @@ def test_what_l2_holds_is_the_largest_footprint_at_its_latency() -> None:
         for kind, held in (("atomic", whole), ("load", whole // 2))
         for size in range(whole // 5, 2 * whole, whole // 10)
     ]
-    assert {n.key: n.value for n in derive_scattered.resident(run)} == {
+    assert {n.key: n.value for n in scattered.derive_residence(run)} == {
         "cache.l2_resident_bytes": whole, "cache.l2_hit_by_all_bytes": whole // 2,
     }  # fmt: skip
 
@@ -298,14 +298,14 @@ def test_loads_without_light_occupancies_leave_their_latency_out() -> None:
     samples = Samples([{"is": "head"}])
     values = {"rate": 1.0, "mean_cycles_per_count": 900.0}
     samples.entries = {"mix.load.a0": [({"warps": 64, "width": 4}, values)], "bandwidth.dram.r1w0.b4": []}
-    assert list(dram_latency(samples)) == [] and list(dram_bandwidth(samples)) == []
+    assert list(derive_dram_latency(samples)) == [] and list(derive_dram(samples)) == []
 
 
 def test_packets_that_were_not_measured_cost_nothing_else(samples: Samples) -> None:
     """An entry that came to its end without a sample, as where memory is short, leaves its own numbers out."""
     less = Samples([samples.head])
     less.entries = {**samples.entries, "packets.load": []}
-    assert list(derive_scattered.packets(less)) == [] and list(derive_scattered.packets(samples))
+    assert list(scattered.derive_packets(less)) == [] and list(scattered.derive_packets(samples))
 
 
 def made_up(entry: str, rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> Samples:
@@ -328,7 +328,7 @@ def test_warps_needed_where_one_chain_does_not_come_to_the_peak() -> None:
         samples = made_up("instruction.fadd", [_chain(n, min(n / 4, most)) for n in range(4, 65, 4)])
         samples.entries.update({f"instruction.fadd.ilp{n}": [_chain(64, 4.0, n)] for n in (2, 4)})
         samples.entries["instruction.fadd"].append(_chain(1, 0.25))
-        found = {n.key: n for n in derive_instructions.operations(samples)}
+        found = {n.key: n for n in instructions.derive_latencies(samples)}
         at_90 = found["operations.fadd.at_90_percent_warps_per_scheduler"]
         assert at_90.value == pytest.approx(needed, rel=0.01)
         assert ("50 % of the peak that this comes to" in at_90.how) == (most == 2)
@@ -337,14 +337,14 @@ def test_warps_needed_where_one_chain_does_not_come_to_the_peak() -> None:
 def test_independent_instructions_and_the_tail_of_a_grid() -> None:
     samples = made_up("instruction.fadd", [_chain(1, 0.25)])
     samples.entries["instruction.fadd.ilp8"] = [_chain(1, 1.0, 8)]
-    found = {n.key: n.value for n in derive_instructions.operations(samples)}
+    found = {n.key: n.value for n in instructions.derive_latencies(samples)}
     assert found["operations.fadd.ilp_latency_cycles"] == found["sm.ilp_latency_cycles"] == 1
     sms = ATTRIBUTES["sm_count"]
     rows = [
         ({"what": "tail", "blocks": blocks, "cycles": 10_000}, {"grid_ns": ns})
         for blocks, ns in ((sms, 5000.0), (sms + 1, 10_200.0), (4 * sms, 5000.0 + 3 * 5400))
     ]
-    found = {n.key: n.value for n in derive_control.tails(made_up("launch.blocks", rows))}
+    found = {n.key: n.value for n in launches.derive_tails(made_up("launch.blocks", rows))}
     assert found == {"launch.tail_block_cycles": 400, "launch.wave_cycles": 800}
 
 

@@ -25,7 +25,7 @@ IN_FLIGHT = 132 * 2048  # threads
 
 @cache
 def _measured() -> dict[tuple[object, ...], float]:
-    points = msgspec.json.decode(data_file("h200/drift.json").read_bytes())["points"]
+    points = msgspec.json.decode(data_file("experiments/dram_granularity/row_alignment.json").read_bytes())["points"]
     return {tuple(row[:5]): row[-1] for row in points}
 
 

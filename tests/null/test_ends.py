@@ -1,4 +1,4 @@
-"""How blocks come and go, by ends.json.gz: the first of an SM at once, their ends noted one by one over all SMs."""
+"""Blocks come and go (short_grids.json.gz): the first of an SM at once, their ends noted one by one over all SMs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from warplens.simulator.units import units
 from warplens.workload import Launch, Workload
 from warplens.workload.workload import WarpListing
 
-DATA = Path(__file__).parents[2] / "data" / "h200"
+DATA = Path(__file__).parents[2] / "data/experiments/block_scheduling"
 GPU = load_machine("h200")
 EVERY = GPU.launch.block_interval_cycles or 0.0
 CLOCK_GHZ = 1e-9 * GPU.chip.clock_hz
@@ -33,7 +33,7 @@ MICROSECONDS, FIRST_END, LAST_END = 0, 2, 3  # columns of a launch; the ends in 
 
 
 def _samples() -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / "ends.json.gz").read_bytes()))["samples"]
+    made: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / "short_grids.json.gz").read_bytes()))["samples"]
     return made
 
 

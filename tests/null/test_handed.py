@@ -21,12 +21,12 @@ from warplens.simulator.simulation import simulate
 from warplens.workload.profiler_counts import own_writes
 from warplens.workload.workload import Workload
 
-DATA = Path(__file__).parents[2] / "data" / "h200"
+DATA = Path(__file__).parents[2] / "data/experiments"
 GPU = load_machine("h200")
 
 
 def _points(part: str) -> list[dict[str, Any]]:
-    made = json.loads(gzip.decompress((DATA / "handed.json.gz").read_bytes()))
+    made = json.loads(gzip.decompress((DATA / "block_scheduling/block_starts.json.gz").read_bytes()))
     return [p for p in made["points"] if p["part"] == part]
 
 
@@ -53,7 +53,11 @@ def test_a_barrier_holds_the_data_path() -> None:
 
 
 def test_code_beyond_its_caches_is_cold_after_a_flush() -> None:
-    rows = [r for r in json.loads((DATA / "flushed.json").read_text())["rows"] if r["kernel"] == "straight"]
+    rows = [
+        r
+        for r in json.loads((DATA / "block_scheduling/small_kernels_flushed.json").read_text())["rows"]
+        if r["kernel"] == "straight"
+    ]
     cache = GPU.instruction_cache
     kept = max(r["n"] for r in rows if r["flushed_us"] < 1.02 * r["us"])
     assert cache.kept_bytes and cache.cold_interval_cycles
@@ -69,7 +73,9 @@ def test_code_beyond_its_caches_is_cold_after_a_flush() -> None:
 
 
 def test_what_the_profiler_left_in_l2_is_not_the_kernels() -> None:
-    rows = json.loads(gzip.decompress((DATA / "l2.json.gz").read_bytes()))["cold"]["read"]  # kernels that only read
+    rows = json.loads(gzip.decompress((DATA / "l2_capacity/footprints.json.gz").read_bytes()))["cold"][
+        "read"
+    ]  # kernels that only read
     assert max(row[2] for row in rows) > 2.2e6
     for row in rows:
         written = own_writes({"dram_read_bytes": row[1], "dram_write_bytes": row[2]})

@@ -23,7 +23,7 @@ from warplens.workload import mix
 def test_warps_are_on_the_schedulers_that_were_measured(warps: int) -> None:
     """Relative to the first block: on the GPU it begins where the last grid ended."""
     resident = min(24, 64 // warps)
-    runs = json.loads(data_file("h200/turns.json").read_text())["runs"]
+    runs = json.loads(data_file("experiments/block_scheduling/warp_slots.json").read_text())["runs"]
     places = next(r["places"] for r in runs if r["warps"] == warps)[:resident]
     measured = sorted(((first - places[0][0]) % 4 for first, *_ in places))
     assert all([(w - block[0]) % 4 for w in block] == [k % 4 for k in range(warps)] for block in places)

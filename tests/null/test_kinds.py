@@ -23,7 +23,7 @@ def test_every_file_that_ships_is_known_for_what_it_is() -> None:
     assert {kind_of(file) for file in EXAMPLES.glob("**/*.toml") if file.parent.name != "graphs"} == {"launch"}
     assert {kind_of(file) for file in EXAMPLES.glob("**/*.cu")} == {"source"}
     assert kind_of(f"{EXAMPLES / 'triton' / 'vector_add.py'}:add") == "triton"
-    spaces = list((ROOT / "data" / "h200" / "tuning").glob("*.toml"))
+    spaces = list((ROOT / "data" / "h200" / "suite" / "tuning").glob("*.toml"))
     launches = [file for file in spaces if file.stem.endswith(".launch")]
     assert {kind_of(file) for file in launches} == {"launch"}
     assert {kind_of(file) for file in spaces if file not in launches} == {"space"}

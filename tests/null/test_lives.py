@@ -1,4 +1,4 @@
-"""What the life of a short block is made of, on the H200: the machine file's numbers come from lives.json.
+"""What the life of a short block is made of, on the H200: the machine file's numbers come from block_lifetime.json.
 
 The laboratory's own entries say the same.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from warplens.laboratory import derive_lives
+from warplens.laboratory import block_lifetime as lab
+from warplens.laboratory.control import derive_fetches
 from warplens.machine import load_machine
 
 from . import journals
@@ -24,7 +25,9 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def points() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((ROOT / "data/h200/lives.json").read_text())["points"]
+    found: list[dict[str, Any]] = json.loads(
+        (ROOT / "data/experiments/block_lifetime/block_lifetime.json").read_text()
+    )["points"]
     return found
 
 
@@ -71,7 +74,8 @@ def test_the_place_of_a_block_is_taken_again() -> None:
 def test_the_laboratory_says_the_same() -> None:
     """Its entries on another H200: places of blocks and reads among writes within 6 %, long code within 4 %."""
     samples = journals.samples("measured")
-    found = {n.key: n.value for step in derive_lives.STEPS for n in step(samples)}
+    steps = lab.derive_blocks, lab.derive_writes, derive_fetches, lab.derive_pairs
+    found = {n.key: n.value for step in steps for n in step(samples)}
     sources = load_machine("h200")
     assert sources.contention and sources.instruction_cache
     for key, kept, within in (

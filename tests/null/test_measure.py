@@ -16,12 +16,12 @@ import pytest
 
 from warplens.cli import main
 from warplens.core.errors import WarplensError
-from warplens.laboratory import build, plans, plans_lives, run, stamps
+from warplens.laboratory import block_lifetime, build, plan, run, stamps
 from warplens.laboratory.catalogue import HELPERS, entries
-from warplens.laboratory.entry import Effort
 from warplens.laboratory.gpu_session import Laboratory
 from warplens.laboratory.journal import Journal, read
-from warplens.laboratory.progress import Progress
+from warplens.laboratory.plan import Effort
+from warplens.laboratory.run import Progress
 
 from .fake_gpu import FakeGpu, FakeWatch, facts
 
@@ -55,7 +55,7 @@ import sys
 import time
 sys.modules |= dict.fromkeys(("msgspec", "rich", "numba", "llvmlite"))
 from warplens.cli import main
-from warplens.laboratory import gpu_session, plans_memory, run
+from warplens.laboratory import catalogue, gpu_session, run
 assert not any(name.startswith(("warplens.program", "warplens.machine")) for name in sys.modules)
 assert main(["machine", "measure", "--check", "--only", "chase.l2"]) == 2
 sys.exit(main(["machine", "measure", "--list"]))
@@ -119,7 +119,7 @@ def test_lives_of_blocks_are_reduced() -> None:
         for begin in range(clock - 40_000, clock + 40_000, 1400)
         for sm in range(6)
     ]
-    found = plans_lives.lives(np.array(blocks))
+    found = block_lifetime.lifetimes(np.array(blocks))
     assert (found["latency"], found["longest"]) == (600, 700)
     assert found["drawn_1"] == pytest.approx(650, abs=1)  # 700 unless both are 500
     assert found["drawn_2"] == 600
@@ -169,7 +169,7 @@ def test_another_plan_measures_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first == run.mark_of(entry, gpu, Effort())
     assert first != run.mark_of(entry, gpu, Effort(repetitions=4))
     assert first != run.mark_of(replace(entry, parameters={**entry.parameters, "warps": (4,)}), gpu, Effort())
-    assert first != run.mark_of(replace(entry, plan=plans.block_sweep), gpu, Effort())
+    assert first != run.mark_of(replace(entry, plan=plan.block_sweep), gpu, Effort())
     monkeypatch.setattr(run, "_text", lambda module: "another")
     assert first != run.mark_of(entry, gpu, Effort())
 

@@ -34,7 +34,7 @@ RAW = """"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","l1t
 def _saxpy() -> tuple[Workload, Profile, dict[str, Any]]:
     workload = next(x.workload for x in launches() if x.name == "saxpy")
     assert workload.profile is not None
-    record = read("h200/kernels/ncu.json.gz")["launches"]["saxpy"]
+    record = read("h200/suite/kernels/ncu.json.gz")["launches"]["saxpy"]
     return workload, workload.profile, record
 
 
@@ -97,8 +97,8 @@ def _of_papers() -> dict[str, Profile]:
 
 
 def test_instructions_of_the_papers_kernels_are_executed_as_often_as_ncu_says() -> None:
-    """Every instruction of 139 launches: of 111 by a sample of the blocks, of 28 by all (data/h200/exact_counts.py)."""
-    by_ncu, by_all = (read(f"h200/kernels/{name}.json.gz")["launches"] for name in ("ncu", "exact"))
+    """Every instruction of 139 launches: of 111 by a sample of the blocks, of 28 by all (exact.json.gz)."""
+    by_ncu, by_all = (read(f"h200/suite/kernels/{name}.json.gz")["launches"] for name in ("ncu", "exact"))
     by_sample = {name: profile.counts["executed"] for name, profile in _of_papers().items()}
     differ = [name for name, ours in by_sample.items() if ours != by_ncu[name]["executed"][: len(ours)]]
     assert len(by_sample) == 139 and len(differ) == 28
@@ -108,7 +108,7 @@ def test_instructions_of_the_papers_kernels_are_executed_as_often_as_ncu_says() 
 def test_accesses_of_the_papers_kernels_cost_what_ncu_says() -> None:
     """Sectors and wavefronts of shared memory per execution, every instruction; in four launches data decide these, and
     a sample of the blocks is up to 1 % off."""
-    by_ncu, off = read("h200/kernels/ncu.json.gz")["launches"], {}
+    by_ncu, off = read("h200/suite/kernels/ncu.json.gz")["launches"], {}
     for name, profile in _of_papers().items():
         count = {key: np.array(column) for key, column in profile.counts.items()}
         count["wavefronts"][count["sectors"] > 0] = 0  # of L1: counters tell only of shared memory

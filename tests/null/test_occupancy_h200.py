@@ -1,4 +1,4 @@
-"""Occupancy against an H200: the driver's own answers in data/h200/occupancy.json.gz, and blocks counted there."""
+"""Occupancy against an H200: the driver's answers in data/h200/occupancy, and blocks counted there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warplens.machine import load_machine, occupancy
 
 
 def test_occupancy_equals_the_drivers() -> None:
-    file = Path(__file__).parents[2] / "data" / "h200" / "occupancy.json.gz"
+    file = Path(__file__).parents[2] / "data/h200/occupancy/occupancy.json.gz"
     rows = json.loads(gzip.decompress(file.read_bytes()))["rows"]
     h200 = load_machine("h200")
     assert len(rows) >= 2000
@@ -28,7 +28,7 @@ def test_occupancy_equals_the_drivers() -> None:
 
 def test_barriers_limit_as_counted() -> None:
     """Driver's answer and blocks counted at a time, for kernels with 1 to 16 named barriers."""
-    rows = json.loads((Path(__file__).parents[2] / "data" / "h200" / "occupancy_barriers.json").read_text())["rows"]
+    rows = json.loads((Path(__file__).parents[2] / "data/h200/occupancy/occupancy_barriers.json").read_text())["rows"]
     h200 = load_machine("h200")
     assert len(rows) == 64
     for barriers, threads, registers, *counted in rows:

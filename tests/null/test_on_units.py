@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any
 
 import pytest
 
-from warplens.papers.validation.mixes import data_file
+from warplens.papers.validation.mixes import read
 
-from .by_hand import Placed, placed, script, turn_cycles
+from .by_hand import Placed, placed, turn_cycles
 
 _INSTRUCTIONS = 80
 _OTHERS = ("", "FADD", "FADD FADD", "IADD3", "IMAD", "HFMA2", "HFMA2.MMA")
+_URZ = 63
 _PLAIN, _SLOTS = 132.0, 17  # cycles of a turn that waits for nothing, and how often a uniform instruction is in it
 
 
 @cache
 def _measured() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(data_file("h200/on_units.json").read_text())
-    return found
+    return read("experiments/register_ports/units.json.gz")
 
 
 def _off(name: str, other: str, warps: int) -> float:
     """Return by which part the simulated turn is too slow."""
     row = _measured()["instructions"][name]
     one: Placed = row["text"], 1, False
-    simulated = turn_cycles([one, *map(placed, script("on_units").OTHERS[other])], warps)
+    simulated = turn_cycles([one, *map(placed, _measured()["others"][other])], warps)
     return simulated / float(row["cycles"][other][warps - 1]) - 1
 
 
 def _wrong(other: str, warps: int, first: int, every: int) -> tuple[int, list[tuple[str, float]]]:
     names = list(_measured()["instructions"])
-    assert len(names) == _INSTRUCTIONS and tuple(script("on_units").OTHERS) == _OTHERS
+    assert len(names) == _INSTRUCTIONS and tuple(_measured()["others"]) == _OTHERS
     off = {name: _off(name, other, warps) for name in names[first::every]}
     return len(off), [(name, by) for name, by in off.items() if abs(by) > 0.03]
 
@@ -66,11 +65,9 @@ def test_units_are_told_apart() -> None:
     assert slow == {"": 73, "FADD": 2, "FADD FADD": 0, "IADD3": 38, "IMAD": 12, "HFMA2": 22, "HFMA2.MMA": 1}
 
 
-def _rows_off(name: str, words: list[Any], every: int) -> list[float]:
+def _rows_off(name: str, every: int) -> list[float]:
     """Return by how many cycles simulated turns of words are too long."""
-    measured = _measured()[name]
-    assert len(words) == len(measured)
-    pairs = list(zip(words, measured, strict=True))[::every]
+    pairs = list(zip(_measured()["words"][name], _measured()[name], strict=True))[::every]
     return [turn_cycles([*map(placed, word)]) - cycles for word, cycles in pairs]
 
 
@@ -79,18 +76,17 @@ def _rows_off(name: str, words: list[Any], every: int) -> list[float]:
 )
 def test_rows_of_uniform_registers_take_what_was_measured(every: int, words: int) -> None:
     """To 1.5 cycles of a turn; two are 14 and 21 too short: in them one of two or three adds reads such a register."""
-    made = script("on_units")
-    off = _rows_off("uniform", made.uniform_words(), every) + _rows_off("rows", made.row_words(), every)
+    off = _rows_off("uniform", every) + _rows_off("rows", every)
     assert len(off) == words and sum(abs(cycles) > 1.5 for cycles in off) <= (2 if every == 1 else 0)
 
 
 def test_a_uniform_instruction_costs_a_slot_where_it_reads_two_rows() -> None:
     """Measured: rows of four registers, and only if what follows reads a uniform register too."""
-    made, seen = script("on_units"), {False: 0, True: 0}
-    for name, words in (("uniform", made.uniform_words()), ("rows", made.row_words())):
+    seen = {False: 0, True: 0}
+    for name, words in _measured()["words"].items():
         for word, cycles in zip(words, _measured()[name], strict=True):
             if len(word) == 5 and {slot[0] for slot in word[1:]} in ({"FADD"}, {"FADD.U"}):
-                read = {register // 4 for register in word[0][1][1:] if register != made.URZ}
+                read = {register // 4 for register in word[0][1][1:] if register != _URZ}
                 costs = len(read) > 1 and word[1][0] == "FADD.U"
                 assert cycles == _PLAIN + _SLOTS * costs, word
                 seen[costs] += 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import accumulate, product
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from warplens.simulator.code import Step, Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.run import Options, run
 
-from .by_hand import Placed, h200, held_cycles, placed, program, read_at, script, turn_cycles
+from .by_hand import Placed, h200, held_cycles, placed, program, read_at, turn_cycles
 
 _LATE = 5  # cycles after which an issue counts
 _MOST = 15  # that are counted: one more halves the counts of all
@@ -36,7 +35,7 @@ _TEXTS = {
     "L": "LOP3.LUT R{0}, RZ, RZ, RZ, 0xc0, !PT", "U": "USHF.L.W.U32.HI UR50, UR50, 0x5, URZ",
     "V": "USHF.L.W.U32.HI UR50, UR51, 0x5, URZ",
 }  # fmt: skip
-_TOGETHER = pytest.mark.xdist_group("orders")  # one worker makes the codes
+_TOGETHER = pytest.mark.xdist_group("orders")
 _START = 300  # the simulated cycle from which clocks are counted
 _PRODUCTS = "IHA"  # what needs the products' half of the cores
 
@@ -47,7 +46,7 @@ Row = tuple[Code, list[list[int]]]
 @cache
 def _rows() -> list[Row]:
     made = []
-    for text, clocks in read("h200/orders.json.gz")["rows"]:
+    for text, clocks in read("experiments/warp_scheduling/orders.json.gz")["rows"]:
         code = [(x[0], int(x[1:].rstrip("y")), x.endswith("y")) for x in text.split()]
         made.append((code, clocks))
     return made
@@ -189,19 +188,11 @@ def test_the_engine_says_every_issue_of_each_code(warps: int) -> None:
 
 
 @cache
-def _made(name: str) -> dict[str, Any]:
-    """Return the codes that a script of data/h200 makes, which takes seconds."""
-    if name == "orders_more":
-        return dict(script(name).programs())
-    return dict(script(name).codes(read(f"h200/{name}.json.gz")["registers"]))
-
-
-@cache
 def _more(warps: int) -> list[Row]:
     """Return the codes with more kinds of instructions that began alike."""
-    rows, made = read("h200/orders_more.json.gz")["traces"], list[Row]()
-    for kinds, codes in _made("orders_more").items():
-        for (n, code), steps in zip(codes, rows[kinds], strict=True):
+    data, made = read("experiments/warp_scheduling/orders_more.json.gz"), list[Row]()
+    for kinds, codes in data["programs"].items():
+        for (n, code), steps in zip(codes, data["traces"][kinds], strict=True):
             clocks = [list(accumulate(c)) for c in steps]
             if n == warps and _apart(clocks) and not (n == 4 and code[0][0] in _PRODUCTS):
                 made.append((code, clocks))
@@ -231,8 +222,8 @@ _WITH_REGISTERS = {
 @pytest.mark.parametrize("kinds", _WITH_REGISTERS)
 def test_the_engine_says_every_issue_where_registers_are_read(kinds: str, every: int) -> None:
     """To the cycle, but for some with SFUs and a few others: how many is known."""
-    data = read("h200/orders_reads.json.gz")
-    rows = list(zip(_made("orders_reads")[kinds], data["traces"][kinds], strict=True))
+    data = read("experiments/warp_scheduling/orders_reads.json.gz")
+    rows = list(zip(data["codes"][kinds], data["traces"][kinds], strict=True))
     for warps, wrong in zip((1, 2, 3), _WITH_REGISTERS[kinds], strict=True):
         kept = [([*map(placed, code)], [list(accumulate(c)) for c in each]) for (n, code), each in rows if n == warps]
         kept = [(code, clocks) for code, clocks in kept if _apart(clocks)]
@@ -245,7 +236,7 @@ def test_the_engine_says_every_issue_where_registers_are_read(kinds: str, every:
 )
 def test_loops_of_a_lone_warp_take_what_was_measured(every: int, loops: int) -> None:
     """Within half a cycle of a turn."""
-    measured = read("h200/orders_more.json.gz")["loops"]
-    rows = list(zip(script("orders_more").loops(), measured, strict=True))[::every]
+    data = read("experiments/warp_scheduling/orders_more.json.gz")
+    rows = list(zip(data["words"], data["loops"], strict=True))[::every]
     assert len(rows) == loops
     assert all(abs(turn_cycles([*map(placed, code)]) - cycles) < 0.5 for code, cycles in rows)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from warplens.laboratory import derive_scattered
+from warplens.laboratory import atomics, scattered
 from warplens.laboratory.agree import MEMORY
-from warplens.laboratory.plans_scattered import LINES
+from warplens.laboratory.atomics import LINES
 from warplens.laboratory.samples import Samples
 from warplens.machine import load_machine
 from warplens.models.warplens.limits import atomic_cycles
@@ -22,7 +22,7 @@ from . import journals
 
 pytestmark = journals.TOGETHER
 
-SCRIPT = Path(__file__).parents[2] / "data" / "h200" / "derive_packets.py"
+SCRIPT = Path(__file__).parents[2] / "data/experiments/l2_packets/derive_packets.py"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_both_derivations_give_what_the_other_program_measured(script: ModuleTyp
     """The laboratory's steps, given its times, the script that it has: the numbers that the file had."""
     made = script.table()
     samples = as_samples(made)
-    ours = {n.key: n.value for step in (derive_scattered.packets, derive_scattered.additions) for n in step(samples)}
+    ours = {n.key: n.value for step in (scattered.derive_packets, atomics.derive_additions) for n in step(samples)}
     assert len(ours) == len(PACKETS) + 14
     for key, (value, _) in script.packets(made["rows"]).items():
         assert value == pytest.approx(PACKETS[key], rel=0.002), key
@@ -136,7 +136,7 @@ def test_atomics_on_fewer_lines_take_longer() -> None:
 
 def test_stores_to_parts_of_sectors_beyond_l2() -> None:
     """A column of words per block: the first store to a sector fetches it, those that fill it up do not."""
-    points = json.loads(SCRIPT.with_name("neighbours.json").read_text())["points"]
+    points = json.loads(SCRIPT.with_name("columns.json").read_text())["points"]
     h200 = load_machine("h200")
     rate, packets = h200.scattered.dram_partial_store_bytes_per_second, h200.packets
     assert rate and packets.store_seconds and packets.partial_sector_seconds

@@ -1,4 +1,4 @@
-"""Products of warp groups move their registers through the ports that arithmetic has, against data/h200/products.py."""
+"""Products of warp groups move their registers through the ports of arithmetic (warp_group_products.json)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ _LEFT_WAITING = pytest.mark.xfail(strict=True, reason="the warp that makes produ
 @cache
 def _measured() -> dict[tuple[int, str, str, bool], tuple[float, float]]:
     """Return cycles of a turn of the arithmetic and of 16 products."""
-    rows = json.loads(data_file("h200/products.json").read_text())["rows"]
+    rows = json.loads(data_file("experiments/register_ports/warp_group_products.json").read_text())["rows"]
     return {(n, factor, beside, groups > 0): (turn, products) for n, factor, beside, groups, turn, products in rows}
 
 
 def _beside(columns: int, factor: str, beside: str, groups: int, turns: int, options: Options) -> Run:
     """Run so many turns of the arithmetic with so many groups of products beside it."""
-    group, loop = map(stored_code, read("h200/products_code.json.gz")["loops"][f"{factor}{columns}_{beside}"])
+    group, loop = map(
+        stored_code,
+        read("experiments/register_ports/warp_group_products_code.json.gz")["loops"][f"{factor}{columns}_{beside}"],
+    )
     made, end = units(load_machine("h200")), len(group) + len(loop)
     others = Way([([(0, len(group))], groups)] if groups else [([(end - 1, end)], 1)])
     ways = [others, Way([([(len(group), end)], turns)])]

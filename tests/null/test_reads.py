@@ -45,7 +45,7 @@ def _h200() -> Units:
 @cache
 def _words() -> Any:
     """The script that made the words makes them again."""
-    folder = str(data_file("h200/read_words.py").parent)
+    folder = str(data_file("experiments/register_ports/read_words.py").parent)
     sys.path.insert(0, folder)
     try:
         return importlib.import_module("read_words")
@@ -94,7 +94,7 @@ def _cycles(code: list[Any], made: Units | None = None) -> int:
 
 
 def _off(family: str, every: int) -> Counter[int]:
-    measured = read("h200/read_words.json.gz")["cycles"][family]
+    measured = read("experiments/register_ports/read_words.json.gz")["cycles"][family]
     words = _made()[family]
     assert len(words) == len(measured)
     return Counter(
@@ -121,7 +121,7 @@ def test_without_ports_few_words_take_what_was_measured() -> None:
     """What is explained: with stall counts and units alone, on a machine whose file has no register banks."""
     machine = load_machine("h200")
     without = units(replace(machine, sm=replace(machine.sm, register_banks=None)))
-    measured = read("h200/read_words.json.gz")["cycles"]["double, single"]
+    measured = read("experiments/register_ports/read_words.json.gz")["cycles"]["double, single"]
     right = [_cycles(w, without) == cycles for w, cycles in zip(_made()["double, single"][:60], measured, strict=False)]
     assert sum(right) < 0.5 * len(right)
 

@@ -25,7 +25,7 @@ REGIONS = 32.0  # of a turn
 
 @cache
 def _data() -> dict[str, Any]:
-    return dict(read("h200/regions.json.gz"))
+    return dict(read("experiments/reconvergence/regions.json.gz"))
 
 
 @cache

@@ -18,7 +18,7 @@ from warplens.simulator.from_program import from_program
 from warplens.simulator.register_writes import come_back
 from warplens.simulator.run import Options, run
 
-from .by_hand import h200, held_cycles, placed, program, read_at, script
+from .by_hand import h200, held_cycles, placed, program, read_at
 
 _BEFORE = [("CLOCK", (2,), 1, False, 0), *[("NOP", (), 8, False, 0)] * 8]
 # Words of a family, those that wait for something, and those of which a clock is not as measured.
@@ -43,8 +43,9 @@ def _clocks(code: list[Any]) -> list[int]:
 def _off(family: str) -> list[tuple[bool, Counter[int]]]:
     """Return for each word whether it waited on the GPU, and how far off its clocks are."""
     found = []
-    for (code, places), measured in zip(script("returns").words()[family], _measured()[family], strict=True):
-        clocks = _clocks(code)
+    words = read("experiments/register_ports/shared_memory_results.json.gz")["words"][family]
+    for word, measured in zip(words, _measured()[family], strict=True):
+        clocks, places = _clocks(word["code"]), range(*word["places"])
         off = Counter(clocks[k] - cycles for k, cycles in zip(places, measured, strict=True))
         found.append((any(k != cycles for k, cycles in zip(places, measured, strict=True)), off))
     return found
@@ -52,7 +53,7 @@ def _off(family: str) -> list[tuple[bool, Counter[int]]]:
 
 @cache
 def _measured() -> dict[str, list[list[int]]]:
-    found: dict[str, list[list[int]]] = read("h200/returns.json.gz")["cycles"]
+    found: dict[str, list[list[int]]] = read("experiments/register_ports/shared_memory_results.json.gz")["cycles"]
     return found
 
 

@@ -13,9 +13,9 @@ from warplens.cli import main
 from warplens.laboratory.agree import agree
 from warplens.laboratory.catalogue import entries
 from warplens.laboratory.derive import numbers
-from warplens.laboratory.derive_instructions import best, latency
-from warplens.laboratory.derive_scattered import resident
+from warplens.laboratory.instructions import best, latency
 from warplens.laboratory.samples import Samples
+from warplens.laboratory.scattered import derive_residence
 from warplens.machine import Machine, load_machine
 from warplens.machine.review import review
 
@@ -137,7 +137,7 @@ def test_fixed_latencies_are_the_compilers_stall_counts(h200: Machine, samples: 
 
     A wide product's stall count begins when it has had its three issue slots, so that its chains take more.
     """
-    stalls = json.loads((ROOT / "data/h200/chain_stalls.json").read_text())["cycles_per_link"]
+    stalls = json.loads((ROOT / "data/experiments/lone_warp/chain_stalls.json").read_text())["cycles_per_link"]
     assert (stalls.pop("imad_wide"), stalls.pop("imad_wide_lop3")) == (6, 10)
     assert len(stalls) == 26
     for name, cycles in stalls.items():
@@ -166,7 +166,7 @@ def test_no_instruction_takes_less_than_its_issue_slot(h200: Machine) -> None:
 
 
 def test_they_are_those_of_the_lone_warp(h200: Machine) -> None:
-    """data/h200/lone_warp.json, another program: fadd 4, mufu 17, lds 23, dfma 8, shfl 24, popc 17."""
+    """data/experiments/lone_warp/lone_warp.json, another program: fadd 4, mufu 17, lds 23, dfma 8, shfl 24, popc 17."""
     expected = {"fp32": 4, "sfu": 17, "shared": 23, "fp64": 8, "shuffle": 24, "convert": 17}
     assert {kind: h200.timing(kind).latency_cycles for kind in expected} == expected
 
@@ -181,7 +181,7 @@ def test_the_drivers_copy_is_as_fast_as_ours(h200: Machine) -> None:
 
 def test_pytorch_moves_as_much_as_we_do(h200: Machine) -> None:
     """On another H200 with DRAM of the first run's kind: copies and writes; its sum reads a little less than we do."""
-    rows = json.loads((ROOT / "data/h200/torch_copy.json").read_text())["rows"]
+    rows = json.loads((ROOT / "data/experiments/mixed_traffic/torch_copy.json").read_text())["rows"]
     ours = {what: h200.bandwidth[f"dram_{what}_16_once"].bytes_per_second for what in ("r1w1", "write")}
     most = h200.memory.sustained_bytes_per_second
     assert len(rows) == 9 and most is not None
@@ -225,7 +225,7 @@ def test_caches_hold_what_the_driver_says(h200: Machine, samples: Samples) -> No
 def test_the_l2_cache_has_the_drivers_size(name: str) -> None:
     """By atomics, which find a line at its own place: 60 MiB to a step of a thirtieth; read by all, half of that."""
     run = journals.samples(name)
-    found, l2 = {n.key: n.value for n in resident(run)}, run.head["facts"]["attributes"]["l2_bytes"]
+    found, l2 = {n.key: n.value for n in derive_residence(run)}, run.head["facts"]["attributes"]["l2_bytes"]
     assert found["cache.l2_resident_bytes"] == pytest.approx(l2, rel=1.01 / 30)
     assert found["cache.l2_hit_by_all_bytes"] == pytest.approx(l2 / 2, rel=1.01 / 15)
     taken = run.take("resident.l2", lambda p, v: v["mean_cycles"], "bytes", kind="atomic")

@@ -21,7 +21,10 @@ _PARTS, _TURNS = 8, 40
 
 @cache
 def _measured() -> dict[tuple[str, int], list[list[int]]]:
-    return {(name, warps): clocks for name, warps, clocks in read("h200/shares.json.gz")["rows"]}
+    return {
+        (name, warps): clocks
+        for name, warps, clocks in read("experiments/warp_scheduling/issue_shares.json.gz")["rows"]
+    }
 
 
 def _done(name: str, warps: int) -> tuple[list[float], list[float]]:
@@ -29,7 +32,10 @@ def _done(name: str, warps: int) -> tuple[list[float], list[float]]:
     clocks = _measured()[name, warps]
     end = min(c[-1] for c in clocks)
     measured = [float(np.interp(end, c, range(_PARTS + 1))) / _PARTS for c in clocks]
-    made, code = units(load_machine("h200")), stored_code(read("h200/shares_code.json.gz")["loops"][name])
+    made, code = (
+        units(load_machine("h200")),
+        stored_code(read("experiments/warp_scheduling/issue_shares_code.json.gz")["loops"][name]),
+    )
     laid = from_program(code, made, ways=[Way([([(0, len(code))], _TURNS)])], blocks=[[0] * (4 * warps)])
     events = np.array(run(laid, made, Options(events=2_000_000), resident=1, blocks=1).events)
     issued = events[events[:, 1] == at.ISSUED]

@@ -87,8 +87,11 @@ def _loop_error(row: dict[str, Any], code: list[Instruction], sample: dict[str, 
 @cache
 def _port_errors() -> dict[str, list[float]]:
     """Not mixes: independent adds, results that nobody waits for, registers of both banks (register_ports.cu)."""
-    loops = {(r["other"], r["adds"], r["chained"]): r for r in read("h200/register_ports_code.json.gz")["loops"]}
-    samples = json.loads(data_file("h200/register_ports.json").read_text())["samples"]
+    loops = {
+        (r["other"], r["adds"], r["chained"]): r
+        for r in read("experiments/register_ports/register_ports_code.json.gz")["loops"]
+    }
+    samples = json.loads(data_file("experiments/register_ports/register_ports.json").read_text())["samples"]
     errors: dict[str, list[float]] = {}
     for s in samples:
         if s["active"] not in (0xFF, 0x1F) or s["other"] in ("ldg64", "address_ldg", "shf"):
@@ -112,9 +115,12 @@ _WARPS = {4: "alone", 8: "two", 32: "many"}
 @cache
 def _product_errors() -> dict[str, list[float]]:
     """IMAD.WIDE and IMAD.HI among adds or LOP3s, which need another unit (wide_products.py); IMAD beside them."""
-    loops = {(r["product"], r["filler"], r["count"]): r for r in read("h200/wide_products_code.json.gz")["loops"]}
+    loops = {
+        (r["product"], r["filler"], r["count"]): r
+        for r in read("experiments/register_ports/wide_products_code.json.gz")["loops"]
+    }
     errors: dict[str, list[float]] = {}
-    for s in json.loads(data_file("h200/wide_products.json").read_text())["samples"]:
+    for s in json.loads(data_file("experiments/register_ports/wide_products.json").read_text())["samples"]:
         row = loops[s["product"], s["filler"], s["count"]]
         if s["warps"] in _WARPS and s["count"] in (0, 2, 4, 8):
             many = {**s, "active": 2 ** (s["warps"] // 4) - 1, "cycles": 4 * s["cycles"] / s["warps"]}
@@ -145,10 +151,10 @@ def _switch_errors(change: str) -> dict[tuple[str, int, int], float]:
     The compiler puts half of the SFU instructions of a chain in a row, behind the adds. That the adds of one warp do
     not hide those of another is the greedy choice, and that one waits before an SFU, not three: else 18 % too fast.
     """
-    rows = read("h200/switches_code.json.gz")["loops"]
+    rows = read("experiments/register_ports/switches_code.json.gz")["loops"]
     loops = {(r["other"], r["adds"], r["chains"]): r for r in rows}
     errors = {}
-    for s in json.loads(data_file("h200/switches.json").read_text())["samples"]:
+    for s in json.loads(data_file("experiments/register_ports/switches.json").read_text())["samples"]:
         if s["change"] != change or s["active"] != 0xFF or s["chains"] == 4:
             continue
         key = (s["other"], s["adds"], s["chains"])
@@ -265,7 +271,7 @@ def test_warps_at_different_places_share_the_fetch_of_long_code(
     Four warps of a scheduler that begin together drift apart, and fetch one by one: 6 cycles for each instruction.
     """
     wanted = (links, 132, active, later)
-    samples = [s for s in read("h200/fetch.json.gz")["samples"]
+    samples = [s for s in read("experiments/instruction_fetch/fetch.json.gz")["samples"]
                if (s["links"], s["grid"], s["active"], s["later_cycles"] > 0) == wanted]  # fmt: skip
     measured = np.mean([max(warp[-1] for warp in s["passes"]) for s in samples])
     add = Step(label="FFMA", pipe=PIPES.index("cuda cores"), yields=False)
@@ -311,8 +317,8 @@ def test_loads_under_way_have_a_limit_on_an_sm_and_none_on_a_warp(lines: int, wa
 
 
 def test_a_fence_holds_its_warp() -> None:
-    """A lone warp's fences in a loop (data/h200/fence.json): the fence, the taken branch, the loop's counter."""
-    points = json.loads(data_file("h200/fence.json").read_text())["points"]
+    """A lone warp's fences in a loop (fence.json): the fence, the taken branch, the loop's counter."""
+    points = json.loads(data_file("experiments/fences/fence.json").read_text())["points"]
     alone = next(p for p in points if (p["kind"], p["blocks"], p["threads"]) == ("fence", 1, 32))
     sm = load_machine("h200").sm
     assert sm.fence_cycles and sm.branch_taken_cycles

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,49 +14,36 @@ from numba import njit
 
 from warplens.emulator import ops
 from warplens.emulator.tensor import add_products, result_bits
+from warplens.laboratory.special_functions import check, derive, inputs
 
-FOLDER = Path(__file__).parents[2] / "data" / "h200" / "functions"
+FOLDER = Path(__file__).parents[2] / "data/experiments/special_functions"
 Words = npt.NDArray[np.uint32]
 Reals = npt.NDArray[np.float64]
 
 
-def _script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"functions_{name}", FOLDER / f"{name}.py")
-    assert spec and spec.loader
-    before = list(sys.path)
-    sys.path.insert(0, str(FOLDER))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where compiled functions look for themselves
-    spec.loader.exec_module(module)
-    sys.path[:] = before  # the script adds to it, and folders there have the names of packages
-    return module
-
-
-dump, check = _script("dump"), _script("check")
 MEASURED, MATRICES = np.load(FOLDER / "measured.npz"), np.load(FOLDER / "matrices.npz")
-FUNCTIONS = [name for name in dump.RANGES if name.upper() in ops.SPECIAL_FUNCTIONS]
+FUNCTIONS = [name for name in inputs.RANGES if name.upper() in ops.SPECIAL_FUNCTIONS]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_all_signs_and_exponents(name: str) -> None:
     """2048 mantissas (of the upper words of doubles 128) with each: zeros, denormals, infinities and NaN among them."""
     assert np.array_equal(
-        check.outputs(name, dump.RANGES[name]["samples"]()), dump.unpacked(MEASURED[f"{name}/samples"])
+        check.outputs(name, inputs.RANGES[name]["samples"]()), inputs.unpacked(MEASURED[f"{name}/samples"])
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [f"{name}/{part}" for name in FUNCTIONS for part in dump.RANGES[name]])
+@pytest.mark.parametrize("key", [f"{name}/{part}" for name in FUNCTIONS for part in inputs.RANGES[name]])
 def test_every_output_of_every_range(key: str) -> None:
     name, _, part = key.partition("/")
-    made = check.outputs(name, dump.RANGES[name][part]())
+    made = check.outputs(name, inputs.RANGES[name][part]())
     digests = json.loads((FOLDER / "digests.json").read_text())["sha256"]
     assert hashlib.sha256(made.tobytes()).hexdigest() == digests[key]
 
 
 def test_a_table_is_what_its_measurement_says() -> None:
     """Of the constants of a segment only those of the table explain its outputs."""
-    derive = _script("derive")
     tables = json.loads(derive.TABLES.read_text())
     (segment,) = derive.hyperbolic_tangent(-7)  # the second; of samples: quick
     c1, c2, least, below = derive.constants(*segment)
@@ -110,15 +94,15 @@ def _sums(words: Words, kind: str) -> Words:
     return parts.transpose(0, 3, 1, 2, 4).reshape(len(words), 16, 8)
 
 
-@pytest.mark.parametrize("name", dump.MATRICES)
+@pytest.mark.parametrize("name", inputs.MATRICES)
 def test_sums_of_tensor_cores(name: str) -> None:
     """Random, far apart, cancelling, sparse, denormal, infinite: 8 instructions of each kind."""
     kind, total = name.split("_")[:2]
     codes = {"f16": ops.M_F16, "bf16": ops.M_BF16, "tf32": ops.M_TF32, "f32": ops.M_F32}
-    for way in dump.WAYS:
-        given = dump.matrix_inputs(name, way)
+    for way in inputs.WAYS:
+        given = inputs.matrix_inputs(name, way)
         assert [int(part.astype(np.uint64).sum()) for part in given] == MATRICES[f"{name}/{way}/sums"].tolist()
-        a, b, c = (part[dump.KEPT_WARPS] for part in given)
+        a, b, c = (part[inputs.KEPT_WARPS] for part in given)
         sums, theirs = _values(_sums(c, total), total), _sums(MATRICES[f"{name}/{way}"], total)
         made = np.zeros_like(theirs)
         _products(_factor(a, kind, 16), _factor(b, kind, 8), codes[kind], codes[total], sums.copy(), made)

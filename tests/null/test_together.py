@@ -61,7 +61,7 @@ def _clocks(text: str, begins: list[int]) -> list[list[int]]:
 def _apart(share: str, warps: str) -> Counter[int]:
     """Return how far off the clocks are, up to the end of the first warp."""
     off = Counter[int]()
-    for name, text, measured in read("h200/together.json.gz")["rows"]:
+    for name, text, measured in read("experiments/warp_scheduling/same_code.json.gz")["rows"]:
         if name.split()[1:3] == [share, warps]:
             found = _clocks(text, [clocks[0] for clocks in measured])
             end = min(clocks[-1] for clocks in measured)

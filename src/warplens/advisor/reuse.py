@@ -290,7 +290,7 @@ def asynchronous_copies(case: Case) -> Answer:
 def _copied(load: Site, store: Site) -> dict[str, float]:
     """Return the counts of a load and its store as one copy: whole lines go at once, parts of lines one by one.
 
-    Measured on an H200 (data/h200/copies.json); copies of 16 bytes bypass L1.
+    Measured on an H200 (data/experiments/l1_data_path/asynchronous_copies.json); copies of 16 bytes bypass L1.
     """
     lines = load.useful_bytes / LINE_BYTES
     whole = load.wavefronts <= 1.05 * lines and store.wavefronts <= 1.05 * lines

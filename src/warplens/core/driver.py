@@ -249,6 +249,10 @@ class Gpu:
             raise
         return address.value
 
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self.driver.call("cuMemFree_v2", ctypes.c_uint64(address))
+
     def clear(self, address: int, size: int) -> None:
         """Set bytes to zero; does not wait."""
         self.driver.call("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(0), ctypes.c_size_t(size))

@@ -189,7 +189,7 @@ class Blocks:
         """The blocks that share an SM with this one.
 
         The first wave deals blocks out in turn; later an SM takes the next block when one of its own ends, so that
-        the distances spread, with the same mean (data/h200/l2.json.gz has the blocks of each SM). How much they spread
+        the distances spread, with the same mean (footprints.json.gz has the blocks of each SM). How much they spread
         depends on how much the blocks' times differ, which is not known here: half the mean is assumed.
         """
         wave = self.runner.sms * self.runner.resident

@@ -49,7 +49,7 @@ READ, WRITTEN, MAP_WORDS = 0, 1, 2
 # all warps of an SM take turns, a cycle and more each.
 _UNDER_WAY = 12
 # Lines that a warp stores in between, so that a sector that it stored still waits in L1. Counted by ncu on an H200
-# (data/h200/partial_stores.json): if 64 warps store in turn to 2 lines each, every sector is sent once; to 4 lines,
+# (partial_stores.json): if 64 warps store in turn to 2 lines each, every sector is sent once; to 4 lines,
 # between once (where other instructions spread them) and twice; to 8 lines, every time. Few warps join more.
 _WAITING_LINES = 4
 
@@ -181,7 +181,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
     """Send the lines of one access (in the scratch array) through the caches; atomics are done in L2.
 
     how: twice the kind of access, plus one if it is local. Where some of a load hits, what misses is done by itself
-    when it is there: a wavefront more for each that has some of it (data/h200/data_path.json).
+    when it is there: a wavefront more for each that has some of it (data/experiments/l1_data_path/data_path.json).
     """
     l1, l2, s, row = memory.l1, memory.l2, memory.scratch, memory.stats[pc]
     kind, local = np.int64(how >> np.uint32(1)), how & np.uint32(1) != 0
@@ -201,7 +201,7 @@ def _lookup(memory: Any, pc: int, count: int, sm: int, how: Any) -> int:
         if asks_l1:
             hits, present, age, place = _keep(l1, which, line, wanted, False, np.uint64(s[FOUND + i]))
             s[FOUND + i] = np.int64(place)  # the next access often is to the same lines
-            if kind == STORE and present:  # it needs no data of the line (data/h200/stores.json)
+            if kind == STORE and present:  # it needs no data of the line (data/experiments/l1_stores/stores.json)
                 hits = wanted
             under_way = present if age <= _UNDER_WAY else under_way
             l1_hits += _bits(hits)

@@ -4,8 +4,9 @@ A block's footprint in an array is the set of sectors that passed its L1. Beside
 it says how much is new from one block to the next; the union over the grid follows, and never exceeds the array.
 Whether L2 still has what a later block asks for again depends on what is touched in between: nothing where the two
 run at the same time, else what so many blocks touch, against the size of L2. An L2 in parts keeps a line in the part
-where it belongs and a copy in each other part that reads it: docs/explain/emulator.md. What the parts of an L2 look up
-is counted as a profiler does (for SMs, for one another, and for translation); a profiler's hit rate is of these lookups.
+where it belongs and a copy in each other part that reads it: docs/explain/emulator.md. The lookups
+of the parts of an L2 are counted as a profiler does: for SMs, for one another, and for translation. A profiler's hit
+rate is of these lookups.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class L2(Struct, frozen=True):
     def kept(self, between_bytes: float) -> float:
         """Return the share that is still there after so many bytes (copies counted) have passed: all, falling to none.
 
-        Measured on an H200 by reading again what was read (data/h200/l2.json.gz): all up to 0.9 of the size, half at
+        Measured on an H200 by reading again what was read (footprints.json.gz): all up to 0.9 of the size, half at
         1.1, nothing at 1.3.
         """
         if not self.size_bytes:
@@ -233,14 +234,14 @@ class Reuse(Struct, frozen=True):
 # in three dimensions by less than its square: what is new along one axis has an edge along the others.
 _NEARLY_ONCE = 1.3
 # Of a cache that is asked at random for single sectors: lines are kept whole, but only what was asked for is in them.
-# data/h200/l2.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.
+# data/experiments/l2_capacity/footprints.json.gz: a gather over 67 to 268 MB finds 24 MB, in two copies, of 63.
 _SCATTERED_KEPT = 0.8
 
 
 def alone(blocks: list[Weighted], neighbours: Sequence[Sequence[Block]], grid: Grid, array: int, how: How) -> float:
     """Return the share of the halves of lines that are touched in one array without the other half.
 
-    A half that a block in flight at the same time completes is not alone (data/h200/halves.json): the next one along
+    A half that a block in flight at the same time completes is not alone (half_lines.json): the next one along
     an axis, or the one before. Of blocks half a line wide each second pair does so, so that pairs are looked at by two.
     The first block stands for the others.
     """
@@ -275,19 +276,19 @@ def reuse_of(
 
 
 # Requests for the same sector that come from neighbouring SMs at the same time are joined before L2: the share of them
-# that is saved, by blocks per SM. data/h200/near.json: 12 SMs, mean of both loops.
+# that is saved, by blocks per SM. data/experiments/l2_capacity/neighbouring_sms.json: 12 SMs, mean of both loops.
 _SAME = 0.1  # new from a block to the next, at most: edges that they share are asked for by other warps at other times
 _BLOCKS_PER_SM = (1, 2, 4, 8)
 _JOINED = (0.69, 0.65, 0.52, 0.28)
 # Translations that L2 looks up for an access to any place of an array: 0.33 of a sector, less what the TLBs reach.
-# data/h200/tlb.json: within 0.02 from 128 MiB to 32 GiB.
+# data/experiments/l2_capacity/translations.json: within 0.02 from 128 MiB to 32 GiB.
 _WALK_SECTORS, _TLB_BYTES = 0.33, 165 << 20
 _BIG_PAGE = 11  # bits of a page of 2 MiB, in pages of the emulator
 _FEW_SECTORS = 16  # of a page that a block touches: each of them needs a translation of its own
 
 
 # Groups of SMs (GPCs) that have a cache for code: long_code, which does not fit it, is looked up 8.0 times per turn of
-# its loop (data/h200/kernels/ncu.json.gz), whatever the number of warps.
+# its loop (data/h200/suite/kernels/ncu.json.gz), whatever the number of warps.
 _CODE_CACHES = 8
 _CODE_BYTES = 16  # of an instruction
 
@@ -309,8 +310,8 @@ def lookups(
     """Return the sectors that the parts of L2 look up, and of them those that are not there.
 
     `moved`: sectors that DRAM gives, and of them those that SMs asked for. A part that does not own what its SMs ask
-    for asks the owner for all that DRAM gives at once, and keeps it. Found so in data/h200/l2.json.gz: 1.5 lookups per
-    sector that one SM reads, 2 per sector alone; of 8 MiB that are gathered again and again, 1.25 misses per sector.
+    for asks the owner for all that DRAM gives at once, and keeps it. Measured (data/experiments/l2_capacity): 1.5
+    lookups per sector that one SM reads, 2 per sector alone; of 8 MiB gathered repeatedly, 1.25 misses per sector.
     """
     fetched, missed = moved
     blocks = math.prod(grid.shape)  # one that stands for all, where the whole grid ran

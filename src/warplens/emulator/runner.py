@@ -26,7 +26,7 @@ from warplens.workload.profile import Path
 
 _PAGES = 1 << 18  # of memory that blocks may touch together: 256 MiB
 # An H200 keeps 215 KiB that it reads in a circle, 74 % of 256 KiB, 15 % of 304 KiB, none of 362 KiB
-# (data/h200/measured.jsonl.xz, chase.l1): what was used longest ago goes, and sets are small.
+# (data/h200/journal/measured.jsonl.xz, chase.l1): what was used longest ago goes, and sets are small.
 _L1_WAYS = 4
 _L2_WAYS = 16
 _TRACE_ROWS = 2_000_000

@@ -3,7 +3,7 @@
 One interpolator serves all functions (Oberman and Siu, "A high-performance area-efficient multifunction
 interpolator", ARITH 2005): the upper bits of the argument choose a segment, the 17 below are l, and the result is
 C0 + C1 l + C2 l^2, cut off behind the last bit of a float. The numbers here have 41 bits behind the point. Tables and
-biases are in special_functions.json, found by data/h200/functions/derive.py from the outputs for every mantissa.
+biases are in special_functions.json, found by laboratory/special_functions from the outputs for every mantissa.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Banks: the wavefronts that shared memory, and L1's memory of lines, take for the
 Patterns: a cost depends on the offsets of the lanes from the line of the first one. A table keeps it, a row per
 pattern, at an index that some of the lanes choose; a new pattern replaces the one that was there.
 
-Asynchronous copies from global to shared memory (LDGSTS), counted on an H200 (data/h200/copies.json): a copy that
-passes by L1 moves 16 bytes at a time from a sector to a sector; one through L1 reads a line in each wavefront and
+Asynchronous copies from global to shared memory (LDGSTS), counted on an H200 (data/experiments/l1_data_path): a copy
+that bypasses L1 moves 16 bytes at a time from a sector to a sector; one through L1 reads a line in each wavefront and
 writes to banks as a store does.
 
 Machines before compute capability 3 have coalescing rules of their own (`transactions_per_access`).
@@ -130,7 +130,7 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
     """Return how many wavefronts a shared-memory access takes: in each, a bank serves one word.
 
     Accesses of 8 bytes go by half-warps, of 16 bytes by quarters; two of these go together where neighbouring lanes
-    (one or two apart) ask for the same. Measured on an H200: data/h200/kernels/ncu.json.gz.
+    (one or two apart) ask for the same. Measured on an H200: data/h200/suite/kernels/ncu.json.gz.
     """
     if address[PATTERN] != SCATTERED and mask == np.uint32(0xFFFFFFFF):
         if address[PATTERN] == CONTIGUOUS:
@@ -151,7 +151,7 @@ def shared_wavefronts(address: Any, mask: Any, size: int) -> int:
 def tag_queue(s: Any, lines: int) -> Any:
     """Return the cycles in which L1 looks up the lines of an access: each of its four banks of tags takes one a cycle.
 
-    Which bank a line is in was found by the times of 411 patterns on an H200: data/h200/data_path.json.
+    Which bank a line is in was found by the times of 411 patterns on an H200: data_path.json.
     """
     worst = np.int64(0)
     for bank in range(4):
@@ -335,7 +335,7 @@ def passing_sectors(s: Any, mask: Any) -> Any:
 def _shift(s: Any, mask: Any, l: int) -> int:
     """Return how the 16 bytes of a lane lie in their sectors: in the same half of both, or from which to the other.
 
-    Two halves that change places within their sectors are as one that stays (data/h200/triton: swizzled tiles).
+    Two halves that change places within their sectors are as one that stays (data/h200/suite/triton: swizzled tiles).
     """
     half = s[ADDRESS + l] >> 4 & 1
     if s[INTO + l] >> 4 & 1 == half:

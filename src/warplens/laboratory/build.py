@@ -1,4 +1,4 @@
-"""All kernels of a measurement: compiled in batches, checked, kept in a folder if one is given.
+"""Kernels of a measurement: compiled in batches, checked, kept in a folder if one is given.
 
 A batch that fails is made again kernel by kernel, so that one bad kernel costs one measurement and not its neighbours.
 """
@@ -22,7 +22,7 @@ _BATCH_CHARACTERS, _BATCH_KERNELS = 200_000, 24
 
 @dataclass
 class Built:
-    """What was made: for each kernel its cubin, or why there is none; the tools that made them."""
+    """Compiled kernels: for each its cubin, or why there is none; the tools that made them."""
 
     cubins: dict[str, bytes]
     errors: dict[str, str]

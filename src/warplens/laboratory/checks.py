@@ -1,4 +1,4 @@
-"""Compile measuring kernels, and see by our own front end that the machine code is what was meant.
+"""Compilation of measuring kernels, and a check of their machine code by our own front end.
 
 A kernel that fails is named with what was wanted and what was found. Nothing here needs a GPU.
 """

@@ -1,4 +1,4 @@
-"""From a journal to a machine file: `warplens machine derive`. The same journal always gives the same file.
+"""Derivation of a machine file from a journal: `warplens machine derive`. The same journal always gives the same file.
 
 Every number has the entry of the journal, the statistic and the spread over repetitions in its `ref`, and the day of
 the run. Vendor's facts of the file that it goes into are kept: a measured number replaces measured and derived ones.
@@ -18,29 +18,12 @@ from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.core.units import unit_of
-from warplens.laboratory import (  # fmt: skip
-    derive_access,
-    derive_control,
-    derive_instructions,
-    derive_lemeire,
-    derive_lives,
-    derive_memory,
-    derive_pipes,
-    derive_scattered,
-    derive_waits,
-)
+from warplens.laboratory.catalogue import STEPS
 from warplens.laboratory.journal import ENDINGS
-from warplens.laboratory.numbers import Number
-from warplens.laboratory.samples import Samples, load
+from warplens.laboratory.samples import Number, Samples, load
 from warplens.machine import Machine, list_machines
 from warplens.machine.machine import Source
 from warplens.machine.writer import parsed, tree_of
-
-STEPS = (
-    *derive_instructions.STEPS, *derive_memory.STEPS, *derive_access.STEPS, *derive_control.STEPS,
-    *derive_lemeire.STEPS, *derive_pipes.STEPS, *derive_scattered.STEPS, *derive_lives.STEPS,
-    *derive_waits.STEPS,
-)  # fmt: skip
 
 _UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of samples that are not there
 
@@ -64,7 +47,7 @@ _JOURNAL = "; the journal: "  # in the ref of these, what it gives
 
 
 def driver_facts(samples: Samples) -> Iterator[Number]:
-    """What the driver says of the GPU, and the clock that it holds."""
+    """Yield the driver's facts of the GPU, and the clock that it holds."""
     facts = samples.head["facts"]["attributes"]
     how = "the clock that all SMs hold under load"
     yield Number("chip.clock_hz", round(samples.head["reference_ghz"], 3) * 1e9, "head", how)
@@ -78,7 +61,7 @@ def numbers(samples: Samples) -> Iterator[Number]:
         try:
             yield from step(samples)
         except _UNFIT as error:
-            what, why = step.__name__.replace("_", " "), f"{type(error).__name__}: {error}"
+            what, why = step.__name__.removeprefix("derive_").replace("_", " "), f"{type(error).__name__}: {error}"
             raise WarplensError(f"{samples.name}: {what} cannot be derived from these samples ({why})") from None
 
 

@@ -1,4 +1,4 @@
-"""A GPU ready to measure: its memory, its kernels, one way to launch them, and an eye on the clock.
+"""Session on a GPU that measures: its memory, its kernels, their launches, a watch on the clock.
 
 A sample at another clock than the reference is done again after warming up, three times at most; then it is kept with a
 mark, and nothing is derived from it (Volkov 2016 §5.4). So is one where twice as much took no longer: that cannot be.
@@ -18,9 +18,8 @@ import numpy as np
 from warplens.core.driver import Facts, Gpu
 from warplens.core.errors import WarplensError
 from warplens.laboratory import stamps
-from warplens.laboratory.chains import ZERO_AT
 from warplens.laboratory.nvml import State, Watch
-from warplens.laboratory.source import RECORD_WORDS
+from warplens.laboratory.source import RECORD_WORDS, ZERO_AT
 
 GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10
 SCHEDULERS = 4  # of an SM, on every GPU from compute capability 7.5 on
@@ -31,6 +30,12 @@ _WARM_CYCLES = 2_000_000
 OUT_START = 256  # byte of `out` where a kernel's own results begin
 _MOMENTS_AT, _MOST_SMS = _OUT_BYTES - 32 * KIB, 1024  # where in `out` SMs leave moments, before and behind a sample
 
+# What every kernel takes beside its three arrays; what a number means is the template's.
+_NUMBERS: dict[str, Any] = {
+    "size": ctypes.c_uint64, "trips": ctypes.c_uint32, "a": ctypes.c_uint32, "b": ctypes.c_uint32,
+    "c": ctypes.c_uint32, "value": ctypes.c_float,
+}  # fmt: skip
+
 
 class Unfit(WarplensError):
     """A point that this GPU cannot run: too many warps, registers or bytes."""
@@ -38,7 +43,7 @@ class Unfit(WarplensError):
 
 @dataclass(frozen=True)
 class Place:
-    """How warps lie on an SM: blocks, threads of each, dynamic shared memory that keeps further blocks away."""
+    """Blocks of warps on an SM: their number, threads of each, shared memory that keeps further blocks away."""
 
     blocks_per_sm: int
     threads: int
@@ -102,26 +107,15 @@ class Laboratory:
         return Place(blocks, threads, shared)
 
     def launch(
-        self,
-        name: str,
-        blocks: int,
-        threads: int,
-        shared: int = 0,
-        *,
-        size: int = 0,
-        trips: int = 0,
-        a: int = 0,
-        b: int = 0,
-        c: int = 0,
-        value: float = 0.0,
-        offset: int = 0,
+        self, name: str, blocks: int, threads: int, shared: int = 0, *, offset: int = 0, **numbers: float
     ) -> None:
-        """Launch a kernel; does not wait. `offset` moves the beginning of the data."""
-        arguments = [
-            ctypes.c_uint64(self.records), ctypes.c_uint64(self.data + offset), ctypes.c_uint64(self.out),
-            ctypes.c_uint64(size), ctypes.c_uint32(trips), ctypes.c_uint32(a & 0xFFFFFFFF),
-            ctypes.c_uint32(b & 0xFFFFFFFF), ctypes.c_uint32(c & 0xFFFFFFFF), ctypes.c_float(value),
-        ]  # fmt: skip
+        """Launch a kernel with its numbers by name; does not wait. `offset` moves the beginning of the data."""
+        if unknown := numbers.keys() - _NUMBERS.keys():
+            raise TypeError(f"kernels take {', '.join(_NUMBERS)}, not {', '.join(unknown)}")
+        arguments: list[Any] = [ctypes.c_uint64(at) for at in (self.records, self.data + offset, self.out)]
+        for key, kind in _NUMBERS.items():
+            value = numbers.get(key, 0)
+            arguments.append(kind(int(value) & 0xFFFFFFFF) if kind is ctypes.c_uint32 else kind(value))
         self.gpu.launch(self.function(name), blocks, threads, shared, arguments)
 
     def stamped(self, name: str, blocks: int, threads: int, shared: int = 0, **arguments: Any) -> np.ndarray[Any, Any]:

@@ -30,7 +30,7 @@ class State:
 
 
 class Watch:
-    """What NVML sees of one GPU."""
+    """View of one GPU by NVML."""
 
     def __init__(self, uuid: str) -> None:
         """Find the GPU by the driver's UUID, which CUDA_VISIBLE_DEVICES does not renumber."""

@@ -1,7 +1,8 @@
-"""Measure: build the kernels, take the GPU, go through the entries, write the journal."""
+"""A run of the laboratory: kernels are built, the GPU is taken, entries are measured, the journal is written."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import fnmatch
 import hashlib
@@ -10,30 +11,81 @@ import platform
 import re
 import shlex
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warplens.core.driver import OLDEST, Driver, DriverError, Facts, Gpu
 from warplens.core.errors import FileError, WarplensError
 from warplens.core.version import __version__
 from warplens.laboratory.build import Built, build
 from warplens.laboratory.catalogue import HELPERS, entries
-from warplens.laboratory.entry import Effort, Entry
 from warplens.laboratory.gpu_session import Laboratory
 from warplens.laboratory.journal import Journal
 from warplens.laboratory.nvml import Watch
-from warplens.laboratory.progress import Progress, progress
+from warplens.laboratory.plan import Effort, Entry
 from warplens.laboratory.source import fingerprint
 
 JOURNAL = "measured.jsonl"
 _SAME_CLOCK = 0.01  # of the runs in one journal, as of the samples in one run
 
 
+class Progress:
+    """Tells of steps with weights; the time left follows from the weights done."""
+
+    def __init__(self, total: float, bar: Any = None) -> None:
+        """Begin with so much to do; `bar` is rich's, or None."""
+        self.total, self.done, self.begin, self._bar = max(total, 1e-9), 0.0, time.monotonic(), bar
+        self.skipped = 0.0  # of what is done: took no time, and says nothing about the rest
+        self._task = bar.add_task("measuring", total=self.total) if bar else None
+
+    def left_seconds(self) -> float:
+        """Return how long the rest will take at the speed so far."""
+        worked = self.done - self.skipped
+        return (time.monotonic() - self.begin) * (self.total - self.done) / worked if worked > 0 else 0.0
+
+    def step(self, weight: float, name: str, note: str = "", *, skipped: bool = False) -> None:
+        """One step is done, or need not be."""
+        self.done += weight
+        self.skipped += weight if skipped else 0.0
+        if self._bar:
+            if skipped:
+                self._bar.update(self._task, total=self.total - self.skipped, description=name)
+            else:
+                self._bar.update(self._task, advance=weight, description=name)
+            if note:
+                self._bar.console.print(f"{name}: {note}", markup=False, highlight=False)
+            return
+        taken, left = time.monotonic() - self.begin, self.left_seconds()
+        line = f"{100 * self.done / self.total:5.1f} %  {taken:6.1f} s, {left:5.1f} s left  {name}"
+        print(line + (f": {note}" if note else ""), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress(total: float) -> Iterator[Progress]:
+    """Show progress on standard error."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        yield Progress(total)
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Progress(total)
+        return
+    columns = (TextColumn("{task.description:32}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        yield Progress(total, bar)
+
+
 @dataclass(frozen=True)
 class Request:
-    """What to measure, how thoroughly, where the journal goes."""
+    """Request for a run: entries, effort, folder of the journal."""
 
     out: Path
     only: tuple[str, ...] = ()
@@ -46,7 +98,7 @@ class Request:
 
 @dataclass
 class Outcome:
-    """How a run went."""
+    """Outcome of a run."""
 
     journal: Path
     measured: int = 0
@@ -89,21 +141,20 @@ def _built(wanted: list[Entry], arch: str, folder: Path | None) -> Built:
 def measure(request: Request) -> Outcome:
     """Measure on the GPU at hand."""
     wanted = chosen(request.only, request.quick)
-    driver = Driver()
-    gpu, facts, watch = _taken(driver, request)
+    device = _taken(Driver(), request)
     try:
         request.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"{request.out}: cannot make this folder: {error.strerror or error}") from None
     journal = Journal(request.out / JOURNAL)
     outcome = Outcome(journal.path, errors={})
-    built = _built(wanted, facts.arch, request.cubins)
+    built = _built(wanted, device.facts.arch, request.cubins)
     missing = [kernel.name for kernel in HELPERS if kernel.name not in built.cubins]
     if missing:
         raise WarplensError(built.errors.get(missing[0], f"{missing[0]} was not built"))
     if built.unchecked:
         print(f"the kernels' machine code is not checked: {built.unchecked}", file=sys.stderr)
-    session = _Session(request, driver, gpu, facts, watch, built, journal, outcome)
+    session = _Session(request, device, built, journal, outcome)
     try:
         session.begin()
         with progress(sum(e.weight for e in wanted)) as bar:
@@ -119,7 +170,16 @@ def measure(request: Request) -> Outcome:
     return outcome
 
 
-def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
+class _Device(NamedTuple):
+    """A GPU that was taken: its driver, what that says of it, NVML's view."""
+
+    driver: Driver
+    gpu: Gpu
+    facts: Facts
+    watch: Watch
+
+
+def _taken(driver: Driver, request: Request) -> _Device:
     """Take the GPU, unless others compute on it: whose processes they are is asked before we have one of our own."""
     watch = Watch(driver.uuid(request.gpu))
     others = watch.other_processes(os.getpid())
@@ -134,19 +194,18 @@ def _taken(driver: Driver, request: Request) -> tuple[Gpu, Facts, Watch]:
     facts = gpu.facts()
     if "MIG" in facts.name.split():
         print(f"{facts.name} is a part of a GPU: the numbers are those of the part", file=sys.stderr)
-    return gpu, facts, watch
+    return _Device(driver, gpu, facts, watch)
 
 
 class _Session:
     """A run: the laboratory, made anew if its context is lost."""
 
-    def __init__(self, request: Request, driver: Driver, gpu: Gpu, facts: Facts, watch: Watch, built: Built,
-                 journal: Journal, outcome: Outcome) -> None:  # fmt: skip
-        self.request, self.driver, self.gpu, self.facts, self.watch = request, driver, gpu, facts, watch
-        self.built, self.journal, self.outcome = built, journal, outcome
+    def __init__(self, request: Request, device: _Device, built: Built, journal: Journal, outcome: Outcome) -> None:
+        self.request, self.driver, self.facts, self.watch = request, device.driver, device.facts, device.watch
+        self.gpu, self.built, self.journal, self.outcome = device.gpu, built, journal, outcome
         self.effort = Effort(request.quick, request.repetitions or (2 if request.quick else 3))
-        self.lab = Laboratory(gpu, facts, watch, built.cubins)
-        self._alone = len(watch.other_processes(-1) or ())  # ours, and those that were there before
+        self.lab = Laboratory(self.gpu, self.facts, self.watch, built.cubins)
+        self._alone = len(self.watch.other_processes(-1) or ())  # ours, and those that were there before
 
     def begin(self) -> None:
         """Warm up, find the reference clock, write the head; a journal is of one clock."""
@@ -242,8 +301,8 @@ class _Session:
 
     def end(self) -> None:
         """Write down how the GPU is at the end."""
-        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.journal.write("end", time=time, state=asdict(self.lab.state()), errors=self.outcome.errors)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.journal.write("end", time=now, state=asdict(self.lab.state()), errors=self.outcome.errors)
 
     def close(self) -> None:
         """Give the GPU back."""
@@ -262,10 +321,10 @@ def _text(module: str) -> str:
 def mark_of(entry: Entry, facts: Facts, effort: Effort) -> str:
     """Return the mark under which an entry is done: whatever else is measured, or otherwise, has another one.
 
-    Kernels, GPU, effort and parameters, and the texts of the entry's plan and of what all plans share.
+    Kernels, GPU, effort and parameters, and the texts of the entry's experiment and of what all of them share.
     """
     own = entry.plan.__module__.rpartition(".")[2]
-    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plans", "gpu_session", "stamps"))])
+    plan = " ".join([entry.plan.__name__, *map(_text, (own, "plan", "gpu_session", "stamps"))])
     return fingerprint(entry.kernels, f"{facts.arch} {facts.uuid} {effort} {entry.parameters} {plan}")
 
 

@@ -1,18 +1,17 @@
-"""The samples of a journal, entry by entry, and how repetitions become one number with its spread."""
+"""Samples of a journal, entry by entry; readings of repetitions; numbers on their way into a machine file."""
 
 from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from msgspec import Meta, Struct
 
 from warplens.core.errors import WarplensError
-from warplens.core.files import convert
 from warplens.laboratory import journal, stamps
 
 Point = dict[str, Any]
@@ -20,7 +19,8 @@ FORMAT = 2
 Take = Callable[[Point, dict[str, Any]], float]
 
 
-class Reading(Struct, frozen=True):
+@dataclass(frozen=True)
+class Reading:
     """Repetitions of one quantity at one point: the median counts, the others say how sure it is."""
 
     all: tuple[float, ...]
@@ -40,23 +40,6 @@ class Reading(Struct, frozen=True):
         return f"median of {len(self.all)}, spread {100 * self.spread:.2g} %"
 
 
-class _Facts(Struct):
-    """What every derivation needs of the driver's facts."""
-
-    attributes: dict[str, int]
-    uuid: str = ""
-
-
-class _Head(Struct):
-    """What every derivation needs of a journal's head."""
-
-    format: int
-    gpu: str
-    date: str
-    reference_ghz: Annotated[float, Meta(gt=0)]
-    facts: _Facts
-
-
 def load(path: Path, *more: Path) -> Samples:
     """Read a journal, plain, gzipped or by xz; a head that lacks what is needed is one line.
 
@@ -72,8 +55,10 @@ def load(path: Path, *more: Path) -> Samples:
 
 
 def _one(path: Path) -> Samples:
+    from warplens.laboratory.head import checked  # reading needs msgspec, measuring does not
+
     samples = Samples(journal.read(path), str(path))
-    head = convert(samples.head, _Head, f"{path}: head")
+    head = checked(samples.head, path)
     if head.format != FORMAT:
         raise WarplensError(f"{path}: format {head.format} of the journal is not known here, {FORMAT} is: measure anew")
     if "sm_count" not in head.facts.attributes:
@@ -82,7 +67,7 @@ def _one(path: Path) -> Samples:
 
 
 class Samples:
-    """What a journal holds, without what does not count.
+    """Samples of a journal, without those that do not count.
 
     Of an entry that was measured more than once, the last time counts. Left out: entries that did not come to an end;
     those of another GPU than the last one; samples at another clock; samples in which fewer or more warps were on an
@@ -170,7 +155,7 @@ def _gpu(head: dict[str, Any]) -> str:
 
 
 def counts(point: Point, values: dict[str, Any]) -> bool:
-    """Whether a sample may be used: at the reference clock, with the warps that were meant, and 2N longer than N."""
+    """Return whether a sample may be used: at the reference clock, with the warps meant, and 2N longer than N."""
     if not stamps.possible(values):
         return False
     meant = point.get("warps")
@@ -183,7 +168,7 @@ def counts(point: Point, values: dict[str, Any]) -> bool:
 
 
 def _slower(point: Point, values: dict[str, Any]) -> bool:
-    """Whether nothing but its clock is wrong with a sample."""
+    """Return whether nothing but its clock is wrong with a sample."""
     if not any(key.startswith("off_clock") for key in values):
         return False
     return counts(point, {key: value for key, value in values.items() if not key.startswith("off_clock")})
@@ -209,3 +194,30 @@ def links_per_cycle(point: Point, values: dict[str, Any]) -> float:
         return float(point["links"] * point["chains"] / longer)
     longer = max(values[f"{key}_2n"] - values[f"{key}_n"] for key in ("span_cycles", "mean_warp_cycles"))
     return float(point["trips"] * point["links"] * point["chains"] * point["warps"] / longer)
+
+
+@dataclass(frozen=True)
+class Number:
+    """One field of a machine file: dotted key, value, entry of the journal, statistic with its spread."""
+
+    key: str
+    value: float | list[float] | str
+    entry: str = ""
+    how: str = ""
+
+
+Step = Callable[[Samples], Iterator[Number]]
+
+
+def digits(value: float, significant: int = 4) -> float:
+    """Round to so many significant digits: what a measurement is worth."""
+    return float(f"{value:.{significant}g}")
+
+
+def number(
+    key: str, reading: Reading | None, entry: str, how: str = "", scale: float = 1.0, worth: int = 4
+) -> Iterator[Number]:
+    """Yield a number from a reading's median, or nothing where there was none."""
+    if reading is not None:
+        text = f"{how}; {reading}" if how else str(reading)
+        yield Number(key, digits(reading.median * scale, worth), entry, text)

@@ -1,4 +1,4 @@
-"""What a measuring kernel is: CUDA source from a template, and what its machine code must and must not contain.
+"""A measuring kernel: CUDA source from a template, and what its machine code must and must not contain.
 
 All kernels take the same arguments, so that one function launches them all:
 
@@ -24,6 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+LANES, SECTOR_BYTES = 32, 32  # threads of a warp; what L1 asks L2 for at least
+HINT = {"default": "", "l1": "", "l2": ".cg"}  # which caches a load may use: .cg leaves out the first
+SCOPE = r"(\.SYS|\.STRONG\.GPU|\.STRONG\.SYS|\.CONSTANT)?"  # how the disassembler marks a load's reach
+ZERO_AT = 64  # byte of `out` with the float that alpha adds add
 RECORD_WORDS = 8  # start, end, start_ns, end_ns, SM, count, start_clock, end_clock
 
 PRELUDE = """\
@@ -95,7 +99,7 @@ __device__ __forceinline__ void meet(Record *records, u32 nth, u64 *origin) {
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the machine code must be: in the timed loop so many instructions of each pattern, and little else.
+    """Machine code as it must be: in the timed loop so many instructions of each pattern, and little else.
 
     `inside` maps a regular expression over names such as `LDG.E.128` to the exact number in the timed loop;
     `others_at_most` bounds the loop's further instructions. `stray_memory` allows global accesses in the loop that
@@ -148,3 +152,96 @@ def fingerprint(kernels: Iterable[Kernel], arch: str) -> str:
     changes = "".join(kernel.patch for kernel in kernels)
     changes += Path(__file__).with_name("patches.py").read_text() if changes else ""  # what a change does is said there
     return hashlib.sha256((arch + source_of(kernels) + changes).encode()).hexdigest()[:16]
+
+
+ANYTHING = Expectation(loop=False, stray_memory=True, others_at_most=4000)
+
+
+def fill_kernel() -> Kernel:
+    """Write the chain: trips 0: entry i leads to i + a within its section of b entries; trips 1: to i * a + b, modulo.
+
+    size: entries, for trips 1 a power of two. c: bytes of an entry, 4 for an index, 8 and 16 for an address.
+    """
+    text = """\
+KERNEL(fill, 1024) {
+  for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < size; i += (u64)gridDim.x * blockDim.x) {
+    u64 first = b ? i / b * b : 0;
+    u64 next = trips ? (i * a + b) & (size - 1) : b ? first + (i - first + a) % b : i + a;
+    if (c == 4) ((u32 *)data)[i] = (u32)next;
+    else if (c == 8) ((u64 *)data)[i] = (u64)(data + 8 * next);
+    else ((ulonglong2 *)data)[i] = make_ulonglong2((u64)(data + 16 * next), 0);
+  }
+}
+"""
+    return Kernel("fill", text, Expectation(loop=False, stray_memory=True, others_at_most=2000))
+
+
+def touch_kernel() -> Kernel:
+    """Read `size` bytes from data once, trips times: fills the L2 cache, or clears it of everything else."""
+    text = """\
+KERNEL(touch, 1024) {
+  u32 sum = 0;
+  for (u32 turn = 0; turn < trips; turn++)
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < size / 16; i += (u64)gridDim.x * blockDim.x) {
+      u32 x, y, z, w;
+      asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(data + 16 * i));
+      sum ^= x ^ y ^ z ^ w;
+    }
+  KEEP(sum == c)
+}
+"""
+    return Kernel("touch", text, Expectation(loop=False, stray_memory=True, others_at_most=2000))
+
+
+def scatter_kernel() -> Kernel:
+    """Write addresses: `trips` pairs of offsets in out from word 32 on, where to write and what to point at."""
+    text = """\
+KERNEL(scatter, 256) {
+  u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < trips) *(u64 *)(data + out[32 + 2 * i]) = (u64)(data + out[33 + 2 * i]);
+}
+"""
+    return Kernel("scatter", text, Expectation(loop=False, stray_memory=True, others_at_most=100))
+
+
+def warm_kernel() -> Kernel:
+    """Busy arithmetic for `size` cycles: brings the clocks up."""
+    text = """\
+KERNEL(warm, 1024) {
+  if (threadIdx.x < 32) stamp_begin(records);
+  u64 c0 = cycles(), c1;
+  float x = value;
+  do {
+    UNROLL for (int i = 0; i < 256; i++) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
+    c1 = cycles();
+  } while (c1 - c0 < size);
+  KEEP(x == 12345.0f)
+  record(records, c0, c1, 1);
+}
+"""
+    return Kernel("warm", text, Expectation({"FFMA": 256}, 12))
+
+
+def blocks_kernel() -> Kernel:
+    """Blocks that last `size` cycles by the clock and stamp begin and end in both times: the tail of a grid."""
+    text = """\
+KERNEL(blocks, 1024) {
+  if (threadIdx.x < 32) stamp_begin(records);
+  u64 c0 = cycles(), c1;
+  do c1 = cycles(); while (c1 - c0 < size);
+  record(records, c0, c1, 1);
+}
+"""
+    return Kernel("blocks", text, ANYTHING)
+
+
+def moment_kernel() -> Kernel:
+    """Every SM reads the GPU's timer and at once its clock: a pair of words for each, from word a of `out` on."""
+    text = """\
+KERNEL(moment, 32) {
+  u64 ns = nanoseconds(), at = cycles();
+  if (threadIdx.x == 0) *(ulonglong2 *)(out + a + 2 * sm_id()) = make_ulonglong2(ns, at);
+}
+"""
+    return Kernel("moment", text, ANYTHING)

@@ -1,4 +1,4 @@
-"""From the warps' stamps to numbers: time by SM, mean warp, occupancy as it was, the clock (Volkov 2016 §5.5, §5.6)."""
+"""Numbers from the warps' stamps: time by SM, mean warp, occupancy as it was, the clock (Volkov 2016 §5.5, §5.6)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def reduce(records: Array) -> dict[str, float]:
 
 
 def possible(values: dict[str, Any]) -> bool:
-    """Whether twice as much took longer, in a sample that has both: else something else held up the first."""
+    """Return whether twice as much took longer, in a sample that has both: else something else held up the first."""
     for key in ("seconds", "nanoseconds", "span_cycles", "mean_span_cycles"):
         once, twice = values.get(f"{key}_n"), values.get(f"{key}_2n")
         if once is not None and twice is not None and not np.all(np.asarray(twice) > np.asarray(once)):

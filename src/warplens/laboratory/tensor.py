@@ -1,4 +1,4 @@
-"""Matrix instructions: chains of mma.sync in one warp, and of wgmma by a group of four warps.
+"""Matrix instructions of tensor cores: one warp's, and those of four warps together.
 
 Every link adds a product to the accumulators of the one before, or of as many chains side by side. The kernels are
 launched as those of `chains` are: N and 2N links per trip, `size` cycles. The matrices hold what `out` begins with.
@@ -6,8 +6,14 @@ launched as those of `chains` are: N and 2N links per trip, `size` cycles. The m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from warplens.laboratory.gpu_session import SCHEDULERS
+from warplens.laboratory.instructions import best, curve, latency, saturation
+from warplens.laboratory.plan import Entry, block_sweep, chain_sweep
+from warplens.laboratory.samples import Number, Point, Samples, number
 from warplens.laboratory.source import Expectation, Kernel
 
 
@@ -49,7 +55,7 @@ MATRICES = (
 _TYPES = {"f": "float", "r": "u32", "d": "double"}
 
 
-def mma(matrix: Matrix, chains: int = 1, doubled: bool = False) -> Kernel:
+def mma_kernel(matrix: Matrix, chains: int = 1, doubled: bool = False) -> Kernel:
     """Return the kernel of a chain of mma.sync."""
     links = (32 if chains == 1 else 16) * (2 if doubled else 1)
     name = f"mma_{matrix.name}_i{chains}_n{links}"
@@ -118,7 +124,7 @@ GROUPS = (
 )
 
 
-def wgmma(group: Group, columns: int, doubled: bool = False) -> Kernel:
+def wgmma_kernel(group: Group, columns: int, doubled: bool = False) -> Kernel:
     """Return the kernel of a chain of wgmma, 64 rows by so many columns, both factors in shared memory.
 
     A trip's links are put into one group and waited for at its end. Shared memory holds zeros. The four warps of a
@@ -164,3 +170,61 @@ KERNEL({name}, {threads}) {{
     facts = {"links": links, "chains": 1, "stride": 1, "operation": group.name, "columns": columns}
     expect = Expectation({group.pattern: links}, 200)
     return Kernel(name, text, expect, 90, "sm_90a", facts={**facts, "operations": operations})
+
+
+def entries() -> list[Entry]:
+    """Matrix instructions: one warp's, with 1, 2 and 4 chains; those of four warps together, by columns."""
+    made = []
+    for matrix in MATRICES:
+        for chains in (1, 2) if matrix.name == "f64_16816" else (1, 4):
+            kernels = mma_kernel(matrix, chains), mma_kernel(matrix, chains, doubled=True)
+            made.append(
+                Entry(f"tensor.{matrix.name}" + (f".ilp{chains}" if chains > 1 else ""), kernels, chain_sweep,
+                      "mma.sync: latency and throughput", {"register": "f", "own_clock": True}, weight=0.5)
+            )  # fmt: skip
+    for group in GROUPS:
+        for columns in (64, 128, 256):
+            kernels = wgmma_kernel(group, columns), wgmma_kernel(group, columns, doubled=True)
+            warps = (4, 8) if columns > 128 else (4, 8, 16)
+            made.append(
+                Entry(f"tensor.group.{group.name}.c{columns}", kernels, block_sweep,
+                      "wgmma: throughput", {"warps": warps, "own_clock": True}, weight=0.2)
+            )  # fmt: skip
+    return made
+
+
+_GROUP_LOOP_CYCLES = 33  # around a trip of wgmma: 21 and 2 by the stall counts in the machine code, 10 for its branch
+
+
+def derive_matrices(samples: Samples) -> Iterator[Number]:
+    """Matrix instructions: latency of one in a chain, rate of multiplications and additions, the clock they hold."""
+    held = samples.one("tensor.f16", lambda p, v: v["ghz_2n"])
+    yield from number("chip.tensor_clock_hz", held, "tensor.f16", "cycles over nanoseconds, all occupancies", 1e9)
+    names = [(f"tensor.{m.name}", m.name, m.operations) for m in MATRICES]
+    for entry, name, operations_each in names:
+        key, alone, top = f"tensor.{name}", latency(samples, entry), best(samples, entry)
+        yield from number(f"{key}.latency_cycles", alone, entry, "one warp, 2N links less N")
+        if top:
+            how = f"best over chains: {top[1]} warps per SM"
+            yield from number(f"{key}.peak_flops_per_cycle_per_sm", top[2], top[0], how, operations_each)
+            yield from saturation(key, entry, curve(samples, entry), top[2])
+    for group in GROUPS:
+        for columns in (64, 128, 256):
+            entry = f"tensor.group.{group.name}.c{columns}"
+            # four warps do one instruction together, and each of them counts it
+            found = {n: r for n, r in curve(samples, entry).items() if n >= SCHEDULERS}
+            if found:
+                warps, top_of = max(found.items(), key=lambda one: one[1].median)
+                key, how = f"tensor.group_{group.name}_{columns}", f"wgmma, 64 by {columns}: {warps} warps per SM"
+                each = 2 * 64 * columns * group.k / SCHEDULERS
+                yield from number(f"{key}.peak_flops_per_cycle_per_sm", top_of, entry, how, each)
+                alone = samples.one(entry, _behind_links, warps=SCHEDULERS)
+                how = "four warps: a trip of N links twice less one of 2N, less the loop around it"
+                yield from number(f"{key}.latency_cycles", alone, entry, how)
+                yield from saturation(key, entry, found, top_of)
+
+
+def _behind_links(point: Point, values: dict[str, Any]) -> float:
+    """Return what a wait for a group of products takes beyond the products themselves."""
+    trip: float = (2 * values["span_cycles_n"] - values["span_cycles_2n"]) / point["trips"]
+    return trip - _GROUP_LOOP_CYCLES

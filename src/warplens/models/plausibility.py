@@ -59,7 +59,7 @@ def _shares(prediction: Prediction, workload: Workload, machine: Machine) -> dic
 def _of_code(workload: Workload, machine: Machine) -> dict[str, Any]:
     """Return the cycles for which a mean warp keeps each unit of an SM busy: the units are the simulator's.
 
-    Classes do not tell the unit: VIADD runs where products do, FMNMX where whole numbers do (data/h200/on_units.json).
+    Classes do not tell the unit: VIADD runs where products do, FMNMX where whole numbers do (units.json.gz).
     """
     profile = workload.profile
     assert profile is not None

@@ -11,12 +11,12 @@ from msgspec import Struct
 from warplens.core.errors import WarplensError
 from warplens.laboratory.catalogue import entries
 from warplens.laboratory.derive import borrowed, derive
-from warplens.laboratory.derive_instructions import best, curve, needed_warps
+from warplens.laboratory.instructions import best, curve, needed_warps
 from warplens.laboratory.journal import ENDINGS
 from warplens.laboratory.samples import Reading, Samples, load
 from warplens.machine import Machine, load_machine
 
-JOURNALS = {"h200": "h200/measured.jsonl.xz"}
+JOURNALS = {"h200": "h200/journal/measured.jsonl.xz"}
 
 
 class Laboratory(Struct, frozen=True):

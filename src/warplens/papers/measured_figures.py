@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import structs
 
-from warplens.laboratory.derive_instructions import needed_warps
+from warplens.laboratory.instructions import needed_warps
 from warplens.laboratory.samples import Reading
 from warplens.machine import load_machine
 from warplens.machine.machine import Contention

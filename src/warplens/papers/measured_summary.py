@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.laboratory.derive_instructions import needed_warps
+from warplens.laboratory.instructions import needed_warps
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.papers.item import Item

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warplens.core.units import number
-from warplens.laboratory.derive_instructions import latency, needed_warps
+from warplens.laboratory.instructions import latency, needed_warps
 from warplens.machine import Machine, load_machine
 from warplens.papers.item import Grid, Item
 from warplens.papers.laboratory import Laboratory, reached

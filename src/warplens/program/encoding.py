@@ -1,7 +1,7 @@
 """Disassembler without nvdisasm: the machine words of an architecture to the text that nvdisasm writes for them.
 
 nvdisasm takes half a second for its tables before it reads a byte. How it writes instructions can be learned from it
-once (data/encoding/learn.py): each *form* of an instruction has bits that are as they are, and its text is put
+once (laboratory/encoding/learn.py): each *form* of an instruction has bits that are as they are, and its text is put
 together of parts, each of which depends on a few other bits.
 
     text                       as it is

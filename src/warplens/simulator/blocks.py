@@ -66,7 +66,7 @@ def queue(w: int, s: int, when: float, setup: Any, scheduler: Any, warps: Any, o
 def home_of(lane: int, block: int, setup: Any) -> int:
     """Return the scheduler of a warp of an SM's block: one after the other, and blocks of whole rounds begin one later.
 
-    So it is in the places of an H200's warps (data/h200/slots.json.gz, turns.json).
+    So it is in the places of an H200's warps (data/experiments/block_scheduling/block_slots.json.gz, warp_slots.json).
     """
     later = block if setup.streams == 1 and setup.warps % setup.schedulers == 0 else 0
     home: int = (lane + later) % setup.schedulers

@@ -37,7 +37,7 @@ from warplens.workload.unmodelled import sleep_seconds
 
 _Banks = tuple[tuple[int, int], Operands]  # how many registers of each bank are read, and which ones
 _MET_SLOT, _BARRIER_SLOT = 7, 8  # behind the scoreboards
-# Another class whose units serve an instruction, by what it takes alone and beside others (data/h200/on_units.json, of
+# Another class whose units serve an instruction, by what it takes alone and beside others (units.json.gz, of
 # BREV `operations.brev`), or none (NOP).
 _SERVED_AS = {
     **dict.fromkeys(("FMNMX", "FSEL", "FSETP", "VOTE"), "int"), "VIADD": "imul", "BREV": "convert", "NOP": "branch"
@@ -246,7 +246,7 @@ def _step(x: Instruction, banks: _Banks, units: Units, served: Mapping[str, Unit
         kind, pipe, passes = at.FIXED, served["int"].pipe, served["int"].passes
     halves = x.kind == "half" and bool(units.pipes.half[PIPES.index("product")])
     both = halves and x.modifiers[:1] not in (("MMA",), ("F32",))
-    if halves:  # both halves of the cores, that of products, or double precision's units (on_units.json)
+    if halves:  # both halves of the cores, that of products, or double precision's units (units.json.gz)
         pipe, passes = PIPES.index("fp64 units" if "MMA" in x.modifiers else "product"), 2.0
     if x.opcode == "UMOV":
         passes = 1.0

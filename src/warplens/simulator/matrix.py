@@ -83,7 +83,7 @@ def operand_wavefronts(x: Instruction) -> float:
     """Return the wavefronts of shared memory in which a warp's part of a group's product reads its factors.
 
     The second factor is always there, the first one unless a register is named for it. ncu counts the same of the
-    launches in data/h200/triton.
+    launches in data/h200/suite/triton.
     """
     if not x.opcode.endswith("GMMA"):
         return 0.0

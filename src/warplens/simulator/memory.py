@@ -2,7 +2,7 @@
 
 The instruction caches matter to code that outgrows them: lines of eight instructions, first in, first out. With a line
 the next one is asked for too, so that a lone warp has its lines at the rate of the level's latency. What is behind the
-first cache serves all SMs: it takes its time for each line, of whichever warp (data/h200/fetch.json.gz).
+first cache serves all SMs: it takes its time for each line, of whichever warp (data/experiments/instruction_fetch).
 """
 
 from __future__ import annotations

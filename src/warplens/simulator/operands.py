@@ -160,5 +160,5 @@ def written(registers: tuple[str, ...]) -> int:
 
 @lru_cache(4096)
 def uniform_rows(registers: tuple[str, ...]) -> int:
-    """Return how many rows of four uniform registers are read, as an H200 does (data/h200/on_units.json)."""
+    """Return how many rows of four uniform registers are read, as an H200 does (units.json.gz)."""
     return len({int(found[1]) // 4 for r in registers if (found := _UNIFORM.fullmatch(r))})

@@ -64,7 +64,7 @@ def _fetching_seconds(i: int, profile: Profile, machine: Machine, packets: float
     """Return what stores to parts of sectors take of L2 beyond their packets: what is not there has to be fetched.
 
     Where all of these sectors are missing, L2 takes them at the rate of parts of sectors that lie alone; where they
-    fill up by and by, only the first store to each misses (data/h200/neighbours.json). No SM waits for it.
+    fill up by and by, only the first store to each misses (columns.json). No SM waits for it.
     """
     rate, sectors = machine.scattered.dram_partial_store_bytes_per_second, profile.counts["l2_sectors"][i]
     stored = sum(t.l2_written_bytes for t in profile.traffic)
@@ -79,7 +79,7 @@ def _fetching_seconds(i: int, profile: Profile, machine: Machine, packets: float
 def read_together(profile: Profile) -> float:
     """Return the share of what is asked of L2 to read that the next block in x, on the SM beside, asks for too.
 
-    Both SMs of a pair get what they ask for at about the same time for one request (data/h200/shared_reads.json).
+    Both SMs of a pair get what they ask for at about the same time for one request (shared_reads.json).
     """
     asked = sum(t.l2_read_bytes for t in profile.traffic)
     return sum(t.read_together * t.l2_read_bytes for t in profile.traffic) / asked if asked else 0.0
@@ -147,7 +147,7 @@ def course_of(code: Sequence[Instruction], profile: Profile) -> Course:
     """Follow the way that most warps go: neighbours drift apart with the square root of the times that they wait.
 
     Loads that were sent together are one wait. Normed so that stores all along a way of so many waits have a drift of
-    one over their square root, as in data/h200/drift.json; with no load to wait for they are as far apart as they live.
+    one over their square root, as in row_alignment.json; with no load to wait for they are as far apart as they live.
     """
     counts, sent = profile.counts, dict[int, float]()
     waits, stores, root, apart, alone = 0.0, 0.0, 0.0, True, 0.0
@@ -345,7 +345,7 @@ def sent(made: Step, x: Instruction, units: Units) -> Step:
     latency += enters + at.WAVEFRONT_CYCLES * further + max(0, returns - 1)
     if x.kind == "shuffle":  # measured with one register
         latency -= each - 1.0
-    if not read:  # no address to wait for (returns.json.gz)
+    if not read:  # no address to wait for (shared_memory_results.json.gz)
         latency -= 1.0
     return replace(
         made, sends=sends, enters=enters, latency=latency, read=made.read + sends - each

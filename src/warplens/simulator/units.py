@@ -144,7 +144,7 @@ def _pipes(machine: Machine, notes: list[str]) -> Any:
         "memory system": -1 if loads is None else max(1, int(loads / sm.schedulers)),
         "barrier unit": -1,
         "convergence unit": -1,
-        "warp-group products": -1,  # eight in a row issue at once (data/h200/triton/ncu.json.gz, flash attention)
+        "warp-group products": -1,  # eight in a row issue at once (data/h200/suite/triton/ncu.json.gz, flash attention)
         **dict.fromkeys(_QUEUED, -1 if queued is None else int(queued)),
     }
     if sm.sfu_place_cycles is not None:

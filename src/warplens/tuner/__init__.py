@@ -1,8 +1,8 @@
 """Sweeps over many configurations of kernels, and the search for the fastest one.
 
 A sweep file is a space of macros, launch parameters, GPUs and models (docs/howto/sweep.md). Every configuration is
-compiled, emulated and predicted by processes or a Dask cluster; a journal keeps what is done, so that a sweep can be killed and
-resumed. `tune` emulates a twentieth of a space and estimates the rest (docs/howto/tune.md).
+compiled, emulated and predicted by processes or a Dask cluster; a journal keeps what is done, so that a sweep can be
+killed and resumed. `tune` emulates a twentieth of a space and estimates the rest (docs/howto/tune.md).
 
     spec.py         sweep files: spaces, configurations;  expression.py is their arithmetic
     points.py       one configuration to its rows: compiled, emulated, predicted, with a cache

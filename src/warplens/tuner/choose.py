@@ -26,7 +26,7 @@ from warplens.tuner.expression import Value
 # Standard deviations of log(predicted / measured) over the train set (models/warplens/confidence.json): of the means of
 # its functions; of two launches of a function, over the root of two, with the same limit; what another limit adds.
 COMMON, OWN, LIMIT = 0.099, 0.073, 0.054
-_NOISE = 0.005  # of a measured median: the difference of two runs (data/h200/tuning/README.md)
+_NOISE = 0.005  # of a measured median: the difference of two runs (data/h200/suite/tuning/README.md)
 _LEAST_VARIANCE = 1e-12  # where every estimate was right, all others are zero
 _FAILED = 3.0  # standard deviations: an error beyond is a failed prediction, and tells little about its neighbours
 

@@ -23,7 +23,7 @@ COLUMNS = (
 
 CACHED = ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "replays", "passed")  # what else is on the SM changes them
 # From here on fewer blocks on an SM are looked at: what L1 lost of what loads ask of L2; what blocks read, over L1. Of
-# 1.3 times L1 an H200 keeps most, as its warps do not go in turn; of 1.8 times little (data/h200/fewer_blocks.json).
+# 1.3 times L1 an H200 keeps most, as its warps do not go in turn; of 1.8 times little (fewer_blocks.json).
 CROWDED, TOO_MUCH = 0.1, 1.7
 
 Share = Annotated[float, Meta(ge=0, le=1)]

@@ -20,7 +20,7 @@ from warplens.workload.profile import COLUMNS, Path, Profile, Segment, Traffic
 SECTOR_BYTES = 32
 _MOST_SEGMENTS = 4000  # of a path: outer iterations beyond that are left out, and who uses the path scales it
 # What ncu leaves in L2 to be written is driven out by whatever the kernel brings there: bytes that a kernel that only
-# reads has read, and bytes written meanwhile (data/h200/l2.json.gz, cold, read; in one way from the first to the last).
+# reads has read, and bytes written meanwhile (footprints.json.gz, cold, read; in one way from the first to the last).
 _BROUGHT, _DRIVEN_OUT = (28 << 20, 36 << 20, 48 << 20), (0.0, 1.0e6, 2.4e6)
 
 Runs = list[tuple[int, int]]

@@ -17,7 +17,7 @@ from warplens.program.waiting import clocked, counter, spins
 from warplens.workload.profile import Profile, Unmodelled
 
 _FEW = 4  # lines that are named; fences of a warp of which nothing is said
-_LONGEST_SLEEP = 1e-3  # seconds, by the PTX manual; an H200 sleeps 1.05 ms (data/h200/nanosleep.json)
+_LONGEST_SLEEP = 1e-3  # seconds, by the PTX manual; an H200 sleeps 1.05 ms (data/experiments/fences/nanosleep.json)
 
 
 class Rule(Struct, frozen=True):

@@ -1,4 +1,4 @@
-// Copies of a warp to shared memory, lanes in rows on both sides: data/h200/copies.cu.
+// Copies of a warp to shared memory, lanes in rows on both sides: data/experiments/l1_data_path/asynchronous_copies.json.
 template <int BYTES, bool BYPASS>
 __device__ void copy(const char *in, int lanes_per_row, int from_pitch, int to_pitch, unsigned lanes)
 {

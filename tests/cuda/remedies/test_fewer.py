@@ -18,7 +18,7 @@ from warplens.workload import Workload
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 GPU = wl.load_machine("h200")
 SOURCE = Path(__file__).with_name("fewer.cu")
-DATA = Path(__file__).parents[3] / "data" / "h200" / "fewer_blocks.json"
+DATA = Path(__file__).parents[3] / "data/experiments/l1_replacement/fewer_blocks.json"
 REMEDY = "lower-occupancy"
 PARTS, WINDOWS, LENGTH = 4224, 200, 256  # as in fewer_blocks.cu
 CLOSE = 0.20

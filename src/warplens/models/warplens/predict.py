@@ -168,7 +168,7 @@ def clock_ratio(busy: Mapping[str, float], machine: Machine) -> float:
     return machine.chip.clock_hz / slow
 
 
-_COLD_ALTOGETHER = 16  # SMs: from here on first accesses take no longer (data/h200/short/study)
+_COLD_ALTOGETHER = 16  # SMs: from here on first accesses take no longer (data/h200/suite/short/study)
 
 
 def launch_cycles(machine: Machine, profile: Profile) -> float:

@@ -21,9 +21,7 @@ from warplens.report.terminal import table
 _HEAD = ["model", "points", "mean error", "median", "worst", "at, with warps", "needed", "unphysical"]
 _NUMBERS = {1, 2, 3, 4, 6, 7}
 _NOTE = "needed: warps of a scheduler by which the occupancy for 90 % of the highest rate is off, at the worst alpha"
-_OWN_MEMORY = (
-    f"{NAME}: with the memory that this run's own loads found (data/h200/fit.py); the others with the machine file's"
-)
+_OWN_MEMORY = f"{NAME}: with the memory that this run's own loads found; the others with the machine file's"
 # One of each kind: 21 lines would hide one another.
 _SHOWN = ("simulate", "volkov-contention", "volkov", "lemeire", "sim2012", "hong-kim", "kothapalli-max", "roofline")
 _HIGHEST = 100.0  # percent: what is further off lies beyond the picture

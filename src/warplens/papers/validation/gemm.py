@@ -1,6 +1,6 @@
 """The example GEMMs: measured, predicted by us, and what nvidia-matmul-heuristics expects of a library's kernel.
 
-That package chooses a kernel of its own for a size and precision (data/h200/gemm_heuristics.py): its time says what the
+That package chooses a kernel of its own for a size and precision (suite/gemm_heuristics.json): its time says what the
 best kernel would take, ours what this kernel takes. Of the test set (kernels.py) only the mean error is shown.
 """
 
@@ -32,7 +32,7 @@ def _cells(launch: Launch, known: dict[str, Any], microseconds: float) -> list[s
 
 def table() -> Item:
     """Make a row for each GEMM that may be looked at, and the mean error of the others."""
-    kept = json.loads(data_file("h200/gemm_heuristics.json").read_text())
+    kept = json.loads(data_file("h200/suite/gemm_heuristics.json").read_text())
     gpu, known = load_machine("h200"), kept["launches"]
     rows, hidden = [], []
     for launch in [*launches(), *triton_launches()]:

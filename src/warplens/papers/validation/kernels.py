@@ -1,6 +1,6 @@
 """The measured launches of real kernels: the suite under examples/, timed on an H200, train and test apart.
 
-The workloads were counted by the emulator (kernels/workloads.json.xz, by data/h200/count_launches.py); the times are
+The workloads were counted by the emulator (kernels/workloads.json.xz, by `suite/count.py`); the times are
 ncu's durations, medians with a warm L2 (durations.json.gz); times between two events, 1.6 us longer, are in
 times.json.gz. A third of the kernels, by a hash of their name, is the test set: nobody looks at its residuals when a
 model is changed.
@@ -22,7 +22,7 @@ from warplens.machine import load_machine
 from warplens.papers.validation.mixes import data_file, read
 from warplens.workload import Workload
 
-_FOLDERS = {"h200": "h200/kernels"}
+_FOLDERS = {"h200": "h200/suite/kernels"}
 Part = Literal["train", "test"]
 PARTS: tuple[Part, Part] = ("train", "test")
 

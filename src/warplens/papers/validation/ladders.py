@@ -229,7 +229,7 @@ def _outcome(
 def _rules() -> dict[str, list[dict[str, Any]]]:
     """Return what Nsight's rules say of launches; a percent is of the time saved."""
     try:
-        return dict(read("h200/ladders/rules.json.gz")["launches"])
+        return dict(read("h200/suite/ladders/rules.json.gz")["launches"])
     except (WarplensError, OSError):
         return {}
 

@@ -1,6 +1,6 @@
 """Every model against every measurement that ships: how far off each is, in percent.
 
-Measured so far: Volkov's instruction mixes on the H200 (data/h200/mix.json.gz). The samples that gave the
+Measured so far: Volkov's instruction mixes on the H200 (mix.json.gz). The samples that gave the
 machine file its latencies and rates (one instruction alone) are left out; the mixed ones were used for nothing.
 Each load is preceded by one address instruction (IMAD.WIDE), which the workload counts.
 """
@@ -23,7 +23,7 @@ from warplens.machine.machine import InstructionClass
 from warplens.models import MODELS, predict
 from warplens.workload import Access, Link, Workload
 
-_FILES = {"h200": "h200/mix.json.gz"}
+_FILES = {"h200": "experiments/volkov_mix/mix.json.gz"}
 _SHARE = 0.9  # of the highest rate of a sweep: with so many warps it has enough
 
 
@@ -131,7 +131,7 @@ def sweeps(machine: Machine) -> list[Sweep]:
 
 
 def was_used(sample: dict[str, Any]) -> bool:
-    """Whether the machine file's latencies and rates were read from this sample (data/h200/fit.py)."""
+    """Whether the machine file's latencies and rates were read from this sample."""
     return bool(sample["mix"] == "add" or sample["alpha"] == 0)
 
 

@@ -3,7 +3,7 @@
 Two runs are compared with: the first one (mix.json.gz, the 324 points of `validate`) and the laboratory's load mixes
 (measured.jsonl.xz). Nothing is fitted to the points compared here: latencies are a lone warp's, rates those of one
 instruction alone, the loaded latency and its spread those of loads alone, and what register ports cost comes from other
-kernels (data/h200/register_ports.json). The two runs found memory latencies that differ by 5 % (note 0015):
+kernels (register_ports.json). The two runs found memory latencies that differ by 5 % (note 0015):
 each is simulated with what its own loads alone found.
 """
 
@@ -32,14 +32,17 @@ from warplens.simulator.units import Units, units
 from warplens.workload import Workload
 
 NAME = "simulate"
-# What data/h200/fit.py prints of the first run's loads alone.
+# Fitted to the first run's loads alone.
 FIRST_RUN = {
     "instructions__load__latency_cycles": 710.0,
     "contention__a_cycles": 718.8,
     "contention__b_cycles": 43.4,
     "contention__c_bytes_per_second": 4.3266e12,
 }
-CODE = {"first": "h200/mix_code.json.gz", "laboratory": "h200/load_mix_code.json.gz"}
+CODE = {
+    "first": "experiments/volkov_mix/mix_code.json.gz",
+    "laboratory": "experiments/volkov_mix/load_mix_code.json.gz",
+}
 
 
 class Point(Struct, frozen=True):
@@ -128,10 +131,10 @@ def _measured(run: str) -> dict[tuple[str, int, int, int], float]:
     """Return cycles per body and SM: the best of three in the first run, the median of five in the laboratory's."""
     found: dict[tuple[str, int, int, int], list[float]] = defaultdict(list)
     if run == "first":
-        for s in read("h200/mix.json.gz")["samples"]:
+        for s in read("experiments/volkov_mix/mix.json.gz")["samples"]:
             found[s["mix"], s["alpha"], s["ilp"], s["warps_per_sm"]].append(1 / s["iterations_per_cycle_per_sm"])
         return {key: min(cycles) for key, cycles in found.items()}
-    for row in journal.read(data_file("h200/measured.jsonl.xz")):
+    for row in journal.read(data_file("h200/journal/measured.jsonl.xz")):
         if row["is"] == "sample" and re.fullmatch(r"mix\.load\.a\d+", row["entry"]):
             point, values = row["point"], row["values"]
             found["load", point["alpha"], 1, point["warps"]].append(values["sms"] / values["rate"])

@@ -1,6 +1,6 @@
 """The Triton kernels of examples/triton: what we predict beside the time that the same machine code took on an H200.
 
-Compiled by data/h200/build_triton.py, timed by data/h200/run_launches.py, counted by data/h200/count_launches.py.
+Compiled, timed and counted by the package `suite`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from warplens.models import predict
 from warplens.papers.item import Grid, Item
 from warplens.papers.validation.kernels import Launch, launches_in
 
-FOLDER = "h200/triton"
+FOLDER = "h200/suite/triton"
 MODEL = "warplens"
 
 

@@ -1,4 +1,4 @@
-"""The tuner against measured spaces: every configuration of some kernels was timed on a GPU (data/h200/tuning).
+"""The tuner against measured spaces: every configuration of some kernels was timed on a GPU (data/h200/suite/tuning).
 
 For each kernel: how much slower the predicted best is than the true best, from how small a share of the space that was
 emulated; and the same for the fastest of the first five when these are measured.
@@ -21,7 +21,7 @@ from warplens.tuner.expression import Value
 from warplens.tuner.spec import load_sweep
 from warplens.tuner.tune import tune
 
-_FOLDERS = {"h200": "h200/tuning"}
+_FOLDERS = {"h200": "h200/suite/tuning"}
 TOP = 5
 
 
