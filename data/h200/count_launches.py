@@ -40,7 +40,7 @@ def count(name: str, file: Path, variant: str) -> tuple[str, dict[str, Any] | No
     """Return a launch's workload as plain data, or none, and a line about it."""
     start = time.perf_counter()
     try:
-        workload = wl.analyze(None, file, wl.load_machine("h200"), variant=variant)
+        workload = wl.count(None, file, wl.load_machine("h200"), variant=variant)
     except WarplensError as error:
         return name, None, f"{name}: {error}"
     made: dict[str, Any] = msgspec.to_builtins(workload)

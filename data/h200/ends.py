@@ -171,7 +171,7 @@ def differences(sample: dict[str, Any]) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ends.toml"
         file.write_text(launch_of(sample))
-        work = wl.analyze(Path(__file__).with_suffix(".cu"), launch=file, machine=gpu)
+        work = wl.count(Path(__file__).with_suffix(".cu"), launch=file, machine=gpu)
     made, on_sm = units(gpu, busy_sms(gpu, blocks)), -(-blocks // SMS)
     code = from_program(work.code, made, work.profile, name=work.name)
     resident, cycles = min(on_sm, 64 // sample["warps"], 32), list[float]()

@@ -36,7 +36,7 @@ def made(workload: Workload) -> tuple[str, dict[str, Any], float]:
     comparison = wl.compare(workload, GPU)
     answer = comparison.headline
     assert answer is not None
-    advised = wl.advise(workload, GPU, base=comparison.predictions["warplens"], simulated=0)
+    advised = wl.advise(workload, GPU, simulated=0)
     began = time.process_time()
     content = gather(answer, comparison, workload, GPU, advised)
     data = to_json(analysis.data(answer, comparison, workload, GPU, advised, content))

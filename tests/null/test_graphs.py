@@ -13,7 +13,7 @@ from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.models.published.lemeire import equation_1
-from warplens.workload.graph import Graph, GraphNode
+from warplens.workload.graph import Graph, GraphNode, load_graph
 
 ROW = Path(__file__).parents[2] / "examples/graphs/row.toml"
 
@@ -45,7 +45,7 @@ def test_a_chain_alone_takes_its_latencies(tmp_path: Path) -> None:
 
 
 def test_the_example_runs_in_both_modes(capsys: pytest.CaptureFixture[str]) -> None:
-    paper, own = wl.simulate(wl.load_graph(ROW), "c2050", mode="lemeire"), wl.simulate(ROW, "c2050")
+    paper, own = wl.simulate(load_graph(ROW), "c2050", mode="lemeire"), wl.simulate(ROW, "c2050")
     assert paper.lines[0].executed == own.lines[0].executed == 2
     assert [x.text for x in own.lines][:3] == ["index: fadd", "a0: memory", "b0: memory"]
     slower = wl.simulate(ROW, "c2050", mode="lemeire", changes={"lemeire.memory.completion": 2000.0})

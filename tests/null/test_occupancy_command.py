@@ -55,7 +55,7 @@ def test_several_gpus_and_ties(capsys: pytest.CaptureFixture[str]) -> None:
     assert "limited by registers and shared memory" in out and "on NVIDIA H200" in out
     assert "at most 80 registers per thread and at most 26880 B shared memory per block" in out
     assert max(map(len, out.splitlines())) <= 110
-    tables = json.loads(run("--registers", "90", "--gpu", "a100,h200", "--json", capsys=capsys))
+    tables = json.loads(run("--registers", "90", "--gpu", "a100,h200", "--json", capsys=capsys))["occupancies"]
     assert [t["machine"] for t in tables] == ["a100", "h200"]
 
 

@@ -11,12 +11,19 @@ import numpy as np
 
 from warplens.models import Prediction
 
+SCHEMA_VERSION = 1  # of the commands' JSON: another one where a key is renamed or means something else
+
 
 def to_json(thing: Any) -> str:
     """Encode structures, predictions and arrays as indented JSON; not-a-number and infinity become null."""
     raw = msgspec.json.encode(_plain(thing))
     text = msgspec.json.format(raw, indent=2).decode()
     return re.sub(r"[^ -~\n]", _harmless, text)
+
+
+def document(fields: dict[str, Any]) -> str:
+    """Encode the answer of a command as JSON, its schema version before all else."""
+    return to_json({"schema_version": SCHEMA_VERSION, **fields})
 
 
 def _harmless(found: re.Match[str]) -> str:
