@@ -77,16 +77,16 @@ def test_the_test_set_is_a_third_by_name() -> None:
 def test_the_time_comes_first_then_remedies_and_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from warplens.api import analysis
+    from warplens.api import verbs
     from warplens.cli import main
 
-    report, before, advise = tmp_path / "r.html", list[str](), analysis.advised
+    report, before, advise = tmp_path / "r.html", list[str](), verbs.advised
 
     def asked(*given: Any, **how: Any) -> Any:
         before.append(capsys.readouterr().out)
         return advise(*given, **how)
 
-    monkeypatch.setattr(analysis, "advised", asked)
+    monkeypatch.setattr("warplens.api.analysis.advised", asked)
     assert main(["analyze", "--launch", str(FILES["saxpy"])]) == 0
     assert "limited by: dram bandwidth" in before[0] and "what would help" not in before[0]
     after = capsys.readouterr().out

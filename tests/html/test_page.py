@@ -209,7 +209,7 @@ def test_the_page_has_what_json_has(shown: Browser, honest: tuple[Path, dict[str
     text = shown.value("document.body.textContent")
     assert all(a["title"] in text for a in data["advice"] if a["helps"])
     assert all(a["reason"] in text for a in data["advice"] if not a["helps"])
-    assert all(name in text for name in (*data["models"], *data["limits"]))
+    assert all(name in text for name in (*data["models_seconds"], *data["limits_cycles"]))
     rows = shown.value("document.querySelectorAll('.sass tbody tr').length")
     assert rows == len(data["instructions"])
 

@@ -501,7 +501,7 @@ def test_the_command_answers_and_writes_a_trace(tmp_path: Path, capsys: pytest.C
     assert sent == served and len(sent) == sum(x["ph"] == "b" for x in trace)
     assert main(["simulate", "volkov-add-shared", "--alpha", "4", "--warps", "8", "--json"]) == 0
     made = json.loads(capsys.readouterr()[0])["simulation"]
-    assert set(made["stalls"]) == set(at.REASONS) and made["per"] == "body and SM"
+    assert set(made["stalls_fraction"]) == set(at.REASONS) and made["per"] == "body and SM"
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,8 @@ def _written(call: Call, key: Literal["args", "variables"]) -> list[str]:
                 f"{key}: {name}: a number, the count of an array's elements or a text such as 'f32[1024]:random' is "
                 f"wanted, not {type(value).__name__}"
             )
-    texts = {name: str(value) if isinstance(value, str) else repr(value + 0) for name, value in given.items()}
-    return [f"{name}={text}" for name, text in texts.items()]
+    numbers = {name: value.item() if isinstance(value, np.number) else value for name, value in given.items()}
+    return [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in numbers.items()]
 
 
 def load(request: Request, machine: Machine) -> tuple[Program, KernelCall]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from warplens.advisor import Advised
     from warplens.models import Prediction
 
-_MACHINE_KEYS = ("machine", "gpu")  # of --set, two names for one thing as the option has
+_CHECK_KEYS = {"gpu": "machine", "tolerance": "tolerance_fraction"}  # JSON's, of what `gate` returns
+_MACHINE_KEY = "machine"  # of --set; gpu is its synonym, as of the option
 
 
 def machines_of(args: argparse.Namespace, *, one: bool = False) -> list[Machine]:
@@ -130,13 +132,14 @@ def whatif(args: argparse.Namespace) -> None:
     if args.list:
         rows = [[key, about] for key, about in _settable().items()]
         return show(args, {"keys": _settable()}, [terminal.table(["--set", "what it is"], rows)])
-    refuse_twice(args.changes)
+    settings = [re.sub(r"^\s*gpu\s*=", f"{_MACHINE_KEY}=", text) for text in args.changes]
+    refuse_twice(settings)
     changes = dict[str, float]()
     other: tuple[Workload, Machine] | None = None
     workload = counted(args, machine)
-    for text in args.changes:
+    for text in settings:
         key, _, value = text.partition("=")
-        if key.strip() in _MACHINE_KEYS:
+        if key.strip() == _MACHINE_KEY:
             then = api.load_machine(value.strip())
             other = (counted(args, then) if names_kernel(args) else workload), then
         else:
@@ -156,7 +159,7 @@ def _settable() -> dict[str, str]:
 
     return {
         OCCUPANCY: "warps per SM", **SETTABLE,
-        "machine": "another GPU, by id, alias or file; more changes are made to that one",
+        _MACHINE_KEY: "another GPU, by id, alias or file; more changes are made to that one",
     }  # fmt: skip
 
 
@@ -215,5 +218,6 @@ def check(args: argparse.Namespace) -> int:
     lines = [f"ok: {head}: {seconds(found.seconds)} by {found.model}{not_ours}, limited by {found.bound}"]
     lines = [f"too slow: {head}: {reason}{not_ours}" for reason in found.reasons] or lines
     lines += [f"note: {printable(note)}" for note in found.notes]
-    show(args, {"passed": found.passed, **fields(found), "why_not_ours": why}, lines)
+    answer = {_CHECK_KEYS.get(key, key): value for key, value in fields(found).items()}
+    show(args, {"passed": found.passed, **answer, "why_not_ours": why}, lines)
     return 0 if found.passed else 1

@@ -209,5 +209,6 @@ def tune(args: argparse.Namespace) -> int:
         )
     timed = measured.measure(sweep, found, measure, args.top) if measure else []
     found = found.by_time()
-    show(args, {**fields(found), "measured": timed}, sweeps.tuned(found, timed, args.top))
+    answer = {"machine" if key == "gpu" else key: value for key, value in fields(found).items()}
+    show(args, {**answer, "measured": timed}, sweeps.tuned(found, timed, args.top))
     return 0
