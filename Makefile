@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --no-compile --disable-pip-version-check
 # What Python compiles is kept, whatever the surroundings say: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-newest test-all lint types warm layers pytest bench cluster fuzz clean
+.PHONY: golden demo test test-newest test-all lint types warm layers pytest bench cluster fuzz clean
 
 # What is printed here is what the README shows: made with the wheels, whatever toolkit is installed.
 demo: $(DEMO)
@@ -47,6 +47,10 @@ layers: $(READY)
 
 pytest: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# Rewrite the golden files of the command line; read the difference before you commit it.
+golden: $(READY)
+	$(BIN)/pytest tests/golden --golden; git diff --stat tests/golden
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz.run --count 10000 --seed 1 --jobs 2
