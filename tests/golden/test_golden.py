@@ -31,11 +31,12 @@ from warplens.core.version import __version__
 FOLDER = Path(__file__).parent
 FILES = sorted((*FOLDER.glob("null/*.txt"), *FOLDER.glob("cuda/*.txt")))
 FILTER = re.compile(r" \| (keys|head -\d+)$")
+PROGRESS = re.compile(r"\w+: [\d,]+ of [\d,]+")  # a line after ten seconds: how busy the machine is
 SAME_HELP = (3, 11), (3, 12)  # Pythons whose argparse writes help as in the files
 
 
 NAMED = {  # tables whose keys are names of things
-    "by_registers", "by_shared_bytes", "changes", "comparisons", "files", "instructions", "limits_cycles", "models",
+    "by_registers", "by_shared_bytes", "changes", "files", "instructions", "limits_cycles", "models",
     "models_seconds", "needed_warps_per_sm", "parts_cycles", "predictions", "remarks", "rows", "sampled_fraction",
     "silent", "sources", "stalls", "stalls_cycles", "stalls_fraction", "steps", "terms", "values", "workloads",
 }  # fmt: skip
@@ -46,7 +47,8 @@ def keys(node: Any, at: str = "") -> list[str]:
 
     The rows of a list count as one, and so do the entries of a table whose keys are names of things (`NAMED`).
     """
-    if isinstance(node, dict) and at.rpartition(".")[2].removesuffix("[]") in NAMED:
+    last, tables = at.rpartition(".")[2], isinstance(node, dict) and all(isinstance(x, dict) for x in node.values())
+    if isinstance(node, dict) and (last in NAMED or (last == "NAME" and tables)):
         found = [path for value in node.values() for path in keys(value, f"{at}.NAME")] or [f"{at}.NAME"]
         return list(dict.fromkeys(found))
     if isinstance(node, dict):
@@ -77,7 +79,7 @@ def answer(command: str, capsys: pytest.CaptureFixture[str]) -> str:
         out = "\n".join(keys(json.loads(out)))
     elif chosen:
         out = "\n".join(out.splitlines()[: int(chosen[1].partition("-")[2])])
-    errors = [f"2> {line}".rstrip() for line in plain(err).splitlines()]
+    errors = [f"2> {line}".rstrip() for line in plain(err).splitlines() if not PROGRESS.fullmatch(line)]
     parts = [f"$ {command}", *plain(out).splitlines(), *errors, *([f"[exit {code}]"] if code else [])]
     return "\n".join(parts) + "\n"
 

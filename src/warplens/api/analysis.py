@@ -54,7 +54,7 @@ class Analysis:
 
     @cached_property
     def prediction(self) -> Prediction:
-        """The prediction that the first screen shows."""
+        """Return the prediction that the first screen shows."""
         if self.model is not None:
             return predict(self.workload, self.machine, self.model)
         if self._ours is not None:
@@ -66,7 +66,7 @@ class Analysis:
 
     @cached_property
     def _ours(self) -> Prediction | None:
-        """Our own model's answer, where it gives a time and no other model was asked for."""
+        """Return our own model's answer, where it gives a time and no other model is asked for."""
         if self.model is not None:
             return None
         try:
@@ -77,50 +77,50 @@ class Analysis:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The answers of all models; `fast` leaves out those that simulate."""
+        """Return the answers of all models; `fast` leaves out those that simulate."""
         return compared(self.workload, self.machine, simulated=not self.fast, known=self._ours)
 
     @cached_property
     def advised(self) -> Advised | None:
-        """All advice, also on what cannot help; None where our own model does not speak."""
+        """Return all advice, also on what cannot help; None where our own model does not speak."""
         base = self.comparison.predictions.get("warplens")
         return None if base is None else advised(self.workload, self.machine, base=base, most_code=_MOST_CODE)
 
     @property
     def time(self) -> float:
-        """The predicted duration of the kernel in seconds."""
+        """Return the predicted duration of the kernel in seconds."""
         return float(self.prediction.seconds or math.nan)
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The seconds between which the time lies with 90 %; None where no measured launch says."""
+        """Return the seconds between which the time lies with 90 %; None where no measured launch says."""
         return self.prediction.interval_seconds
 
     @property
     def limit(self) -> str:
-        """The name of what limits the kernel."""
+        """Return the name of what limits the kernel."""
         return self.prediction.limited_by
 
     @property
     def limits(self) -> dict[str, float]:
-        """The seconds that each limit alone would take, longest first."""
+        """Return the seconds that each limit alone would take, longest first."""
         cycle = self.time / float(self.prediction.cycles or math.nan)
         return {name: float(cycles) * cycle for name, cycles in self.prediction.alone.items()}
 
     @property
     def remedies(self) -> tuple[Advice, ...]:
-        """The remedies that help, best first."""
+        """Return the remedies that help, best first."""
         return () if self.advised is None else self.advised.helpful
 
     @property
     def notes(self) -> list[str]:
-        """What was assumed, sampled or is unknown."""
+        """Return a note on everything that was assumed, sampled or is unknown."""
         emulated = [] if self.workload.profile is None else self.workload.profile.notes
         return [*dict.fromkeys([*self.call.notes, *emulated, *self.workload.notes, *self.prediction.notes])]
 
     @property
     def _content(self) -> Any:
-        """All that the page shows."""
+        """Gather all that the page shows."""
         from warplens.report.page.content import gather
 
         return gather(self.prediction, self.comparison, self.workload, self.machine, self.advised)
@@ -191,11 +191,11 @@ def analyze(
     """
     gpu = machine_of(machine)
     if str(file).endswith(".ncu-rep"):
-        workload, made = only_kernel(load_report(str(file), gpu, kernel), str(file))
+        workload, run_call = only_kernel(load_report(str(file), gpu, kernel), str(file))
     else:
-        program, made = load(Request.of(file, launch, kernel, options, call), gpu)
-        workload = counted(program, made, gpu, effort)
-    found = Analysis(workload, made, gpu, model, effort == "fast")
+        program, run_call = load(Request.of(file, launch, kernel, options, call), gpu)
+        workload = counted(program, run_call, gpu, effort)
+    found = Analysis(workload, run_call, gpu, model, effort == "fast")
     _ = found.prediction  # so that an error is raised here
     return found
 
@@ -215,5 +215,5 @@ def count(
     A saved workload needs neither compiler nor emulator again.
     """
     gpu = machine_of(machine)
-    program, made = load(Request.of(file, launch, kernel, options, call), gpu)
-    return counted(program, made, gpu, effort)
+    program, run_call = load(Request.of(file, launch, kernel, options, call), gpu)
+    return counted(program, run_call, gpu, effort)

@@ -101,10 +101,10 @@ class Request(Struct, frozen=True, kw_only=True):
             num_warps=_whole(call, "num_warps"), arguments=_written(call, "args"),
             variables=_written(call, "variables"),
         )  # fmt: skip
-        made = launch if launch is None or isinstance(launch, KernelCall) else load_launch(launch, variant)
+        chosen_call = launch if launch is None or isinstance(launch, KernelCall) else load_launch(launch, variant)
         return cls(
             file=None if file is None else str(file),
-            launch=made,
+            launch=chosen_call,
             kernel=kernel,
             flags=flags,
             options=options or Options(),

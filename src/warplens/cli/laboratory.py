@@ -125,8 +125,8 @@ def machine_measure(args: argparse.Namespace) -> int:
         return 0
     if args.check:
         built = laboratory.check_all(only, args.arch, cubins)
-        made = f"not checked: {built.unchecked}" if built.unchecked else "checked"
-        good = f"{len(built.cubins)} kernels for {args.arch}: compiled by {', '.join(built.tools)}, {made}"
+        verdict = f"not checked: {built.unchecked}" if built.unchecked else "checked"
+        good = f"{len(built.cubins)} kernels for {args.arch}: compiled by {', '.join(built.tools)}, {verdict}"
         if args.json:
             counted = {"kernels": len(built.cubins), "errors": built.errors, "unchecked": built.unchecked}
             print(_document(counted))

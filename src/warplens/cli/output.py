@@ -36,7 +36,7 @@ def fields(thing: Struct) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def watching(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on stderr, when someone is looking, what is being done and since when."""
+    """Show on stderr, where that is a terminal, what is being done and since when."""
     console = _stderr()
     if not console.is_terminal:
         yield lambda text: None
@@ -72,7 +72,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def lines(clock: Callable[[], float] = time.monotonic) -> Callable[[str, int, int], None]:
-    """Return what prints, on stderr, a line every ten seconds: for logs, where nobody sees a bar."""
+    """Return a function that prints, on stderr, a line every ten seconds: for logs, where no bar can be drawn."""
     last = [clock()]
 
     def watch(what: str, done: int, total: int) -> None:

@@ -1,6 +1,7 @@
-"""How a Workload, a Prediction and the advice show themselves in a notebook: small tables, names as data.
+"""Notebook cards of workloads, predictions and advice: a title, the answer, a small table; names are data.
 
-The classes live in layers that know nothing of reports, so they are told here, when warplens is first used.
+The classes belong to rooms that know nothing of reports, so `register` gives them their cards when warplens is first
+used. An Analysis shows the page (`warplens.api.analysis`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def advice(a: Advice) -> str:
     """Show one remedy."""
     if not a.helps:
         return _card(a.name.replace("-", " "), f"no: {a.reason}", [])
-    where = ", ".join(str(place) for place in a.where[:4])
+    where = ", ".join(map(str, a.where[:4]))
     rows = [
         ("time then", seconds(a.seconds)),
         ("then limited by", a.bound_after),
