@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --no-compile --disable-pip-version-check
 # What Python compiles is kept, whatever the surroundings say: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick test-newest test-all lint types warm layers pytest fast browser wheel bench cluster fuzz clean
+.PHONY: demo test quick test-newest test-all lint types warm layers pytest fast browser wheel golden bench cluster fuzz clean
 
 # What is printed here is what the README shows: made with the wheels, whatever toolkit is installed.
 demo: $(DEMO)
@@ -63,6 +63,10 @@ browser: $(READY)
 # The wheel and the sdist, built and installed without network: their size, their content, what the commands answer.
 wheel: $(READY)
 	$(BIN)/pytest --never-skip -m slow --durations 5 tests/packaging
+
+# Rewrite the golden files of the command line; read the difference before you commit it.
+golden: $(READY)
+	$(BIN)/pytest tests/golden --golden; git diff --stat tests/golden
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz.run --count 10000 --seed 1 --jobs 2

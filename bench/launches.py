@@ -143,7 +143,7 @@ def larger(call: KernelCall, by: int) -> KernelCall:
 def analyzed(name: str, by: int) -> tuple[float, float]:
     """Analyze and predict a launch with so many times the blocks; return the instructions of a block, and waves."""
     stem, _, variant = name.partition(".")
-    workload = wl.analyze(None, larger(load_launch(FILES[stem], variant), by), GPU)
+    workload = wl.count(None, larger(load_launch(FILES[stem], variant), by), GPU)
     wl.predict(workload, GPU, "warplens")
     fits, profile = wl.occupancy(workload, GPU), workload.profile
     assert fits is not None and profile is not None

@@ -52,7 +52,7 @@ def predicted(folder: Path, name: str, measured: float, *, fast: bool) -> Seen |
     stem, _, variant = name.partition(".")
     machine = wl.load_machine("h200")
     try:
-        workload = wl.analyze(None, folder / f"{stem}.toml", machine, variant=variant, brisk=fast)
+        workload = wl.count(None, folder / f"{stem}.toml", machine, variant=variant, effort="fast" if fast else "full")
         p = wl.compare(workload, machine, simulated=not fast).headline
     except WarplensError as error:
         return f"{name}: {error}"

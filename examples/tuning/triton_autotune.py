@@ -16,7 +16,6 @@ import triton
 import triton.language as tl
 
 import warplens as wl
-from warplens.workload.workload import Access, Launch, Workload
 from warplens.tuner.hooks import triton_prune
 
 GPU = wl.load_machine("h200")
@@ -33,15 +32,15 @@ def seconds(values: Mapping[str, Any], arguments: Mapping[str, Any]) -> float:
     wide = min(4.0, each)
     moves = each / wide
     access = {"count": moves, "bytes_per_thread": 4 * wide, "transactions": wide, "transaction_bytes": 128.0}
-    workload = Workload(
+    workload = wl.Workload(
         name="scale",
-        launch=Launch(
+        launch=wl.Launch(
             grid=math.ceil(arguments["n"] / values["BLOCK"]),
             block=32 * values["num_warps"],
             registers_per_thread=min(255, 16 + math.ceil(each)),
         ),
         instructions={"fp32": each, "int": 12.0 + 2 * moves},
-        accesses=[Access(**access), Access(**access, kind="store")],
+        accesses=[wl.Access(**access), wl.Access(**access, kind="store")],
         mlp=moves,
     )
     return float(wl.predict(workload, GPU, "volkov").seconds)  # type: ignore[arg-type]

@@ -1,17 +1,16 @@
-"""warplens: how long a GPU kernel takes, what holds it back, and what each remedy would buy.
+"""The package `warplens`: how long a GPU kernel takes, what limits it, and what each remedy would buy.
 
     import warplens as wl
-    gpu = wl.load_machine("h200")
-    wl.predict(wl.mix(alpha=32), gpu, model="volkov").cycles
+    a = wl.analyze("saxpy.cu", launch="saxpy.toml")     # time, limit and remedies of a kernel of one's own
+    wl.predict(wl.mix(alpha=32), "h200", model="volkov").cycles
 
-The verbs live in `warplens.api` and load when first used, so that importing warplens costs nothing.
+All public names are listed in `warplens.api.__all__`. They load when first used, so that importing warplens is cheap.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from typing import TYPE_CHECKING, Any
 
 from warplens.core.version import __version__
@@ -23,20 +22,15 @@ __all__ = ["__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_") and not _is_module(name):
+    """Load the public name; a module's name is left to the import system, which asks here first."""
+    if not name.startswith("_") and importlib.util.find_spec(f"warplens.{name}") is None:
         api = importlib.import_module("warplens.api")
         if name in api.__all__:
             importlib.import_module("warplens.report.notebook").register()
-            return getattr(api, name)
+            globals()[name] = getattr(api, name)
+            return globals()[name]
     raise AttributeError(f"module 'warplens' has no attribute {name!r}")
 
 
-def _is_module(name: str) -> bool:
-    """Whether a name that is asked for before the verbs are loaded is a module: `import` asks for it so."""
-    if "warplens.api" in sys.modules:
-        return False
-    return importlib.util.find_spec(f"warplens.{name}") is not None
-
-
 def __dir__() -> list[str]:
-    return sorted([*globals(), *importlib.import_module("warplens.api").__all__])
+    return sorted({*globals(), *importlib.import_module("warplens.api").__all__})

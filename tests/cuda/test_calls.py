@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -169,9 +171,53 @@ def test_every_command_on_a_kernel_takes_the_call_and_the_launch_file(
     assert "blocks of 64 threads" not in _run(capsys, "occupancy", launch)[1]
     code, out, _ = _run(capsys, "analyze", f"{launch}:", "--fast")
     assert code == 2
-    assert wl.analyze(str(launch)).launch == wl.analyze(None, launch).launch
-    with pytest.raises(WarplensError, match="a call is wanted: a launch file, which `warplens init` writes"):
-        wl.analyze(str(source))
+    assert wl.count(str(launch)).launch == wl.count(None, launch).launch == wl.count(source, f"{launch}").launch
+    assert wl.count(f"{launch}:small").launch == wl.count(launch, variant="small").launch != wl.count(launch).launch
+
+
+def test_an_analysis_is_the_first_screen_and_its_values(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--grid", "1024", "--block", "128", "--arg", "n=131072", "--arg", "a=2.5", "--arg", "x=524288", "--arg",
+             "y=f32[524288]:zeros")  # fmt: skip
+    found = wl.analyze(
+        folder / "saxpy.cu", grid=1024, block=(128,),
+        args={"n": 131072, "a": 2.5, "x": 524288, "y": "f32[524288]:zeros"},
+    )  # fmt: skip
+    _, out, _ = _run(capsys, "analyze", folder / "saxpy.cu", *flags)
+    assert repr(found).splitlines() == [line.rstrip("\n") for line in out.splitlines()]
+    _, out, _ = _run(capsys, "analyze", folder / "saxpy.cu", *flags, "--json")
+    assert json.loads(out) == json.loads(found.to_json()) and json.loads(out)["schema_version"] == 1
+    low, high = found.interval or (0.0, 0.0)
+    assert low <= found.time <= high and found.limit == found.prediction.limited_by
+    assert max(found.limits.values()) == next(iter(found.limits.values())) <= found.time
+    assert found.remedies == found.advised.helpful and found.workload.profile is not None  # type: ignore[union-attr]
+    assert found.machine.id == "h200" and found.call.grid_shape == (1024, 1, 1)
+    found.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == found.page()
+    assert found._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html')
+    fast = wl.analyze(folder / "saxpy.cu", grid=1024, block=128, args={"n": 1, "a": 1, "x": 4, "y": 4}, effort="fast")
+    assert fast.remedies == () and fast.prediction.model == "warplens-fast"
+
+
+def test_a_frame_has_a_row_for_each_instruction(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = wl.analyze(folder / "saxpy.cu", grid=4, block=64, args={"n": 256, "a": 1, "x": 1024, "y": 1024})
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pandas", None)
+        with pytest.raises(WarplensError, match=r"to_frame\(\) needs pandas: pip install pandas"):
+            found.to_frame()
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(json_normalize=lambda rows: rows))
+    rows = found.to_frame()
+    assert len(rows) == len(found.workload.code) and {"text", "line", "share", "runs_per_warp"} <= set(rows[0])
+
+
+def test_a_file_without_a_call_names_its_kernels(folder: Path) -> None:
+    with pytest.raises(wl.NoCall, match="how is the kernel launched") as caught:
+        wl.analyze(folder / "several.cu")
+    assert {kernel.chosen for kernel in caught.value.kernels} == set(_kernels(folder / "several.cu"))
+    assert caught.value.several
+    with pytest.raises(WarplensError, match="saxpy: missing: --arg n=16777216"):
+        wl.analyze(folder / "saxpy.cu", grid=4, block=64)
 
 
 def test_a_program_and_ptx_are_told_by_the_names_that_they_keep(folder: Path) -> None:
@@ -295,7 +341,7 @@ def test_what_the_compiler_was_told_is_told_again(
         "#include <by.h>\n__global__ void k(float *x) { x[threadIdx.x] *= BY + B; }\n__global__ void l() {}\n"
     )
     monkeypatch.chdir(folder / "told")
-    told = ["-DA=1", "-Iinc", "--flag=-DB=2", "--flag=-std=c++20", "--maxrregcount=64", "--gpu=a100",
+    told = ["-DA=1", "-Iinc", "--flag=-DB=2", "--flag=-std=c++20", "--maxrregcount=64", "--machine=a100",
             "--toolkit=wheels"]  # fmt: skip
     code, _, err = _run(capsys, "analyze", "k.cu", "--kernel", "k", *told)
     shown = [shlex.split(line) for line in err.splitlines() if line.startswith("    warplens")]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from warplens.cli import ahead
+from warplens.api import request
+from warplens.cli.call import request_of
 from warplens.cli.parser import parser
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
@@ -36,9 +37,7 @@ def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load(launch: Path, *options: str) -> Program:
     args = parser().parse_args(["analyze", "--launch", str(launch), "-DMORE=1", *options])
-    made = ahead._loaded(args)
-    assert made is not None
-    return made
+    return request.load(request_of(args), load_machine(args.machine))[0]
 
 
 def refuse(*_: object) -> str:

@@ -47,7 +47,7 @@ def test_grids_of_a_round_or_a_few_take_what_they_took(tmp_path: Path) -> None:
     for loads, turns, warps, blocks in CASES:
         file = tmp_path / "ends.toml"
         file.write_text(_launch(loads, turns, warps, blocks))
-        work = wl.analyze(DATA / "short_grids.cu", launch=file, machine=GPU)
+        work = wl.count(DATA / "short_grids.cu", launch=file, machine=GPU)
         predicted = 1e6 * float(wl.predict(work, GPU, "warplens").seconds or 0.0) + two_events_us()
         off[loads, turns, warps, blocks] = predicted / statistics.median(took[loads, turns, warps, blocks]) - 1
     assert statistics.mean(map(abs, off.values())) < 0.05, off

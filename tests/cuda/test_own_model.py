@@ -25,7 +25,7 @@ GPU = wl.load_machine("h200")
 @cache
 def _workload(name: str) -> wl.Workload:
     stem, _, variant = name.partition(".")
-    return wl.analyze(None, FILES[stem], GPU, variant=variant)
+    return wl.count(None, FILES[stem], GPU, variant=variant)
 
 
 @cache
@@ -77,16 +77,16 @@ def test_the_test_set_is_a_third_by_name() -> None:
 def test_the_time_comes_first_then_remedies_and_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from warplens import api
+    from warplens.api import verbs
     from warplens.cli import main
 
-    report, before, advise = tmp_path / "r.html", list[str](), api.advise
+    report, before, advise = tmp_path / "r.html", list[str](), verbs.advised
 
     def asked(*given: Any, **how: Any) -> Any:
         before.append(capsys.readouterr().out)
         return advise(*given, **how)
 
-    monkeypatch.setattr(api, "advise", asked)
+    monkeypatch.setattr("warplens.api.analysis.advised", asked)
     assert main(["analyze", "--launch", str(FILES["saxpy"])]) == 0
     assert "limited by: dram bandwidth" in before[0] and "what would help" not in before[0]
     after = capsys.readouterr().out

@@ -130,7 +130,7 @@ def test_stall_reasons_agree_with_nsight_within_ten_points(name: str) -> None:
     total = sum(map(sum, seen.values()))
     shares = {reason: sum(samples) / total for reason, samples in seen.items()}
     file = next(ROOT.glob(f"examples/**/{name.partition('.')[0]}.toml"))
-    workload = api.analyze(None, api.load_launch(file, name.partition(".")[2]), "h200")
+    workload = api.count(None, api.load_launch(file, name.partition(".")[2]), "h200")
     made = api.simulate(workload, "h200", options=Options(sampled=True)).sampled
     largest = sorted(shares, key=lambda reason: -shares[reason])[:3]
     assert all(abs(shares[reason] - made.get(reason, 0.0)) <= 0.10 for reason in largest), (shares, made)

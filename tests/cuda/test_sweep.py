@@ -87,7 +87,7 @@ def test_points_are_those_of_analyze_and_a_source_that_fails_is_a_row(tmp_path: 
     assert all("oops" in str(row.error) for row in made if row not in good)
     call = api.load_launch(tmp_path / "k.launch.toml")
     gpu = load_machine("a100")
-    workload = api.analyze(None, replace(call, defines=["SCALE=2.0f"]), gpu)
+    workload = api.count(None, replace(call, defines=["SCALE=2.0f"]), gpu)
     (row,) = [r for r in good if (r.gpu, r.model, r.values["threads"]) == ("a100", "warplens-fast", 64)]
     assert row.seconds == predict(workload, gpu, "warplens-fast").seconds
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from warplens import api
+from warplens.api.request import Request, load
 from warplens.core.errors import WarplensError
 from warplens.emulator.emulator import Emulator
 from warplens.laboratory import tensor
@@ -17,13 +18,14 @@ from warplens.laboratory.build import build
 from warplens.papers.validation.mixes import read
 from warplens.papers.validation.triton import error, triton_launches
 from warplens.program import load_program, load_programs
+from warplens.program.program import Program
 from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.matrix import operand_wavefronts
 from warplens.simulator.run import Options, run
 from warplens.simulator.units import units
 from warplens.workload.compiled_call import compile_kernel
-from warplens.workload.launch import load_launch
+from warplens.workload.launch import KernelCall, load_launch
 
 pytestmark = [pytest.mark.cuda, pytest.mark.xdist_group("emulator")]
 ROOT = Path(__file__).parents[2]
@@ -91,6 +93,11 @@ def test_lines_are_the_kernels_own() -> None:
     assert loads == {13}  # tl.load, with what Triton puts before the loop and into it
 
 
+def _program(call: KernelCall, file: str | Path | None = None) -> Program:
+    request = Request(file=None if file is None else str(file), launch=call)
+    return load(request, api.load_machine("h200"))[0]
+
+
 @triton
 def test_compiling_again_gives_the_committed_machine_code() -> None:
     call = load_launch(EXAMPLES / "triton_vector_add.toml")
@@ -99,7 +106,7 @@ def test_compiling_again_gives_the_committed_machine_code() -> None:
     assert made.call.arguments == kept.arguments and made.call.block_shape == kept.block_shape
     (here, there) = (
         api.load_program(COMPILED / str(kept.file)),
-        api.program_of(call, "h200", EXAMPLES / "vector_add.py"),
+        _program(call, EXAMPLES / "vector_add.py"),
     )
     if "Triton 3.9.0" in there.tools:
         assert [x.text for x in here.instructions] == [x.text for x in there.instructions]
@@ -113,17 +120,17 @@ def test_what_triton_refuses_is_one_line(tmp_path: Path) -> None:
     )
     (tmp_path / "l.toml").write_text('grid = 1\nnum_warps = 4\n[[arg]]\ntype = "i32*"\ncount = 4\n')
     with pytest.raises(WarplensError, match=r"wrong.py:k: .*arange's range must be a power of 2"):
-        api.program_of(load_launch(tmp_path / "l.toml"), "h200", f"{file}:k")
+        _program(load_launch(tmp_path / "l.toml"), f"{file}:k")
 
 
 def test_without_triton_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(WarplensError, match="needs num_warps"):
-        api.program_of(load_launch(COMPILED / "triton_vector_add.toml"), "h200", EXAMPLES / "vector_add.py")
+        _program(load_launch(COMPILED / "triton_vector_add.toml"), EXAMPLES / "vector_add.py")
     with pytest.raises(WarplensError, match="compiled for a launch: give --launch"):
         load_program(EXAMPLES / "vector_add.py")
     if find_spec("triton") is None:
         with pytest.raises(WarplensError, match=r"Triton is not installed .*pip install triton"):
-            api.program_of(load_launch(EXAMPLES / "triton_vector_add.toml"))
+            _program(load_launch(EXAMPLES / "triton_vector_add.toml"))
 
 
 def test_outputs_are_those_of_the_gpu() -> None:

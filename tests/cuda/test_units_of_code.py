@@ -68,7 +68,7 @@ def workload(kernel: str) -> wl.Workload:
         (Path(folder) / "units.cu").write_text(SOURCE)
         launch = Path(folder) / "launch.toml"
         launch.write_text(LAUNCH.format(kernel=kernel))
-        return wl.analyze(None, launch, GPU)
+        return wl.count(None, launch, GPU)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

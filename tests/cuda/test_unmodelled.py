@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from warplens import api
+from warplens.api.counting import profiled
 from warplens.cli.main import main
 from warplens.emulator import ops
 from warplens.emulator.decode import decode
@@ -91,7 +92,7 @@ ORDINARY = {
 def analysed(name: str, arguments: list[Argument], blocks: int = 264) -> tuple[Workload, Prediction]:
     call = KernelCall(kernel=name, grid=blocks, block=128, arguments=arguments)
     program, h200 = programs(FILE, options_of(call))[name], load_machine("h200")
-    workload = workload_of(program, call, api.profile(program, call, h200, brisk=True), h200)
+    workload = workload_of(program, call, profiled(program, call, h200, "fast"), h200)
     return workload, api.predict(workload, h200, "warplens-fast")
 
 
@@ -125,7 +126,7 @@ def test_nothing_is_said_of_what_is_modelled(name: str) -> None:
 @pytest.mark.parametrize("file", ["saxpy.toml", "matmul/matmul_tiled16.toml", "reduction/reduction_k6.toml"])
 def test_ordinary_kernels_have_the_interval_of_the_measured_errors(file: str) -> None:
     call, h200 = load_launch(ROOT / "examples" / file), load_machine("h200")
-    workload = api.analyze(None, call, h200, brisk=True)
+    workload = api.count(None, call, h200, effort="fast")
     p, known = api.predict(workload, h200, "warplens-fast"), confidence.shipped().models["warplens-fast"]
     assert workload.unmodelled == [] and p.seconds is not None
     expected = confidence.around(float(p.seconds), p.bound, workload.name, known, *uncertainty(workload))
@@ -153,7 +154,7 @@ def test_an_assertion_that_no_emulated_block_fails_is_named_and_changes_nothing(
     # Of 2^20 blocks a part is emulated; x is not below zero in any of them.
     call = KernelCall(kernel="asserts", grid=1 << 20, block=128, arguments=[array(count=1 << 27)])
     program, h200 = programs(FILE, options_of(call))["asserts"], load_machine("h200")
-    made = api.profile(program, call, h200, brisk=True)
+    made = profiled(program, call, h200, "fast")
     found = unmodelled(program, made)
     assert not made.exact
     assert [(u.thing, u.factor, u.says) for u in found] == [
@@ -206,7 +207,7 @@ def test_every_command_that_predicts_says_it(tmp_path: Path, capsys: pytest.Capt
     space.write_text(SPACE)
     line = next(i for i, text in enumerate(LINES, 1) if "malloc" in text)
     said = f"line {line}: malloc: the driver's code"
-    api.analyze(None, load_launch(launch), "h200", brisk=True).save(saved)
+    api.count(None, load_launch(launch), "h200", effort="fast").save(saved)
 
     def run(*arguments: object) -> tuple[str, Any]:
         assert main([str(a) for a in arguments]) == 0

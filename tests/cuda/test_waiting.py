@@ -52,6 +52,6 @@ def test_a_counter_that_hands_out_work(tmp_path: Path) -> None:
         found = {name: counter(load_program(file, name, Options(arch=arch))) for name in list_kernels(file)}
         assert {name.partition("(")[0] for name, x in found.items() if x is not None} == {"alone", "together"}
     (tmp_path / "queue.toml").write_text(LAUNCH)
-    made = api.analyze(None, tmp_path / "queue.toml", "h200").unmodelled
+    made = api.count(None, tmp_path / "queue.toml", "h200").unmodelled
     assert made[0].where == "line 9" and "blocks take their work from a counter" in made[0].says
     assert made[0].factor is None

@@ -38,7 +38,7 @@ def made(workload: Workload) -> tuple[str, dict[str, Any], float]:
     comparison = wl.compare(workload, GPU)
     answer = comparison.headline
     assert answer is not None
-    advised = wl.advise(workload, GPU, base=comparison.predictions["warplens"], simulated=0)
+    advised = wl.advise(workload, GPU, simulated=0)
     began = time.process_time()
     content = gather(answer, comparison, workload, GPU, advised)
     data = to_json(analysis.data(answer, comparison, workload, GPU, advised, content))
@@ -225,7 +225,7 @@ def test_the_page_has_what_json_has(shown: Browser, honest: tuple[Path, dict[str
     text = shown.value("document.body.textContent")
     assert all(a["title"] in text for a in data["advice"] if a["helps"])
     assert all(a["reason"] in text for a in data["advice"] if not a["helps"])
-    assert all(name in text for name in (*data["models"], *data["limits"]))
+    assert all(name in text for name in (*data["models_seconds"], *data["limits_cycles"]))
     rows = shown.value("document.querySelectorAll('.sass tbody tr').length")
     assert rows == len(data["instructions"])
 

@@ -32,6 +32,7 @@ from warplens.advisor.rewrite import (
     without,
 )
 from warplens.advisor.schedule import Scheduler
+from warplens.api import verbs
 from warplens.cli import main
 from warplens.core.errors import WarplensError
 from warplens.core.units import seconds
@@ -250,7 +251,7 @@ def test_registers_that_were_chosen_among_too_few_are_not_kept_without_spills() 
 
 
 def test_remedies_for_which_the_code_is_too_long_are_said_not_to_be_tried() -> None:
-    made = wl.advise(measured("saxpy").workload, GPU, simulated=0, most_code=1)
+    made = verbs.advised(measured("saxpy").workload, GPU, simulated=0, most_code=1)
     left = [a for a in made.advice if a.reason == "not tried, as the code is long"]
     assert 0 < len(left) < len(REMEDIES) == len(made.advice)
     assert made.notes == (

@@ -198,7 +198,7 @@ def test_files_are_written_before_anything_is_printed(
     options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = api.load_launch(EXAMPLES / "saxpy.toml")
-    monkeypatch.setattr(api, "load_report", lambda *given: [(api.load_workload("saxpy"), call)])
+    monkeypatch.setattr("warplens.cli.kernel.load_report", lambda *given: [(api.load_workload("saxpy"), call)])
     monkeypatch.setattr(sys, "stdout", _Closed())
     assert main(["analyze", "x.ncu-rep", "--model", "volkov", *options, str(tmp_path / "file")]) == 0
     assert (tmp_path / "file").stat().st_size > 100

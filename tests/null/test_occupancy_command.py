@@ -55,7 +55,7 @@ def test_several_gpus_and_ties(capsys: pytest.CaptureFixture[str]) -> None:
     assert "limited by registers and shared memory" in out and "on NVIDIA H200" in out
     assert "at most 80 registers per thread and at most 26880 B shared memory per block" in out
     assert max(map(len, out.splitlines())) <= 110
-    tables = json.loads(run("--registers", "90", "--gpu", "a100,h200", "--json", capsys=capsys))
+    tables = json.loads(run("--registers", "90", "--gpu", "a100,h200", "--json", capsys=capsys))["occupancies"]
     assert [t["machine"] for t in tables] == ["a100", "h200"]
 
 
@@ -81,8 +81,8 @@ def test_every_machine_answers_or_names_what_it_lacks(machine: object, capsys: p
         (("--registers", "255", "--block", "1024"), "with 64 registers per thread one would fit"),
         (("--registers", "40", "--shared", "300000"), "NVIDIA H200 allows at most 232448"),
         (("--registers", "40", "--dynamic-shared", "-1"), "must not be below zero"),
-        (("--registers", "40", "--gpu", ","), "--gpu names no machine"),
-        (("--registers", "40", "--gpu", "a100,t4", "--html", "x.html"), "--html takes one GPU"),
+        (("--registers", "40", "--gpu", ","), "--machine names no machine"),
+        (("--registers", "40", "--gpu", "a100,t4", "--html", "x.html"), "--html takes one machine"),
         (("saxpy", "--block", "64"), "--block is for a .cu, .ptx or .cubin"),
         (("saxpy", "--registers", "64"), "--registers is for a .cu, .ptx or .cubin"),
         (("nowhere.cubin",), "No such file"),

@@ -1,4 +1,4 @@
-"""`machine measure`, `derive` and `agree`: apart from the other commands, because they must run without rich."""
+"""Commands of the laboratory: machine measure, derive and agree, which run without rich and NumPy."""
 
 from __future__ import annotations
 
@@ -58,12 +58,13 @@ def add_commands(verbs: argparse._SubParsersAction[Any]) -> None:
     agree.add_argument("--json", action="store_true", help="print all numbers that both have as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run one of them."""
-    return {"measure": _measure, "derive": _derive, "agree": _agree}[args.verb](args)
+def _document(fields: dict[str, Any]) -> str:
+    """Encode an answer as `report.data.document` does, which needs NumPy."""
+    return json.dumps({"schema_version": 1, **fields}, indent=1)
 
 
-def _agree(args: argparse.Namespace) -> int:
+def machine_agree(args: argparse.Namespace) -> int:
+    """Print how far two measurements agree."""
     from warplens.laboratory.agree import agree_files, told
 
     pairs, lacking = agree_files(*map(Path, args.journals))
@@ -73,14 +74,15 @@ def _agree(args: argparse.Namespace) -> int:
              "promised_percent": p.promised_percent, "agrees": p.agrees, "why": p.why}
             for p in pairs
         ]  # fmt: skip
-        print(json.dumps(found, indent=1))
+        print(_document({"numbers": found}))
         print(*lacking, sep="\n", end="\n" if lacking else "", file=sys.stderr)
     else:
         print("\n".join([*told(pairs), *lacking]))
     return 0
 
 
-def _derive(args: argparse.Namespace) -> int:
+def machine_derive(args: argparse.Namespace) -> int:
+    """Write the machine file that follows from a measurement."""
     from warplens.core.files import write_whole
     from warplens.laboratory.derive import borrowed, derive
     from warplens.machine import load_machine
@@ -101,7 +103,7 @@ def _derive(args: argparse.Namespace) -> int:
     if args.out:
         write_whole(Path(args.out), text)
     if args.json:
-        print(json.dumps(measured, indent=1))
+        print(_document({"measured": measured}))
     elif args.out:
         known = f"{len(machine.sources)} numbers, {len(measured)} of them from {', '.join(journals)}"
         print(f"{args.out}: {machine.name}, {known}")
@@ -110,7 +112,8 @@ def _derive(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(args: argparse.Namespace) -> int:
+def machine_measure(args: argparse.Namespace) -> int:
+    """Measure the GPU at hand, or list or check the measurements."""
     from warplens.laboratory import run as laboratory
 
     only, cubins = tuple(args.only), Path(args.cubins) if args.cubins else None
@@ -118,15 +121,15 @@ def _measure(args: argparse.Namespace) -> int:
         raise WarplensError("--repetitions takes 1 or more")
     if args.list:
         found = {entry.name: entry.yields for entry in laboratory.chosen(only, args.quick)}
-        print(json.dumps(found, indent=1) if args.json else "\n".join(f"{n:34} {y}" for n, y in found.items()))
+        print(_document({"measurements": found}) if args.json else "\n".join(f"{n:34} {y}" for n, y in found.items()))
         return 0
     if args.check:
         built = laboratory.check_all(only, args.arch, cubins)
-        made = f"not checked: {built.unchecked}" if built.unchecked else "checked"
-        good = f"{len(built.cubins)} kernels for {args.arch}: compiled by {', '.join(built.tools)}, {made}"
+        verdict = f"not checked: {built.unchecked}" if built.unchecked else "checked"
+        good = f"{len(built.cubins)} kernels for {args.arch}: compiled by {', '.join(built.tools)}, {verdict}"
         if args.json:
             counted = {"kernels": len(built.cubins), "errors": built.errors, "unchecked": built.unchecked}
-            print(json.dumps(counted))
+            print(_document(counted))
         elif built.cubins:
             print(good)
         if built.errors:
@@ -137,7 +140,7 @@ def _measure(args: argparse.Namespace) -> int:
     )  # fmt: skip
     outcome = laboratory.measure(request)
     if args.json:
-        print(json.dumps(laboratory.summary(outcome), indent=1))
+        print(_document(laboratory.summary(outcome)))
     else:
         print(
             f"{outcome.measured} measured, {outcome.skipped} left out, {len(outcome.errors)} failed: {outcome.journal}"

@@ -1,22 +1,32 @@
-"""The command line: run one command. Errors a user can mend are one line on stderr, exit code 2."""
+"""Entry of the command line: runs one command; what a user can mend is one line on stderr and exit code 2."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
+import importlib
 import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from warplens.cli import laboratory, sweeps
-from warplens.cli.call import NoCall, init, print_kernels, take_launch_file
+from warplens.cli import call
 from warplens.cli.parser import parser
 from warplens.core.errors import RefusedSource, WarplensError
 from warplens.core.units import printable
+
+# The module of each command, which is imported when the command runs: nobody waits for what others import.
+_MODULES = {
+    "call": ("init",),
+    "kernel": ("analyze", "advise", "whatif", "diff", "check"),
+    "closer": ("show", "occupancy", "simulate"),
+    "machines": ("machine_list", "machine_show", "machine_check", "workload_list", "workload_show", "models",
+                 "predict", "compare"),
+    "research": ("reproduce", "validate", "sweep", "tune"),
+    "laboratory": ("machine_measure", "machine_derive", "machine_agree"),
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("warplens: " + printable(line), file=sys.stderr)
         if isinstance(error, RefusedSource):  # a compiler's own lines, without what a terminal would obey
             print(error.message, file=sys.stderr)
-        if isinstance(error, NoCall):
+        if args is not None and "warplens.api" in sys.modules:  # else no kernel was looked for
             try:
-                print_kernels(error, as_json=bool(args and args.json))
+                call.print_kernels(error, args)
             except BrokenPipeError:
                 _discard_output()
         return 2
@@ -84,31 +94,14 @@ def _toolkit(named: str | None) -> contextlib.AbstractContextManager[None]:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.command == "machine" and args.verb in ("measure", "derive", "agree"):
-        return laboratory.run(args)
+    name = "_".join(filter(None, (args.command, getattr(args, "verb", None))))
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: nothing here multiplies matrices, and they spin
     if hasattr(args, "launch"):
-        take_launch_file(args)
-    if args.command == "init":
-        return init(args)
-    if args.command in ("sweep", "tune", "check"):
-        return sweeps.run(args)
-    if args.command not in ("analyze", "advise", "whatif"):
-        return _command(args)
-    gc.disable()  # until the kernel is there: what is imported stays
-    from warplens.cli import ahead
-
-    with ahead.loading(args) as args.load:
-        return _command(args)
-
-
-def _command(args: argparse.Namespace) -> int:
-    if args.command == "analyze":  # most wait for this one: without what the others import
-        from warplens.cli import analysis
-
-        return analysis.run(args)
-    from warplens.cli import commands
-
-    return commands.run(args)
+        call.take_launch_file(args)
+    module = next(module for module, names in _MODULES.items() if name in names)
+    command: Callable[[argparse.Namespace], int | None]
+    command = getattr(importlib.import_module(f"warplens.cli.{module}"), name)
+    return command(args) or 0
 
 
 def _discard_output() -> None:

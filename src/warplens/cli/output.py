@@ -1,4 +1,4 @@
-"""What commands print: JSON or the parts of an answer, and on stderr, when someone is looking, how far they are."""
+"""Output of commands: JSON or the parts of an answer, and the progress on stderr where that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,27 +9,34 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console, RenderableType
 
 from warplens.report import terminal
-from warplens.report.data import to_json
+from warplens.report.data import document
 
 _SECONDS_PER_LINE = 10.0  # where a bar cannot be drawn
 
 
 def show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -> None:
-    """Print the data where JSON is asked for, else the parts."""
+    """Print the data, a table or a structure, where JSON is asked for, else the parts."""
     if args.json:
-        print(to_json(data))
+        print(document(data if isinstance(data, dict) else fields(data)))
         return
     console = terminal.console()
     for part in parts:  # plain text goes out as it is: no markup, no wrapping
         console.out(part, highlight=False) if isinstance(part, str) else console.print(part)
 
 
+def fields(thing: Struct) -> dict[str, Any]:
+    """Return the fields of a structure by the names that JSON has for them."""
+    names = zip(thing.__struct_encode_fields__, thing.__struct_fields__, strict=True)
+    return {encoded: getattr(thing, name) for encoded, name in names}
+
+
 @contextlib.contextmanager
 def watching(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on stderr, when someone is looking, what is being done and since when."""
+    """Show on stderr, where that is a terminal, what is being done and since when."""
     console = _stderr()
     if not console.is_terminal:
         yield lambda text: None
@@ -65,7 +72,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def lines(clock: Callable[[], float] = time.monotonic) -> Callable[[str, int, int], None]:
-    """Return what prints, on stderr, a line every ten seconds: for logs, where nobody sees a bar."""
+    """Return a function that prints, on stderr, a line every ten seconds: for logs, where no bar can be drawn."""
     last = [clock()]
 
     def watch(what: str, done: int, total: int) -> None:

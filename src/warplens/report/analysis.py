@@ -122,18 +122,19 @@ def data(
     return {
         "prediction": p,
         "occupancy": occupancy_of(workload, machine),
-        "limits": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
+        "limits_cycles": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
         "advice": [] if advised is None else advised.advice,
         "combinations": [] if advised is None else advised.combinations,
-        "models": {name: q.seconds for name, q in c.predictions.items()},
+        "models_seconds": {name: q.seconds for name, q in c.predictions.items()},
         "silent": c.silent,
         "workload": msgspec.structs.replace(workload, code=[], profile=None),
         "traffic": [] if profile is None else profile.traffic,
         "sampling": None if profile is None else {
             "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
-            "error": profile.error, "largest_error": profile.largest_error, "unsure": profile.unsure,
+            "error_fraction": profile.error, "largest_error_fraction": profile.largest_error,
+            "unsure": profile.unsure,
         },
-        "unknown": None if profile is None else {
+        "unknown_fraction": None if profile is None else {
             "instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses,
         },
         **({} if shown is None else content.data(shown)),

@@ -11,12 +11,22 @@ import numpy as np
 
 from warplens.models import Prediction
 
+SCHEMA_VERSION = 1  # of the commands' JSON: another one where a key is renamed or means something else
+
+
+_WITH_UNITS = {"limits": "limits_cycles", "parts": "parts_cycles"}
+
 
 def to_json(thing: Any) -> str:
     """Encode structures, predictions and arrays as indented JSON; not-a-number and infinity become null."""
     raw = msgspec.json.encode(_plain(thing))
     text = msgspec.json.format(raw, indent=2).decode()
     return re.sub(r"[^ -~\n]", _harmless, text)
+
+
+def document(fields: dict[str, Any]) -> str:
+    """Encode the answer of a command as JSON, its schema version before all else."""
+    return to_json({"schema_version": SCHEMA_VERSION, **fields})
 
 
 def _harmless(found: re.Match[str]) -> str:
@@ -48,4 +58,4 @@ def _prediction(p: Prediction) -> dict[str, Any]:
              "needed_warps_per_sm", "throughput_warps_per_cycle", "ipc", "fp32_ops_per_cycle",
              "dram_bytes_per_second", "limits", "parts", "terms", "notes", "flags",
              "interval_seconds", "interval_about", "why_not_ours")  # fmt: skip
-    return {name: _plain(getattr(p, name)) for name in names}
+    return {_WITH_UNITS.get(name, name): _plain(getattr(p, name)) for name in names}

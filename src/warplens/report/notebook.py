@@ -1,6 +1,7 @@
 """Notebook views of a Workload, a Prediction and the advice: small tables, names as data.
 
-The classes live in layers that know nothing of reports, so they are told here, when warplens is first used.
+The classes belong to rooms that know nothing of reports, so `register` gives them their cards when warplens is first
+used. An Analysis shows the page (`warplens.api.analysis`).
 """
 
 from __future__ import annotations

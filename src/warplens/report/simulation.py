@@ -153,11 +153,15 @@ def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str]
     return ["", table(["line", "source", "time", "of it"], rows, {0, 2})] if rows else []
 
 
+_WITH_UNITS = {"stalls": "stalls_fraction", "sampled": "sampled_fraction"}
+
+
 def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
     names = [n for n in s.__struct_fields__ if n != "events"]
-    found = {**{n: getattr(s, n) for n in names}, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}
-    return {"simulation": found}
+    made = {_WITH_UNITS.get(n, n): getattr(s, n) for n in names}
+    made["lines"] = [{"text": x.text, "executed": x.executed, "stalls_cycles": x.stalls} for x in s.lines]
+    return {"simulation": {**made, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}}
 
 
 def trace(s: Simulation) -> str:

@@ -40,7 +40,7 @@ def per_tile(shape: tuple[int, int, int, int], defines: list[str], folder: Path)
         lines += ["[[arg]]", f'name = "{name}"', 'type = "f32*"', f"count = {_PLANES * width * height}"]
     file = folder / "tiles.toml"
     file.write_text("\n".join(lines) + "\n")
-    workload = wl.analyze(launch=str(file))
+    workload = wl.count(launch=str(file))
     assert workload.profile is not None
     executed, warps = workload.profile.counts["executed"], _GRID**2 * workload.profile.warps_per_block
     tiles = warps * (1 if "ONCE" in defines else _PLANES)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 import warplens as wl
 from tests.cuda.programs import program_of
+from warplens.api.counting import counted
 from warplens.workload import Workload
 from warplens.workload.launch import load_launch
 
@@ -59,7 +60,7 @@ class Kernel(Struct, frozen=True):
     def counted(self, folder: Path) -> Workload:
         """Return its counts; its source is compiled once for all kernels in it."""
         call = load_launch(self.launch_file(folder))
-        return wl.analyze(launch=call, load=lambda: program_of(call))
+        return counted(program_of(call), call, wl.load_machine("h200"))
 
 
 def _floats(name: str, count: int, contents: str = "random") -> Argument:
