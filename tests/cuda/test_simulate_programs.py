@@ -83,7 +83,10 @@ CHAINS = ("instruction.ffma", "instruction.imad", "instruction.lop3", "instructi
           "instruction.atoms_cas", "instruction.s2r", "instruction.f2f_double",
           "instruction.lds_128.ilp4", "instruction.atoms_add.ilp2", "instruction.redux.ilp2", "pair.imad_fadd",
           "instruction.atoms_add", "instruction.vote", "instruction.lds_64", "pair.fadd_mufu")  # fmt: skip
-_OFF = {"instruction.lds_64": pytest.mark.xfail(strict=True, reason="16 warps are 2.05 % too fast")}
+_OFF = {
+    "instruction.lds_64": pytest.mark.xfail(strict=True, reason="16 warps are 2.05 % too fast"),
+    "instruction.hadd2": pytest.mark.xfail(strict=True, reason="2.1 % too slow: the port of instructions is a queue"),
+}
 
 
 @cache
