@@ -187,6 +187,7 @@ def test_a_lock_that_a_process_left_blocks_nobody(tmp_path: Path, monkeypatch: p
 def test_the_command_line_obeys_signals_while_it_compiles_and_other_programs_keep_their_own() -> None:
     code = """
 import signal, os, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
 from warplens import cli
 from warplens.core import native
 if len(sys.argv) > 1:

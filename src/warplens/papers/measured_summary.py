@@ -1,4 +1,4 @@
-"""What changed since Maxwell: one paragraph, every statement of which follows from a journal and two machine files."""
+"""Changes since Maxwell in one paragraph, every statement of which follows from a journal and two machine files."""
 
 from __future__ import annotations
 

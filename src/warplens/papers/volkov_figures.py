@@ -15,7 +15,7 @@ from warplens.models import Prediction, needed_warps, predict
 from warplens.models.bounds import arithmetic_ipc, memory_latency
 from warplens.models.occupancy_curve import peak_throughput
 from warplens.papers.item import Item, Plot, Row, Series, line
-from warplens.papers.volkov_tables import GPUS, PAPER, generation
+from warplens.papers.volkov_tables import GPUS, PAPER, fitted_slots, generation
 from warplens.program import parse_listing
 from warplens.program.lone_warp import schedule
 from warplens.workload import Number, load_workload, mix
@@ -84,13 +84,6 @@ def needed_by(model: str, machine: Machine, alphas: Floats, fraction: float = 0.
         warps = needed_warps(mix(alpha), machine, model, share) if share <= 1 else None
         found.append(math.nan if warps is None else warps)
     return np.array(found)
-
-
-def fitted_slots(machine: Machine, kind: str) -> Machine:
-    """The machine with the issue slots that the paper fits to the saturated throughput of such instructions."""
-    slots = machine.timing(kind).fitted_issue_slots
-    assert slots is not None
-    return machine.with_values(**{f"instructions__{kind}__issue_slots": slots})
 
 
 def figure_3_4() -> Item:

@@ -17,6 +17,13 @@ GPUS = ("8800gtx", "gtx280", "gtx480", "gtx680", "gtx980")  # G80, GT200, Fermi,
 PAPER = "Volkov 2016"
 
 
+def fitted_slots(machine: Machine, kind: str) -> Machine:
+    """Return the machine with the issue slots that the paper fits to the saturated throughput of such instructions."""
+    slots = machine.timing(kind).fitted_issue_slots
+    assert slots is not None
+    return machine.with_values(**{f"instructions__{kind}__issue_slots": slots})
+
+
 def generation(machine: Machine) -> str:
     """The dissertation's name for a GPU: its generation."""
     return machine.architecture

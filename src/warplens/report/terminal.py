@@ -12,6 +12,7 @@ saxpy on NVIDIA H200: 64 warps per SM (100 %)
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -139,9 +140,12 @@ def _bars(p: Prediction) -> list[RenderableType]:
     """Render what each limit alone would take, the longest first."""
     clock = float(p.cycles or 1) / float(p.seconds or 1)
     limits = {name: cycles / clock for name, cycles in p.alone.items()}
-    longest, wide = max(limits.values(), default=0.0) or 1.0, max(map(len, limits), default=0)
+    longest, wide = min(max(limits.values(), default=0.0) or 1.0, sys.float_info.max), max(map(len, limits), default=0)
     return [
-        Text.assemble(f"    {name:<{wide}}  {seconds(x):>10}  ", ("█" * round(_BAR * x / longest), "cyan"))
+        Text.assemble(
+            f"    {name:<{wide}}  {seconds(x):>10}  ",
+            ("█" * (round(_BAR * x / longest) if x <= longest else 0), "cyan"),
+        )
         for name, x in limits.items()
     ]
 

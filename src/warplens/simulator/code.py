@@ -1,4 +1,4 @@
-"""What is simulated: instructions as arrays, and the way of each warp through them.
+"""Code as the engine takes it: instructions as arrays, and the path of each warp through them.
 
 Programs with control codes, dependence graphs, listings and mixes all become this. What an instruction waits for is a
 slot: a scoreboard where there are control codes, a register or another instruction where there are none.

@@ -1,4 +1,4 @@
-"""What if: one number of the machine or of the workload replaced, named as on the command line.
+"""Overlays for what-if: one number of the machine or of the workload replaced, named as on the command line.
 
 shared.latency=60          latency, rate (per scheduler) or slots (issue) of an instruction class. In machine code the
                            stall counts follow; load.latency moves the curve of its latency under load

@@ -1,4 +1,4 @@
-"""What listens to a simulation's events: each view is told one event after the other and answers in the end.
+"""Views of a simulation's events: each gets one event after the other and answers in the end.
 
 A new view is a class with `on` and `result`; the engine knows none of them.
 """

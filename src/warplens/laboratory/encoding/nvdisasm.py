@@ -1,4 +1,4 @@
-"""What nvdisasm writes for machine words of sm_90: asked for thousands of them at once, kept, in a plain form.
+"""Texts of nvdisasm for machine words of sm_90, in a plain form: asked for thousands at once, and kept.
 
 In that form a branch names its target by the distance from the next instruction, and an address in brackets always has
 an offset, `+0x0` too. A word that is refused, or written with an invalid modifier, has no text.

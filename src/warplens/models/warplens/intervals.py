@@ -1,4 +1,4 @@
-"""How sure a prediction is: an interval from the measured errors of similar launches.
+"""Intervals of predictions, from the measured errors of similar launches.
 
 Similar is what is limited by the same part of the machine and takes about as long. The errors, log(predicted/measured),
 are those of the train set (papers/validation/kernels.py); they ship as a small file, made by

@@ -1,7 +1,7 @@
-"""What each unit of an SM, L2 and DRAM would take for a counted kernel if it were the only limit, in cycles.
+"""Limits of a counted kernel: the cycles that each unit of an SM, L2 and DRAM alone would take.
 
 Units of an SM come from the simulator's reading of the machine code (its pipes, passes and register banks), so that
-both say the same. L2 and DRAM take streams and accesses that lie alone at the rates that were measured for each.
+both say the same. L2 and DRAM take streams and scattered accesses at the rates that were measured for each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each mechanism of a model is worth: its error on a machine without that mechanism's numbers.
+"""Ablation: a model's error on a machine without the numbers of one mechanism.
 
 Every mechanism has its parameter in the machine file, and a model leaves out what a machine does not give. So a
 mechanism is switched off by a machine that lacks the number, and no model needs a switch.

@@ -1,4 +1,4 @@
-"""How far the models are off on real kernels: statistics over points, train and test apart.
+"""Errors of the models on real kernels: statistics over points, for train and test set.
 
 Errors are of time: predicted over measured, less one, in percent. Of the test set only statistics over three launches
 or more are given, and no launch by name, so that one can work on a model with this table before one's eyes.

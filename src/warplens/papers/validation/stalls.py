@@ -1,4 +1,4 @@
-"""What warps wait for: the simulator's shares against the samples of Nsight Compute, over all measured launches."""
+"""Stall reasons of warps: the simulator's shares against the samples of Nsight Compute, over all measured launches."""
 
 from __future__ import annotations
 
