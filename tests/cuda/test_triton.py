@@ -15,7 +15,7 @@ from warplens.core.errors import WarplensError
 from warplens.emulator.emulator import Emulator
 from warplens.laboratory import tensor
 from warplens.laboratory.build import build
-from warplens.papers.validation.mixes import read
+from warplens.papers.validation.stored import read
 from warplens.papers.validation.triton import error, triton_launches
 from warplens.program import load_program, load_programs
 from warplens.program.program import Program

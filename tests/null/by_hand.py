@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.null.test_reads import _text
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import data_file
+from warplens.papers.validation.stored import data_file
 from warplens.program.decoding import decode_texts
 from warplens.program.instruction import Control, Instruction
 from warplens.simulator import layout as at

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import warplens as wl
-from warplens.papers.validation.mixes import data_file
+from warplens.papers.validation.stored import data_file
 from warplens.program.instruction import Control, Instruction
 from warplens.program.listing import parse_listing
 from warplens.simulator.traffic import course_of, dram_seconds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import data_file
+from warplens.papers.validation.stored import data_file
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Way
 from warplens.simulator.from_workload import from_workload

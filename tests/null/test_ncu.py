@@ -9,9 +9,9 @@ import pytest
 
 from warplens.core.errors import WarplensError
 from warplens.papers.validation.kernels import launches
-from warplens.papers.validation.mixes import read
 from warplens.papers.validation.ncu_pages import records
 from warplens.papers.validation.profiler_counts import with_measured
+from warplens.papers.validation.stored import read
 from warplens.program.control_flow import flow_graph
 from warplens.program.program import Program
 from warplens.workload import Workload

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warplens.papers.validation.mixes import read
+from warplens.papers.validation.stored import read
 
 from .by_hand import Placed, placed, turn_cycles
 

@@ -14,7 +14,7 @@ from itertools import accumulate, product
 import pytest
 from msgspec.structs import replace
 
-from warplens.papers.validation.mixes import read
+from warplens.papers.validation.stored import read
 from warplens.simulator import layout as at
 from warplens.simulator.code import Step, Way
 from warplens.simulator.from_program import from_program

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import data_file, read
+from warplens.papers.validation.stored import data_file, read
 from warplens.program.decoding import decode_text, decode_texts
 from warplens.program.instruction import Control, Instruction, Operand
 from warplens.simulator import layout as at

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import read
 from warplens.papers.validation.simulated import stored_code
+from warplens.papers.validation.stored import read
 from warplens.program.instruction import Instruction
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.from_program import from_program

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from warplens.papers.validation.mixes import read
+from warplens.papers.validation.stored import read
 from warplens.program.instruction import Control
 from warplens.simulator import layout as at
 from warplens.simulator.code import Way

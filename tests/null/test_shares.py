@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import read
 from warplens.papers.validation.simulated import stored_code
+from warplens.papers.validation.stored import read
 from warplens.simulator import layout as at
 from warplens.simulator.code import Way
 from warplens.simulator.from_program import from_program

@@ -14,8 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import ModelError, data_file, model_error, needed_off, read
+from warplens.papers.validation.mixes import ModelError, model_error, needed_off
 from warplens.papers.validation.simulated import Point, judged, mix_code, simulate_mixes, stored_code
+from warplens.papers.validation.stored import data_file, read
 from warplens.program.instruction import Instruction
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way

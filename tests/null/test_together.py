@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import read
+from warplens.papers.validation.stored import read
 from warplens.simulator import layout as at
 from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.run import Options, run

@@ -9,7 +9,8 @@ import pytest
 from warplens.cli import main
 from warplens.machine import load_machine
 from warplens.papers.report import mixes
-from warplens.papers.validation.mixes import Judged, Sweep, judge, model_error
+from warplens.papers.validation.mixes import judge, model_error
+from warplens.papers.validation.stored import Judged, Sweep
 from warplens.workload import Workload
 
 

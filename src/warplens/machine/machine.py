@@ -1,4 +1,4 @@
-"""What a GPU is: plain numbers in nested structures, and beside them where each number comes from.
+"""Machine: a GPU as plain numbers in nested structures, each with its source.
 
 A model reads `machine.sm.schedulers` as a float; `machine.sources["sm.schedulers"]` says who measured or
 published it. A hypothetical GPU is the same machine with one field replaced (`machine.with_values`).

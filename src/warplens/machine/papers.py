@@ -1,4 +1,4 @@
-"""What the papers' own models need to know of a GPU, and what the papers print about it."""
+"""Numbers of a GPU that the papers' own models need, and those that the papers print about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How blocks that differ are handed out: each to the place that is free first, of those the one with the least number.
+"""Scheduling of unequal blocks onto block slots: each goes to the slot that is free first, the lowest of several.
 
 Plain Python is the definition; Numba runs the same source, a hundred times as fast.
 """

@@ -11,8 +11,9 @@ from rich.text import Text
 from warplens.machine import Machine
 from warplens.papers import ModelError, Plot
 from warplens.papers.item import Series, line
-from warplens.papers.validation.mixes import Judged, Sweep, needed
+from warplens.papers.validation.mixes import needed
 from warplens.papers.validation.simulated import NAME
+from warplens.papers.validation.stored import Judged, Sweep
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
 from warplens.report.page.svg import figure

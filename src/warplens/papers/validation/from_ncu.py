@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from warplens.machine import load_machine
 from warplens.papers.validation.kernel_errors import OURS, KernelError, errors
 from warplens.papers.validation.kernels import Launch, launches, measured_folder
-from warplens.papers.validation.mixes import read
 from warplens.papers.validation.points import Run, Watch, points
 from warplens.papers.validation.profiler_counts import INSTRUCTION, with_measured
+from warplens.papers.validation.stored import read
 
 
 def measured_launches(gpu: str = "h200", every: int = 1) -> list[Launch]:

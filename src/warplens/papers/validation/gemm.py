@@ -15,7 +15,7 @@ from warplens.machine import load_machine
 from warplens.models import predict
 from warplens.papers.item import Grid, Item
 from warplens.papers.validation.kernels import Launch, launches
-from warplens.papers.validation.mixes import data_file
+from warplens.papers.validation.stored import data_file
 from warplens.papers.validation.triton import triton_launches
 
 MODEL = "warplens"

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import data_file, read
+from warplens.papers.validation.stored import data_file, read
 from warplens.workload import Workload
 
 _FOLDERS = {"h200": "h200/suite/kernels"}

@@ -33,8 +33,8 @@ from warplens.core.errors import WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.papers.validation.kernels import Launch, Part, _Workloads, is_test, launches, measured_folder
-from warplens.papers.validation.mixes import data_file, read
 from warplens.papers.validation.points import Watch
+from warplens.papers.validation.stored import data_file, read
 
 FILE = Path(__file__).parent / "ladders.toml"
 CLOSE, BAD, FIRST = 0.20, 1.10, 3

@@ -1,49 +1,28 @@
-"""Every model against every measurement that ships: how far off each is, in percent.
+"""Errors of every model on the measured instruction mixes, in percent.
 
-Measured so far: Volkov's instruction mixes on the H200 (mix.json.gz). The samples that gave the
+Measured: Volkov's instruction mixes on the H200 (mix.json.gz). The samples that gave the
 machine file its latencies and rates (one instruction alone) are left out; the mixed ones were used for nothing.
 Each load is preceded by one address instruction (IMAD.WIDE), which the workload counts.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import defaultdict
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from warplens.core.errors import FileError, WarplensError
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.machine.machine import InstructionClass
 from warplens.models import MODELS, predict
+from warplens.papers.validation.simulated import judged, simulate_mixes
+from warplens.papers.validation.stored import Judged, Sweep, read
 from warplens.workload import Access, Link, Workload
 
 _FILES = {"h200": "experiments/volkov_mix/mix.json.gz"}
 _SHARE = 0.9  # of the highest rate of a sweep: with so many warps it has enough
-
-
-class Sweep(Struct, frozen=True):
-    """One measured body over occupancies: warps per SM, and the cycles that an SM took per body."""
-
-    mix: str
-    alpha: int
-    workload: Workload
-    warps_per_sm: list[float]
-    cycles: list[float]
-
-
-class Judged(Struct, frozen=True):
-    """What one model says of the measured sweeps that it speaks about: cycles per body at each of their occupancies."""
-
-    model: str
-    sweeps: list[Sweep]
-    cycles: list[list[float]]
-    unphysical: int = 0
 
 
 class ModelError(Struct, frozen=True):
@@ -82,8 +61,6 @@ def judge(machine: Machine, *, simulated: bool = False) -> list[Judged]:
         except WarplensError:
             continue  # a model without the parameters, or that gives no time
     if simulated:
-        from warplens.papers.validation.simulated import judged, simulate_mixes
-
         if machine.id != "h200":
             raise WarplensError("the simulator is compared with measured mixes of the H200 only")
         made.append(judged(simulate_mixes()))
@@ -191,19 +168,3 @@ def _judged(name: str, machine: Machine, measured: list[Sweep]) -> Judged:
     if not spoken:
         raise WarplensError(f"{name} gives no time for any measurement")
     return Judged(name, spoken, found, unphysical)
-
-
-@cache
-def read(name: str) -> dict[str, Any]:
-    """Read a data file, gzipped JSON."""
-    content: dict[str, Any] = json.loads(gzip.decompress(data_file(name).read_bytes()))
-    return content
-
-
-def data_file(name: str) -> Path:
-    """Return where a data file is: in the installed package, or in the checkout it is installed from."""
-    package = Path(__file__).parents[2]
-    for folder in (package / "data", package.parents[1] / "data"):
-        if (folder / name).is_file():
-            return folder / name
-    raise FileError(f"data/{name} is not in the installed package: run from a checkout of warplens")

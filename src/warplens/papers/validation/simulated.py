@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from warplens.laboratory import journal
 from warplens.machine import Machine, load_machine
-from warplens.papers.validation.mixes import Judged, Sweep, data_file, read
+from warplens.papers.validation.stored import Judged, Sweep, data_file, read
 from warplens.program.decoding import decode_texts
 from warplens.program.instruction import Instruction
 from warplens.simulator.code import Code, Way

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from warplens.machine import load_machine
 from warplens.papers.validation.kernels import launches, measured_folder
-from warplens.papers.validation.mixes import read
+from warplens.papers.validation.stored import read
 from warplens.simulator.run import Options
 from warplens.simulator.simulation import simulate
 

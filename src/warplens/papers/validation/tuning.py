@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
-from warplens.papers.validation.mixes import data_file, read
+from warplens.papers.validation.stored import data_file, read
 from warplens.tuner.engines import Engine
 from warplens.tuner.expression import Value
 from warplens.tuner.spec import load_sweep
