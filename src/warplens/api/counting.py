@@ -45,9 +45,9 @@ def profiled(
     progress: Progress | None = None,
     early: Callable[[Profile], None] | None = None,
 ) -> Profile:
-    """Emulate a call as the machine would run it: how often each instruction runs, and what it touches.
+    """Emulate a call as the machine would run it: counts by instruction, and the memory that they touch.
 
-    `early` gets the profile before what only remedies ask for is emulated (`Profile.crowding`).
+    `early` gets the profile before the counts that only remedies need.
     """
     refuse_without_numba("the emulator")
     from warplens.emulator import profiler

@@ -56,7 +56,7 @@ def decode_texts(texts: Iterable[str]) -> dict[str, Instruction]:
 
 @lru_cache(maxsize=16384)
 def _head(text: str) -> _Head | None:
-    """Return what stands before the operands; None where more than that is in the text."""
+    """Return guard, opcode and modifiers of a text without operands; None where it has operands."""
     match = INSTRUCTION.fullmatch(text)
     if match is None or match.group(4) is not None:
         return None

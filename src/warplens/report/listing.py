@@ -4,7 +4,7 @@
     00130   |       13  1 --2--- - - fp32       9     6  FFMA R11, R11, UR6, R15
 
 cyc: issue cycle since the start of the block. st: stall. wait: scoreboards waited for. w, r: scoreboards for the
-result and for the sources read. live: general registers in use. Above: the way through the kernel; under each
+result and for the sources read. live: general registers in use. Above: the path through the kernel; under each
 loop: its steady state, its critical path (where the cycles go) and the recurrence that no schedule can beat.
 With a profile there is a column `runs` more: how often a warp of the call runs the instruction, on average. With a
 simulation `time`: the instruction's share of all warps' time, and what they wait for there most, in cycles each time.
@@ -44,12 +44,12 @@ def program(
         ),
         Text(f"  {_resources(p)}\n  by {tools}; latencies of {machine.name}"),
     ]
-    for way in a.paths:
-        which = ("shortest way: " if way is a.paths[0] else "longest way: ") if len(a.paths) > 1 else ""
+    for path in a.paths:
+        which = ("shortest path: " if path is a.paths[0] else "longest path: ") if len(a.paths) > 1 else ""
         loops = ", every loop once" if a.loops else ""
         early = ", leaving at no early EXIT" if any(x.opcode == "EXIT" and x.guard for x in p.instructions) else ""
-        head = f"  {which}a lone warp takes {number(way.cycles)} cycles{loops}{early}"
-        parts.append("\n".join(_wrapped(f"{head}: {_spent(way, p)}", 4)))
+        head = f"  {which}a lone warp takes {number(path.cycles)} cycles{loops}{early}"
+        parts.append("\n".join(_wrapped(f"{head}: {_spent(path, p)}", 4)))
     doubts = [*warnings(p, a, machine), *(untested(p.tools) if profile is None else ())]  # it has that in its notes
     parts += [Text("\n".join(_wrapped(f"  {doubt}", 4, 108)), "yellow") for doubt in doubts]
     if profile is not None:
@@ -177,15 +177,15 @@ def _line(x: Instruction, a: StaticAnalysis, i: int, depth: int, spilled: bool, 
 
 
 def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
-    """Render a loop: its cost, its mix, where the cycles go on each way, its recurrence."""
+    """Render a loop: its cost, its mix, where the cycles go on each path, its recurrence."""
     indent = " " * 8
     mix = ", ".join(f"{count} {kind}" for kind, count in sorted(f.classes.items(), key=lambda kv: -kv[1]))
     cycles = " to ".join(dict.fromkeys(number(w.cycles) for w in f.paths)) or "an unknown number of"
     shape = f"loop of {f.instructions} instructions: {cycles} cycles per iteration of a lone warp"
     lines = [f"{indent}{shape}, ILP {f.ilp:.1f}, MLP {f.mlp:.1f}; {mix}"]
-    for n, way in enumerate(f.paths):
-        which = ("", ("on the shortest way, ", "on the longest way, ")[n])[len(f.paths) > 1]
-        lines.append(f"{indent}  {which}critical path: {_spent(way, p)}")
+    for n, path in enumerate(f.paths):
+        which = ("", ("on the shortest path, ", "on the longest path, ")[n])[len(f.paths) > 1]
+        lines.append(f"{indent}  {which}critical path: {_spent(path, p)}")
     if f.recurrence:
         chain = " > ".join(dict.fromkeys(p.instructions[i].opcode for i in f.recurrence))
         at = f"{p.instructions[f.recurrence[0]].offset:05x}"
@@ -195,11 +195,11 @@ def _loop_lines(f: LoopFacts, p: Program) -> list[str]:
     return lines
 
 
-def _spent(way: CodePath, p: Program) -> str:
+def _spent(path: CodePath, p: Program) -> str:
     """Say where the cycles of a critical path go: the longest waits by opcode, the rest is issue."""
     waits: dict[str, list[float]] = {}
     issue = 0.0
-    for step in way.critical_path:
+    for step in path.critical_path:
         if step.cycles <= 1:
             issue += step.cycles
         else:

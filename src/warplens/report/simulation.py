@@ -159,9 +159,9 @@ _WITH_UNITS = {"stalls": "stalls_fraction", "sampled": "sampled_fraction"}
 def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
     names = [n for n in s.__struct_fields__ if n != "events"]
-    made = {_WITH_UNITS.get(n, n): getattr(s, n) for n in names}
-    made["lines"] = [{"text": x.text, "executed": x.executed, "stalls_cycles": x.stalls} for x in s.lines]
-    return {"simulation": {**made, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}}
+    found = {_WITH_UNITS.get(n, n): getattr(s, n) for n in names}
+    found["lines"] = [{"text": x.text, "executed": x.executed, "stalls_cycles": x.stalls} for x in s.lines]
+    return {"simulation": {**found, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}}
 
 
 def trace(s: Simulation) -> str:

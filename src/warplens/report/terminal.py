@@ -37,7 +37,7 @@ class _Console(Console):
     """A console that leaves a closed pipe to the command line, which knows that it is no error."""
 
     def on_broken_pipe(self) -> None:
-        """Let the caller deal with it."""
+        """Hand the error on to the command line."""
         raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
