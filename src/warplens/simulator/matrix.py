@@ -17,7 +17,7 @@ from warplens.machine import Machine
 from warplens.program.instruction import Instruction
 
 _SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16),
-           "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
+           "1684": (16, 8, 4), "884": (8, 8, 4), "8832": (8, 8, 32)}  # fmt: skip
 _GROUP = re.compile(r"(\d+)x(\d+)x(\d+)")
 _WAVEFRONT_BYTES, _GROUP_WARPS, _FACTOR_REGISTERS = 128, 4, 4
 _DEPTH_BYTES = 32  # of a row of a factor: 8 elements of tf32, 16 of fp16, 32 of fp8
@@ -30,9 +30,9 @@ def matrix_flops(x: Instruction) -> float | None:
         if modifier in _SHAPES:
             m, n, k = _SHAPES[modifier]
             return 2.0 * m * n * k
-        if found := _GROUP.fullmatch(modifier):  # of a group of four warps
+        if found := _GROUP.fullmatch(modifier):
             m, n, k = (int(part) for part in found.groups())
-            return 2.0 * m * n * k / 4
+            return 2.0 * m * n * k / (_GROUP_WARPS if x.opcode.endswith("GMMA") else 1)
     return None
 
 

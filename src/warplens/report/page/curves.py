@@ -18,6 +18,7 @@ from warplens.machine import KINDS, Machine
 from warplens.models import Prediction, predict
 from warplens.models.comparison import Comparison
 from warplens.program.instruction import Instruction
+from warplens.simulator.matrix import matrix_flops
 from warplens.workload import Workload
 from warplens.workload.counted import walk
 from warplens.workload.profile import Profile
@@ -133,9 +134,6 @@ SECTOR_BYTES, LINE_BYTES = 32, 128
 _FLOPS = {"FADD": 1, "FMUL": 1, "FFMA": 2, "MUFU": 1, "DADD": 1, "DMUL": 1, "DFMA": 2, "HADD2": 2, "HMUL2": 2,
           "HFMA2": 4}  # fmt: skip
 _MATRIX = frozenset(("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA"))
-_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
-_SHORT = {"16816": (16, 8, 16), "1688": (16, 8, 8), "16832": (16, 8, 32), "884": (8, 8, 4), "8816": (8, 8, 16),
-          "16864": (16, 8, 64), "1684": (16, 8, 4)}  # fmt: skip
 _FEW = 0.01  # a unit with less of all operations has no roof drawn
 
 
@@ -195,18 +193,10 @@ def roofline(p: Prediction, workload: Workload, machine: Machine) -> Roofline:
 def _flops(x: Instruction, i: int, profile: Profile) -> float:
     """Return the floating-point operations of an instruction over the whole grid."""
     if x.opcode in _MATRIX:
-        shape = next((s for m in x.modifiers if (s := _shape(m))), None)
-        return 2.0 * shape[0] * shape[1] * shape[2] * profile.counts["executed"][i] if shape else 0.0
+        return (matrix_flops(x) or 0.0) * profile.counts["executed"][i]
     if not any(r.startswith("R") for r in x.reads):  # compilers also load constants with such an instruction
         return 0.0
     return _FLOPS.get(x.opcode, 0) * profile.counts["threads"][i]
-
-
-def _shape(modifier: str) -> tuple[int, int, int] | None:
-    if found := _SHAPE.fullmatch(modifier):
-        rows, columns, depth = map(int, found.groups())
-        return rows, columns, depth
-    return _SHORT.get(modifier)
 
 
 def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[Roof]:
