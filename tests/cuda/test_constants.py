@@ -16,7 +16,8 @@ from warplens.machine import load_machine
 from warplens.program import load_programs, nvrtc
 from warplens.program.control_flow import flow_graph
 from warplens.program.instruction import Instruction
-from warplens.simulator.code import Way
+from warplens.simulator import layout
+from warplens.simulator.code import Code, Step, Way
 from warplens.simulator.from_program import from_program
 from warplens.simulator.from_workload import ENDLESS
 from warplens.simulator.run import Options
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.cuda
 DATA = Path(__file__).parents[2] / "data/experiments/constant_loads"
 WITH = ("alone", "lds", "sfu", "special")
 LINKS = 64.0  # loads of a turn
+BEFORE, SCHEDULERS = 200.0, 4  # cycles of what each warp does before the loop
 
 
 @cache
@@ -55,21 +57,36 @@ def _samples() -> list[dict[str, Any]]:
     return list(json.loads((DATA / "constants.json").read_text())["samples"])
 
 
+def _behind_barrier(code: Code) -> Code:
+    """Return code whose warps begin two cycles apart; those of a scheduler begin to wait one cycle apart."""
+    [block], steps, paths = code.blocks, list(code.steps), list[Way]()
+    for warp, way in enumerate(block):
+        steps += [Step(label="pad")] * (-len(steps) % layout.LINE_INSTRUCTIONS)
+        later = 2.0 * warp - (len(block) - 1 - warp) // SCHEDULERS
+        steps.append(Step(label="before", stall=BEFORE + later, yields=0))
+        paths.append(Way([([(len(steps) - 1, len(steps))], 1), *code.ways[way].segments]))
+    return msgspec.structs.replace(code, steps=steps, ways=paths, blocks=[[*range(len(block))]])
+
+
 def _percent(sample: dict[str, Any], rate: bool = True) -> float:
     machine = load_machine("h200")
     if not rate:
         machine = machine.with_values(instructions__constant__peak_ops_per_cycle_per_scheduler=None)
     made, code, warps = units(machine), _loops()[sample["with"], sample["chains"]], sample["warps"]
     laid = from_program(code, made, ways=[Way([([(0, len(code))], ENDLESS)])], blocks=[[0] * warps])
+    laid = _behind_barrier(laid)
     laid = msgspec.structs.replace(laid, steady=True, bodies=LINKS)
     return 100 * (steady(laid, made, Options(limit_cycles=100_000)).cycles / float(sample["cycles"]) - 1)
 
 
 def test_an_sm_takes_a_load_from_constant_memory_in_two_cycles() -> None:
-    """All warps of a block begin in one cycle here: 12 of them with LDS in turn stay in step, and are 11 % too slow."""
+    """All 88 points within 5 %: a lone warp's with eight chains are 5 % too fast, those with LDS in turn up to 4 %.
+
+    Where all warps of a block begin in one cycle, 12 of them with LDS in turn stay in step: 11 % too slow.
+    """
     percents = [_percent(sample) for sample in _samples()]
     assert len(percents) == 88
-    assert max(map(abs, percents)) < 12 and mean(map(abs, percents)) < 2
+    assert max(map(abs, percents)) < 5.5 and mean(map(abs, percents)) < 1.0
     assert sum(abs(p) <= 2 for p in percents) >= 75
 
 
