@@ -98,7 +98,7 @@ def test_it_is_quiet_and_drawn(
         "[...document.querySelectorAll('svg.picture')].filter(e => e.getBoundingClientRect().width > 250 && "
         "e.getBoundingClientRect().height > 150).map(e => e.querySelectorAll('path, circle, rect').length)"
     )
-    assert len(drawn) == 3 and min(drawn) > 10  # occupancy, timeline, roofline: one width of each
+    assert len(drawn) == 4 and min(drawn) > 10  # occupancy, timeline, roofline, benefits: one width of each
     assert shown.value("document.querySelectorAll('.stack .cell').length") > 8
     bare = shown.value(
         "[...document.querySelectorAll('svg[role=group]')].filter(e => !e.getAttribute('aria-label')).length"
@@ -167,7 +167,7 @@ def test_numbers_say_where_they_come_from(shown: Browser, honest: tuple[Path, di
     shown.hover(".sass tr[style] code")
     assert "\n" in shown.value("document.getElementById('tip').textContent")  # a line per reason
     assert "\ufffd" not in shown.value("document.getElementById('tip').textContent")
-    shown.hover("#roofline svg.wide .level")
+    shown.hover("#roofline svg.wide .spots")
     assert "measured" in shown.value("document.getElementById('tip').textContent")
     box = shown.value("JSON.stringify(document.getElementById('tip').getBoundingClientRect())")
     inside = json.loads(box)

@@ -9,18 +9,18 @@ next limit after 1: shared memory and l1
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from warplens.advisor import Advice, Advised, Benefits
-from warplens.core.units import number, printable
+from warplens.core.units import printable
 from warplens.machine import Machine
-from warplens.report.terminal import sure, timed
+from warplens.report.terminal import cycles, sure, table, timed
 
 _WIDTH = 74
-_BAR = 40
 FIRST = 3  # remedies on the first screen
 NEAREST = 4  # of those that do not help
 # The reasons that people ask about first, where nothing or little helps.
@@ -86,7 +86,9 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
     parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in useless]
     if left := sum(not a.helps for a in advised) - len(useless):
         parts.append(Text(f"    and {left} more: --all shows them", "dim"))
-    if advised.benefits is not None and everything:
+    if everything and advised.benefits is None:
+        parts += ["", Text(f"  potential benefits (Sim et al. 2012): {no_benefits(machine)}", "dim")]
+    elif everything and advised.benefits is not None:
         parts += ["", *benefit_chart({base.workload: advised.benefits})]
     return parts
 
@@ -103,29 +105,59 @@ def _details(a: Advice, machine: Machine) -> list[Text]:
 
 
 NO_MEMORY_TIME = "nothing goes beyond L2, and by Equation (12) only that takes time"
-_MARKS = {"T_fp": "█", "B_itilp": "▓", "B_serial": "▒", "B_fp": "░", "T_mem_min": "█", "B_memlp": "▓"}
+# Of each field of `Benefits`: its symbol in Sim et al. 2012, its equation, and what it is in the X-Y chart.
+SYMBOLS = {
+    "t_mem": ("T_mem", "(11)", "memory cost: x of A"),
+    "t_comp": ("T_comp", "(2)", "computation cost: y of A"),
+    "t_overlap": ("T_overlap", "(16), (17)", "memory cost that computation hides: from A to A'"),
+    "t_exec": ("T_exec", "(1)", "what is left of both: x + y of A'"),
+    "b_memlp": ("B_memlp", "(23)", "more memory requests in parallel"),
+    "b_itilp": ("B_itilp", "(20)", "more instructions in parallel"),
+    "b_serial": ("B_serial", "(21)", "no barriers, divergence, conflicts or SFU queues"),
+    "b_fp": ("B_fp", "(22)", "no instructions beyond floating point"),
+    "t_mem_min": ("T_mem_min", "(19)", "the data once at full bandwidth: x of the ideal"),
+    "t_fp": ("T_fp", "(18)", "the floating-point work alone: y of the ideal"),
+}
+_OF_MEMORY = ("t_overlap", "b_memlp")  # arrows that point to a lower memory cost
+ARROWS = (*_OF_MEMORY, "b_itilp", "b_serial", "b_fp")  # from A to the ideal, in their order
 
 
-def benefit_chart(rows: dict[str, Benefits]) -> list[RenderableType]:
-    """Render Sim's benefit chart (Figures 4 and 14): computation and memory of each kernel, and what could go."""
-    longest = max(max(b.t_comp, b.t_mem) for b in rows.values()) or 1.0
-    width = max(len(name) for name in rows)
-    key = "computation: T_fp █, B_itilp ▓, B_serial ▒, B_fp ░;  memory: T_mem_min █, B_memlp ▓, overlapped ·"
-    parts: list[RenderableType] = [Text("  potential benefits (Sim et al. 2012), cycles"), Text(f"  {key}", "dim")]
-    for name, b in rows.items():
-        computation = {"T_fp": b.t_fp, "B_itilp": b.b_itilp, "B_serial": b.b_serial, "B_fp": b.b_fp}
-        memory = {"T_mem_min": min(b.t_mem_min, b.t_mem), "B_memlp": b.b_memlp}
-        overlapped = max(0.0, b.t_mem - sum(memory.values()))
-        parts.append(Text(f"  {printable(name):{width}} comp {_stack(computation, longest)} {number(b.t_comp, 3)}"))
-        bar = _stack(memory, longest) + "·" * round(_BAR * overlapped / longest)
-        verdict = "memory-bound" if b.memory_bound else "compute-bound"
-        took = f"{bar} {number(b.t_mem, 3)}" if b.t_mem else f"0 ({NO_MEMORY_TIME})"
-        parts.append(Text(f"  {'':{width}} mem  {took}  {verdict}"))
-    return parts
+def no_benefits(machine: Machine) -> str:
+    """Say why there is no chart of potential benefits."""
+    if machine.sim is None:
+        return f"Sim's parameters are missing: the machine file of {machine.name} has no [sim] section"
+    return "Sim's model does not speak about this kernel: `warplens predict --model sim2012` says why"
 
 
-def _stack(parts: dict[str, float], longest: float) -> str:
-    return "".join(_MARKS[name] * max(0, round(_BAR * value / longest)) for name, value in parts.items())
+def benefit_steps(b: Benefits) -> list[tuple[float, float]]:
+    """Return the points of Sim's X-Y chart, memory and computation cost: A, A' and on to the ideal, arrow by arrow."""
+    steps = [(b.t_mem, b.t_comp)]
+    for field in ARROWS:
+        (x, y), length = steps[-1], getattr(b, field)
+        steps.append((x - length, y) if field in _OF_MEMORY else (x, y - length))
+    return steps
+
+
+def benefit_zone(b: Benefits) -> str:
+    """Return on which side of the diagonal a kernel is."""
+    return "memory-bound" if b.memory_bound else "compute-bound"
+
+
+def benefit_rows(found: Sequence[Benefits]) -> list[list[str]]:
+    """Return the numbers of Sim's X-Y chart in a row each: symbol, cycles of each kernel, equation, meaning."""
+    return [
+        [symbol, *(cycles(getattr(b, field)) for b in found), equation, meaning]
+        for field, (symbol, equation, meaning) in SYMBOLS.items()
+    ]
+
+
+def benefit_chart(found: Mapping[str, Benefits]) -> list[RenderableType]:
+    """Render the numbers of Sim's X-Y chart (Figures 4 and 14), a column for each kernel."""
+    zones = ["zone", *map(benefit_zone, found.values()), "", "below or above the diagonal"]
+    rows = [*benefit_rows([*found.values()]), zones]
+    notes = [Text(f"  {printable(name)}: {NO_MEMORY_TIME}", "dim") for name, b in found.items() if not b.t_mem]
+    head = ["", *found, "equation", "of the X-Y chart"]
+    return [Text("  potential benefits (Sim et al. 2012)"), table(head, rows, {*range(1, len(found) + 1)}), *notes]
 
 
 def data(advised: Advised) -> dict[str, Any]:

@@ -73,6 +73,11 @@ def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
     return units.sure(interval, 3 if machine is None or machine.base is None else 2)
 
 
+def cycles(x: float) -> str:
+    """Write a number of cycles: `225 Mcycles`."""
+    return quantity(x, "Hz", 3).removesuffix("Hz") + "cycles"
+
+
 def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
     """Render the top of the first screen: the time of a kernel, its interval, what limits it.
 

@@ -16,11 +16,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from warplens.core.units import printable, quantity
+from warplens.core.units import printable
 from warplens.core.units import seconds as _seconds
 from warplens.core.version import __version__
 from warplens.machine import Machine
 from warplens.report import terminal
+from warplens.report.terminal import cycles as cycles
 
 Attribute = str | float | bool | None
 
@@ -77,11 +78,6 @@ def timed(x: float, machine: Machine) -> str:
 def sure(interval: tuple[float, float], machine: Machine) -> str:
     """Say what we are 90 % sure of, as a page can."""
     return terminal.sure(interval, machine).replace(" us", " µs")
-
-
-def cycles(x: float) -> str:
-    """Write a number of cycles: `225 Mcycles`."""
-    return quantity(x, "Hz", 3).removesuffix("Hz") + "cycles"
 
 
 def table(
