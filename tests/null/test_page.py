@@ -12,12 +12,13 @@ from msgspec.structs import replace
 import warplens as wl
 from warplens.papers.validation.kernels import launches
 from warplens.report.advice import benefit_rows, benefit_steps
-from warplens.report.page.code import code, judge_global, read_source
+from warplens.report.page.code import code, judge
 from warplens.report.page.content import Content, Touches, gather
 from warplens.report.page.curves import Point, _met
 from warplens.report.page.markup import Markup, tag, text
 from warplens.report.page.pictures import benefits, roofline, say_occupancy
 from warplens.report.page.svg import Scale, decades, ticks
+from warplens.report.simulation import read_source
 from warplens.workload import Workload
 
 GPU = wl.load_machine("h200")
@@ -143,18 +144,18 @@ def test_a_card_says_of_full_sectors_in_too_many_lines_what_the_remedy_says() ->
     """4 sectors of 32 bytes, all asked for, fill one line of 128; in two lines they are what `coalesce` would mend."""
     full = {"space": "global", "requests_per_warp": 1.0, "threads": 32.0, "bytes_per_thread": 4.0, "wavefronts": 2.0,
             "l1_hits": 0.0, "l2_hits": 1.0}  # fmt: skip
-    said, good = judge_global(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
+    said, good = judge(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
     assert said == "4 sectors, 100% of their bytes asked for, in 2 lines where 1 would do" and not good
-    said, good = judge_global(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
+    said, good = judge(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
     assert said == "4 sectors, 100% of their bytes asked for" and good
-    assert not judge_global(Touches(**full, sectors=8.0, lines=2.0))[1]  # type: ignore[arg-type]  # half of their bytes
+    assert not judge(Touches(**full, sectors=8.0, lines=2.0))[1]  # type: ignore[arg-type]  # half of their bytes
 
 
 def test_a_triton_source_is_shown(tmp_path: Path) -> None:
     source = tmp_path / "kernel.py"
     source.write_text("import triton\n\nx = tl.load(p)\n")
     c = content("matmul_tiled8.conflicts")
-    assert read_source(replace(c.workload, source=str(source))) == ["import triton", "", "x = tl.load(p)"]
+    assert read_source(str(source)) == ["import triton", "", "x = tl.load(p)"]
     assert "kernel.py" in code(replace(c, workload=replace(c.workload, source=str(source))))
 
 

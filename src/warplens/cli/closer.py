@@ -18,7 +18,7 @@ from warplens.cli.output import watching
 from warplens.core import native
 from warplens.core.errors import WarplensError
 from warplens.core.file_kinds import CODE, kind_of
-from warplens.core.files import read_text, write_whole
+from warplens.core.files import write_whole
 from warplens.core.units import printable
 from warplens.machine import Machine
 from warplens.models.warplens.predict import launch_cycles
@@ -73,14 +73,10 @@ def show(args: argparse.Namespace) -> None:
     data |= simulation.data(found, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(found))
     parts += ["", *simulation.answer(found, machine, 0)]
-    parts += simulation.source_lines(found, program.instructions, _text_of(program.source_file, program.origin))
+    parts += simulation.source_lines(
+        found, program.instructions, simulation.read_source(program.source_file, program.origin)
+    )
     return print_(args, data, parts)
-
-
-def _text_of(*files: str) -> list[str]:
-    """Return the lines of the first of some files that is a source and exists."""
-    found = next((Path(f) for f in files if f and Path(f).suffix in (".cu", ".cuh", ".py") and Path(f).is_file()), None)
-    return read_text(found).splitlines() if found else []
 
 
 def occupancy(args: argparse.Namespace) -> None:
@@ -176,7 +172,7 @@ def simulate(args: argparse.Namespace) -> None:
         write_whole(Path(args.trace), simulation.trace(found))
     code, text, launch = [], list[str](), 0.0
     if isinstance(work, Workload):
-        code, text = work.code, _text_of(work.source)
+        code, text = work.code, simulation.read_source(work.source)
         if work.profile is not None and work.launch is not None:  # the simulator knows nothing of the launch
             launch = launch_cycles(machine, work.profile) / machine.chip.clock_hz
     parts = simulation.answer(found, machine, args.top, code, launch)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from warplens import api
 from warplens.cli.closer import workload_and_machines
 from warplens.cli.output import show
 from warplens.core.errors import WarplensError
 from warplens.core.files import write_whole
-from warplens.machine import Machine, evidence
+from warplens.machine import evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.report import terminal
@@ -36,15 +33,7 @@ def machine_show(args: argparse.Namespace) -> None:
     """Print the important numbers of a machine, or all of them."""
     machine = api.load_machine(args.name)
     keys = list(machine.sources) if args.all else terminal.important(machine)
-    show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in keys}))
-
-
-def _value(machine: Machine, dotted: str) -> Any:
-    """Return the value at a dotted key of a machine."""
-    thing: Any = msgspec.to_builtins(machine)
-    for key in dotted.split("."):
-        thing = thing[int(key)] if isinstance(thing, list) else thing[key]
-    return thing
+    show(args, machine, terminal.machine(machine, keys))
 
 
 def machine_check(args: argparse.Namespace) -> int:

@@ -110,7 +110,9 @@ source lines that it concerns, what to write there, and whether the kernel then 
   warplens advise saved.json --all""",
     )
     _kernel_file(command)
-    command.add_argument("--all", action="store_true", help="also the remedies that would not help, with the reason")
+    command.add_argument(
+        "--all", action="store_true", help="also what would not help, and the benefits of Sim et al. 2012"
+    )
     _of_kernel(command)
 
 

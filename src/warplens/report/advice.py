@@ -1,7 +1,7 @@
 """Advice for the terminal: what would help, by how much, where; what would not, and why.
 
 what would help
-  1.  2.80x  remove the bank conflicts: up to 8 passes where one would do          matmul_tiled.cu:23
+  1.  2.80x  remove the bank conflicts: up to 8 wavefronts where one would do      matmul_tiled.cu:23
   2.  1.02x  half the bytes: 16-bit instead of 32-bit floats in memory             matmul_tiled.cu:13
 1 and 2 together: 2.92x, then limited by issue
 next limit after 1: shared memory and l1

@@ -27,6 +27,7 @@ from warplens.program.program import Program
 from warplens.program.static_analysis import CodePath, LoopFacts, StaticAnalysis
 from warplens.program.toolchain import untested
 from warplens.report.analysis import counted
+from warplens.report.terminal import instruction_text
 from warplens.workload.profile import Profile
 
 WIDTH = 120
@@ -170,10 +171,8 @@ def _line(x: Instruction, a: StaticAnalysis, i: int, depth: int, spilled: bool, 
         read = "-" if c.read_scoreboard is None else str(c.read_scoreboard)
         codes = f"{c.stall:2d} {waits} {write} {read}"
     line = "" if x.line is None else str(x.line)
-    bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()  # without the disassembler's remarks
-    text = printable(f"{x.guard} {bare}" if x.guard else bare)
     at = f"{x.offset:05x} {'S' if spilled else ' '} {'|' * min(4, depth):<4} {number(a.issue_cycles[i]):>5}"
-    return f"{at} {codes} {x.kind:<9} {a.live_registers[i]:>4} {line:>5}{runs}  {text}"
+    return f"{at} {codes} {x.kind:<9} {a.live_registers[i]:>4} {line:>5}{runs}  {instruction_text(x)}"
 
 
 def _loop_lines(f: LoopFacts, p: Program) -> list[str]:

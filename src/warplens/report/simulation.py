@@ -11,13 +11,17 @@ saxpy on NVIDIA H200: 64 warps per SM, simulated
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from warplens.core.errors import FileError
+from warplens.core.files import read_text
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.program.instruction import Instruction
@@ -139,6 +143,15 @@ def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, f
             for reason, cycles in x.stalls.items():
                 reasons[reason] = reasons.get(reason, 0.0) + cycles / total
     return {line: found[line] for line in sorted(found)}
+
+
+def read_source(*files: str) -> list[str]:
+    """Return the lines of the first of some files that is a source, CUDA or Triton; none where it is not there."""
+    for path in map(Path, files):
+        if path.suffix in (".cu", ".cuh", ".py") and path.is_file():
+            with contextlib.suppress(FileError):
+                return read_text(path, "replace").splitlines()
+    return []
 
 
 def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str] = ()) -> list[RenderableType]:

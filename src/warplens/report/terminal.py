@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from rich import box
@@ -27,6 +28,7 @@ from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine, evidence
 from warplens.models import Curve, Prediction
 from warplens.models.comparison import Comparison
+from warplens.program import Instruction
 from warplens.workload import Workload
 from warplens.workload.launch import CONTENTS_ASSUMED, KernelCall
 
@@ -76,6 +78,22 @@ def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
 def cycles(x: float) -> str:
     """Write a number of cycles: `225 Mcycles`."""
     return quantity(x, "Hz", 3).removesuffix("Hz") + "cycles"
+
+
+def instruction_text(x: Instruction) -> str:
+    """Return an instruction as it is listed, without the disassembler's remarks."""
+    return printable(" ".join(filter(None, (x.guard, x.text.removeprefix(x.guard).partition("(*")[0].strip()))))
+
+
+def value_at(machine: Machine, key: str) -> Any:
+    """Return the value at a dotted key of a machine."""
+
+    def inside(thing: Any, name: str) -> Any:
+        if isinstance(thing, dict):
+            return thing[name]
+        return thing[int(name)] if isinstance(thing, (list, tuple)) else getattr(thing, name)
+
+    return reduce(inside, key.split("."), machine)
 
 
 def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
@@ -242,16 +260,15 @@ def important(m: Machine) -> list[str]:
     return [key for key in m.sources if len(m.sources) <= _FEW_NUMBERS or _IMPORTANT.fullmatch(key)]
 
 
-def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:
-    """Render one machine: numbers with their sources, and with references if all are given. `values`: by dotted key."""
-    rows, whole = [], len(values) == len(m.sources)
-    for key, value in values.items():
-        source = m.sources[key]
+def machine(m: Machine, keys: Sequence[str]) -> list[RenderableType]:
+    """Render one machine: the numbers at these keys with their sources, and with references if they are all."""
+    rows, whole = [], len(keys) == len(m.sources)
+    for key in keys:
+        source, value = m.sources[key], value_at(m, key)
         shown = ", ".join(map(number, value)) if isinstance(value, list) else quantity(value, source.unit)
         reference = source.ref + (f" ({source.date})" if source.date else "")
         rows.append([key, shown, source.source, *([reference] if whole else [])])
-    parts: list[RenderableType] = [Text(f"{m.name} ({m.id}), {m.architecture}", "bold"), ""]
-    parts += [Text(f"  {note}", "dim") for note in m.notes]
+    notes = (Text(f"  {note}", "dim") for note in m.notes)
     heads = ["key", "value", "source", *(["reference"] if whole else [])]
-    more = [] if whole else [f"{len(m.sources) - len(values):,} numbers more, and where each comes from: --all"]
-    return [*parts, table(heads, rows, {1}), *more]
+    more = [] if whole else [f"{len(m.sources) - len(keys):,} numbers more, and where each comes from: --all"]
+    return [Text(f"{m.name} ({m.id}), {m.architecture}", "bold"), "", *notes, table(heads, rows, {1}), *more]
