@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError, nearest
-from warplens.core.file_kinds import CODE, KINDS, kind_of
+from warplens.core.file_kinds import CODE, kind_of, refusal
 from warplens.machine import Machine
 from warplens.program import Options
 from warplens.program.compile_cache import kept
@@ -201,7 +201,7 @@ def _no_kernel(file: str) -> WarplensError:
     """Return what to say of a file that is no kernel's."""
     kind = kind_of(file)
     if kind:
-        return WarplensError(f"{file}: {KINDS[kind][0]}, where a kernel's file is wanted; {KINDS[kind][1]}")
+        return refusal(file, kind, "a kernel's file")
     if not Path(file).exists():
         return WarplensError(f"{file}: No such file or directory")
     if Path(file).suffix == ".toml":

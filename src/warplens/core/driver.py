@@ -7,15 +7,17 @@ errors a context is lost (`DriverError.lost`): the caller opens a new `Gpu`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from warplens.core.errors import WarplensError
 
+T = TypeVar("T")
 Shape = int | tuple[int, int, int]
 OLDEST = (7, 5)  # what the compilers of today still make code for
 _ATTRIBUTES = {
@@ -112,20 +114,23 @@ class Driver:
             raise WarplensError(f"the NVIDIA driver is too old: it has no {name}; update it") from None
         self.check(name, function(*arguments))
 
+    def ask(self, name: str, kind: Callable[[], T], *arguments: Any) -> T:
+        """Call a function that writes its answer, a value of a ctypes kind, through its first argument."""
+        found = kind()
+        self.call(name, ctypes.byref(found), *arguments)  # type: ignore[arg-type]
+        return found
+
     def uuid(self, index: int) -> str:
         """Return a GPU's UUID in hexadecimal, without opening the GPU."""
-        device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
         if not 0 <= index < self.count():
             raise WarplensError(f"there is no GPU {index}: the driver finds {self.count()}, counted from 0")
-        self.call("cuDeviceGet", ctypes.byref(device), index)
-        self.call("cuDeviceGetUuid", uuid, device)
-        return bytes(uuid).hex()
+        return bytes(
+            self.ask("cuDeviceGetUuid", ctypes.c_ubyte * 16, self.ask("cuDeviceGet", ctypes.c_int, index))
+        ).hex()
 
     def count(self) -> int:
         """Return the number of GPUs."""
-        found = ctypes.c_int()
-        self.call("cuDeviceGetCount", ctypes.byref(found))
-        return found.value
+        return self.ask("cuDeviceGetCount", ctypes.c_int).value
 
 
 class Gpu:
@@ -135,8 +140,7 @@ class Gpu:
         """Open a GPU; one too old, or in use by others, is one line."""
         self.driver, self.index = driver, index
         self._uuid = driver.uuid(index)
-        self._device, self._context = ctypes.c_int(), ctypes.c_void_p()
-        driver.call("cuDeviceGet", ctypes.byref(self._device), index)
+        self._device = driver.ask("cuDeviceGet", ctypes.c_int, index)
         major, minor = self._attribute(_ATTRIBUTES["major"]), self._attribute(_ATTRIBUTES["minor"])
         if (major, minor) < OLDEST:
             raise WarplensError(
@@ -144,18 +148,14 @@ class Gpu:
                 "use a newer GPU"
             )
         try:
-            driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)
-            driver.call("cuCtxSetCurrent", self._context)
+            driver.call("cuCtxSetCurrent", driver.ask("cuDevicePrimaryCtxRetain", ctypes.c_void_p, self._device))
         except DriverError as error:
             if error.code in (_UNAVAILABLE, _NO_MEMORY):
                 raise WarplensError(
                     f"{self._name()} is in use by other processes and takes no further one; end them (see `nvidia-smi`)"
                 ) from None
             raise
-        self._modules: list[ctypes.c_void_p] = []
-        self._events = [ctypes.c_void_p(), ctypes.c_void_p()]
-        for event in self._events:
-            driver.call("cuEventCreate", ctypes.byref(event), 0)
+        self._events = [driver.ask("cuEventCreate", ctypes.c_void_p, 0) for _ in range(2)]
 
     def close(self) -> None:
         """Release the GPU with all that was created on it; also after the context was lost."""
@@ -163,9 +163,7 @@ class Gpu:
         self.driver.call("cuDevicePrimaryCtxRelease_v2", self._device)
 
     def _attribute(self, number: int) -> int:
-        value = ctypes.c_int()
-        self.driver.call("cuDeviceGetAttribute", ctypes.byref(value), number, self._device)
-        return value.value
+        return self.driver.ask("cuDeviceGetAttribute", ctypes.c_int, number, self._device).value
 
     def _name(self) -> str:
         name = ctypes.create_string_buffer(128)
@@ -174,41 +172,31 @@ class Gpu:
 
     def facts(self) -> Facts:
         """Return what the driver says of the GPU."""
-        total, free, again, version = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
-        self.driver.call("cuDeviceTotalMem_v2", ctypes.byref(total), self._device)
-        self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(again))
-        self.driver.call("cuDriverGetVersion", ctypes.byref(version))
-        attributes = {}
+        total = self.driver.ask("cuDeviceTotalMem_v2", ctypes.c_size_t, self._device).value
+        free = self.driver.ask("cuMemGetInfo_v2", ctypes.c_size_t, ctypes.byref(ctypes.c_size_t())).value
+        version, attributes = self.driver.ask("cuDriverGetVersion", ctypes.c_int).value, dict.fromkeys(_ATTRIBUTES, 0)
         for name, number in _ATTRIBUTES.items():
-            try:
+            with contextlib.suppress(DriverError):  # an attribute that this driver does not know
                 attributes[name] = self._attribute(number)
-            except DriverError:  # an attribute that this driver does not know
-                attributes[name] = 0
-        return Facts(self._name(), self._uuid, version.value, total.value, free.value, attributes)
+        return Facts(self._name(), self._uuid, version, total, free, attributes)
 
     def load(self, cubin: bytes) -> ctypes.c_void_p:
         """Load a module."""
-        module = ctypes.c_void_p()
-        self.driver.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        self._modules.append(module)
-        return module
+        return self.driver.ask("cuModuleLoadData", ctypes.c_void_p, cubin)
 
     def unload(self, module: ctypes.c_void_p) -> None:
         """Unload a module."""
-        self._modules.remove(module)
         self.driver.call("cuModuleUnload", module)
 
     def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
         """Return a kernel of a module."""
-        found = ctypes.c_void_p()
-        self.driver.call("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
-        return found
+        return self.driver.ask("cuModuleGetFunction", ctypes.c_void_p, module, name.encode())
 
     def variable(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
         """Return address and size of a module's variable."""
-        address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        self.driver.call("cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), module, name.encode())
-        return address.value, size.value
+        size = ctypes.c_size_t()
+        found = self.driver.ask("cuModuleGetGlobal_v2", ctypes.c_uint64, ctypes.byref(size), module, name.encode())
+        return found.value, size.value
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
         """Allow a kernel so much dynamic shared memory at launch."""
@@ -220,34 +208,23 @@ class Gpu:
 
     def static_shared_bytes(self, function: ctypes.c_void_p) -> int:
         """Return the shared memory that a kernel's code asks for."""
-        found = ctypes.c_int()
-        self.driver.call("cuFuncGetAttribute", ctypes.byref(found), _STATIC_SHARED, function)
-        return found.value
+        return self.driver.ask("cuFuncGetAttribute", ctypes.c_int, _STATIC_SHARED, function).value
 
     def blocks_per_sm(self, function: ctypes.c_void_p, threads: int, shared: int) -> int:
         """Return how many blocks fit on an SM by the driver's own calculation."""
-        found = ctypes.c_int()
-        self.driver.call(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-            ctypes.byref(found),
-            function,
-            threads,
-            ctypes.c_size_t(shared),
-        )
-        return found.value
+        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        return self.driver.ask(name, ctypes.c_int, function, threads, ctypes.c_size_t(shared)).value
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes."""
-        address = ctypes.c_uint64()
         try:
-            self.driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+            return self.driver.ask("cuMemAlloc_v2", ctypes.c_uint64, ctypes.c_size_t(size)).value
         except DriverError as error:
             if error.code == _NO_MEMORY:
                 raise WarplensError(
                     f"the GPU has no {size >> 20} MiB free: another process has them (see `nvidia-smi`)"
                 ) from None
             raise
-        return address.value
 
     def free(self, address: int) -> None:
         """Give memory back."""

@@ -18,7 +18,7 @@ import stat
 import tempfile
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_args
@@ -255,6 +255,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     with writing(path) as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
+
+
+def keep(paths: Iterable[Path], content: bytes) -> None:
+    """Write a file whole at the first of some paths that takes it; at none where disks are full or read-only."""
+    for path in paths:
+        with contextlib.suppress(OSError, FileError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+            break
 
 
 @contextlib.contextmanager

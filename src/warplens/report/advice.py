@@ -18,7 +18,7 @@ from rich.text import Text
 from warplens.advisor import Advice, Advised, Benefits
 from warplens.core.units import printable
 from warplens.machine import Machine
-from warplens.report.terminal import cycles, sure, table, timed
+from warplens.report.terminal import cycles, notes, sure, table, timed
 
 _WIDTH = 74
 FIRST = 3  # remedies on the first screen
@@ -37,7 +37,7 @@ def first_screen(advised: Advised) -> list[RenderableType]:
         parts.append(Text(f"    {i}.  1.00x  {a.name.replace('-', ' ')}: no, {printable(a.reason)}"))
     if helpful:
         parts.append(Text(f"  next limit after 1: {helpful[0].bound_after}", "dim"))
-    return [*parts, *(Text(f"  {note}", "dim") for note in advised.notes), ""]
+    return [*parts, *notes(advised.notes, "dim", "  "), ""]
 
 
 def _line(i: int, a: Advice) -> Text:
@@ -69,7 +69,7 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
     base = advised.base
     time = timed(float(base.seconds or 0), machine)
     head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.limited_by}"
-    parts: list[RenderableType] = [Text(head, "bold"), *(Text(f"  note: {note}", "yellow") for note in base.notes), ""]
+    parts: list[RenderableType] = [Text(head, "bold"), *notes(base.notes), ""]
     parts.append(Text("  what would help"))
     for i, a in enumerate(advised.helpful, start=1):
         parts += [_line(i, a), *_details(a, machine)]
@@ -83,7 +83,7 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
         parts.append(Text(f"    {a.speedup:.2f}x  {a.title}: {then}"))
     useless = [a for a in advised if not a.helps] if everything else nearest(advised)
     parts += ["", Text("  what would not, and why")]
-    parts += [Text(f"    {a.name.replace('-', ' ')}: {printable(a.reason)}", "dim") for a in useless]
+    parts += notes((f"{a.name.replace('-', ' ')}: {a.reason}" for a in useless), "dim", "    ")
     if left := sum(not a.helps for a in advised) - len(useless):
         parts.append(Text(f"    and {left} more: --all shows them", "dim"))
     if everything and advised.benefits is None:
@@ -155,9 +155,9 @@ def benefit_chart(found: Mapping[str, Benefits]) -> list[RenderableType]:
     """Render the numbers of Sim's X-Y chart (Figures 4 and 14), a column for each kernel."""
     zones = ["zone", *map(benefit_zone, found.values()), "", "below or above the diagonal"]
     rows = [*benefit_rows([*found.values()]), zones]
-    notes = [Text(f"  {printable(name)}: {NO_MEMORY_TIME}", "dim") for name, b in found.items() if not b.t_mem]
+    flat = notes((f"{name}: {NO_MEMORY_TIME}" for name, b in found.items() if not b.t_mem), "dim", "  ")
     head = ["", *found, "equation", "of the X-Y chart"]
-    return [Text("  potential benefits (Sim et al. 2012)"), table(head, rows, {*range(1, len(found) + 1)}), *notes]
+    return [Text("  potential benefits (Sim et al. 2012)"), table(head, rows, {*range(1, len(found) + 1)}), *flat]
 
 
 def data(advised: Advised) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from warplens.program.instruction import Instruction
 from warplens.report import advice
 from warplens.report.page import content
 from warplens.report.page.content import Content
+from warplens.report.terminal import notes
 from warplens.workload import Workload
 from warplens.workload.profile import Profile
 
@@ -54,12 +55,11 @@ def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> l
         shown = ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
         parts += [Text(f"  the time is made of: {shown}"), ""]
     if workload.profile is not None:
-        parts += [Text(f"  {line}") for line in counted(workload.profile, workload.code)]
+        parts += notes(counted(workload.profile, workload.code), "", "  ")
     if workload.tools:
         parts.append(f"  machine code by {', '.join(workload.tools)}")  # a path is not wrapped
     said = workload.profile.notes if workload.profile is not None else []
-    parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
-    return parts
+    return [*parts, *notes(note for note in (*workload.notes, *p.notes) if note not in said)]
 
 
 def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:

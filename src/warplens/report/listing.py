@@ -27,7 +27,7 @@ from warplens.program.program import Program
 from warplens.program.static_analysis import CodePath, LoopFacts, StaticAnalysis
 from warplens.program.toolchain import untested
 from warplens.report.analysis import counted
-from warplens.report.terminal import instruction_text
+from warplens.report.terminal import instruction_text, notes
 from warplens.workload.profile import Profile
 
 WIDTH = 120
@@ -54,7 +54,7 @@ def program(
     doubts = [*warnings(p, a, machine), *(untested(p.tools) if profile is None else ())]  # it has that in its notes
     parts += [Text("\n".join(_wrapped(f"  {doubt}", 4, 108)), "yellow") for doubt in doubts]
     if profile is not None:
-        parts += [Text(f"  {line}") for line in counted(profile, p.instructions)]
+        parts += notes(counted(profile, p.instructions), "", "  ")
     column = "" if profile is None else "   runs"
     column += f"  {'time   what warps wait for':<26}" if stalls else ""
     parts += ["", Text(f"offset  loop  cyc st wait   w r class     live  line{column}  instruction", "bold")]

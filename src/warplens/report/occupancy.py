@@ -19,7 +19,7 @@ from warplens.machine.occupancy_table import best_blocks
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
 from warplens.report.page.svg import Plot, Series, figure, line
-from warplens.report.terminal import table
+from warplens.report.terminal import bar, notes, table
 
 _HEAD = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "to reach"]
 _BAR = 10
@@ -45,14 +45,13 @@ def of_workload(o: Occupancy, name: str, machine: Machine) -> list[RenderableTyp
 def of_kernel(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
     """Render the answer for one block size, then all block sizes and the map over registers."""
     parts: list[RenderableType] = [Text(_answer(t), "bold")]
-    parts += [Text(f"  {text}") for text in (_subject(t, machine), _needs(t), _alone(t.answer))]
-    parts += [Text(f"  {text}", "green") for text in _remedies(t)]
-    parts += [Text(f"  note: {text}", "yellow") for text in _notes(t, machine)]
+    parts += notes((_subject(t, machine), _needs(t), _alone(t.answer)), "", "  ")
+    parts += [*notes(_remedies(t), "green", "  "), *notes(_notes(t, machine))]
     rows: list[list[RenderableType]] = []
     for threads in t.map.threads_per_block:
         *cells, more = _cells(t, threads)
         fits = t.rows.get(threads)
-        rows.append([*cells, Text("█" * round(_BAR * fits.fraction) if fits else "", "cyan"), more])
+        rows.append([*cells, bar(fits.fraction, 1.0, _BAR) if fits else "", more])
     return [*parts, "", table([*_HEAD[:5], "", _HEAD[5]], rows, {0, 1, 2, 3}), "", *_map(t, machine)]
 
 

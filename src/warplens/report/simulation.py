@@ -25,11 +25,10 @@ from warplens.core.files import read_text
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.program.instruction import Instruction
-from warplens.report.terminal import table
+from warplens.report.terminal import bar, notes, table
 from warplens.simulator import Simulation
 from warplens.simulator.views import READY, IssueRate, Occupancy, Trace, listen
 
-_BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
 _SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
@@ -85,7 +84,7 @@ def answer(
         facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
     facts.append(f"{s.simulated_instructions:,} instructions simulated, {s.policy}")
     parts += ["", Text("  " + ", ".join(facts))]
-    parts += [Text(f"  note: {note}", "yellow") for note in s.notes]
+    parts += notes(s.notes)
     if error >= _SEEN:
         parts.append(Text("  sampling error: of the simulation itself, by what it left out and by chance; "
                           "`analyze` says how far off times are", "dim"))  # fmt: skip
@@ -108,10 +107,9 @@ def _reasons(s: Simulation) -> list[RenderableType]:
     shown = sorted(((share, r) for r, share in s.stalls.items() if share >= _SHOWN), reverse=True)
     wide, longest, stack = max((len(r) for _, r in shown), default=0), max(shown, default=(1.0, ""))[0], s.cpi_stack
     bars = [
-        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ",
-                      ("█" * round(_BAR * share / longest), "cyan"))
+        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ", bar(share, longest))
         for share, r in shown
-    ]  # fmt: skip
+    ]
     known = [r for _, r in shown if r in REASONS]
     wide = max(map(len, known), default=0)
     words = [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in known]

@@ -32,8 +32,6 @@ from warplens.program import Instruction
 from warplens.workload import Workload
 from warplens.workload.launch import CONTENTS_ASSUMED, KernelCall
 
-_BAR = 28
-
 
 class _Console(Console):
     """A console that leaves a closed pipe to the command line, which knows that it is no error."""
@@ -63,6 +61,16 @@ def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], righ
     for row in rows:
         grid.add_row(*[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row])
     return grid
+
+
+def bar(x: float, longest: float, width: int = 28) -> Text:
+    """Return a bar; one that is longer than the longest, as of an endless time, is none."""
+    return Text("█" * (max(0, round(width * x / longest)) if x <= longest and longest > 0 else 0), "cyan")
+
+
+def notes(found: Iterable[str], style: str = "yellow", before: str = "  note: ") -> list[RenderableType]:
+    """Render notes, a line each."""
+    return [Text(f"{before}{printable(note)}", style) for note in found]
 
 
 def timed(x: float, machine: Machine) -> str:
@@ -107,8 +115,7 @@ def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[Renderab
     if p.interval_about:
         rests = "by the errors of " if p.interval_seconds is not None else ""
         parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
-    parts += [Text(f"  {printable(n)}", "yellow") for n in call.notes if n.startswith(CONTENTS_ASSUMED)]
-    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
+    parts += notes((n for n in call.notes if n.startswith(CONTENTS_ASSUMED)), before="  ")
     return [*parts, "", Text("  alone, each limit would take"), *_bars(p), ""]
 
 
@@ -121,7 +128,6 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
         what = "" if p.per in ("kernel", "program") else f" per {p.per}"
         by = f"({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}"
         parts += _answer(p, f"{timed(float(p.seconds), machine)}{what}", by, machine)
-    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     if p.limits and p.cycles is not None:
         parts += ["", Text("  alone, each limit would take"), *_bars(p)]
     facts = []
@@ -134,7 +140,7 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     if facts:
         parts += ["", Text("  " + ", ".join(facts))]
     if p.seconds is not None:
-        parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
+        parts += notes(p.notes)
     rows = [[name, number(float(t.value), 6), t.unit, t.equation] for name, t in p.terms.items()]
     return [*parts, "", table(["term", "value", "unit", "equation"], rows, {1})]
 
@@ -142,21 +148,19 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
 def _subject(p: Prediction, machine: Machine, launch: str = "") -> RenderableType:
     """Say what is predicted, on which machine, at which occupancy."""
     warps = float(p.warps_per_sm)
-    share = warps / machine.sm.warps_max
-    return Text(
-        f"{printable(p.workload)} on {machine.name}{launch}: {number(warps)} warps per SM ({share:.0%})", "bold"
-    )
+    occupancy = f"{number(warps)} warps per SM ({warps / machine.sm.warps_max:.0%})"
+    return Text(f"{printable(p.workload)} on {machine.name}{launch}: {occupancy}", "bold")
 
 
 def _answer(p: Prediction, time: str, by: str, machine: Machine | None = None) -> list[RenderableType]:
-    """Render the time, on a known machine with its interval, the limit, and why it is not our own model's."""
+    """Render the time, on a known machine with its interval, the limit, why it is not our own model's, its flags."""
     line = Text(f"  {time}", "bold green")
     if machine is not None and p.interval_seconds is not None:
         line.append(f", {sure(p.interval_seconds, machine)}", "bold default")
     line.append(f"   {by}", "not bold default")
     line.append(f"      limited by: {p.limited_by}", "bold default")
     why = [Text(f"  not by our own model: {printable(p.why_not_ours)}", "yellow")] if p.why_not_ours else []
-    return [line, *why]
+    return [line, *why, *notes(p.flags, "bold red", "  ")]
 
 
 def _bars(p: Prediction) -> list[RenderableType]:
@@ -164,13 +168,7 @@ def _bars(p: Prediction) -> list[RenderableType]:
     clock = float(p.cycles or 1) / float(p.seconds or 1)
     limits = {name: cycles / clock for name, cycles in p.alone.items()}
     longest, wide = min(max(limits.values(), default=0.0) or 1.0, sys.float_info.max), max(map(len, limits), default=0)
-    return [
-        Text.assemble(
-            f"    {name:<{wide}}  {seconds(x):>10}  ",
-            ("█" * (round(_BAR * x / longest) if x <= longest else 0), "cyan"),
-        )
-        for name, x in limits.items()
-    ]
+    return [Text.assemble(f"    {name:<{wide}}  {seconds(x):>10}  ", bar(x, longest)) for name, x in limits.items()]
 
 
 def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
@@ -181,8 +179,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     best = c.headline
     if best is not None:
         parts += _answer(best, seconds(float(best.seconds or 0)), f"by {best.model}")
-        parts += [Text(f"  {flag}", "bold red") for flag in best.flags]
-        parts += [Text(f"  the {text}") for text in span(c)]
+        parts += notes(span(c), "", "  the ")
     parts.append("")
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
@@ -193,9 +190,8 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     parts.append(table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3}))
     if some is not None and some.per not in ("kernel", "program"):
         parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
-    parts += [Text(f"{name} is silent: {why}", "dim") for name, why in c.silent.items()]
-    parts += [Text(f"note: {note}", "yellow") for note in c.notes]
-    return parts
+    parts += notes((f"{name} is silent: {why}" for name, why in c.silent.items()), "dim", "")
+    return [*parts, *notes(c.notes, before="note: ")]
 
 
 def span(c: Comparison) -> list[str]:
@@ -218,13 +214,11 @@ def curve(c: Curve, machine: Machine) -> list[RenderableType]:
     top = max((float(x) for x in c.throughput_warps_per_cycle), default=0.0)
     rows: list[list[RenderableType]] = []
     for i, n in enumerate(c.warps_per_sm):
-        rate = float(c.throughput_warps_per_cycle[i])
-        length = max(0, round(_BAR * rate / top)) if top > 0 else 0
         rows.append([number(float(n)), seconds(float(c.seconds[i])), number(float(c.ipc[i]), 3),
-                     quantity(float(c.dram_bytes_per_second[i]), "B/s", 3), Text("█" * length, "cyan")])  # fmt: skip
+                     quantity(float(c.dram_bytes_per_second[i]), "B/s", 3),
+                     bar(float(c.throughput_warps_per_cycle[i]), top)])  # fmt: skip
     parts.append(table(["warps/SM", "time", "IPC/SM", "DRAM", "throughput"], rows, {0, 1, 2, 3}))
-    parts += [Text(flag, "bold red") for flag in c.flags]
-    return parts
+    return [*parts, *notes(c.flags, "bold red", "")]
 
 
 def machines(ms: Iterable[Machine]) -> list[RenderableType]:

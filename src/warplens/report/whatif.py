@@ -13,7 +13,7 @@ from warplens.advisor.differences import Change, Difference, WhatIf
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report.terminal import sure, table, timed
+from warplens.report.terminal import notes, sure, table, timed
 
 _LEAST = 0.005  # of the time: a limit or part below that is left out
 
@@ -32,8 +32,8 @@ def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableTy
         ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
     ]
     rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
-    notes = _notes([(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)])
-    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *notes]
+    both = [(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)]
+    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *_notes(both)]
 
 
 def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
@@ -41,7 +41,7 @@ def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
     everywhere = set.intersection(*(set(p.notes) for _, p in found))
     parts: list[RenderableType] = []
     if shared := [x for x in found[0][1].notes if x in everywhere]:
-        parts += ["", *(Text(f"note: {printable(x)}", "yellow") for x in shared)]
+        parts += ["", *notes(shared, before="note: ")]
     if lines := [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]:
         parts += ["", "Not the same for all, so compare with care:", *lines]
     return parts
@@ -104,17 +104,17 @@ def gpus(
         remedy = "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}"
         rows.append([machine.name, timed(time, machine), sure_of, f"{time / best:.2f}x", p.limited_by,
                      number(float(p.warps_per_sm)), p.model, remedy])  # fmt: skip
-    notes: list[RenderableType] = []
+    said: list[RenderableType] = []
     if len({p.model for _, p, _ in found}) > 1:
-        notes = ["", "The times are by different models: compare them with care, or choose one with --model."]
+        said = ["", "The times are by different models: compare them with care, or choose one with --model."]
         why = {m.name: silent[m.name] for m, _, _ in found if m.name in silent}
-        notes += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
-    notes += _notes([(machine.name, p) for machine, p, _ in found])
+        said += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
+    said += _notes([(machine.name, p) for machine, p, _ in found])
     unsure = {p.interval_about: None for _, p, _ in found if p.interval_seconds is None and p.interval_about}
-    notes += [printable(reason) for reason in unsure]
+    said += [printable(reason) for reason in unsure]
     headers = ["GPU", "time", "", "of the best", "limited by", "warps per SM", "by", "best remedy"]
     title = Text(f"{printable(kernel)} on {len(found)} GPUs", "bold")
-    return [title, "", table(headers, rows, right={1, 3, 5}), *notes]
+    return [title, "", table(headers, rows, right={1, 3, 5}), *said]
 
 
 def data(found: WhatIf | Difference) -> dict[str, Any]:
