@@ -13,8 +13,8 @@ from warplens.api.counting import load_any, profiled
 from warplens.api.request import Request, load, split_variant
 from warplens.cli.call import counted, names_kernel, options_of, request_of
 from warplens.cli.kernel import machines_of
+from warplens.cli.output import one_or, watching, written
 from warplens.cli.output import show as print_
-from warplens.cli.output import watching
 from warplens.core import native
 from warplens.core.errors import WarplensError
 from warplens.core.file_kinds import CODE, kind_of
@@ -81,7 +81,10 @@ def show(args: argparse.Namespace) -> None:
 
 def occupancy(args: argparse.Namespace) -> None:
     """Print what fits on an SM, and for a workload its throughput against occupancy."""
-    if args.workload is None or _is_code(args.workload) or kind_of(split_variant(args.workload)[0]) == "launch":
+    name, kind = args.workload, kind_of(split_variant(args.workload or "")[0])
+    known = name is not None and (Path(name).suffix in (".toml", ".json") or name in api.list_workloads())
+    is_code = not known and name is not None and (kind in (*CODE, "listing") or Path(name).is_file())
+    if name is None or is_code or kind == "launch":
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
         if getattr(args, option) is not None:
@@ -94,14 +97,7 @@ def occupancy(args: argparse.Namespace) -> None:
         data.append({"occupancy": fits, "curve": curve})
         parts += [] if fits is None else report.of_workload(fits, workload.name, m)
         parts += terminal.curve(curve, m)
-    return print_(args, data[0] if len(data) == 1 else {"occupancies": data}, parts)
-
-
-def _is_code(name: str) -> bool:
-    """Return whether a name is a file with a kernel in it rather than a workload."""
-    if Path(name).suffix in (".toml", ".json") or name in api.list_workloads():
-        return False
-    return kind_of(name) in (*CODE, "listing") or Path(name).is_file()
+    return print_(args, one_or("occupancies", data), parts)
 
 
 def _occupancy_of_file(args: argparse.Namespace) -> None:
@@ -113,18 +109,14 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         )
     if args.workload is None and args.registers is None:
         raise WarplensError("name a workload or a .cu, .ptx or .cubin, or give --registers")
-    machines, tables = machines_of(args), list[api.OccupancyTable]()
-    if args.html and len(machines) > 1:
-        raise WarplensError("--html takes one machine")
-    parts: list[RenderableType] = []
-    for m in machines:
-        tables.append(_occupancy_table(args, m))
-        parts += [*([""] if parts else []), *report.of_kernel(tables[-1], m)]
+    machines, parts = machines_of(args), list[RenderableType]()
+    tables = [_occupancy_table(args, m) for m in machines]
+    for table, m in zip(tables, machines, strict=True):
+        parts += [*([""] if parts else []), *report.of_kernel(table, m)]
     if args.html:
         write_whole(Path(args.html), report.page(tables[0], machines[0]))
-    print_(args, tables[0] if len(tables) == 1 else {"occupancies": tables}, parts)
-    if args.html and not args.json:
-        print(f"report: {args.html}")
+    print_(args, one_or("occupancies", tables), parts)
+    written(args, report=args.html)
 
 
 def _occupancy_table(args: argparse.Namespace, machine: Machine) -> api.OccupancyTable:
@@ -177,8 +169,7 @@ def simulate(args: argparse.Namespace) -> None:
             launch = launch_cycles(machine, work.profile) / machine.chip.clock_hz
     parts = simulation.answer(found, machine, args.top, code, launch)
     print_(args, simulation.data(found, code), [*parts, *simulation.source_lines(found, code, text)])
-    if args.trace and not args.json:
-        print(f"trace: {args.trace}")
+    written(args, trace=args.trace)
 
 
 def _check_simulate(args: argparse.Namespace) -> None:

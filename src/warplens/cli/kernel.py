@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 
@@ -19,17 +19,13 @@ from warplens.api.counting import counted as count
 from warplens.api.counting import load_any, load_report
 from warplens.api.request import Request, load
 from warplens.cli.call import counted, names_kernel, request_of
-from warplens.cli.output import fields, show, watching
+from warplens.cli.output import fields, one_or, show, watching, written
 from warplens.core.errors import MissingField, WarplensError
 from warplens.core.file_kinds import CODE, KINDS, kind_of
 from warplens.core.units import printable, seconds
 from warplens.machine import Machine
 from warplens.report.terminal import headline
 from warplens.workload import Workload
-
-if TYPE_CHECKING:
-    from warplens.advisor import Advised
-    from warplens.models import Prediction
 
 _CHECK_KEYS = {"gpu": "machine", "tolerance": "tolerance_fraction"}  # JSON's, of what `gate` returns
 _MACHINE_KEY = "machine"  # of --set; gpu is its synonym, as of the option
@@ -40,16 +36,15 @@ def machines_of(args: argparse.Namespace, *, one: bool = False) -> list[Machine]
     names = [name.strip() for name in args.machine.split(",") if name.strip()]
     if not names:
         raise WarplensError("--machine names no machine; `warplens machine list` shows them")
-    if one and len(names) > 1:
-        raise WarplensError(f"{args.command} takes one machine")
+    files = [f"--{option}" for option in ("html", "save") if getattr(args, option, None)]
+    if len(names) > 1 and (one or files):
+        raise WarplensError(f"{args.command if one else ' and '.join(files)} takes one machine")
     return [api.load_machine(name) for name in names]
 
 
 def analyze(args: argparse.Namespace) -> None:
     """Print the time of a kernel's call, what limits it and what would help; write what else is asked for."""
     machines = machines_of(args)
-    if len(machines) > 1 and (args.html or args.save):
-        raise WarplensError("--html and --save take one machine")
     shown_early = list[Analysis]()
 
     def early(found: Analysis) -> None:
@@ -69,7 +64,6 @@ def analyze(args: argparse.Namespace) -> None:
         parts += [] if shown_early else headline(found.prediction, found.call, found.machine)
         parts += analysis.rest(found.prediction, found.workload, found.advised)
     if len(machines) > 1:
-        rows: list[tuple[Machine, Prediction, Advised | None]]
         rows = [(found.machine, found.prediction, found.advised) for found in answers]
         silent = {f.machine.name: why for f in answers if (why := f.comparison.silent.get("warplens", ""))}
         parts = whatif.gpus(answers[-1].workload.name, rows, silent)
@@ -77,11 +71,8 @@ def analyze(args: argparse.Namespace) -> None:
         answers[0].workload.save(args.save)
     if args.html:
         answers[0].to_html(args.html)
-    data = [found.to_dict() for found in answers] if args.json else []
-    show(args, data[0] if len(data) == 1 else {"analyses": data}, parts)
-    for what, path in (("workload", args.save), ("report", args.html)):
-        if path and not args.json:
-            print(f"{what}: {path}")
+    show(args, one_or("analyses", [found.to_dict() for found in answers] if args.json else []), parts)
+    written(args, workload=args.save, report=args.html)
 
 
 def _analyzed(args: argparse.Namespace, machine: Machine, early: Callable[[Analysis], None] | None) -> list[Analysis]:
@@ -173,13 +164,11 @@ def diff(args: argparse.Namespace) -> None:
         if (kind := kind_of(path)) in CODE:  # has no call
             hint = f"diff takes launch files; `warplens init {path}` writes one"
             raise WarplensError(f"{path}: {KINDS[kind][0]}: {hint}")
-    a, b = (_side(text, machine) for text in (args.before, args.after))
-    found = api.diff(a, b, machine)
-    first, second = (
-        Path(text).name.replace(".toml:", ".").removesuffix(".toml").removesuffix(".json")
-        for text in (args.before, args.after)
-    )
-    show(args, report.data(found), report.difference(found, (first, second), machine))
+    both = (args.before, args.after)
+    before, after = (_side(text, machine) for text in both)
+    found = api.diff(before, after, machine)
+    names = [Path(text).name.replace(".toml:", ".").removesuffix(".toml").removesuffix(".json") for text in both]
+    show(args, report.data(found), report.difference(found, (names[0], names[1]), machine))
 
 
 def _side(text: str, machine: Machine) -> Workload:

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from warplens import api, papers
 from warplens.advisor.differences import parse_share
-from warplens.cli.output import counting, fields, show, stages, watching
+from warplens.cli.output import counting, fields, show, stages, watching, written
 from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.core.files import default_folder, write_whole
@@ -61,9 +61,8 @@ def validate(args: argparse.Namespace) -> None:
         raise WarplensError("--calibrate takes all launches and our own models: leave out --every and --models")
     others = args.ablation + args.ncu + args.stalls
     if args.calibrate + others > 1 or (args.html and others):
-        raise WarplensError(
-            "--calibrate, --ablation, --ncu and --stalls go one at a time, the last three without --html"
-        )
+        alone = "--calibrate, --ablation, --ncu and --stalls go one at a time"
+        raise WarplensError(f"{alone}, the last three without --html")
     names = list(OURS) if args.calibrate else _names(args)
     if args.ablation:
         return _ablation(args, machine, (names or [OURS[0]])[0], processes)
@@ -83,8 +82,7 @@ def validate(args: argparse.Namespace) -> None:
         coverage.save(coverage.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
         found = replace(found, outdated=[])
     show(args, tables.data(found, unblind=args.unblind), tables.answer(found, machine, unblind=args.unblind))
-    _written(args, "pictures", args.html)
-    return _written(args, "calibration", intervals.FILE if args.calibrate else None)
+    return written(args, pictures=args.html, calibration=intervals.FILE if args.calibrate else None)
 
 
 def _mixes(args: argparse.Namespace, machine: Machine) -> None:
@@ -97,12 +95,7 @@ def _mixes(args: argparse.Namespace, machine: Machine) -> None:
     if args.html:
         write_whole(Path(args.html), mixes.page(judged, errors, machine))
     show(args, {"machine": machine.id, "errors": errors}, mixes.answer(errors, machine))
-    _written(args, "pictures", args.html)
-
-
-def _written(args: argparse.Namespace, what: str, path: Path | str | None) -> None:
-    if path and not args.json:
-        print(f"{what}: {path}")
+    written(args, pictures=args.html)
 
 
 def _tuning(args: argparse.Namespace, machine: Machine) -> None:
@@ -157,8 +150,7 @@ def reproduce(args: argparse.Namespace) -> None:
         parts += ["", items.verdicts(counts)]
     verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in found]
     show(args, {"items": found, "verdicts": verdicts, "counts": counts}, parts)
-    _written(args, "pictures", args.html)
-    return None
+    return written(args, pictures=args.html)
 
 
 def _reproduced(args: argparse.Namespace) -> Sequence[papers.Item]:

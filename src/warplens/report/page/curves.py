@@ -103,8 +103,8 @@ def _point(p: Prediction) -> Point:
     throughput = float(p.throughput_warps_per_cycle or 0.0)
     warps, latency = throughput * float(p.cycles or 0.0), float(p.limits.get("latency", 0.0))
     slowest = max((float(cycles) for name, cycles in p.limits.items() if name != "latency"), default=0.0)
-    bounds = (warps / cycles if cycles else math.inf for cycles in (latency, slowest))
-    return Point(float(p.warps_per_sm), *bounds, throughput, float(p.seconds or 0.0))
+    by_latency, by_throughput = (warps / cycles if cycles else math.inf for cycles in (latency, slowest))
+    return Point(float(p.warps_per_sm), by_latency, by_throughput, throughput, float(p.seconds or 0.0))
 
 
 def _met(points: list[Point], over: Callable[[Point], float]) -> float | None:
