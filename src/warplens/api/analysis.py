@@ -15,13 +15,12 @@ import msgspec
 
 from warplens.api.counting import DEFAULT_MACHINE, Effort, counted, load_report, machine_of, only_kernel
 from warplens.api.request import Call, Request, load
-from warplens.api.verbs import advised, compared, predict
+from warplens.api.verbs import advise, compare, predict
 from warplens.core.errors import WarplensError
 from warplens.core.files import write_whole
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.models.comparison import Comparison
-from warplens.program import Options
 from warplens.workload import Workload
 from warplens.workload.launch import KernelCall
 
@@ -78,13 +77,13 @@ class Analysis:
     @cached_property
     def comparison(self) -> Comparison:
         """Return the answers of all models; `fast` leaves out those that simulate."""
-        return compared(self.workload, self.machine, simulated=not self.fast, known=self._ours)
+        return compare(self.workload, self.machine, simulated=not self.fast, known=self._ours)
 
     @cached_property
     def advised(self) -> Advised | None:
         """Return all advice, also on what cannot help; None where our own model does not speak."""
         base = self.comparison.predictions.get("warplens")
-        return None if base is None else advised(self.workload, self.machine, base=base, most_code=_MOST_CODE)
+        return None if base is None else advise(self.workload, self.machine, base=base, most_code=_MOST_CODE)
 
     @property
     def time(self) -> float:
@@ -153,8 +152,7 @@ class Analysis:
             pandas = importlib.import_module("pandas")
         except ImportError:
             raise WarplensError("to_frame() needs pandas: pip install pandas") from None
-        rows = msgspec.to_builtins(self._content.instructions)
-        return pandas.json_normalize(rows)
+        return pandas.json_normalize(msgspec.to_builtins(self._content.instructions))
 
     def __repr__(self) -> str:
         """Return the first screen."""
@@ -177,10 +175,8 @@ def analyze(
     launch: KernelCall | str | Path | None = None,
     machine: Machine | str = DEFAULT_MACHINE,
     *,
-    kernel: str | None = None,
     model: str | None = None,
     effort: Effort = "full",
-    options: Options | None = None,
     **call: Unpack[Call],
 ) -> Analysis:
     """Predict the time of a kernel's call, and find what limits it and what would help.
@@ -191,9 +187,9 @@ def analyze(
     """
     gpu = machine_of(machine)
     if str(file).endswith(".ncu-rep"):
-        workload, run_call = only_kernel(load_report(str(file), gpu, kernel), str(file))
+        workload, run_call = only_kernel(load_report(str(file), gpu, call.get("kernel")), str(file))
     else:
-        program, run_call = load(Request.of(file, launch, kernel, options, call), gpu)
+        program, run_call = load(Request.of(file, launch, call), gpu)
         workload = counted(program, run_call, gpu, effort)
     found = Analysis(workload, run_call, gpu, model, effort == "fast")
     _ = found.prediction  # so that an error is raised here
@@ -205,9 +201,7 @@ def count(
     launch: KernelCall | str | Path | None = None,
     machine: Machine | str = DEFAULT_MACHINE,
     *,
-    kernel: str | None = None,
     effort: Effort = "full",
-    options: Options | None = None,
     **call: Unpack[Call],
 ) -> Workload:
     """Compile a kernel, emulate a part of its grid, and return what it executes as a workload. As `analyze` otherwise.
@@ -215,5 +209,4 @@ def count(
     A saved workload needs neither compiler nor emulator again.
     """
     gpu = machine_of(machine)
-    program, run_call = load(Request.of(file, launch, kernel, options, call), gpu)
-    return counted(program, run_call, gpu, effort)
+    return counted(*load(Request.of(file, launch, call), gpu), gpu, effort)

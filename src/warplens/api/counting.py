@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -97,7 +97,10 @@ def load_report(
     Counts are the profiler's; nothing is emulated. What the report lacks is in the workload's notes.
     """
     gpu, found = machine_of(machine), list[tuple[Workload, KernelCall]]()
-    chosen = [r for r in ncu_report.load_report(path) if kernel is None or _is_named(r.program, kernel)]
+    chosen = [
+        one for one in ncu_report.load_report(path) for long in [one.program.demangled]
+        if kernel is None or kernel in (one.program.name, long) or kernel in long.partition("(")[0]
+    ]  # fmt: skip
     if not chosen:
         raise WarplensError(f"{path}: no kernel {kernel!r} in it")
     for one in chosen:
@@ -116,18 +119,11 @@ def load_report(
     return found
 
 
-def _is_named(program: Any, kernel: str) -> bool:
-    long = program.demangled
-    return kernel in (program.name, long) or kernel in long.partition("(")[0]
-
-
 def only_kernel(found: list[tuple[Workload, KernelCall]], path: str) -> tuple[Workload, KernelCall]:
     """Return the one kernel of a report; of several, the user has to choose."""
     if len(found) > 1:
         names = ", ".join(dict.fromkeys(workload.name for workload, _ in found))
-        raise WarplensError(
-            f"{path}: {len(found)} launches ({names}); save one by `analyze --kernel NAME --save W.json`"
-        )
+        raise WarplensError(f"{path}: {len(found)} launches ({names}); save one: `analyze --kernel NAME --save W.json`")
     return found[0]
 
 

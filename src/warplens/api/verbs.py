@@ -79,58 +79,43 @@ def compare(
     *,
     warps_per_sm: Number | None = None,
     simulated: bool = True,
-) -> Comparison:
-    """Put all models side by side, the silent ones with their reason; or all but those that simulate."""
-    return compared(workload_of(workload), machine_of(machine), warps_per_sm=warps_per_sm, simulated=simulated)
-
-
-def compared(
-    workload: Workload,
-    machine: Machine,
-    *,
-    warps_per_sm: Number | None = None,
-    simulated: bool = True,
     known: Prediction | None = None,
 ) -> Comparison:
-    """Compare all models, or all but those that simulate; `known` is what one of them has answered already."""
-    answers = models.predict_all(workload, machine, warps_per_sm=warps_per_sm, simulated=simulated, known=known)
-    return Comparison(
-        workload.name,
-        machine.id,
-        {name: with_interval(p, workload, machine) for name, p in answers.items() if isinstance(p, Prediction)},
-        {name: p for name, p in answers.items() if isinstance(p, str)},
-        texts(workload.unmodelled),
-    )
+    """Put all models side by side, the silent ones with their reason; or all but those that simulate.
+
+    `known` is what one of them has answered already.
+    """
+    w, m = workload_of(workload), machine_of(machine)
+    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm, simulated=simulated, known=known)
+    spoken = {name: with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)}
+    silent = {name: p for name, p in answers.items() if isinstance(p, str)}
+    return Comparison(w.name, m.id, spoken, silent, texts(w.unmodelled))
 
 
-def advise(workload: Workload | str | Path, machine: Machine | str = DEFAULT_MACHINE, *, simulated: int = 2) -> Advised:
+def advise(
+    workload: Workload | str | Path,
+    machine: Machine | str = DEFAULT_MACHINE,
+    *,
+    simulated: int = 2,
+    base: Prediction | None = None,
+    most_code: float = math.inf,
+) -> Advised:
     """Return what would make a counted kernel faster, best first, each remedy predicted by our model.
 
     `simulated` is how many of the best remedies are simulated; the others are predicted by the model's fast form.
-    """
-    return advised(workload_of(workload), machine_of(machine), simulated=simulated)
-
-
-def advised(
-    workload: Workload,
-    machine: Machine,
-    *,
-    base: Prediction | None = None,
-    simulated: int = 2,
-    most_code: float = math.inf,
-) -> Advised:
-    """Advise on a kernel whose own prediction may be known (`base`).
-
-    Once remedies of `most_code` instructions were predicted, no more are tried.
+    `base` is the kernel's own prediction where it is known. Once remedies of `most_code` instructions were predicted,
+    no more are tried.
     """
     from warplens.advisor import advise
+
+    w, m = workload_of(workload), machine_of(machine)
 
     def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
         found = intervals.interval(p, w, m)
         return None if isinstance(found, str) else (found.low, found.high)
 
-    found = advise(workload, machine, base=base, simulated=simulated, most_code=most_code, interval=interval)
-    return replace(found, base=noted(with_interval(found.base, workload, machine), texts(workload.unmodelled)))
+    found = advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
+    return replace(found, base=noted(with_interval(found.base, w, m), texts(w.unmodelled)))
 
 
 def what_if(
@@ -224,8 +209,7 @@ def simulate(
     found = _simulate(
         work, machine_of(machine), profile=profile, warps_per_sm=warps_per_sm, changes=changes, options=options
     )
-    said = texts(work.unmodelled) if isinstance(work, Workload) else []
-    return replace(found, notes=[*found.notes, *said]) if said else found
+    return replace(found, notes=[*found.notes, *(texts(work.unmodelled) if isinstance(work, Workload) else ())])
 
 
 def workload_of(given: Workload | str | Path) -> Workload:
