@@ -126,9 +126,9 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as `--json` prints it."""
-        from warplens.report.analysis import data
+        from warplens.report.page.content import data
 
-        return data(self.prediction, self.comparison, self.workload, self.machine, self.advised, self._content)
+        return data(self._content)
 
     def to_json(self) -> str:
         """Return the answer as JSON, with its schema version."""

@@ -25,22 +25,15 @@ saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
 from warplens.advisor import Advised
 from warplens.core.units import number, quantity
-from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.models.comparison import Comparison
-from warplens.models.residency import occupancy_of
 from warplens.program.instruction import Instruction
 from warplens.report import advice
-from warplens.report.page import content
-from warplens.report.page.content import Content
 from warplens.report.terminal import notes
 from warplens.workload import Workload
 from warplens.workload.profile import Profile
@@ -71,30 +64,28 @@ def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
         f"{quantity(profile.dram_written_bytes, 'B', 3)} (L2 {profile.l2}); "
         f"L1 hits {profile.l1_hit_share:.0%}, L2 hits {profile.l2_hit_share:.0%}"
     ]
-    if profile.exact:
-        lines.append(f"counted from all {profile.grid_blocks:,} blocks")
-    else:
-        lines.append(
-            f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_equality(profile)}"
-        )
+    part = f"{profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_equality(profile)}"
+    lines.append(f"counted from {f'all {profile.grid_blocks:,} blocks' if profile.exact else part}")
     if profile.unsure:
-        lines.append(
-            f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)}) may be "
-            "off by more than 2 %, as few of these blocks come to them or none: --exact counts them"
-        )
-    shares = {"instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses}
-    unknown = [f"{share:.2%} of the {what}" for what, share in shares.items() if share > 0]
+        which = f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)})"
+        lines.append(f"{which} may be off by more than 2 %, as few of these blocks come to them or none: --exact "
+                     "counts them")  # fmt: skip
+    unknown = [f"{share:.2%} of the {what}" for what, share in unknown_shares(profile).items() if share > 0]
     if unknown:
         lines.append(f"{' and '.join(unknown)} are unknown to the emulator")
     return [*lines, *profile.notes]
+
+
+def unknown_shares(profile: Profile) -> dict[str, float]:
+    """Return which shares of the instructions executed and of the addresses the emulator does not know."""
+    return {"instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses}
 
 
 def _named(profile: Profile, code: Sequence[Instruction]) -> str:
     """Name the first of the instructions whose counts are unsure: by source lines where all have one."""
     lines = [code[i].line for i in profile.unsure] if code else []
     known = bool(lines) and None not in lines
-    found = sorted({line for line in lines if line is not None}) if known else profile.unsure
-    what = "number" if not known else "line"
+    found, what = (sorted({n for n in lines if n is not None}), "line") if known else (profile.unsure, "number")
     few = ", ".join(f"{n:,}" for n in found[:4]) + (", ..." if len(found) > 4 else "")
     return f"{what}{'s' if len(found) > 1 else ''} {few}"
 
@@ -107,35 +98,3 @@ def _equality(profile: Profile) -> str:
         return "all alike"
     error = f"error of the counts {profile.error:.1%}" if profile.error >= 5e-4 else "error of the counts under 0.1%"
     return error if differ else f"alike, but others may go other ways than these: {error}"
-
-
-def data(
-    p: Prediction,
-    c: Comparison,
-    workload: Workload,
-    machine: Machine,
-    advised: Advised | None = None,
-    shown: Content | None = None,
-) -> dict[str, Any]:
-    """Return the same for machines, with what the page shows of it."""
-    profile = workload.profile
-    return {
-        "prediction": p,
-        "occupancy": occupancy_of(workload, machine),
-        "limits_cycles": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
-        "advice": [] if advised is None else advised.advice,
-        "combinations": [] if advised is None else advised.combinations,
-        "models_seconds": {name: q.seconds for name, q in c.predictions.items()},
-        "silent": c.silent,
-        "workload": msgspec.structs.replace(workload, code=[], profile=None),
-        "traffic": [] if profile is None else profile.traffic,
-        "sampling": None if profile is None else {
-            "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
-            "error_fraction": profile.error, "largest_error_fraction": profile.largest_error,
-            "unsure": profile.unsure,
-        },
-        "unknown_fraction": None if profile is None else {
-            "instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses,
-        },
-        **({} if shown is None else content.data(shown)),
-    }  # fmt: skip

@@ -19,8 +19,7 @@ _WITH_UNITS = {"limits": "limits_cycles", "parts": "parts_cycles"}
 
 def to_json(thing: Any) -> str:
     """Encode structures, predictions and arrays as indented JSON; not-a-number and infinity become null."""
-    raw = msgspec.json.encode(_plain(thing))
-    text = msgspec.json.format(raw, indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(_plain(thing)), indent=2).decode()
     return re.sub(r"[^ -~\n]", _harmless, text)
 
 
@@ -31,8 +30,7 @@ def document(fields: dict[str, Any]) -> str:
 
 def _harmless(found: re.Match[str]) -> str:
     """Return a character as it is, or as JSON's `\\u` where a terminal would obey it."""
-    character = found[0]
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
 def _plain(thing: Any) -> Any:
@@ -43,8 +41,7 @@ def _plain(thing: Any) -> Any:
     if isinstance(thing, np.generic):
         return thing.item()
     if isinstance(thing, msgspec.Struct):
-        names = zip(thing.__struct_encode_fields__, thing.__struct_fields__, strict=True)
-        return {encoded: _plain(getattr(thing, name)) for encoded, name in names}
+        thing = dict(zip(thing.__struct_encode_fields__, msgspec.structs.astuple(thing), strict=True))
     if isinstance(thing, dict):
         return {str(key): _plain(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):

@@ -62,12 +62,10 @@ def answer(
     s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = (), launch_seconds: float = 0.0
 ) -> list[RenderableType]:
     """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
-    what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
     changes = ", ".join(f"{printable(key)}={value:g}" for key, value in s.changes.items())
     subject = f"{printable(s.workload)} on {machine.name}{' with ' * bool(changes)}{changes}"
-    parts: list[RenderableType] = [Text(f"{subject}: {s.warps_per_sm} warps per SM, {how}", "bold"), ""]
-    line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
+    line = Text(f"  {seconds(s.seconds)}{'' if s.per == 'kernel' else f' per {s.per}'}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
     far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
     if launch_seconds and s.mode == "warplens":
@@ -77,14 +75,13 @@ def answer(
     waits = {r: share for r, share in s.stalls.items() if r != "selected"}
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
-    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction")]
-    parts += _reasons(s)
-    facts = [f"{number(s.ipc, 3)} IPC per SM"]
-    if s.dram_bytes_per_second:
-        facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
-    facts.append(f"{s.simulated_instructions:,} instructions simulated, {s.policy}")
-    parts += ["", Text("  " + ", ".join(facts))]
-    parts += notes(s.notes)
+    dram = f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}, " if s.dram_bytes_per_second else ""
+    facts = f"{number(s.ipc, 3)} IPC per SM, {dram}{s.simulated_instructions:,} instructions simulated, {s.policy}"
+    parts: list[RenderableType] = [
+        Text(f"{subject}: {s.warps_per_sm} warps per SM, {how}", "bold"), "", line, "",
+        Text("  what a warp's time is made of, and in cycles per instruction"), *_reasons(s), "", Text(f"  {facts}"),
+        *notes(s.notes),
+    ]  # fmt: skip
     if error >= _SEEN:
         parts.append(Text("  sampling error: of the simulation itself, by what it left out and by chance; "
                           "`analyze` says how far off times are", "dim"))  # fmt: skip
@@ -122,10 +119,9 @@ def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> Renderab
     chosen = sorted(range(len(s.lines)), key=lambda i: -s.lines[i].cycles)[:top]
     rows = []
     for i in chosen:
-        x = s.lines[i]
+        x, at = s.lines[i], code[i].line if i < len(code) else None
         reasons = sorted(x.stalls.items(), key=lambda item: -item[1])[:2]
         each = ", ".join(f"{r} {c / max(1, x.executed):.3g}" for r, c in reasons)
-        at = code[i].line if i < len(code) else None
         line = "" if at is None else str(at)
         rows.append([f"{x.cycles / total:.1%}", line, str(i), x.text[:48], f"{x.executed:,}", each])
     return table(["time", "line", "", "instruction", "executed", "cycles each"], rows, {0, 1, 2, 4})
@@ -169,8 +165,7 @@ _WITH_UNITS = {"stalls": "stalls_fraction", "sampled": "sampled_fraction"}
 
 def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
-    names = [n for n in s.__struct_fields__ if n != "events"]
-    found = {_WITH_UNITS.get(n, n): getattr(s, n) for n in names}
+    found = {_WITH_UNITS.get(n, n): getattr(s, n) for n in s.__struct_fields__ if n != "events"}
     found["lines"] = [{"text": x.text, "executed": x.executed, "stalls_cycles": x.stalls} for x in s.lines]
     return {"simulation": {**found, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}}
 

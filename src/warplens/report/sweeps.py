@@ -22,25 +22,22 @@ def outcome(found: Outcome) -> list[RenderableType]:
     """Return the answer of `warplens sweep`."""
     heads = ["kernel", "GPU", "fastest", "time", "limited by", "of", "slowest"]
     rows = [
-        [
-            printable(b.kernel), b.gpu, _values(b.values), seconds(b.seconds), b.bound, f"{b.points:,}",
-            f"{b.slowest_seconds / b.seconds:.1f} x",
-        ]
+        [printable(b.kernel), b.gpu, _values(b.values), seconds(b.seconds), b.bound, f"{b.points:,}",
+         f"{b.slowest_seconds / b.seconds:.1f} x"]
         for b in found.best[:_MOST_BEST]
     ]  # fmt: skip
-    more = len(found.best) - len(rows)
-    best: list[RenderableType] = []
+    more, best = len(found.best) - len(rows), list[RenderableType]()
     if rows:
-        best = [f"the fastest configurations by {found.best[0].model}", terminal.table(heads, rows, {3, 5, 6})]
+        best += [f"the fastest configurations by {found.best[0].model}", terminal.table(heads, rows, {3, 5, 6})]
         best += [f"  and {more:,} more in the results"] if more else []
     earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
     failed = f"; {found.failed:,} failed" if found.failed else ""
     why = sorted(found.reasons.items(), key=lambda item: -item[1])
     said = [f"  {count:,} times: {_short(reason)}" for reason, count in why[:3]]
     said += ["  and for other reasons, which their rows say"] if len(why) > 3 else []
-    files = [f"  {printable(str(file))}" for file in found.files]
-    notes = [f"note: {printable(note)}" for note in found.notes]
-    return [*best, f"{found.points:,} points{earlier}{failed}", *said, *files, *notes]
+    said += [f"  {printable(str(file))}" for file in found.files]
+    said += [f"note: {printable(note)}" for note in found.notes]
+    return [*best, f"{found.points:,} points{earlier}{failed}", *said]
 
 
 def _short(reason: str) -> str:
@@ -71,12 +68,9 @@ def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[Renderab
 
 
 def _values(values: Mapping[str, Value]) -> str:
-    return printable(
-        " ".join(f"{name}={v:.6g}" if isinstance(v, float) else f"{name}={v}" for name, v in values.items())
-    )
+    return printable(" ".join(f"{name}={f'{v:.6g}' if isinstance(v, float) else v}" for name, v in values.items()))
 
 
 def _written(c: Candidate) -> str:
-    values = _values(c.values)
     grid, block = (" x ".join(str(n) for n in shape) for shape in (c.grid, c.block))
-    return f"{values}  (grid {grid}, block {block})"
+    return f"{_values(c.values)}  (grid {grid}, block {block})"

@@ -24,16 +24,15 @@ def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableTy
     about = machine.id != then.id and not (machine.base is None and then.base is None)
     changed = ", ".join(f"{key} = {x if isinstance(x, str) else number(x)}" for key, x in found.changes.items())
     title = Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup, about)}", "bold")
-    speedup = f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x"
+    speedup, both = f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x", (before, after)
     rows = [
         ["time", timed(float(before.seconds or 0), machine), timed(float(after.seconds or 0), then), speedup],
-        ["machine", before.machine, after.machine, ""],
-        ["limited by", before.limited_by, after.limited_by, ""],
-        ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
-    ]
-    rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
-    both = [(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)]
-    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *_notes(both)]
+        ["machine", *(p.machine for p in both), ""], ["limited by", *(p.limited_by for p in both), ""],
+        ["warps per SM", *(number(float(p.warps_per_sm)) for p in both), ""],
+        *([f"{name} alone", *cells] for name, *cells in _limits(before, after)),
+    ]  # fmt: skip
+    said = _notes([(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)])
+    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *said]
 
 
 def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:

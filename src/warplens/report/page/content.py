@@ -20,6 +20,7 @@ from warplens.models import Prediction
 from warplens.models.bounds import Use, worksheet
 from warplens.models.comparison import Comparison
 from warplens.models.residency import occupancy_of
+from warplens.report.analysis import unknown_shares
 from warplens.report.page.curves import LINE_BYTES, SECTOR_BYTES, OccupancyCurve, Roofline, occupancy_curve, roofline
 from warplens.report.terminal import instruction_text, value_at
 from warplens.simulator import Simulation
@@ -118,9 +119,24 @@ def gather(p: Prediction, c: Comparison, workload: Workload, machine: Machine, a
 
 
 def data(content: Content) -> dict[str, Any]:
-    """Return what the page shows beyond the answer, for JSON."""
-    advised = content.advised
+    """Return what `analyze` answers, and what the page shows of it, for JSON."""
+    p, advised, profile = content.prediction, content.advised, content.workload.profile
     return {
+        "prediction": p,
+        "occupancy": content.occupancy,
+        "limits_cycles": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
+        "advice": [] if advised is None else advised.advice,
+        "combinations": [] if advised is None else advised.combinations,
+        "models_seconds": {name: q.seconds for name, q in content.comparison.predictions.items()},
+        "silent": content.comparison.silent,
+        "workload": structs.replace(content.workload, code=[], profile=None),
+        "traffic": [] if profile is None else profile.traffic,
+        "sampling": None if profile is None else {
+            "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
+            "error_fraction": profile.error, "largest_error_fraction": profile.largest_error,
+            "unsure": profile.unsure,
+        },
+        "unknown_fraction": None if profile is None else unknown_shares(profile),
         "benefits": None if advised is None else advised.benefits,
         "curve": content.curve,
         "worksheet": [{**structs.asdict(use), "cycles": use.cycles} for use in content.worksheet],

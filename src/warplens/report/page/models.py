@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from warplens.core.errors import WarplensError
 from warplens.core.units import number
 from warplens.machine import Machine
 from warplens.models import occupancy_curve
-from warplens.models.bounds import Use
 from warplens.models.comparison import Comparison
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, Section, document, joined, more, seconds, table, tag, value
@@ -21,22 +22,16 @@ def worksheet(content: Content) -> Markup:
     uses = content.worksheet
     if not uses:
         return tag("p", content.missing.get("worksheet", "unknown"), class_="dim")
-    counts: dict[tuple[str, str, float], float] = {}  # one row for uses of one kind
+    users: dict[str, Counter[tuple[str, float]]] = {}  # by resource: the count of uses of one kind
     for u in uses:
-        same = u.resource, u.user, float(u.cycles_each)
-        counts[same] = counts.get(same, 0.0) + float(u.count)
-    uses = [Use(*same, count) for same, count in counts.items()]
-    totals: dict[str, float] = {}
-    for u in uses:
-        totals[u.resource] = totals.get(u.resource, 0.0) + float(u.cycles)
-    slowest = max(totals, key=lambda name: totals[name])
+        users.setdefault(u.resource, Counter())[u.user, float(u.cycles_each)] += float(u.count)  # type: ignore[assignment]
+    totals = {name: sum(each * n for (_, each), n in kinds.items()) for name, kinds in users.items()}
     rows: list[list[object]] = []
     for resource in sorted(totals, key=lambda name: -totals[name]):
-        users = sorted((u for u in uses if u.resource == resource), key=lambda u: -float(u.cycles))
-        for i, u in enumerate(users):
-            first = tag("b", resource) if resource == slowest else resource
-            rows.append([first if i == 0 else "", u.user, number(float(u.count), 4), number(float(u.cycles_each), 3),
-                         number(float(u.cycles), 4)])  # fmt: skip
+        first: object = resource if rows else tag("b", resource)
+        for (user, each), n in sorted(users[resource].items(), key=lambda item: -item[0][1] * item[1]):
+            rows.append([first, user, number(n, 4), number(each, 3), number(each * n, 4)])
+            first = ""
         most = f"in all, at most {number(1 / totals[resource], 3)} warps/cycle" if totals[resource] else "in all"
         rows.append(["", tag("i", most), "", "", tag("b", number(totals[resource], 4))])
     head = ["resource", "used by", ("per warp", "executions by a mean warp (docs/explain/emulator.md)"),
@@ -83,10 +78,8 @@ def comparison(c: Comparison, workload: Workload, machine: Machine) -> str:
     title = f"{c.workload} on {machine.name}"
     sections = [Section("models", "Models", "All models", models(c))]
     if not workload.kernels:
-        curves = Section(
-            "occupancy", "Occupancy", "Throughput against occupancy", figure(_curves(c, workload, machine))
-        )
-        sections.append(curves)
+        curves = figure(_curves(c, workload, machine))
+        sections.append(Section("occupancy", "Occupancy", "Throughput against occupancy", curves))
     return document(title, tag("header", tag("h1", title), *_lead(c)), sections)
 
 
