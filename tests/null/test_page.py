@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 import warplens as wl
 from warplens.papers.validation.kernels import launches
-from warplens.report.advice import benefit_rows, benefit_steps
+from warplens.report.benefits import chart, rows, steps
 from warplens.report.page.code import code, judge
 from warplens.report.page.content import Content, Touches, gather
 from warplens.report.page.curves import Point, _met
 from warplens.report.page.markup import Markup, tag, text
-from warplens.report.page.pictures import benefits, roofline, say_occupancy
+from warplens.report.page.pictures import roofline, say_occupancy
 from warplens.report.page.svg import Scale, decades, ticks
 from warplens.report.simulation import read_source
 from warplens.workload import Workload
@@ -173,17 +173,17 @@ def test_the_chart_of_benefits_goes_from_a_by_its_arrows_to_the_ideal() -> None:
     found = wl.advise(workload, GPU, simulated=0)
     b = found.benefits
     assert b is not None
-    a, moved, *_, ideal = benefit_steps(b)
+    a, moved, *_, ideal = steps(b)
     assert a == (b.t_mem, b.t_comp)
-    assert moved == (pytest.approx(b.t_mem - b.t_overlap), b.t_comp) and sum(moved) == pytest.approx(b.t_exec)
-    assert ideal == (pytest.approx(min(moved[0], b.t_mem_min)), pytest.approx(b.t_fp))
-    drawn = benefits(replace(content("saxpy"), advised=found))
-    assert all(f">{part}</td>" in drawn for row in benefit_rows([b]) for part in map(text, row))
+    assert moved == pytest.approx((b.t_mem - b.t_overlap, b.t_comp)) and sum(moved) == pytest.approx(b.t_exec)
+    assert ideal == pytest.approx((min(moved[0], b.t_mem_min), b.t_fp))
+    drawn = chart(b, GPU)
+    assert all(f">{part}</td>" in drawn for row in rows([b]) for part in map(text, row))
     assert all(f">{text(name)}</text>" in drawn for name in ("A", "A'", "ideal"))
 
 
 def test_the_chart_of_benefits_says_that_parameters_are_missing() -> None:
     machine = wl.load_machine("gtx980")
     assert machine.sim is None
-    drawn = benefits(replace(content("saxpy"), machine=machine))
+    drawn = chart(None, machine)
     assert "has no [sim] section" in drawn and "<svg" not in drawn

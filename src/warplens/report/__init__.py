@@ -6,6 +6,7 @@ the console, the answer first. It computes nothing that changes an answer. Its `
 
     terminal.py     console and tables; the head of the first screen, predictions, comparisons, curves, machines
     analysis.py     the rest of the first screen of `analyze`: remedies, parts of the time, counts; its JSON
+    benefits.py     the benefit X-Y chart of Sim et al. 2012, on the page and as a table
     advice.py       remedies: what would help, what would not, and why
     whatif.py       predictions side by side: with a change, of two kernels, on several GPUs
     simulation.py   stall reasons, costly instructions and source lines; the trace in Chrome's format

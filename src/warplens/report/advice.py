@@ -9,16 +9,16 @@ next limit after 1: shared memory and l1
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.advisor import Advice, Advised, Benefits
+from warplens.advisor import Advice, Advised
 from warplens.core.units import printable
 from warplens.machine import Machine
-from warplens.report.terminal import cycles, notes, sure, table, timed
+from warplens.report import benefits
+from warplens.report.terminal import notes, sure, timed
 
 _WIDTH = 74
 FIRST = 3  # remedies on the first screen
@@ -87,9 +87,9 @@ def answer(advised: Advised, machine: Machine, *, everything: bool = False) -> l
     if left := sum(not a.helps for a in advised) - len(useless):
         parts.append(Text(f"    and {left} more: --all shows them", "dim"))
     if everything and advised.benefits is None:
-        parts += ["", Text(f"  potential benefits (Sim et al. 2012): {no_benefits(machine)}", "dim")]
+        parts += ["", Text(f"  potential benefits (Sim et al. 2012): {benefits.missing(machine)}", "dim")]
     elif everything and advised.benefits is not None:
-        parts += ["", *benefit_chart({base.workload: advised.benefits})]
+        parts += ["", *benefits.rendered({base.workload: advised.benefits})]
     return parts
 
 
@@ -102,62 +102,6 @@ def _details(a: Advice, machine: Machine) -> list[Text]:
         Text(f"              assumes: {printable(a.assumption)}", "dim"),
         _how(a),
     ]
-
-
-NO_MEMORY_TIME = "nothing goes beyond L2, and by Equation (12) only that takes time"
-# Of each field of `Benefits`: its symbol in Sim et al. 2012, its equation, and what it is in the X-Y chart.
-SYMBOLS = {
-    "t_mem": ("T_mem", "(11)", "memory cost: x of A"),
-    "t_comp": ("T_comp", "(2)", "computation cost: y of A"),
-    "t_overlap": ("T_overlap", "(16), (17)", "memory cost that computation hides: from A to A'"),
-    "t_exec": ("T_exec", "(1)", "what is left of both: x + y of A'"),
-    "b_memlp": ("B_memlp", "(23)", "more memory requests in parallel"),
-    "b_itilp": ("B_itilp", "(20)", "more instructions in parallel"),
-    "b_serial": ("B_serial", "(21)", "no barriers, divergence, conflicts or SFU queues"),
-    "b_fp": ("B_fp", "(22)", "no instructions beyond floating point"),
-    "t_mem_min": ("T_mem_min", "(19)", "the data once at full bandwidth: x of the ideal"),
-    "t_fp": ("T_fp", "(18)", "the floating-point work alone: y of the ideal"),
-}
-_OF_MEMORY = ("t_overlap", "b_memlp")  # arrows that point to a lower memory cost
-ARROWS = (*_OF_MEMORY, "b_itilp", "b_serial", "b_fp")  # from A to the ideal, in their order
-
-
-def no_benefits(machine: Machine) -> str:
-    """Say why there is no chart of potential benefits."""
-    if machine.sim is None:
-        return f"Sim's parameters are missing: the machine file of {machine.name} has no [sim] section"
-    return "Sim's model does not speak about this kernel: `warplens predict --model sim2012` says why"
-
-
-def benefit_steps(b: Benefits) -> list[tuple[float, float]]:
-    """Return the points of Sim's X-Y chart, memory and computation cost: A, A' and on to the ideal, arrow by arrow."""
-    steps = [(b.t_mem, b.t_comp)]
-    for field in ARROWS:
-        (x, y), length = steps[-1], getattr(b, field)
-        steps.append((x - length, y) if field in _OF_MEMORY else (x, y - length))
-    return steps
-
-
-def benefit_zone(b: Benefits) -> str:
-    """Return on which side of the diagonal a kernel is."""
-    return "memory-bound" if b.memory_bound else "compute-bound"
-
-
-def benefit_rows(found: Sequence[Benefits]) -> list[list[str]]:
-    """Return the numbers of Sim's X-Y chart in a row each: symbol, cycles of each kernel, equation, meaning."""
-    return [
-        [symbol, *(cycles(getattr(b, field)) for b in found), equation, meaning]
-        for field, (symbol, equation, meaning) in SYMBOLS.items()
-    ]
-
-
-def benefit_chart(found: Mapping[str, Benefits]) -> list[RenderableType]:
-    """Render the numbers of Sim's X-Y chart (Figures 4 and 14), a column for each kernel."""
-    zones = ["zone", *map(benefit_zone, found.values()), "", "below or above the diagonal"]
-    rows = [*benefit_rows([*found.values()]), zones]
-    flat = notes((f"{name}: {NO_MEMORY_TIME}" for name, b in found.items() if not b.t_mem), "dim", "  ")
-    head = ["", *found, "equation", "of the X-Y chart"]
-    return [Text("  potential benefits (Sim et al. 2012)"), table(head, rows, {*range(1, len(found) + 1)}), *flat]
 
 
 def data(advised: Advised) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from warplens.core import units
 from warplens.core.version import __version__
 from warplens.machine import Machine
 from warplens.report import terminal
-from warplens.report.terminal import cycles as cycles
 
 Attribute = str | float | bool | None
 

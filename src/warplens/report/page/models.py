@@ -9,9 +9,9 @@ from warplens.core.units import number
 from warplens.machine import Machine
 from warplens.models import occupancy_curve
 from warplens.models.comparison import Comparison
+from warplens.report import benefits
 from warplens.report.page.content import Content
 from warplens.report.page.markup import Markup, Section, document, joined, more, seconds, table, tag, value
-from warplens.report.page.pictures import benefits
 from warplens.report.page.svg import Plot, figure, line
 from warplens.report.terminal import span, sure
 from warplens.workload import Workload
@@ -61,6 +61,7 @@ def models(c: Comparison) -> Markup:
 
 def published(content: Content) -> Markup:
     """Return what the papers' models say, folded: they are there to be compared, the answer is at the top."""
+    chart = benefits.chart(content.advised.benefits if content.advised else None, content.machine)
     said = (
         "Models of the literature, and ours beside them, for comparison and research. Their times differ from one "
         "another and from the answer at the top of this page (docs/reference/models.md)."
@@ -68,7 +69,7 @@ def published(content: Content) -> Markup:
     return joined((
         tag("p", said, class_="dim"),
         more(f"All models ({len(content.comparison.predictions)})", models(content.comparison)),
-        more("Potential benefits (Sim et al. 2012)", benefits(content)),
+        more("Potential benefits (Sim et al. 2012)", chart),
         more("Throughput worksheet (Volkov 2016, Table 3.4)", worksheet(content)),
     ))  # fmt: skip
 

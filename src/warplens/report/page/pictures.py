@@ -1,22 +1,13 @@
-"""Charts of a kernel: throughput against occupancy, the roofline, and the potential benefits of Sim et al. 2012."""
+"""Charts of a kernel: throughput against occupancy, and the roofline."""
 
 from __future__ import annotations
 
 import math
 
 from warplens.core.units import number, quantity
-from warplens.report.advice import (
-    ARROWS,
-    NO_MEMORY_TIME,
-    SYMBOLS,
-    benefit_rows,
-    benefit_steps,
-    benefit_zone,
-    no_benefits,
-)
 from warplens.report.page.content import Content, number_source
 from warplens.report.page.curves import Level, OccupancyCurve, Point, Roofline
-from warplens.report.page.markup import Markup, cycles, seconds, table, tag, value
+from warplens.report.page.markup import Markup, seconds, table, tag, value
 from warplens.report.page.svg import Marked, Plot, Series, figure
 
 _TOP_PERCENT = 125.0  # of the throughput bound: the upper edge of the picture
@@ -154,28 +145,3 @@ def _rate(x: float, r: Roofline) -> str:
 def _used(r: Roofline, level: Level) -> float:
     """Return the share of a level's bandwidth that the predicted time uses."""
     return level.bytes * r.operations_per_second / r.operations / level.bytes_per_second
-
-
-def benefits(content: Content) -> Markup:
-    """Return Sim's X-Y chart: from A, the costs of memory and computation, by what overlaps to A', and to the ideal."""
-    b = content.advised.benefits if content.advised else None
-    if b is None:
-        return tag("p", no_benefits(content.machine), class_="dim")
-    steps = benefit_steps(b)
-    most = max(b.t_mem, b.t_comp)  # one scale for both
-    series: list[Series] = [Marked("memory cost = computation cost", [0.0, most], [0.0, most], hue="grey")]
-    for field, begin, end in zip(ARROWS, steps, steps[1:], strict=False):
-        symbol, equation, meaning = SYMBOLS[field]
-        xs, ys = ([], []) if begin == end else zip(begin, end, strict=True)
-        why = f"Sim et al. 2012, Equation {equation}: {meaning}"
-        series.append(Marked(f"{symbol} {cycles(getattr(b, field))}", [*xs], [*ys], "arrow", whys=[why]))
-    for name, (x, y) in {"A": steps[0], "A'": steps[1], "ideal": steps[-1]}.items():
-        why = f"{name}: {cycles(x)} of memory, {cycles(y)} of computation"
-        series.append(Marked(name, [x], [y], "spots", hue="ink", whys=[why], named=True))
-    time = b.t_exec / content.machine.chip.clock_hz  # with the chart's Gamma, not that of the model among all
-    said = tag("p", "Sim's model calls the kernel ", tag("b", benefit_zone(b)), ", with T_exec of ",
-               value(seconds(time), "T_exec, Sim et al. 2012, Equation (1), see docs/reference/models.md"),
-               ". A benefit is at most what would be saved if that cause alone went away.",
-               "" if b.t_mem else f" Memory has no cost: {NO_MEMORY_TIME}.")  # fmt: skip
-    numbers = table(["", "cycles", "equation", "meaning"], benefit_rows([b]), (1,), caption="potential benefits")
-    return figure(Plot("", "memory cost, cycles", "computation cost, cycles", series), said, numbers=numbers)
