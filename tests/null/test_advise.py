@@ -41,8 +41,8 @@ from warplens.papers.validation.ladders import REDUCTIONS, Outcome, Step, _order
 from warplens.report import analysis
 from warplens.report.benefits import rendered
 from warplens.report.page.curves import occupancy_curve
+from warplens.report.side_by_side import gpus
 from warplens.report.terminal import console, headline
-from warplens.report.whatif import gpus
 from warplens.workload import Workload
 from warplens.workload.profile import Crowding, Fewer, Profile
 

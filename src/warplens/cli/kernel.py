@@ -57,7 +57,7 @@ def analyze(args: argparse.Namespace) -> None:
     answers = [found for machine in machines for found in _analyzed(args, machine, at_once)]
     if len(answers) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")
-    from warplens.report import analysis, whatif  # not before the time is printed: they need all of the advisor
+    from warplens.report import analysis, side_by_side  # not before the time is printed: they need all of the advisor
 
     parts = list[RenderableType]()
     for found in answers:
@@ -66,7 +66,7 @@ def analyze(args: argparse.Namespace) -> None:
     if len(machines) > 1:
         rows = [(found.machine, found.prediction, found.advised) for found in answers]
         silent = {f.machine.name: why for f in answers if (why := f.comparison.silent.get("warplens", ""))}
-        parts = whatif.gpus(answers[-1].workload.name, rows, silent)
+        parts = side_by_side.gpus(answers[-1].workload.name, rows, silent)
     if args.save:
         answers[0].workload.save(args.save)
     if args.html:
@@ -104,19 +104,19 @@ def _analyzed(args: argparse.Namespace, machine: Machine, early: Callable[[Analy
 
 def advise(args: argparse.Namespace) -> None:
     """Advise on one kernel on one machine."""
-    from warplens.report import advice
+    from warplens.report import analysis
 
     [machine] = machines_of(args, one=True)
     workload = counted(args, machine)
     with watching("trying remedies"):
         found = api.advise(workload, machine)
-    show(args, advice.data(found), advice.answer(found, machine, everything=args.all))
+    show(args, analysis.data(found), analysis.remedies(found, machine, everything=args.all))
 
 
 def whatif(args: argparse.Namespace) -> None:
     """Predict with some numbers replaced, or on another machine, beside the prediction as it is."""
+    from warplens.report import side_by_side as report
     from warplens.report import terminal
-    from warplens.report import whatif as report
     from warplens.simulator.overlay import parse, refuse_twice
 
     [machine] = machines_of(args, one=True)
@@ -156,7 +156,7 @@ def _settable() -> dict[str, str]:
 
 def diff(args: argparse.Namespace) -> None:
     """Compare two kernels: each a launch file with `:variant`, or a saved workload."""
-    from warplens.report import whatif as report
+    from warplens.report import side_by_side as report
 
     [machine] = machines_of(args, one=True)
     for text in (args.before, args.after):

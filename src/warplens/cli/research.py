@@ -28,7 +28,7 @@ from warplens.papers.validation.mixes import judge, model_error
 from warplens.papers.validation.stalls import validate_stalls
 from warplens.papers.validation.tuning import validate_tuning
 from warplens.program.toolchain import prefer_wheels
-from warplens.report import sweeps
+from warplens.report import side_by_side
 from warplens.tuner import engines, timing
 from warplens.tuner.run import run as run_sweep
 from warplens.tuner.spec import load_sweep
@@ -182,7 +182,7 @@ def sweep(args: argparse.Namespace) -> int:
     engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
     with counting("sweeping") as watch:
         outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch, restart=args.restart)
-    show(args, outcome, sweeps.outcome(outcome))
+    show(args, outcome, side_by_side.outcome(outcome))
     return 1 if outcome.failed == outcome.points else 0  # nothing came of it
 
 
@@ -201,5 +201,5 @@ def tune(args: argparse.Namespace) -> int:
         )
     timed = timing.measure(sweep, found, measure, args.top) if measure else []
     answer = {"machine" if key == "gpu" else key: value for key, value in fields(found).items()}
-    show(args, {**answer, "measured": timed}, sweeps.tuned(found, timed, args.top))
+    show(args, {**answer, "measured": timed}, side_by_side.tuned(found, timed, args.top))
     return 0

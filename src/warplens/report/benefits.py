@@ -75,7 +75,7 @@ def rendered(found: Mapping[str, Benefits]) -> list[RenderableType]:
 
 
 def chart(b: Benefits | None, machine: Machine) -> Markup:
-    """Return the chart for the page: from A, the costs of memory and computation, by what overlaps to A', to the ideal."""
+    """Return the chart for the page: arrows from A by A' to the ideal, or why there is none."""
     if b is None:
         return tag("p", missing(machine), class_="dim")
     points, most = steps(b), max(b.t_mem, b.t_comp)  # one scale for both

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from warplens.advisor import Advice
 from warplens.core.units import number, quantity
 from warplens.machine import Machine
-from warplens.report.advice import NEAREST, nearest, results
-from warplens.report.analysis import counted, unknown_shares
+from warplens.report.analysis import NEAREST, counted, nearest, results, unknown_shares
 from warplens.report.page.code import accesses, code
 from warplens.report.page.content import Content, limit_source, number_source, used_keys, value_source
 from warplens.report.page.markup import (
@@ -26,8 +25,7 @@ from warplens.report.page.markup import (
     value,
 )  # fmt: skip
 from warplens.report.page.models import published
-from warplens.report.page.pictures import occupancy, roofline
-from warplens.report.page.time import time_stack, warps
+from warplens.report.page.pictures import occupancy, roofline, time_stack, warps
 
 _SOURCES = 6  # source lines that a remedy names
 

@@ -1,9 +1,9 @@
-"""Predictions side by side: with a change, of two kernels, and of one kernel on several GPUs."""
+"""Predictions side by side: with a change, of two kernels, on several GPUs, of a space of configurations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -15,7 +15,16 @@ from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.report.terminal import notes, sure, table, timed
 
+if TYPE_CHECKING:
+    from warplens.tuner.choose import Candidate
+    from warplens.tuner.expression import Value
+    from warplens.tuner.run import Outcome
+    from warplens.tuner.timing import Measured
+    from warplens.tuner.tune import Tuned
+
 _LEAST = 0.005  # of the time: a limit or part below that is left out
+_LONGEST_REASON = 200  # characters
+_MOST_BEST = 60  # lines: the rest is in the files
 
 
 def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableType]:
@@ -122,3 +131,61 @@ def data(found: WhatIf | Difference) -> dict[str, Any]:
         return {"changes": found.changes, "before": found.before, "after": found.after, "speedup": found.speedup}
     names = ("before", "after", "code", "counts", "limits", "parts", "why", "speedup")
     return {name: getattr(found, name) for name in names}
+
+
+def outcome(found: Outcome) -> list[RenderableType]:
+    """Return the answer of `warplens sweep`."""
+    heads = ["kernel", "GPU", "fastest", "time", "limited by", "of", "slowest"]
+    rows = [
+        [printable(b.kernel), b.gpu, _values(b.values), seconds(b.seconds), b.bound, f"{b.points:,}",
+         f"{b.slowest_seconds / b.seconds:.1f} x"]
+        for b in found.best[:_MOST_BEST]
+    ]  # fmt: skip
+    more, best = len(found.best) - len(rows), list[RenderableType]()
+    if rows:
+        best += [f"the fastest configurations by {found.best[0].model}", table(heads, rows, {3, 5, 6})]
+        best += [f"  and {more:,} more in the results"] if more else []
+    earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
+    failed = f"; {found.failed:,} failed" if found.failed else ""
+    why = sorted(found.reasons.items(), key=lambda item: -item[1])
+    said = [f"  {count:,} times: {_short(reason)}" for reason, count in why[:3]]
+    said += ["  and for other reasons, which their rows say"] if len(why) > 3 else []
+    said += [f"  {printable(str(file))}" for file in found.files]
+    said += [f"note: {printable(note)}" for note in found.notes]
+    return [*best, f"{found.points:,} points{earlier}{failed}", *said]
+
+
+def _short(reason: str) -> str:
+    """Return as much of a reason as fits two lines: compilers may say more than a page."""
+    return printable(reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " ...")
+
+
+def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:
+    """Return the answer of `warplens tune`: what to take, then the table, then what it took."""
+    best = measured[0].candidate if measured else found.best
+    times = {m.candidate.number: m.seconds for m in measured}
+    time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
+    parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
+    parts += [f"warning: {printable(text)}" for text in found.warnings]
+    rows = []
+    for c in [m.candidate for m in measured] or found.candidates[:top]:
+        predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
+        rows.append([_written(c), predicted, *([seconds(times[c.number])] if measured else []), c.bound])
+    heads = ["configuration", "predicted", *(["measured"] if measured else []), "limited by"]
+    parts.append(table(heads, rows, {1, 2} if measured else {1}))
+    illegal = sum(found.illegal.values())
+    parts.append(
+        f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "
+        f"({100 * found.share:.1f} % of the legal ones), {found.pruned} ruled out by their bound"
+    )
+    parts += [f"  {count} times: {_short(reason)}" for reason, count in list(found.illegal.items())[:3]]
+    return [*parts, *(f"note: {printable(note)}" for note in found.notes)]
+
+
+def _values(values: Mapping[str, Value]) -> str:
+    return printable(" ".join(f"{name}={f'{v:.6g}' if isinstance(v, float) else v}" for name, v in values.items()))
+
+
+def _written(c: Candidate) -> str:
+    grid, block = (" x ".join(str(n) for n in shape) for shape in (c.grid, c.block))
+    return f"{_values(c.values)}  (grid {grid}, block {block})"
