@@ -1,7 +1,7 @@
 """Arguments of every command, as data: each option is declared once, and each command lists what it takes.
 
-An option is its names, what stands for its value in the help (nothing for a switch), and what it is. A value of `N`,
-`INDEX` or `BYTES` is a whole number. A command's module is the one of this package that has its function.
+An option is its names, the word for its value in the help (none for a switch), and a line on its meaning. A value of
+`N`, `K`, `INDEX` or `BYTES` is a whole number. A command's module is the one of this package that has its function.
 """
 
 from __future__ import annotations

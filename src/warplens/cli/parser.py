@@ -88,20 +88,20 @@ def parser(arguments: Sequence[str] = ()) -> _Top:
 
 def _add(commands: Commands, name: str, command: Command) -> None:
     about = f"{command.text[0].upper()}{command.text[1:]}."
-    made = commands.add_parser(name, help=command.text, description=about, epilog=command.more or None)
-    _take(made, command.takes)
+    taker = commands.add_parser(name, help=command.text, description=about, epilog=command.more or None)
+    _take(taker, command.takes)
     if command.verbs:
-        verbs = made.add_subparsers(dest="verb", required=True, metavar="|".join(command.verbs))
+        verbs = taker.add_subparsers(dest="verb", required=True, metavar="|".join(command.verbs))
         for verb, one in command.verbs.items():
             _add(verbs, verb, one)
 
 
-def _take(made: Any, options: Sequence[Option | Group]) -> None:
+def _take(taker: Any, options: Sequence[Option | Group]) -> None:
     """Add options to a parser, or to a group of it."""
     for one in options:
         if isinstance(one, Option):
-            made.add_argument(*one.names, **one.given)
+            taker.add_argument(*one.names, **one.given)
         elif one.title:
-            _take(made.add_argument_group(one.title, one.text), one.options)
+            _take(taker.add_argument_group(one.title, one.text), one.options)
         else:
-            _take(made.add_mutually_exclusive_group(), one.options)
+            _take(taker.add_mutually_exclusive_group(), one.options)
