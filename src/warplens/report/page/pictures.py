@@ -6,13 +6,15 @@ Parts of the time and stall reasons have one colour where they are the same thin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from itertools import groupby
 
 from warplens.core.units import number, quantity
 from warplens.report.page.content import Content, number_source
 from warplens.report.page.curves import Level, OccupancyCurve, Point, Roofline
 from warplens.report.page.markup import Markup, joined, more, seconds, table, tag, value
-from warplens.report.page.svg import Marked, Plot, Series, described, figure, picture, ticks
+from warplens.report.page.svg import Marked, Plot, Scale, Series, columns, described, figure, picture, ticks
 from warplens.report.simulation import in_words
 from warplens.simulator.views import READY, Slice, Timeline
 
@@ -39,17 +41,17 @@ _PARTS = {
 }  # fmt: skip
 
 
-def _stack(shares: Mapping[str, float], whys: Mapping[str, str], label: str, names: Mapping[str, str]) -> Markup:
-    """Return one bar of shares with its key; a share has its name and its origin."""
-    shown = {n: s for n, s in sorted(shares.items(), key=lambda item: -item[1]) if s >= _SHOWN}
-    cells = [
-        tag("span", f"{s:.0%}" if s >= 0.06 else "", class_=f"cell {_colour(n)}", style=f"flex-grow:{s:.4f}",
-            title=f"{names[n]}: {s:.1%}. {whys[n]}")
-        for n, s in shown.items()
-    ]  # fmt: skip
+def _stack(shares: Mapping[str, float], label: str, told: Callable[[str], tuple[str, str]]) -> Markup:
+    """Return one bar of shares with its key; `told` gives the name of a share and its origin."""
+    shown, cells, entries = dict[str, float](), list[Markup](), dict[str, tuple[str, str]]()
+    for n, s in sorted(shares.items(), key=lambda item: -item[1]):
+        if s >= _SHOWN:
+            name, why = told(n)
+            written, shown[n] = f"{s:.0%}" if s >= 0.06 else "", s
+            cells.append(tag("span", written, class_=f"cell {_colour(n)}", style=f"flex-grow:{s:.4f}",
+                             title=f"{name}: {s:.1%}. {why}"))  # fmt: skip
+            entries[n] = f"{name} {s:.0%}" if s >= 0.01 else f"{name} {s:.1%}", f"{s:.1%}. {why}"
     alternative = f"{label}: " + ", ".join(f"{n} {s:.0%}" for n, s in shown.items())
-    entries = {n: (f"{names[n]} {s:.0%}" if s >= 0.01 else f"{names[n]} {s:.1%}", f"{s:.1%}. {whys[n]}")
-               for n, s in shown.items()}  # fmt: skip
     return joined((tag("div", *cells, class_="stack", role="img", aria_label=alternative), _key(entries)))
 
 
@@ -69,22 +71,19 @@ def time_stack(content: Content) -> Markup:
     own = p if p.parts else content.comparison.predictions.get("warplens", p)
     if not own.parts:
         return tag("p", "No model that says what the time is made of speaks about this kernel.", class_="dim")
-    total = float(own.cycles or 1.0)
+    total, run = float(own.cycles or 1.0), own.simulation
     parts = {name: float(c) / total for name, c in own.parts.items()}
-    whys = {
-        name: f"{seconds(float(c) / total * float(own.seconds or 0), 3)}: {_PARTS.get(name, name)}; by {own.model}"
-        " (docs/explain/how-a-prediction-is-made.md)"
-        for name, c in own.parts.items()
-    }  # fmt: skip
-    names = {name: name for name in parts}
-    shown = [tag("h3", "The kernel's time"), _stack(parts, whys, "what the time is made of", names)]
-    run = own.simulation
+
+    def part(name: str) -> tuple[str, str]:
+        took = seconds(parts[name] * float(own.seconds or 0), 3)
+        return name, f"{took}: {_PARTS.get(name, name)}; by {own.model} (docs/explain/how-a-prediction-is-made.md)"
+
+    def reason(r: str) -> tuple[str, str]:
+        return in_words(r), f"Nsight's stall_{r}: share of warp-cycles, simulated (docs/explain/simulator.md)"
+
+    shown = [tag("h3", "The kernel's time"), _stack(parts, "what the time is made of", part)]
     if run is not None:
-        whys = {
-            r: f"Nsight's stall_{r}: share of warp-cycles, simulated (docs/explain/simulator.md)" for r in run.stalls
-        }
-        names = {r: in_words(r) for r in run.stalls}
-        shown += [tag("h3", "A warp's time: what it waits for"), _stack(run.stalls, whys, "what warps wait for", names)]
+        shown += [tag("h3", "A warp's time: what it waits for"), _stack(run.stalls, "what warps wait for", reason)]
         error = run.error_cycles / run.cycles if run.cycles else 0.0
         ran = f"Simulated: {run.simulated_instructions:,} instructions of one SM, {number(run.ipc, 3)} per cycle."
         far = f" Sampling error of its cycles: ± {error:.1%} (blocks left out, and chance)." if error >= 5e-4 else ""
@@ -111,49 +110,38 @@ def warps(content: Content) -> Markup:
 
 
 def _draw_warps(t: Timeline, shown: list[int], width: float) -> tuple[float, Markup]:
-    across = width - _LEFT - _RIGHT
-    bins = int(across // 2)  # two pixels each
-    per_pixel = across / t.cycles
-    parts, bottom = list[Markup](), _TOP + _ROW * len(shown)
-    for cycle in ticks(0, t.cycles, 8 if width > 400 else 4):
-        x = _LEFT + cycle * per_pixel
-        parts.append(tag("path", class_="grid", d=f"M{x:.1f} {_TOP}V{bottom}"))
-        parts.append(tag("text", f"{cycle:,.0f}", class_="tick", x=x, y=bottom + 16, text_anchor="middle"))
+    across, bottom = Scale(0, t.cycles, _LEFT, width - _RIGHT), _TOP + _ROW * len(shown)
+    parts = [*columns(across, ticks(0, t.cycles, 8 if width > 400 else 4), _TOP, bottom, "cycles"),
+             tag("text", "warp", class_="axis", x=0, y=bottom + 34)]  # fmt: skip
     for k, warp in enumerate(shown):
         y = _TOP + _ROW * k
         ordered = sorted(t.shares(warp).items(), key=lambda item: -item[1])
         why = f"warp {warp}: " + ", ".join(f"{what} {share:.0%}" for what, share in ordered)
         label = tag("text", warp, class_="tick", x=_LEFT - 6, y=y + 11, text_anchor="end")
-        hit = tag("rect", x=_LEFT, y=y, width=across, height=_ROW, class_="reach")
-        parts.append(described(why, hit, label, *_strips(t.warps[warp], t.cycles, bins, y, across), class_="warp"))
-    parts.append(tag("text", "warp", class_="axis", x=0, y=bottom + 32))
-    parts.append(tag("text", "cycles", class_="axis", x=width - _RIGHT, y=bottom + 32, text_anchor="end"))
-    return bottom + 38.0, joined(parts)
+        hit = tag("rect", x=_LEFT, y=y, width=across.last - _LEFT, height=_ROW, class_="reach")
+        parts.append(described(why, hit, label, *_strips(t.warps[warp], across, y), class_="warp"))
+    return bottom + 40.0, joined(parts)
 
 
-def _strips(slices: list[Slice], cycles: int, bins: int, y: float, across: float) -> list[Markup]:
+def _strips(slices: list[Slice], across: Scale, y: float) -> list[Markup]:
     """Return a path per colour: each bin has that of what took most of it; and a path of ticks where it issued."""
+    bins = int((across.last - across.first) // 2)  # two pixels each
     spent: list[dict[str, float]] = [{} for _ in range(bins)]
-    size = cycles / bins
+    size, wide, paths = across.high / bins, (across.last - across.first) / bins, defaultdict[str, str](str)
     for s in slices:
         first, last = int(s.first_cycle / size), min(bins - 1, int((s.end_cycle - 1e-9) / size))
         for b in range(first, last + 1):
             part = min(s.end_cycle, (b + 1) * size) - max(s.first_cycle, b * size)
             spent[b][s.what] = spent[b].get(s.what, 0.0) + part
     waits = [max((w for w in bin_ if w != "selected"), key=lambda w: bin_[w], default="") for bin_ in spent]
-    paths: dict[str, str] = {}
-    wide, start = across / bins, 0
-    for b in range(1, bins + 1):
-        if b == bins or waits[b] != waits[start]:
-            if waits[start]:
-                x, w = _LEFT + start * wide, (b - start) * wide
-                paths[waits[start]] = paths.get(waits[start], "") + f"M{x:.1f} {y + 4:g}h{w:.1f}v9h-{w:.1f}z"
-            start = b
-    issued = "".join(
-        f"M{_LEFT + b * wide:.1f} {y + 1:g}h{wide:.1f}v3h-{wide:.1f}z" for b in range(bins) if "selected" in spent[b]
-    )
-    strips = [tag("path", d=d, class_=f"strip {_colour(what)}") for what, d in paths.items()]
-    return [*strips, tag("path", d=issued, class_="issued")] if issued else strips
+    for what, run in groupby(range(bins), key=lambda b: waits[b]):
+        first, *others = run
+        w = wide * (1 + len(others))
+        paths[f"strip {_colour(what)}" if what else ""] += f"M{_LEFT + first * wide:.1f} {y + 4:g}h{w:.1f}v9h-{w:.1f}z"
+    for b in range(bins):
+        if "selected" in spent[b]:
+            paths["issued"] += f"M{_LEFT + b * wide:.1f} {y + 1:g}h{wide:.1f}v3h-{wide:.1f}z"
+    return [tag("path", d=d, class_=kind) for kind, d in paths.items() if kind]
 
 
 def occupancy(content: Content) -> Markup:

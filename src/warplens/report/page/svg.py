@@ -164,15 +164,11 @@ def _draw(plot: Plot, series: Sequence[Marked], shown: Sequence[Points], width: 
     x, y = _scales(plot, shown, width)
     across, up = (decades if log else ticks for log in (plot.log_x, plot.log_y))
     bars = sum(s.kind == "bar" for s in series)  # they stand at whole numbers
-    parts = [tag("text", plot.x, class_="axis", x=x.last, y=y.first + 34, text_anchor="end"),
-             tag("text", plot.y, class_="axis", x=0, y=12)]  # fmt: skip
+    at_x = [at for at in across(x.low, x.high, 8 if width > 400 else 4) if not bars or at == round(at)]
+    parts = [tag("text", plot.y, class_="axis", x=0, y=12), *columns(x, at_x, y.last, y.first, plot.x)]
     for at in up(y.low, y.high, 6):
         parts.append(tag("path", class_="grid", d=f"M{x.first:g} {y(at):g}H{x.last:g}"))
         parts.append(tag("text", _tick(at), class_="tick", x=x.first - 6, y=y(at) + 4, text_anchor="end"))
-    for at in across(x.low, x.high, 8 if width > 400 else 4):
-        if not bars or at == round(at):
-            parts.append(tag("path", class_="grid", d=f"M{x(at):g} {y.first:g}V{y.last:g}"))
-            parts.append(tag("text", _tick(at), class_="tick", x=x(at), y=y.first + 16, text_anchor="middle"))
     order = sorted(range(len(shown)), key=lambda i: series[i].kind in ("points", "spots"))  # over the lines
     wide = min(20.0, 0.7 * (x.last - x.first) / (x.high - x.low) / max(1, bars))
     left, shapes, names = -wide * bars / 2, list[Markup](), list[tuple[float, float, Marked]]()
@@ -189,6 +185,15 @@ def _draw(plot: Plot, series: Sequence[Marked], shown: Sequence[Points], width: 
     cut = dict(zip(("x", "y", "width", "height"), box, strict=True))
     inner = tag("svg", *shapes, **cut, viewBox=view)  # cuts off what lies beyond the axes
     return joined((*parts, inner, *_named(names, x.last, y.first)))
+
+
+def columns(x: Scale, ticks: Sequence[float], top: float, bottom: float, title: str) -> list[Markup]:
+    """Return the grid of an x axis, from top to bottom, with its numbers and its title below."""
+    parts = [tag("text", title, class_="axis", x=x.last, y=bottom + 34, text_anchor="end")]
+    for at in ticks:
+        parts.append(tag("path", class_="grid", d=f"M{x(at):g} {top:g}V{bottom:g}"))
+        parts.append(tag("text", _tick(at), class_="tick", x=x(at), y=bottom + 16, text_anchor="middle"))
+    return parts
 
 
 def _path(i: int, s: Marked, at: Points, y: Scale, bar: tuple[float, float]) -> str:
