@@ -15,8 +15,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from warplens.advisor.memory import WORTH as _WORTH
 from warplens.core.units import number
 from warplens.report.page.content import Content, Row, Touches
@@ -34,38 +32,24 @@ _STRIPS, _BANK = 32, 7  # wavefronts drawn; pixels of a bank
 _SPREAD = 1.5  # lines over the fewest from which full sectors lie too far apart (advisor/memory.py)
 
 
-class Numbers(Struct):
-    """Numbers of a source line, summed over its instructions, or of one instruction: the columns of a listing."""
+def _numbers(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
+    """Return the columns of a source line, whose instructions these are, or of one instruction: each text and class.
 
-    share: float = 0.0
-    runs: float = 0.0
-    sectors: float = 0.0
-    requests: float = 0.0
-    wavefronts: float = 0.0
-    needed: float = 0.0
-
-    def add(self, row: Row) -> Numbers:
-        """Add an instruction."""
-        self.share += row.share
-        self.runs = max(self.runs, row.runs_per_warp)
-        t = row.touches
-        if t is not None and t.space == "global":
-            self.requests += t.requests_per_warp
-            self.sectors += t.requests_per_warp * t.sectors
-        elif t is not None:
-            self.wavefronts += t.requests_per_warp * t.wavefronts
-            self.needed += t.requests_per_warp * t.least_wavefronts
-        return self
-
-    @property
-    def cells(self) -> dict[str, str]:
-        """Time, runs, sectors per request, and wavefronts over those needed; empty where there is nothing to say."""
-        return {
-            "time": f"{self.share:.1%}" if self.share >= 0.0005 else "",
-            "runs": number(self.runs, 3),
-            "sectors": number(self.sectors / self.requests, 3) if self.requests else "",
-            "conflicts": f"{number(self.wavefronts / self.needed, 3)}×" if self.needed else "",
-        }
+    They are its time, its runs, its sectors per request, and its wavefronts over those needed.
+    """
+    touched = [t for t in (row.touches for row in rows) if t is not None]
+    in_global, in_shared = ([t for t in touched if t.space == space] for space in ("global", "shared"))
+    share, runs = sum(row.share for row in rows), max((row.runs_per_warp for row in rows), default=0.0)
+    requests = sum(t.requests_per_warp for t in in_global)
+    sectors = sum(t.requests_per_warp * t.sectors for t in in_global)
+    needed = sum(t.requests_per_warp * t.least_wavefronts for t in in_shared)
+    degree = sum(t.requests_per_warp * t.wavefronts for t in in_shared) / needed if needed else 0.0
+    return {
+        "time": (f"{share:.1%}" if share >= 0.0005 else "", "n time"),
+        "runs": (number(runs, 3), "n"),
+        "sectors": (number(sectors / requests, 3) if requests else "", "n"),
+        "conflicts": (f"{number(degree, 3)}×" if needed else "", "n bad" if degree > 1.05 else "n"),
+    }
 
 
 def code(content: Content) -> Markup:
@@ -87,26 +71,26 @@ def code(content: Content) -> Markup:
 
 
 def _source(content: Content, source: list[str]) -> Markup:
-    sums: dict[int, Numbers] = {}
+    rows_of: dict[int, list[Row]] = {}
     for row in content.instructions:
         if row.line is not None:
-            sums.setdefault(row.line, Numbers()).add(row)
-    top = max((s.share for s in sums.values()), default=0.0) or 1.0
-    remedies = _remedies(content)[0]
+            rows_of.setdefault(row.line, []).append(row)
+    shares = {n: sum(row.share for row in rows) for n, rows in rows_of.items()}
+    top, remedies = max(shares.values(), default=0.0) or 1.0, _remedies(content)[0]
 
     def line(n: int, first: bool) -> Markup:
         text = source[n - 1].expandtabs(4)
         text = text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + " …"
-        cells = [tag("td", n, class_="n dim"), *_cells(sums.get(n)), _text(text, remedies.get(n, ()))]
-        if n not in sums:
-            return _row(cells, f"L{n}", None, 0.0, None, first)
-        said = ", ".join(f"{name} {cell}" for name, cell in sums[n].cells.items() if cell)
-        return _row(cells, f"L{n}", n, sums[n].share / top, f"line {n}: {said}", first)
+        numbers = _numbers(rows_of[n]) if n in rows_of else dict.fromkeys(_HEADS, ("", "n"))
+        cells = [tag("td", n, class_="n dim"), *_cells(numbers), _text(text, remedies.get(n, ()))]
+        said = ", ".join(f"{name} {shown}" for name, (shown, _) in numbers.items() if shown)
+        at, why = (n, f"line {n}: {said}") if n in rows_of else (None, None)
+        return _row(cells, f"L{n}", at, shares.get(n, 0.0) / top, why, first)
 
-    near = {n for line in sums for n in range(line - _AROUND, line + _AROUND + 1)}
+    near = {n for line in rows_of for n in range(line - _AROUND, line + _AROUND + 1)}
     shown = [n for n in range(1, len(source) + 1) if len(source) <= _LONG_FILE or n in near]
     rows = _spaced(shown, (1, len(source)), "lines", 6, line)
-    left = sum(s.share for n, s in sums.items() if n > len(source))
+    left = sum(share for n, share in shares.items() if n > len(source))
     if left >= 0.001:
         rows.append(_gap(6, f"{left:.1%} of the time is in lines of other files"))
     return _listing("source", ("line", "time", "runs", "sectors", "conflicts", "source"), rows, "source")
@@ -120,7 +104,7 @@ def _machine_code(content: Content) -> Markup:
         r = code[i]
         cells = [
             tag("td", f"{r.offset:04x}", class_="n dim"),
-            *_cells(Numbers().add(r)),
+            *_cells(_numbers([r])),
             _text(r.text, remedies.get(i, ())),
             tag("td", "" if r.line is None else r.line, class_="n dim"),
         ]
@@ -183,12 +167,8 @@ def _listing(label: str, head: Sequence[str], rows: Sequence[Markup], kind: str)
     return tag("div", body, class_="pane", role="region", aria_label=label, tabindex="0")
 
 
-def _cells(given: Numbers | None) -> list[Markup]:
-    """Return the cells of time, runs, sectors and conflicts; empty ones where a line became no instruction."""
-    if given is None:
-        return [tag("td", class_="n")] * 4
-    classes = {"time": "n time", "conflicts": "n bad" if given.wavefronts > 1.05 * given.needed else "n"}
-    return [tag("td", cell, class_=classes.get(name, "n")) for name, cell in given.cells.items()]
+def _cells(numbers: dict[str, tuple[str, str]]) -> list[Markup]:
+    return [tag("td", shown, class_=kind) for shown, kind in numbers.values()]
 
 
 def _remedies(content: Content) -> tuple[dict[int, list[int]], dict[int, list[int]]]:

@@ -87,10 +87,9 @@ def remedies(content: Content) -> Markup:
     advised = content.advised
     if advised is None:
         return tag("p", "Our model does not speak about this kernel, so it advises nothing.")
-    helpful = advised.helpful
-    parts = [tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead")]
-    if helpful:
-        parts = [tag("ol", *(_remedy(i, a, content) for i, a in enumerate(helpful, 1)), class_="remedies")]
+    helpful = [_remedy(i, a, content) for i, a in enumerate(advised.helpful, 1)]
+    nothing = tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead")
+    parts = [tag("ol", *helpful, class_="remedies") if helpful else nothing]
     if advised.combinations:
         both = ((a, _then(a, content.machine)) for a in advised.combinations)
         rows = [tag("li", _speedup(a), a.title, ": ", then, f"; {results(a)}") for a, then in both]
@@ -119,9 +118,9 @@ def _remedy(i: int, a: Advice, content: Content) -> Markup:
     changed = tag("p", "changes: ", changes, class_="dim") if flat else ""
     folded = more("assumes", tag("p", a.assumption), changed) if a.assumption or a.changes else ""
     head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
-    mark = tag("span", results(a), class_="mark other" if a.changes_results else "mark")
+    how = tag("p", tag("span", results(a), class_="mark other" if a.changes_results else "mark"), a.how, class_="how")
     then = tag("p", _then(a, content.machine), class_="then")
-    return tag("li", head, left, then, tag("p", mark, a.how, class_="how"), forms, folded, id_=f"remedy-{i}")
+    return tag("li", head, left, then, how, forms, folded, id_=f"remedy-{i}")
 
 
 def _speedup(a: Advice, class_: str = "v speedup") -> Markup:
@@ -149,8 +148,8 @@ def assumptions(content: Content) -> Markup:
         shares = unknown_shares(profile).items()
         unknown += [f"{share:.2%} of the {what} are not known to the emulator" for what, share in shares if share > 0]
         if not profile.exact and profile.largest_error:
-            off = f"{profile.largest_error:.1%}"
-            unknown.append(f"the counts of single instructions may be off by {off}: a part of the grid was emulated")
+            unknown.append(f"the counts of single instructions may be off by {profile.largest_error:.1%}: a part of "
+                           "the grid was emulated")  # fmt: skip
     unknown.append("which threads of a warp touch which sectors and banks")
     if workload.code:
         unknown.append("lines of included files are not told apart from lines of this file")
