@@ -15,7 +15,7 @@ import msgspec
 
 from warplens.api.counting import DEFAULT_MACHINE, Effort, counted, load_report, machine_of, only_kernel
 from warplens.api.request import Call, Request, load
-from warplens.api.verbs import advise, compare, predict
+from warplens.api.verbs import advised, compared, predict
 from warplens.core.errors import WarplensError
 from warplens.core.files import write_whole
 from warplens.machine import Machine
@@ -77,13 +77,13 @@ class Analysis:
     @cached_property
     def comparison(self) -> Comparison:
         """Return the answers of all models; `fast` leaves out those that simulate."""
-        return compare(self.workload, self.machine, simulated=not self.fast, known=self._ours)
+        return compared(self.workload, self.machine, simulated=not self.fast, known=self._ours)
 
     @cached_property
     def advised(self) -> Advised | None:
         """Return all advice, also on what cannot help; None where our own model does not speak."""
         base = self.comparison.predictions.get("warplens")
-        return None if base is None else advise(self.workload, self.machine, base=base, most_code=_MOST_CODE)
+        return None if base is None else advised(self.workload, self.machine, base=base, most_code=_MOST_CODE)
 
     @property
     def time(self) -> float:

@@ -79,42 +79,36 @@ def compare(
     *,
     warps_per_sm: Number | None = None,
     simulated: bool = True,
-    known: Prediction | None = None,
 ) -> Comparison:
-    """Put all models side by side, the silent ones with their reason; or all but those that simulate.
+    """Put all models side by side, the silent ones with their reason; or all but those that simulate."""
+    return compared(workload_of(workload), machine_of(machine), warps_per_sm=warps_per_sm, simulated=simulated)
 
-    `known` is what one of them has answered already.
-    """
-    w, m = workload_of(workload), machine_of(machine)
-    answers = models.predict_all(w, m, warps_per_sm=warps_per_sm, simulated=simulated, known=known)
+
+def compared(w: Workload, m: Machine, *, known: Prediction | None = None, **how: Any) -> Comparison:
+    """Compare models, where `known` is what one of them has answered already."""
+    answers = models.predict_all(w, m, known=known, **how)
     spoken = {name: with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)}
     silent = {name: p for name, p in answers.items() if isinstance(p, str)}
     return Comparison(w.name, m.id, spoken, silent, texts(w.unmodelled))
 
 
-def advise(
-    workload: Workload | str | Path,
-    machine: Machine | str = DEFAULT_MACHINE,
-    *,
-    simulated: int = 2,
-    base: Prediction | None = None,
-    most_code: float = math.inf,
-) -> Advised:
+def advise(workload: Workload | str | Path, machine: Machine | str = DEFAULT_MACHINE, *, simulated: int = 2) -> Advised:
     """Return what would make a counted kernel faster, best first, each remedy predicted by our model.
 
     `simulated` is how many of the best remedies are simulated; the others are predicted by the model's fast form.
-    `base` is the kernel's own prediction where it is known. Once remedies of `most_code` instructions were predicted,
-    no more are tried.
     """
-    from warplens.advisor import advise
+    return advised(workload_of(workload), machine_of(machine), simulated=simulated)
 
-    w, m = workload_of(workload), machine_of(machine)
+
+def advised(w: Workload, m: Machine, **how: Any) -> Advised:
+    """Advise on a kernel as the advisor's verb does: given its own prediction, and how much may be tried."""
+    from warplens.advisor import advise
 
     def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
         found = intervals.interval(p, w, m)
         return None if isinstance(found, str) else (found.low, found.high)
 
-    found = advise(w, m, base=base, simulated=simulated, most_code=most_code, interval=interval)
+    found = advise(w, m, interval=interval, **how)
     return replace(found, base=noted(with_interval(found.base, w, m), texts(w.unmodelled)))
 
 

@@ -13,7 +13,7 @@ from warplens.core.files import read_json, read_toml
 KINDS = {
     "launch": ("a launch file", "`warplens analyze` takes it (docs/reference/launch-file.md)"),
     "space": ("a space of configurations", "`warplens tune` and `sweep` take it (docs/reference/sweep-file.md)"),
-    "workload": ("a workload", "`predict`, `compare` and `simulate` take it (docs/reference/workload-file.md)"),
+    "workload": ("a workload", "`warplens predict`, `compare`, `simulate` take it (docs/reference/workload-file.md)"),
     "graph": ("a graph", "`warplens simulate` takes it (docs/reference/graph-file.md)"),
     "machine": ("a machine file", "`--machine` takes it (docs/reference/machine-file.md)"),
     "report": ("a profiler's report", "`warplens analyze` takes it (docs/howto/ncu-report.md)"),
