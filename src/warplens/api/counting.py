@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.native import refuse_without_numba
 from warplens.core.units import seconds
 from warplens.machine import Machine, load_machine
@@ -31,8 +31,7 @@ def machine_of(given: Machine | str | Path) -> Machine:
     """Return a machine that is given as such, by its name or by its path."""
     if isinstance(given, (str, Path)):
         return load_machine(given)
-    if not isinstance(given, Machine):
-        raise WarplensError(f"a machine, its name or its path is wanted, not {type(given).__name__}")
+    refuse(not isinstance(given, Machine), f"a machine, its name or its path is wanted, not {type(given).__name__}")
     return given
 
 
@@ -52,8 +51,7 @@ def profiled(
     refuse_without_numba("the emulator")
     from warplens.emulator import profiler
 
-    if effort not in ("full", "fast", "exact"):
-        raise WarplensError(f"effort: 'full', 'fast' or 'exact', not {effort!r}")
+    refuse(effort not in ("full", "fast", "exact"), f"effort: 'full', 'fast' or 'exact', not {effort!r}")
     share, newer = profiler.BRISK if effort == "fast" else profiler.FULL, toolchain.untested(program.tools)
 
     def noted(profile: Profile) -> Profile:
@@ -101,11 +99,10 @@ def load_report(
         one for one in ncu_report.load_report(path) for long in [one.program.demangled]
         if kernel is None or kernel in (one.program.name, long) or kernel in long.partition("(")[0]
     ]  # fmt: skip
-    if not chosen:
-        raise WarplensError(f"{path}: no kernel {kernel!r} in it")
+    refuse(not chosen, f"{path}: no kernel {kernel!r} in it")
     for one in chosen:
-        if not one.record.executed:
-            raise WarplensError(f"{path}: {one.program.demangled}: the report has no {one.missing[0]}")
+        lacking = " ".join(one.missing[:1])
+        refuse(not one.record.executed, f"{path}: {one.program.demangled}: the report has no {lacking}")
         columns = {name: getattr(one.record, name) for name in ncu_report.COLUMNS}
         shape = one.call.blocks, -(-one.call.threads_per_block // 32)
         profile = profile_of(one.program, flow_graph(one.program), shape, columns, one.record.counters)

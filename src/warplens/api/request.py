@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.core.cache import Cache
-from warplens.core.errors import WarplensError, nearest
+from warplens.core.errors import WarplensError, nearest, refuse
 from warplens.core.file_kinds import CODE, kind_of, refusal
 from warplens.machine import Machine
 from warplens.program import Options
@@ -124,8 +124,7 @@ def _shape(call: Call, key: Literal["grid", "block"]) -> str | None:
 
 def _whole(call: Call, key: Literal["shared_bytes", "num_warps"]) -> int | None:
     given = call.get(key)
-    if given is not None and not _is_whole(given):
-        raise WarplensError(f"{key}: a whole number is wanted, not {given!r}")
+    refuse(given is not None and not _is_whole(given), f"{key}: a whole number is wanted, not {given!r}")
     return given
 
 
@@ -181,8 +180,7 @@ def kernels_of(file: str, options: Options) -> tuple[Any, list[Interface]]:
     kernels = interfaces(file, options, found)
     if not kernels and found is None:
         raise WarplensError(f"{file}: not CUDA source, PTX, a cubin or a program, and no function under @triton.jit")
-    if not kernels:
-        raise WarplensError(f"{file}: no kernel in it")
+    refuse(not kernels, f"{file}: no kernel in it")
     return found, kernels
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from warplens import machine as machines
 from warplens import models
 from warplens.api.counting import DEFAULT_MACHINE, load_any, machine_of
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.models import Curve, Prediction
 from warplens.models.comparison import OURS, PUBLISHED, Comparison, noted
@@ -213,8 +213,7 @@ def workload_of(given: Workload | str | Path) -> Workload:
     """
     if isinstance(given, (str, Path)):
         return load_any(given)
-    if not isinstance(given, Workload):
-        raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
+    refuse(not isinstance(given, Workload), f"a workload, its name or its path is wanted, not {type(given).__name__}")
     if given.code or given.profile is not None or (given.mix is not None and given.executed()):
         return given  # counted by us
     arrays = list[Any]()

@@ -16,7 +16,7 @@ from warplens.cli.kernel import machines_of
 from warplens.cli.output import one_or, watching, written
 from warplens.cli.output import show as print_
 from warplens.core import native
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.file_kinds import CODE, kind_of
 from warplens.core.files import write_whole
 from warplens.core.units import printable
@@ -38,8 +38,7 @@ def workload_and_machines(args: argparse.Namespace) -> tuple[Workload, list[Mach
     """Load the workload and the machines that the arguments name."""
     machines = machines_of(args)
     workload = load_any(args.workload, machines[0], alpha=args.alpha)
-    if args.warps is not None and args.warps > _MOST_WARPS:
-        raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
+    refuse(args.warps is not None and args.warps > _MOST_WARPS, f"--warps: at most {_MOST_WARPS:g} warps per SM")
     return workload, machines
 
 
@@ -67,8 +66,7 @@ def show(args: argparse.Namespace) -> None:
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
     if not args.simulate:
         return print_(args, data, listing.program(program, facts, machine, profile))
-    if profile is None:
-        raise WarplensError("--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
+    refuse(profile is None, "--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
     found = api.simulate(program, machine, profile=profile)
     data |= simulation.data(found, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(found))
@@ -87,8 +85,7 @@ def occupancy(args: argparse.Namespace) -> None:
     if name is None or is_code or kind == "launch":
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
-        if getattr(args, option) is not None:
-            raise WarplensError(f"--{option} is for a .cu, .ptx or .cubin, or for no file at all")
+        refuse(getattr(args, option) is not None, f"--{option} is for a .cu, .ptx or .cubin, or for no file at all")
     workload, machines = workload_and_machines(args)
     data, parts = [], []
     for m in machines:
@@ -144,8 +141,7 @@ def simulate(args: argparse.Namespace) -> None:
     [machine] = machines_of(args, one=True)
     _check_simulate(args)
     native.refuse_without_numba("the simulator")
-    if args.file is None and args.launch is None:
-        raise WarplensError("name a workload, a kernel's file or a launch file")
+    refuse(args.file is None and args.launch is None, "name a workload, a kernel's file or a launch file")
     graph = not names_kernel(args) and is_graph(args.file)
     work: Workload | Graph = load_graph(args.file) if graph else counted(args, machine)
     options = api.SimulationOptions(
@@ -174,18 +170,14 @@ def simulate(args: argparse.Namespace) -> None:
 
 def _check_simulate(args: argparse.Namespace) -> None:
     """Refuse options that contradict one another, or the files that are read."""
-    if args.variant and not args.launch:
-        raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
+    refuse(args.variant and not args.launch, "--variant is one of a launch file: it needs --launch L.toml")
     if args.launch and args.file and kind_of(args.file) not in CODE:
         raise WarplensError("name a workload or give --launch L.toml, not both")
-    if args.top < 0:
-        raise WarplensError(f"--top: zero or more instructions, not {args.top}")
+    refuse(args.top < 0, f"--top: zero or more instructions, not {args.top}")
     if args.trace is None:
         return
-    if not args.trace:
-        raise WarplensError("--trace: the name of a file is wanted")
-    if args.events < 1:
-        raise WarplensError("a trace has one event at least (--events)")
+    refuse(not args.trace, "--trace: the name of a file is wanted")
+    refuse(args.events < 1, "a trace has one event at least (--events)")
     for read in filter(None, (args.file, args.launch)):
         if Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace):
             raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")

@@ -20,7 +20,7 @@ from warplens.api.counting import load_any, load_report
 from warplens.api.request import Request, load
 from warplens.cli.call import counted, names_kernel, request_of
 from warplens.cli.output import fields, one_or, show, watching, written
-from warplens.core.errors import MissingField, WarplensError
+from warplens.core.errors import MissingField, WarplensError, refuse
 from warplens.core.file_kinds import CODE, KINDS, kind_of
 from warplens.core.units import printable, seconds
 from warplens.machine import Machine
@@ -34,11 +34,9 @@ _MACHINE_KEY = "machine"  # of --set; gpu is its synonym, as of the option
 def machines_of(args: argparse.Namespace, *, one: bool = False) -> list[Machine]:
     """Load the machines that the arguments name, or the `one` that a command takes."""
     names = [name.strip() for name in args.machine.split(",") if name.strip()]
-    if not names:
-        raise WarplensError("--machine names no machine; `warplens machine list` shows them")
+    refuse(not names, "--machine names no machine; `warplens machine list` shows them")
     files = [f"--{option}" for option in ("html", "save") if getattr(args, option, None)]
-    if len(names) > 1 and (one or files):
-        raise WarplensError(f"{args.command if one else ' and '.join(files)} takes one machine")
+    refuse(len(names) > 1 and (one or files), f"{args.command if one else ' and '.join(files)} takes one machine")
     return [api.load_machine(name) for name in names]
 
 
@@ -136,8 +134,7 @@ def whatif(args: argparse.Namespace) -> None:
         else:
             name, number = parse(text)
             changes[name] = number
-    if not changes and other is None:
-        raise WarplensError("say what to change: --set KEY=VALUE; `warplens whatif --list` has the keys")
+    refuse(not changes and other is None, "say what to change: --set KEY=VALUE; `warplens whatif --list` has the keys")
     found = api.what_if(workload, machine, changes, model=args.model, other=other)
     show(args, report.data(found), report.what_if(found, machine, machine if other is None else other[1]))
     return None
@@ -188,10 +185,8 @@ def check(args: argparse.Namespace) -> int:
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, [machine] = parse_share(args.tolerance), machines_of(args, one=True)
     against = None if args.against is None else load_any(args.against, machine)
-    if limit is None and against is None:
-        raise WarplensError("nothing to check against: give --max-time, --against or both")
-    if args.file is None and args.launch is None:
-        raise WarplensError("name a workload, a kernel's file or a launch file")
+    refuse(limit is None and against is None, "nothing to check against: give --max-time, --against or both")
+    refuse(args.file is None and args.launch is None, "name a workload, a kernel's file or a launch file")
     workload = counted(args, machine)
     ask = partial(gate, workload, machine, max_seconds=limit, against=against, tolerance=tolerance)
     why = ""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import refuse
 
 
 def _document(fields: dict[str, Any]) -> str:
@@ -67,8 +67,7 @@ def machine_measure(args: argparse.Namespace) -> int:
     from warplens.laboratory import run as laboratory
 
     only, cubins = tuple(args.only), Path(args.cubins) if args.cubins else None
-    if args.repetitions is not None and args.repetitions < 1:
-        raise WarplensError("--repetitions takes 1 or more")
+    refuse(args.repetitions is not None and args.repetitions < 1, "--repetitions takes 1 or more")
     if args.list:
         found = {entry.name: entry.yields for entry in laboratory.chosen(only, args.quick)}
         print(_document({"measurements": found}) if args.json else "\n".join(f"{n:34} {y}" for n, y in found.items()))
@@ -81,8 +80,7 @@ def machine_measure(args: argparse.Namespace) -> int:
             print(_document({"kernels": len(built.cubins), "errors": built.errors, "unchecked": built.unchecked}))
         elif built.cubins:
             print(good)
-        if built.errors:
-            raise WarplensError("; ".join(dict.fromkeys(built.errors.values())))
+        refuse(built.errors, "; ".join(dict.fromkeys(built.errors.values())))
         return 0
     how = args.quick, args.repetitions, args.gpu, args.shared_gpu, cubins
     outcome = laboratory.measure(laboratory.Request(Path(args.out), only, *how))

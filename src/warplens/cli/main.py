@@ -15,7 +15,7 @@ from pathlib import Path
 from warplens.cli import call
 from warplens.cli.commands import COMMANDS
 from warplens.cli.parser import parser
-from warplens.core.errors import RefusedSource, WarplensError
+from warplens.core.errors import RefusedSource, WarplensError, refuse
 from warplens.core.units import printable
 
 
@@ -69,8 +69,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
         asked = top if args.command is None else top.commands.choices[args.command]
         asked.unknown(rest[0])
     for name in ("html", "save", "trace"):
-        if getattr(args, name, None) == "-":
-            raise WarplensError(f"--{name} -: it is written to a file only; give its name")
+        refuse(getattr(args, name, None) == "-", f"--{name} -: it is written to a file only; give its name")
     return args
 
 

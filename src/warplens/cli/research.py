@@ -13,7 +13,7 @@ from warplens import api, papers
 from warplens.advisor.differences import parse_share
 from warplens.cli.output import counting, fields, show, stages, watching, written
 from warplens.core.cache import Cache
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.files import default_folder, write_whole
 from warplens.machine import Machine
 from warplens.models.warplens import intervals
@@ -44,12 +44,10 @@ def validate(args: argparse.Namespace) -> None:
     prefer_wheels()  # what the published figures are made with
     machine = api.load_machine(args.machine)
     if args.html is not None:
-        if args.ladders or args.tuning is not None:
-            raise WarplensError("--html is for the mixes and --kernels")
+        refuse(args.ladders or args.tuning is not None, "--html is for the mixes and --kernels")
         if not args.html or Path(args.html).is_dir() or not Path(args.html).absolute().parent.is_dir():
             raise WarplensError(f"--html {args.html}: no file can be written there")  # before minutes of work
-    if args.simulate and (args.kernels or args.ladders or args.tuning is not None):
-        raise WarplensError("--simulate is for the mixes")
+    refuse(args.simulate and (args.kernels or args.ladders or args.tuning is not None), "--simulate is for the mixes")
     if args.tuning is not None:
         return _tuning(args, machine)
     if args.ladders:
@@ -88,8 +86,7 @@ def validate(args: argparse.Namespace) -> None:
 def _mixes(args: argparse.Namespace, machine: Machine) -> None:
     for option in _OF_KERNELS:
         given = getattr(args, option)
-        if given is not None and given is not False:
-            raise WarplensError(f"--{option} is for --kernels")
+        refuse(given is not None and given is not False, f"--{option} is for --kernels")
     judged = judge(machine, simulated=args.simulate)
     errors = [model_error(each, machine) for each in judged]
     if args.html:
@@ -107,8 +104,7 @@ def _tuning(args: argparse.Namespace, machine: Machine) -> None:
 
 
 def _ladders(args: argparse.Namespace, machine: Machine) -> None:
-    if args.kernels:
-        raise WarplensError("--kernels and --ladders go one at a time")
+    refuse(args.kernels, "--kernels and --ladders go one at a time")
     with counting("advising") as watch:
         found = climb(machine.id, watch=watch)
     show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
@@ -128,8 +124,7 @@ def _names(args: argparse.Namespace) -> list[str] | None:
 
 def _positive(args: argparse.Namespace, name: str, default: int) -> int:
     value = getattr(args, name)
-    if value is not None and value < 1:
-        raise WarplensError(f"--{name} takes a whole number from 1 on, not {value}")
+    refuse(value is not None and value < 1, f"--{name} takes a whole number from 1 on, not {value}")
     return default if value is None else int(value)
 
 
@@ -166,8 +161,7 @@ def _reproduced(args: argparse.Namespace) -> Sequence[papers.Item]:
 
 def _cache(args: argparse.Namespace) -> str | None:
     """Return the folder of what is kept."""
-    if args.no_cache and args.cache:
-        raise WarplensError("--cache and --no-cache contradict each other")
+    refuse(args.no_cache and args.cache, "--cache and --no-cache contradict each other")
     return None if args.no_cache else str(args.cache or default_folder())
 
 
@@ -175,8 +169,7 @@ def sweep(args: argparse.Namespace) -> int:
     """Predict a space of configurations, and keep the results in a folder."""
     sweep = load_sweep(args.spec)
     folder = Path(args.out) if args.out else Path(args.spec).with_suffix(".sweep")
-    if (args.engine == "dask") != bool(args.scheduler):
-        raise WarplensError("--engine dask and --scheduler ADDRESS go together")
+    refuse((args.engine == "dask") != bool(args.scheduler), "--engine dask and --scheduler ADDRESS go together")
     if args.workers is not None and (args.workers < 1 or args.engine == "dask"):
         raise WarplensError("--workers takes a whole number from 1 on, and is for processes")
     engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
@@ -190,8 +183,7 @@ def tune(args: argparse.Namespace) -> int:
     """Find the best launch and macros of a kernel by prediction."""
     sweep = load_sweep(args.spec)
     machine = api.load_machine(args.machine or sweep.gpus[0])
-    if args.top < 1:
-        raise WarplensError(f"--top takes a whole number from 1 on, not {args.top}")
+    refuse(args.top < 1, f"--top takes a whole number from 1 on, not {args.top}")
     measure = timing.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
     engine = engines.processes(args.workers)
     share = None if args.share is None else parse_share(args.share)
