@@ -171,7 +171,10 @@ def occupancy(content: Content) -> Markup:
     at = [c.now.warps_per_sm], [c.now.predicted / percent]
     series.append(Marked("now", *at, "spots", hue="ink", whys=[now], named=True, radius=7))
     plot = Plot("", "warps per SM", "throughput, % of the throughput bound", series, y_max=_TOP_PERCENT)
-    return figure(plot, tag("p", *say_occupancy(c)))
+    rows = [[number(x.warps_per_sm), seconds(x.seconds), *(number(y / percent, 3) for y in (
+             x.predicted, x.by_latency, x.by_throughput))] for x in c.points]  # fmt: skip
+    head = ["warps per SM", ("time", f"by {c.model}"), "% of the throughput bound", "by latency", "by throughput"]
+    return figure(plot, tag("p", *say_occupancy(c)), numbers=table(head, rows, range(5), caption="some occupancies"))
 
 
 def _bound(c: OccupancyCurve) -> float:
