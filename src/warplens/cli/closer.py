@@ -71,9 +71,8 @@ def show(args: argparse.Namespace) -> None:
     data |= simulation.data(found, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(found))
     parts += ["", *simulation.answer(found, machine, 0)]
-    parts += simulation.source_lines(
-        found, program.instructions, simulation.read_source(program.source_file, program.origin)
-    )
+    text = simulation.read_source(program.source_file, program.origin)
+    parts += simulation.source_lines(found, program.instructions, text)
     return print_(args, data, parts)
 
 
@@ -179,5 +178,5 @@ def _check_simulate(args: argparse.Namespace) -> None:
     refuse(not args.trace, "--trace: the name of a file is wanted")
     refuse(args.events < 1, "a trace has one event at least (--events)")
     for read in filter(None, (args.file, args.launch)):
-        if Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace):
-            raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")
+        same = Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace)
+        refuse(same, f"--trace {args.trace}: that is the file that is simulated; give another name")

@@ -145,10 +145,8 @@ def _settable() -> dict[str, str]:
     from warplens.advisor.differences import OCCUPANCY
     from warplens.simulator.overlay import SETTABLE
 
-    return {
-        OCCUPANCY: "warps per SM", **SETTABLE,
-        _MACHINE_KEY: "another GPU, by id, alias or file; more changes are made to that one",
-    }  # fmt: skip
+    other = {_MACHINE_KEY: "another GPU, by id, alias or file; more changes are made to that one"}
+    return {OCCUPANCY: "warps per SM", **SETTABLE, **other}
 
 
 def diff(args: argparse.Namespace) -> None:

@@ -61,7 +61,8 @@ def validate(args: argparse.Namespace) -> None:
     if args.calibrate + others > 1 or (args.html and others):
         alone = "--calibrate, --ablation, --ncu and --stalls go one at a time"
         raise WarplensError(f"{alone}, the last three without --html")
-    names = list(OURS) if args.calibrate else _names(args)
+    chosen = None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
+    names = list(OURS) if args.calibrate else chosen
     if args.ablation:
         return _ablation(args, machine, (names or [OURS[0]])[0], processes)
     if args.stalls:
@@ -116,10 +117,6 @@ def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes:
         found = ablate(machine.id, model, every=every, processes=processes, watch=watch)
     data = {"machine": machine.id, "model": model, "every": every, "ablation": found}
     show(args, data, tables.ablation(found, model, every))
-
-
-def _names(args: argparse.Namespace) -> list[str] | None:
-    return None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
 
 
 def _positive(args: argparse.Namespace, name: str, default: int) -> int:
