@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 
 T = TypeVar("T")
 Shape = int | tuple[int, int, int]
@@ -27,7 +27,12 @@ _ATTRIBUTES = {
     "shared_per_block_max_bytes": 97, "blocks_per_sm_max": 106, "shared_reserved_bytes": 111,
 }  # fmt: skip
 _STATIC_SHARED, _DYNAMIC_SHARED, _CARVE_OUT = 1, 8, 9  # attributes of a function; the last two may be set
-_NO_DEVICE, _NO_MEMORY, _UNAVAILABLE, _OLD_DRIVER, _NO_CODE = 100, 2, 46, 35, 209
+_NO_MEMORY, _UNAVAILABLE = 2, 46
+_SAID = {  # by return code: what a user can mend
+    100: "the NVIDIA driver finds no GPU; see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set",
+    35: "the NVIDIA driver is too old; update it",
+    209: "the driver has no use for this machine code: it is for another GPU, or the driver is too old",
+}
 _LOST = {214, 219, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 720, 721}  # the context is of no further use
 
 
@@ -84,26 +89,16 @@ class Driver:
             raise WarplensError(
                 "no NVIDIA driver here (libcuda.so.1 is missing): measuring needs a GPU; run this on a machine with one"
             ) from None
-        code = self._library.cuInit(0)
-        if code == _NO_DEVICE:
-            raise WarplensError(
-                "the NVIDIA driver finds no GPU; see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set"
-            )
-        if code == _OLD_DRIVER:
-            raise WarplensError("the NVIDIA driver is too old; update it")
-        self.check("cuInit", code)
+        self.check("cuInit", self._library.cuInit(0))
 
     def check(self, call: str, code: int) -> None:
         """Raise the error of a return code."""
         if code == 0:
             return
+        refuse(code in _SAID, _SAID.get(code, ""))
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
         self._library.cuGetErrorName(code, ctypes.byref(name))
         self._library.cuGetErrorString(code, ctypes.byref(text))
-        if code == _NO_CODE:
-            raise WarplensError(
-                "the driver has no use for this machine code: it is for another GPU, or the driver is too old"
-            )
         raise DriverError(call, code, (name.value or b"?").decode(), (text.value or b"unknown error").decode())
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -142,18 +137,14 @@ class Gpu:
         self._uuid = driver.uuid(index)
         self._device = driver.ask("cuDeviceGet", ctypes.c_int, index)
         major, minor = self._attribute(_ATTRIBUTES["major"]), self._attribute(_ATTRIBUTES["minor"])
-        if (major, minor) < OLDEST:
-            raise WarplensError(
-                f"{self._name()} has compute capability {major}.{minor}: compilers make code from 7.5 on; "
-                "use a newer GPU"
-            )
+        old = f"compute capability {major}.{minor}: compilers make code from 7.5 on; use a newer GPU"
+        refuse((major, minor) < OLDEST, f"{self._name()} has {old}")
         try:
             driver.call("cuCtxSetCurrent", driver.ask("cuDevicePrimaryCtxRetain", ctypes.c_void_p, self._device))
         except DriverError as error:
             if error.code in (_UNAVAILABLE, _NO_MEMORY):
-                raise WarplensError(
-                    f"{self._name()} is in use by other processes and takes no further one; end them (see `nvidia-smi`)"
-                ) from None
+                other = "is in use by other processes and takes no further one; end them (see `nvidia-smi`)"
+                raise WarplensError(f"{self._name()} {other}") from None
             raise
         self._events = [driver.ask("cuEventCreate", ctypes.c_void_p, 0) for _ in range(2)]
 
@@ -221,9 +212,8 @@ class Gpu:
             return self.driver.ask("cuMemAlloc_v2", ctypes.c_uint64, ctypes.c_size_t(size)).value
         except DriverError as error:
             if error.code == _NO_MEMORY:
-                raise WarplensError(
-                    f"the GPU has no {size >> 20} MiB free: another process has them (see `nvidia-smi`)"
-                ) from None
+                missing = f"the GPU has no {size >> 20} MiB free"
+                raise WarplensError(f"{missing}: another process has them (see `nvidia-smi`)") from None
             raise
 
     def free(self, address: int) -> None:
@@ -237,15 +227,13 @@ class Gpu:
     def put(self, address: int, data: np.ndarray[Any, Any]) -> None:
         """Copy an array to the GPU."""
         data = np.ascontiguousarray(data)
-        self.driver.call(
-            "cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
-        )
+        where, size = ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
+        self.driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), where, size)
 
     def get(self, address: int, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Fill an array from the GPU; waits for what was launched before."""
-        self.driver.call(
-            "cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(data.nbytes)
-        )
+        where, size = ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
+        self.driver.call("cuMemcpyDtoH_v2", where, ctypes.c_uint64(address), size)
         return data
 
     def copy(self, target: int, source: int, size: int) -> None:

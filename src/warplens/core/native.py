@@ -29,7 +29,7 @@ from typing import Any
 
 from msgspec import Struct, msgpack
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import refuse
 from warplens.core.files import default_folder, keep, sealed, unsealed
 from warplens.core.progress import waiting
 
@@ -96,8 +96,7 @@ def there() -> bool:
 
 def refuse_without_numba(what: str) -> None:
     """Raise an error where Numba is missing: plain Python would take hours."""
-    if not there():
-        raise WarplensError(f"{what} needs Numba: pip install numba")
+    refuse(not there(), f"{what} needs Numba: pip install numba")
 
 
 @cache
