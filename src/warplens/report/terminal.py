@@ -207,9 +207,8 @@ def span(c: Comparison) -> list[str]:
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:
     """Render throughput against occupancy with a bar per row."""
     parts: list[RenderableType] = [Text(f"{printable(c.workload)} on {machine.name} by {c.model}", "bold"), ""]
-    needed = ", ".join(
-        f"{share}: {'never' if n is None else number(n, 3)}" for share, n in c.needed_warps_per_sm.items()
-    )
+    known = {share: "never" if n is None else number(n, 3) for share, n in c.needed_warps_per_sm.items()}
+    needed = ", ".join(f"{share}: {n}" for share, n in known.items())
     parts += [Text(f"  warps per SM needed for a share of peak throughput: {needed}"), ""]
     top = max((float(x) for x in c.throughput_warps_per_cycle), default=0.0)
     rows: list[list[RenderableType]] = []
@@ -237,7 +236,7 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     )
     found = table(head, rows, {5, 6, 7})
     found.columns[0].no_wrap = True  # it is what one types
-    return [found, "", *(Text(line, "dim") for line in says)]
+    return [found, "", *notes(says, "dim", "")]
 
 
 _IMPORTANT = re.compile(
@@ -259,10 +258,15 @@ def machine(m: Machine, keys: Sequence[str]) -> list[RenderableType]:
     rows, whole = [], len(keys) == len(m.sources)
     for key in keys:
         source, value = m.sources[key], value_at(m, key)
-        shown = ", ".join(map(number, value)) if isinstance(value, list) else quantity(value, source.unit)
+        shown = ", ".join(map(number, value)) if isinstance(value, (list, tuple)) else quantity(value, source.unit)
         reference = source.ref + (f" ({source.date})" if source.date else "")
         rows.append([key, shown, source.source, *([reference] if whole else [])])
-    notes = (Text(f"  {note}", "dim") for note in m.notes)
     heads = ["key", "value", "source", *(["reference"] if whole else [])]
     more = [] if whole else [f"{len(m.sources) - len(keys):,} numbers more, and where each comes from: --all"]
-    return [Text(f"{m.name} ({m.id}), {m.architecture}", "bold"), "", *notes, table(heads, rows, {1}), *more]
+    return [
+        Text(f"{m.name} ({m.id}), {m.architecture}", "bold"),
+        "",
+        *notes(m.notes, "dim", "  "),
+        table(heads, rows, {1}),
+        *more,
+    ]

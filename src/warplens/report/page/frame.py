@@ -8,22 +8,10 @@ from warplens.advisor import Advice
 from warplens.core.units import number, quantity
 from warplens.machine import Machine
 from warplens.report.analysis import NEAREST, counted, nearest, results, unknown_shares
+from warplens.report.page import markup
 from warplens.report.page.code import accesses, code
 from warplens.report.page.content import Content, limit_source, number_source, used_keys, value_source
-from warplens.report.page.markup import (
-    Markup,
-    Section,
-    bar,
-    document,
-    joined,
-    more,
-    seconds,
-    sure,
-    table,
-    tag,
-    timed,
-    value,
-)  # fmt: skip
+from warplens.report.page.markup import Markup, bar, joined, more, seconds, sure, table, tag, timed, value
 from warplens.report.page.models import published
 from warplens.report.page.pictures import occupancy, roofline, time_stack, warps
 
@@ -32,10 +20,10 @@ _SOURCES = 6  # source lines that a remedy names
 
 def page(content: Content, data: str) -> str:
     """Return the page; `data` is what `--json` prints."""
-    sections = [Section(name, short, title, make(content)) for name, (short, title, make) in SECTIONS.items()]
+    sections = [markup.Section(name, short, title, make(content)) for name, (short, title, make) in SECTIONS.items()]
     head = f"{content.prediction.workload} on {content.machine.name}"
     dotted = "Dotted numbers say where they come from: hover over them, or go there with the Tab key."
-    return document(head, answer(content), sections, data=data, note=dotted)
+    return markup.document(head, answer(content), sections, data=data, note=dotted)
 
 
 def answer(content: Content) -> Markup:
