@@ -263,10 +263,5 @@ def machine(m: Machine, keys: Sequence[str]) -> list[RenderableType]:
         rows.append([key, shown, source.source, *([reference] if whole else [])])
     heads = ["key", "value", "source", *(["reference"] if whole else [])]
     more = [] if whole else [f"{len(m.sources) - len(keys):,} numbers more, and where each comes from: --all"]
-    return [
-        Text(f"{m.name} ({m.id}), {m.architecture}", "bold"),
-        "",
-        *notes(m.notes, "dim", "  "),
-        table(heads, rows, {1}),
-        *more,
-    ]
+    head = Text(f"{m.name} ({m.id}), {m.architecture}", "bold")
+    return [head, "", *notes(m.notes, "dim", "  "), table(heads, rows, {1}), *more]
