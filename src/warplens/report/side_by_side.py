@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -127,10 +128,7 @@ def gpus(
 
 def data(found: WhatIf | Difference) -> dict[str, Any]:
     """Return the same for machines."""
-    if isinstance(found, WhatIf):
-        return {"changes": found.changes, "before": found.before, "after": found.after, "speedup": found.speedup}
-    names = ("before", "after", "code", "counts", "limits", "parts", "why", "speedup")
-    return {name: getattr(found, name) for name in names}
+    return {**asdict(found), "speedup": found.speedup}
 
 
 def outcome(found: Outcome) -> list[RenderableType]:
