@@ -51,7 +51,10 @@ def validate(args: argparse.Namespace) -> None:
     if args.tuning is not None:
         return _tuning(args, machine)
     if args.ladders:
-        return _ladders(args, machine)
+        refuse(args.kernels, "--kernels and --ladders go one at a time")
+        with counting("advising") as watch:
+            climbed = climb(machine.id, watch=watch)
+        return show(args, ladders.data(climbed, unblind=args.unblind), ladders.answer(climbed, unblind=args.unblind))
     if not args.kernels:
         return _mixes(args, machine)
     every, processes = (_positive(args, name, default) for name, default in (("every", 1), ("processes", 2)))
@@ -102,13 +105,6 @@ def _tuning(args: argparse.Namespace, machine: Machine) -> None:
             machine.id, args.tuning, cache=str(default_folder()), engine=engines.processes(args.processes), watch=watch
         )
     show(args, {"machine": machine.id, "tuning": found}, ladders.tuning(found, machine))
-
-
-def _ladders(args: argparse.Namespace, machine: Machine) -> None:
-    refuse(args.kernels, "--kernels and --ladders go one at a time")
-    with counting("advising") as watch:
-        found = climb(machine.id, watch=watch)
-    show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
 
 
 def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:

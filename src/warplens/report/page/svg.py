@@ -175,8 +175,10 @@ def _draw(plot: Plot, series: Sequence[Marked], shown: Sequence[Points], width: 
     for i in order:
         s, at_pixels = series[i], [(x(a), y(b)) for a, b in shown[i]]
         if s.kind == "spots":
-            shapes += [_spot(s, i, at, why) for at, why in zip(at_pixels, s.whys, strict=True)]
             names += [(a, b, s) for a, b in at_pixels if s.named]
+            for (a, b), why in zip(at_pixels, s.whys, strict=True):
+                rings = [tag("circle", cx=a, cy=b, r=r, class_=c) for r, c in ((12, "reach"), (s.radius, None))]
+                shapes.append(described(why, *rings, class_=f"series spots {_colour(i, s)}"))
         else:
             shapes.append(_shape(i, s, tag("title", s.name), _path(i, s, at_pixels, y, (left, wide))))
         left += wide * (s.kind == "bar")  # bars at one x stand side by side
@@ -215,12 +217,6 @@ def _head(begin: tuple[float, float], end: tuple[float, float]) -> str:
     angle, (x, y), (length, half) = math.atan2(end[1] - begin[1], end[0] - begin[0]), end, _HEAD
     tips = [(x - length * math.cos(a), y - length * math.sin(a)) for a in (angle - half, angle + half)]
     return f"M{tips[0][0]:.1f} {tips[0][1]:.1f}L{x:g} {y:g}L{tips[1][0]:.1f} {tips[1][1]:.1f}"
-
-
-def _spot(s: Marked, i: int, at: tuple[float, float], why: str) -> Markup:
-    """Return a ring that says what it is."""
-    rings = [tag("circle", cx=at[0], cy=at[1], r=r, class_=c) for r, c in ((12, "reach"), (s.radius, None))]
-    return described(why, *rings, class_=f"series spots {_colour(i, s)}")
 
 
 def _named(spots: Sequence[tuple[float, float, Marked]], right: float, bottom: float) -> list[Markup]:
