@@ -14,7 +14,7 @@ from warplens.core.cache import Cache
 from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.models import predict
-from warplens.report import sweeps
+from warplens.report import side_by_side
 from warplens.tuner.estimate import estimate, work_per_block
 from warplens.tuner.points import Counted, compiled, count
 from warplens.tuner.spec import Configuration, Sweep, load_sweep
@@ -121,7 +121,7 @@ def test_candidates_that_do_not_do_the_same_work_are_pointed_out(tuned: Tuned, f
     (folder / "wrong.toml").write_text(SPEC.replace('block = "threads"', 'block = "threads"\narg.n = "1024 * threads"'))
     wrong = tune(load_sweep(folder / "wrong.toml"), load_machine("h200"), share=0.15, cache=Cache(folder / "cache"))
     assert any("floating-point operations: " in text and "threads=" in text for text in wrong.warnings)
-    assert any("do not do the same work" in str(part) for part in sweeps.tuned(wrong, [], 3))
+    assert any("do not do the same work" in str(part) for part in side_by_side.tuned(wrong, [], 3))
 
 
 @pytest.mark.slow
@@ -242,7 +242,7 @@ def test_refused_questions(sweep: Sweep, folder: Path) -> None:
 def test_what_is_named_as_best_is_the_first_of_the_table(tuned: Tuned) -> None:
     chosen = [replace(tuned.candidates[0], number=i, values={"threads": t}, seconds=s, emulated=True)
               for i, (t, s) in enumerate(((128, 100e-6), (64, 100.3e-6), (256, 101e-6)))]  # fmt: skip
-    head, table, _ = sweeps.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
+    head, table, _ = side_by_side.tuned(replace(tuned, candidates=chosen, warnings=[], illegal={}), [], 3)
     assert str(head).startswith("k on h200: threads=128 ") and str(head).endswith(", 100 us predicted")
     assert isinstance(table, Table)
     first = [str(cell).split()[0] for cell in table.columns[0].cells]

@@ -16,9 +16,8 @@ from tests.html.browser import PROGRAM, Browser, browser
 from warplens.papers import reproduce
 from warplens.papers.report import items
 from warplens.papers.validation.kernels import launches
-from warplens.report import analysis
 from warplens.report.data import to_json
-from warplens.report.page.content import gather
+from warplens.report.page.content import data, gather
 from warplens.report.page.frame import SECTIONS, page
 from warplens.report.page.markup import seconds
 from warplens.workload import Workload
@@ -41,9 +40,9 @@ def made(workload: Workload) -> tuple[str, dict[str, Any], float]:
     advised = wl.advise(workload, GPU, simulated=0)
     began = time.process_time()
     content = gather(answer, comparison, workload, GPU, advised)
-    data = to_json(analysis.data(answer, comparison, workload, GPU, advised, content))
-    text = page(content, data)
-    return text, json.loads(data), time.process_time() - began
+    answered = to_json(data(content))
+    text = page(content, answered)
+    return text, json.loads(answered), time.process_time() - began
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def test_a_kernel_of_many_thousand_instructions_stays_under_the_limit() -> None:
     content = gather(comparison.headline, comparison, workload, GPU, None)
     rows = [replace(r, number=i) for i, r in enumerate(content.instructions * 400)]
     content = replace(content, instructions=rows)
-    text = page(content, to_json(analysis.data(comparison.headline, comparison, workload, GPU, None, content)))
+    text = page(content, to_json(data(content)))
     assert len(rows) > 9000 and len(text.encode()) < 2_000_000
     assert "instructions where little time goes" in text
 
@@ -98,7 +97,7 @@ def test_it_is_quiet_and_drawn(
         "[...document.querySelectorAll('svg.picture')].filter(e => e.getBoundingClientRect().width > 250 && "
         "e.getBoundingClientRect().height > 150).map(e => e.querySelectorAll('path, circle, rect').length)"
     )
-    assert len(drawn) == 3 and min(drawn) > 10  # occupancy, timeline, roofline: one width of each
+    assert len(drawn) == 4 and min(drawn) > 10  # occupancy, timeline, roofline, benefits: one width of each
     assert shown.value("document.querySelectorAll('.stack .cell').length") > 8
     bare = shown.value(
         "[...document.querySelectorAll('svg[role=group]')].filter(e => !e.getAttribute('aria-label')).length"
@@ -167,7 +166,7 @@ def test_numbers_say_where_they_come_from(shown: Browser, honest: tuple[Path, di
     shown.hover(".sass tr[style] code")
     assert "\n" in shown.value("document.getElementById('tip').textContent")  # a line per reason
     assert "\ufffd" not in shown.value("document.getElementById('tip').textContent")
-    shown.hover("#roofline svg.wide .level")
+    shown.hover("#roofline svg.wide .spots")
     assert "measured" in shown.value("document.getElementById('tip').textContent")
     box = shown.value("JSON.stringify(document.getElementById('tip').getBoundingClientRect())")
     inside = json.loads(box)

@@ -39,10 +39,10 @@ from warplens.core.units import seconds
 from warplens.papers.validation.kernels import Launch, launches
 from warplens.papers.validation.ladders import REDUCTIONS, Outcome, Step, _order, climb, ladder_launches, ladders
 from warplens.report import analysis
-from warplens.report.advice import benefit_chart
+from warplens.report.benefits import rendered
 from warplens.report.page.curves import occupancy_curve
+from warplens.report.side_by_side import gpus
 from warplens.report.terminal import console, headline
-from warplens.report.whatif import gpus
 from warplens.workload import Workload
 from warplens.workload.profile import Crowding, Fewer, Profile
 
@@ -414,7 +414,7 @@ def test_the_benefit_chart_says_why_memory_has_no_bar(capsys: pytest.CaptureFixt
     for name, empty in (("bank.bank4", True), ("saxpy", False)):
         found = benefits(measured(name).workload, GPU)
         assert found is not None and (found.t_mem == 0) == empty
-        for part in benefit_chart({name: found}):
+        for part in rendered({name: found}):
             console(120).print(part)
         assert ("nothing goes beyond L2" in capsys.readouterr().out) == empty
 

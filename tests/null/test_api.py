@@ -109,7 +109,7 @@ def test_values_of_a_call_are_those_of_the_command_line() -> None:
         "grid": (4, 2), "block": 64, "args": {"n": 7, "a": 2.5, "x": "f32[4]:ones", "f": np.float32(0.5)},
         "variables": {"rounds": True},
     }  # fmt: skip
-    flags = Request.of("k.cu", None, None, None, call).flags
+    flags = Request.of("k.cu", None, call).flags
     assert (flags.grid, flags.block) == ("4,2", "64") and flags.variables == ["rounds=1"]
     assert flags.arguments == ["n=7", "a=2.5", "x=f32[4]:ones", "f=0.5"]
 

@@ -49,7 +49,7 @@ H200, ADD = str(MACHINES / "h200.toml"), str(WORKLOADS / "saxpy.toml")
         (("analyze", "--launch", "k.cubin"), "k.cubin: machine code, where a launch file is wanted"),
         (("analyze", GRAPH), "row.toml: a graph, where a kernel's file is wanted; `warplens simulate` takes it"),
         (("diff", SAXPY, "k.cu"), "k.cu: CUDA source: diff takes launch files; `warplens init k.cu` writes one"),
-        (("predict", H200), "h200.toml: a machine file, where a workload is wanted; `--gpu` takes it"),
+        (("predict", H200), "h200.toml: a machine file, where a workload is wanted; `--machine` takes it"),
         (("predict", SAXPY), "saxpy.toml: a launch file, where a workload is wanted; `warplens analyze` takes it"),
         (("predict", "k.cu"), "k.cu: CUDA source, where a workload is wanted; `warplens analyze` takes it"),
         (("predict", "saxpy", "--gpu", SAXPY), "saxpy.toml: a launch file, where a machine file is wanted"),

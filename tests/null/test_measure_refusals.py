@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from warplens.cli import main
-from warplens.core.driver import DriverError, Facts, Gpu
+from warplens.core.driver import Driver, DriverError, Facts, Gpu
 from warplens.core.errors import WarplensError
 from warplens.laboratory import run
 from warplens.laboratory.build import Built
@@ -220,7 +220,10 @@ def test_an_architecture_too_old_is_told(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(("capability", "good"), [((7, 0), False), ((6, 1), False), ((7, 5), True)])
 def test_a_gpu_too_old_is_told(capability: tuple[int, int], good: bool) -> None:
-    class Old:
+    class Old(Driver):
+        def __init__(self) -> None:
+            """Need no library."""
+
         def uuid(self, index: int) -> str:
             return "00" * 16
 
@@ -228,7 +231,7 @@ def test_a_gpu_too_old_is_told(capability: tuple[int, int], good: bool) -> None:
             if name == "cuDeviceGetAttribute":
                 ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_int))[0] = capability[0 if arguments[1] == 75 else 1]
 
-    driver: Any = Old()
+    driver = Old()
     if good:
         Gpu(driver)
     else:

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 import warplens as wl
 from warplens.papers.validation.kernels import launches
-from warplens.report.page.code import code, judge_global, read_source
+from warplens.report.benefits import chart, rows, steps
+from warplens.report.page.code import code, judge
 from warplens.report.page.content import Content, Touches, gather
 from warplens.report.page.curves import Point, _met
 from warplens.report.page.markup import Markup, tag, text
-from warplens.report.page.pictures import draw_roofline, say_occupancy
+from warplens.report.page.pictures import roofline, say_occupancy
 from warplens.report.page.svg import Scale, decades, ticks
+from warplens.report.simulation import read_source
 from warplens.workload import Workload
 
 GPU = wl.load_machine("h200")
@@ -101,7 +103,7 @@ def test_markup_escapes_all_that_is_not_markup() -> None:
 
 
 def test_scales_and_ticks() -> None:
-    assert Scale(1, 100, 0, 10, log=True)(10) == 5 and Scale(0, 4, 0, 100)(9) == 100
+    assert Scale(1, 100, 0, 10, log=True)(10) == 5 and Scale(0, 4, 0, 100)(9) == 225  # beyond the picture
     assert ticks(0, 64, 8) == [0, 10, 20, 30, 40, 50, 60]
     assert decades(0.01, 1000) == [0.01, 0.1, 1, 10, 100, 1000] and decades(3, 30) == [5, 10, 20]
 
@@ -142,24 +144,46 @@ def test_a_card_says_of_full_sectors_in_too_many_lines_what_the_remedy_says() ->
     """4 sectors of 32 bytes, all asked for, fill one line of 128; in two lines they are what `coalesce` would mend."""
     full = {"space": "global", "requests_per_warp": 1.0, "threads": 32.0, "bytes_per_thread": 4.0, "wavefronts": 2.0,
             "l1_hits": 0.0, "l2_hits": 1.0}  # fmt: skip
-    said, good = judge_global(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
+    said, good = judge(Touches(**full, sectors=4.0, lines=2.0))  # type: ignore[arg-type]
     assert said == "4 sectors, 100% of their bytes asked for, in 2 lines where 1 would do" and not good
-    said, good = judge_global(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
+    said, good = judge(Touches(**full, sectors=4.0, lines=1.0))  # type: ignore[arg-type]
     assert said == "4 sectors, 100% of their bytes asked for" and good
-    assert not judge_global(Touches(**full, sectors=8.0, lines=2.0))[1]  # type: ignore[arg-type]  # half of their bytes
+    assert not judge(Touches(**full, sectors=8.0, lines=2.0))[1]  # type: ignore[arg-type]  # half of their bytes
 
 
 def test_a_triton_source_is_shown(tmp_path: Path) -> None:
     source = tmp_path / "kernel.py"
     source.write_text("import triton\n\nx = tl.load(p)\n")
     c = content("matmul_tiled8.conflicts")
-    assert read_source(replace(c.workload, source=str(source))) == ["import triton", "", "x = tl.load(p)"]
+    assert read_source(str(source)) == ["import triton", "", "x = tl.load(p)"]
     assert "kernel.py" in code(replace(c, workload=replace(c.workload, source=str(source))))
 
 
 def test_levels_of_the_roofline_are_named_at_their_points() -> None:
     c = content("matmul_tiled8.conflicts")
     assert c.roofline is not None
-    _, drawn = draw_roofline(c.roofline, {level.name: "" for level in c.roofline.levels}, 720.0)
+    drawn = roofline(c)
     for level in c.roofline.levels:
         assert f">{level.name}</text>" in drawn
+
+
+def test_the_chart_of_benefits_goes_from_a_by_its_arrows_to_the_ideal() -> None:
+    """Sim et al. 2012, Figure 4: x is the cost of memory, y of computation; A' is A less T_overlap, Equation (16)."""
+    workload = measured("saxpy")
+    found = wl.advise(workload, GPU, simulated=0)
+    b = found.benefits
+    assert b is not None
+    a, moved, *_, ideal = steps(b)
+    assert a == (b.t_mem, b.t_comp)
+    assert moved == pytest.approx((b.t_mem - b.t_overlap, b.t_comp)) and sum(moved) == pytest.approx(b.t_exec)
+    assert ideal == pytest.approx((min(moved[0], b.t_mem_min), b.t_fp))
+    drawn = chart(b, GPU)
+    assert all(f">{part}</td>" in drawn for row in rows([b]) for part in map(text, row))
+    assert all(f">{text(name)}</text>" in drawn for name in ("A", "A'", "ideal"))
+
+
+def test_the_chart_of_benefits_says_that_parameters_are_missing() -> None:
+    machine = wl.load_machine("gtx980")
+    assert machine.sim is None
+    drawn = chart(None, machine)
+    assert "has no [sim] section" in drawn and "<svg" not in drawn

@@ -15,7 +15,7 @@ from warplens.advisor.memory import coalesce, scattered_title
 from warplens.advisor.precision import data_type, lower_precision
 from warplens.advisor.remedies import HOW
 from warplens.papers.validation.kernels import launches
-from warplens.report.advice import NEAREST, answer, first_screen
+from warplens.report.analysis import NEAREST, first_screen, remedies
 from warplens.report.data import to_json
 
 GPU = wl.load_machine("h200")
@@ -95,7 +95,7 @@ def test_results_change_where_numbers_or_the_order_of_float_sums_do() -> None:
 
 
 def test_the_mark_is_in_text_and_in_json() -> None:
-    text = "\n".join(map(str, answer(advised("matmul_tiled16"), GPU)))
+    text = "\n".join(map(str, remedies(advised("matmul_tiled16"), GPU)))
     assert "[changes results] nvcuda::wmma" in text and "[same results]" in text
     assert '"changes_results": true' in to_json(advised("matmul_tiled16").advice)
     screen = "\n".join(map(str, first_screen(advised("saxpy"))))
@@ -105,7 +105,7 @@ def test_the_mark_is_in_text_and_in_json() -> None:
 def test_of_what_would_not_help_the_nearest_are_shown_and_all_if_asked() -> None:
     made = advised("saxpy")
     useless = sum(not a.helps for a in made)
-    few, every = ("\n".join(map(str, answer(made, GPU, everything=e))) for e in (False, True))
+    few, every = ("\n".join(map(str, remedies(made, GPU, everything=e))) for e in (False, True))
     assert f"and {useless - NEAREST} more: --all shows them" in few and "potential benefits" not in few
     assert "--all" not in every and "potential benefits" in every
     part = few.partition("what would not, and why\n")[2]

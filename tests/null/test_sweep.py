@@ -28,7 +28,7 @@ from warplens.cli import main
 from warplens.core.cache import Cache, key_of
 from warplens.core.errors import FileError, WarplensError
 from warplens.machine import load_machine
-from warplens.report import sweeps
+from warplens.report import side_by_side
 from warplens.tuner import journal, points, results, spec
 from warplens.tuner.engines import Engine, dask, processes
 from warplens.tuner.expression import evaluate
@@ -211,7 +211,7 @@ def test_without_pyarrow_a_note_says_what_is_not_there(tmp_path: Path, monkeypat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     outcome = sweeping.sweep(tmp_path, sweeping.make(tmp_path, "0, 1"))
     assert [Path(file).name for file in outcome.files] == ["results.jsonl"]
-    assert [note for note in map(str, sweeps.outcome(outcome)) if "pip install pyarrow" in note]
+    assert [note for note in map(str, side_by_side.outcome(outcome)) if "pip install pyarrow" in note]
 
 
 def test_an_engine_that_is_lost_stops_the_sweep_and_fails_no_point(tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_the_fastest_configuration_of_each_kernel_and_gpu_is_told(tmp_path: Path
         ("k", "a100", {"x": 4}, 4),
     ]
     assert outcome.best[0].slowest_seconds == pytest.approx(14e-6)  # x + n blocks, a microsecond each
-    said = "\n".join(str(part) for part in sweeps.outcome(outcome))
+    said = "\n".join(str(part) for part in side_by_side.outcome(outcome))
     assert "the fastest configurations by warplens-fast" in said and "8 points" in said
 
 

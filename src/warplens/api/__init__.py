@@ -64,15 +64,10 @@ __all__ = [
     "occupancy_curve", "occupancy_table", "predict", "predict_all", "simulate", "what_if",
 ]  # fmt: skip
 
-_ADVISOR = {
-    "Advice": "advice",
-    "Advised": "advice",
-    "Difference": "differences",
-    "WhatIf": "differences",
-}  # no prediction needs it
+_ADVISOR = {"Advice": "advice", "Advised": "advice", "Difference": "differences", "WhatIf": "differences"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ADVISOR:
+    if name in _ADVISOR:  # no prediction needs it
         return getattr(importlib.import_module(f"warplens.advisor.{_ADVISOR[name]}"), name)
     raise AttributeError(f"module 'warplens.api' has no attribute {name!r}")

@@ -21,7 +21,6 @@ from warplens.core.files import write_whole
 from warplens.machine import Machine
 from warplens.models import Prediction
 from warplens.models.comparison import Comparison
-from warplens.program import Options
 from warplens.workload import Workload
 from warplens.workload.launch import KernelCall
 
@@ -127,9 +126,9 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as `--json` prints it."""
-        from warplens.report.analysis import data
+        from warplens.report.page.content import data
 
-        return data(self.prediction, self.comparison, self.workload, self.machine, self.advised, self._content)
+        return data(self._content)
 
     def to_json(self) -> str:
         """Return the answer as JSON, with its schema version."""
@@ -153,8 +152,7 @@ class Analysis:
             pandas = importlib.import_module("pandas")
         except ImportError:
             raise WarplensError("to_frame() needs pandas: pip install pandas") from None
-        rows = msgspec.to_builtins(self._content.instructions)
-        return pandas.json_normalize(rows)
+        return pandas.json_normalize(msgspec.to_builtins(self._content.instructions))
 
     def __repr__(self) -> str:
         """Return the first screen."""
@@ -177,10 +175,8 @@ def analyze(
     launch: KernelCall | str | Path | None = None,
     machine: Machine | str = DEFAULT_MACHINE,
     *,
-    kernel: str | None = None,
     model: str | None = None,
     effort: Effort = "full",
-    options: Options | None = None,
     **call: Unpack[Call],
 ) -> Analysis:
     """Predict the time of a kernel's call, and find what limits it and what would help.
@@ -191,9 +187,9 @@ def analyze(
     """
     gpu = machine_of(machine)
     if str(file).endswith(".ncu-rep"):
-        workload, run_call = only_kernel(load_report(str(file), gpu, kernel), str(file))
+        workload, run_call = only_kernel(load_report(str(file), gpu, call.get("kernel")), str(file))
     else:
-        program, run_call = load(Request.of(file, launch, kernel, options, call), gpu)
+        program, run_call = load(Request.of(file, launch, call), gpu)
         workload = counted(program, run_call, gpu, effort)
     found = Analysis(workload, run_call, gpu, model, effort == "fast")
     _ = found.prediction  # so that an error is raised here
@@ -205,9 +201,7 @@ def count(
     launch: KernelCall | str | Path | None = None,
     machine: Machine | str = DEFAULT_MACHINE,
     *,
-    kernel: str | None = None,
     effort: Effort = "full",
-    options: Options | None = None,
     **call: Unpack[Call],
 ) -> Workload:
     """Compile a kernel, emulate a part of its grid, and return what it executes as a workload. As `analyze` otherwise.
@@ -215,5 +209,4 @@ def count(
     A saved workload needs neither compiler nor emulator again.
     """
     gpu = machine_of(machine)
-    program, run_call = load(Request.of(file, launch, kernel, options, call), gpu)
-    return counted(program, run_call, gpu, effort)
+    return counted(*load(Request.of(file, launch, call), gpu), gpu, effort)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.native import refuse_without_numba
 from warplens.core.units import seconds
 from warplens.machine import Machine, load_machine
@@ -31,8 +31,7 @@ def machine_of(given: Machine | str | Path) -> Machine:
     """Return a machine that is given as such, by its name or by its path."""
     if isinstance(given, (str, Path)):
         return load_machine(given)
-    if not isinstance(given, Machine):
-        raise WarplensError(f"a machine, its name or its path is wanted, not {type(given).__name__}")
+    refuse(not isinstance(given, Machine), f"a machine, its name or its path is wanted, not {type(given).__name__}")
     return given
 
 
@@ -52,8 +51,7 @@ def profiled(
     refuse_without_numba("the emulator")
     from warplens.emulator import profiler
 
-    if effort not in ("full", "fast", "exact"):
-        raise WarplensError(f"effort: 'full', 'fast' or 'exact', not {effort!r}")
+    refuse(effort not in ("full", "fast", "exact"), f"effort: 'full', 'fast' or 'exact', not {effort!r}")
     share, newer = profiler.BRISK if effort == "fast" else profiler.FULL, toolchain.untested(program.tools)
 
     def noted(profile: Profile) -> Profile:
@@ -97,12 +95,14 @@ def load_report(
     Counts are the profiler's; nothing is emulated. What the report lacks is in the workload's notes.
     """
     gpu, found = machine_of(machine), list[tuple[Workload, KernelCall]]()
-    chosen = [r for r in ncu_report.load_report(path) if kernel is None or _is_named(r.program, kernel)]
-    if not chosen:
-        raise WarplensError(f"{path}: no kernel {kernel!r} in it")
+    chosen = [
+        one for one in ncu_report.load_report(path) for long in [one.program.demangled]
+        if kernel is None or kernel in (one.program.name, long) or kernel in long.partition("(")[0]
+    ]  # fmt: skip
+    refuse(not chosen, f"{path}: no kernel {kernel!r} in it")
     for one in chosen:
-        if not one.record.executed:
-            raise WarplensError(f"{path}: {one.program.demangled}: the report has no {one.missing[0]}")
+        lacking = " ".join(one.missing[:1])
+        refuse(not one.record.executed, f"{path}: {one.program.demangled}: the report has no {lacking}")
         columns = {name: getattr(one.record, name) for name in ncu_report.COLUMNS}
         shape = one.call.blocks, -(-one.call.threads_per_block // 32)
         profile = profile_of(one.program, flow_graph(one.program), shape, columns, one.record.counters)
@@ -116,18 +116,11 @@ def load_report(
     return found
 
 
-def _is_named(program: Any, kernel: str) -> bool:
-    long = program.demangled
-    return kernel in (program.name, long) or kernel in long.partition("(")[0]
-
-
 def only_kernel(found: list[tuple[Workload, KernelCall]], path: str) -> tuple[Workload, KernelCall]:
     """Return the one kernel of a report; of several, the user has to choose."""
     if len(found) > 1:
         names = ", ".join(dict.fromkeys(workload.name for workload, _ in found))
-        raise WarplensError(
-            f"{path}: {len(found)} launches ({names}); save one by `analyze --kernel NAME --save W.json`"
-        )
+        raise WarplensError(f"{path}: {len(found)} launches ({names}); save one: `analyze --kernel NAME --save W.json`")
     return found[0]
 
 

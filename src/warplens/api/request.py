@@ -1,8 +1,8 @@
 """Kernel and call as a user asks for them: a file, a launch file, values of a call, or some of each.
 
-Request.of("saxpy.cu", launch="saxpy.toml")                             a launch file
-Request.of("saxpy.cu", call={"grid": 64, "block": 256, "args": {...}})  values of the call in its stead
-load(request, machine)                                                  the Program, and the call as the GPU gets it
+Request.of("saxpy.cu", "saxpy.toml", {})                               a launch file
+Request.of("saxpy.cu", None, {"grid": 64, "block": 256, "args": {...}})  values of the call in its stead
+load(request, machine)                                                   the Program, and the call as the GPU gets it
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplens.core.cache import Cache
-from warplens.core.errors import WarplensError, nearest
-from warplens.core.file_kinds import CODE, KINDS, kind_of
+from warplens.core.errors import WarplensError, nearest, refuse
+from warplens.core.file_kinds import CODE, kind_of, refusal
 from warplens.machine import Machine
 from warplens.program import Options
 from warplens.program.compile_cache import kept
@@ -33,7 +33,7 @@ from warplens.workload.launch import KernelCall, load_launch
 
 
 class Call(TypedDict, total=False):
-    """Values of a kernel's call, beside a launch file or in its stead.
+    """Values of a kernel's call, beside a launch file or in its stead; which kernel of a file, and how it is compiled.
 
     `args` and `variables` map a name to a number, to the count of an array's elements, or to a text as the command
     line takes it: `{"n": 1 << 20, "x": 1 << 20, "keys": "u32[4096]:iota"}`. `variant` names variants of a launch file.
@@ -46,6 +46,8 @@ class Call(TypedDict, total=False):
     shared_bytes: int
     num_warps: int
     variant: str
+    kernel: str | None
+    options: Options | None
 
 
 class NoCall(WarplensError):
@@ -76,14 +78,7 @@ class Request(Struct, frozen=True, kw_only=True):
     cache: Cache = Cache(None)
 
     @classmethod
-    def of(
-        cls,
-        file: str | Path | None,
-        launch: KernelCall | str | Path | None,
-        kernel: str | None,
-        options: Options | None,
-        call: Call,
-    ) -> Request:
+    def of(cls, file: str | Path | None, launch: KernelCall | str | Path | None, call: Call) -> Request:
         """Read the launch file, which may be given as the file, and check the values of a call."""
         for key in call.keys() - Call.__annotations__.keys():
             raise WarplensError(f"{key}: unknown value of a call{nearest(key, Call.__annotations__)}")
@@ -104,9 +99,9 @@ class Request(Struct, frozen=True, kw_only=True):
         return cls(
             file=None if file is None else str(file),
             launch=chosen_call,
-            kernel=kernel,
+            kernel=call.get("kernel"),
             flags=flags,
-            options=options or Options(),
+            options=call.get("options") or Options(),
         )
 
 
@@ -129,8 +124,7 @@ def _shape(call: Call, key: Literal["grid", "block"]) -> str | None:
 
 def _whole(call: Call, key: Literal["shared_bytes", "num_warps"]) -> int | None:
     given = call.get(key)
-    if given is not None and not _is_whole(given):
-        raise WarplensError(f"{key}: a whole number is wanted, not {given!r}")
+    refuse(given is not None and not _is_whole(given), f"{key}: a whole number is wanted, not {given!r}")
     return given
 
 
@@ -186,8 +180,7 @@ def kernels_of(file: str, options: Options) -> tuple[Any, list[Interface]]:
     kernels = interfaces(file, options, found)
     if not kernels and found is None:
         raise WarplensError(f"{file}: not CUDA source, PTX, a cubin or a program, and no function under @triton.jit")
-    if not kernels:
-        raise WarplensError(f"{file}: no kernel in it")
+    refuse(not kernels, f"{file}: no kernel in it")
     return found, kernels
 
 
@@ -201,7 +194,7 @@ def _no_kernel(file: str) -> WarplensError:
     """Return what to say of a file that is no kernel's."""
     kind = kind_of(file)
     if kind:
-        return WarplensError(f"{file}: {KINDS[kind][0]}, where a kernel's file is wanted; {KINDS[kind][1]}")
+        return refusal(file, kind, "a kernel's file")
     if not Path(file).exists():
         return WarplensError(f"{file}: No such file or directory")
     if Path(file).suffix == ".toml":

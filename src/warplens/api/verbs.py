@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from warplens import machine as machines
 from warplens import models
 from warplens.api.counting import DEFAULT_MACHINE, load_any, machine_of
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.models import Curve, Prediction
 from warplens.models.comparison import OURS, PUBLISHED, Comparison, noted
@@ -84,23 +84,12 @@ def compare(
     return compared(workload_of(workload), machine_of(machine), warps_per_sm=warps_per_sm, simulated=simulated)
 
 
-def compared(
-    workload: Workload,
-    machine: Machine,
-    *,
-    warps_per_sm: Number | None = None,
-    simulated: bool = True,
-    known: Prediction | None = None,
-) -> Comparison:
-    """Compare all models, or all but those that simulate; `known` is what one of them has answered already."""
-    answers = models.predict_all(workload, machine, warps_per_sm=warps_per_sm, simulated=simulated, known=known)
-    return Comparison(
-        workload.name,
-        machine.id,
-        {name: with_interval(p, workload, machine) for name, p in answers.items() if isinstance(p, Prediction)},
-        {name: p for name, p in answers.items() if isinstance(p, str)},
-        texts(workload.unmodelled),
-    )
+def compared(w: Workload, m: Machine, *, known: Prediction | None = None, **how: Any) -> Comparison:
+    """Compare models, where `known` is what one of them has answered already."""
+    answers = models.predict_all(w, m, known=known, **how)
+    spoken = {name: with_interval(p, w, m) for name, p in answers.items() if isinstance(p, Prediction)}
+    silent = {name: p for name, p in answers.items() if isinstance(p, str)}
+    return Comparison(w.name, m.id, spoken, silent, texts(w.unmodelled))
 
 
 def advise(workload: Workload | str | Path, machine: Machine | str = DEFAULT_MACHINE, *, simulated: int = 2) -> Advised:
@@ -111,26 +100,16 @@ def advise(workload: Workload | str | Path, machine: Machine | str = DEFAULT_MAC
     return advised(workload_of(workload), machine_of(machine), simulated=simulated)
 
 
-def advised(
-    workload: Workload,
-    machine: Machine,
-    *,
-    base: Prediction | None = None,
-    simulated: int = 2,
-    most_code: float = math.inf,
-) -> Advised:
-    """Advise on a kernel whose own prediction may be known (`base`).
-
-    Once remedies of `most_code` instructions were predicted, no more are tried.
-    """
+def advised(w: Workload, m: Machine, **how: Any) -> Advised:
+    """Advise on a kernel as the advisor's verb does: given its own prediction, and how much may be tried."""
     from warplens.advisor import advise
 
     def interval(p: Prediction, w: Workload, m: Machine) -> tuple[float, float] | None:
         found = intervals.interval(p, w, m)
         return None if isinstance(found, str) else (found.low, found.high)
 
-    found = advise(workload, machine, base=base, simulated=simulated, most_code=most_code, interval=interval)
-    return replace(found, base=noted(with_interval(found.base, workload, machine), texts(workload.unmodelled)))
+    found = advise(w, m, interval=interval, **how)
+    return replace(found, base=noted(with_interval(found.base, w, m), texts(w.unmodelled)))
 
 
 def what_if(
@@ -224,8 +203,7 @@ def simulate(
     found = _simulate(
         work, machine_of(machine), profile=profile, warps_per_sm=warps_per_sm, changes=changes, options=options
     )
-    said = texts(work.unmodelled) if isinstance(work, Workload) else []
-    return replace(found, notes=[*found.notes, *said]) if said else found
+    return replace(found, notes=[*found.notes, *(texts(work.unmodelled) if isinstance(work, Workload) else ())])
 
 
 def workload_of(given: Workload | str | Path) -> Workload:
@@ -235,8 +213,7 @@ def workload_of(given: Workload | str | Path) -> Workload:
     """
     if isinstance(given, (str, Path)):
         return load_any(given)
-    if not isinstance(given, Workload):
-        raise WarplensError(f"a workload, its name or its path is wanted, not {type(given).__name__}")
+    refuse(not isinstance(given, Workload), f"a workload, its name or its path is wanted, not {type(given).__name__}")
     if given.code or given.profile is not None or (given.mix is not None and given.executed()):
         return given  # counted by us
     arrays = list[Any]()

@@ -15,8 +15,8 @@ The rules that every command keeps:
 The modules:
 
     main        runs one command, and says what went wrong
-    parser      the parser of every command, and the help
-    options     the options that several commands share
+    commands    the arguments of every command as data, each option declared once
+    parser      the parsers that follow from them, and the help
     call        from arguments to a kernel and its call; `init`
     kernel      analyze, advise, whatif, diff, check
     closer      show, occupancy, simulate
@@ -25,8 +25,8 @@ The modules:
     laboratory  machine measure, derive, agree
     output      text or JSON, and progress
 
-A new command is a parser in `parser`, a function in one of the modules, and its name in the table of `main`. What is
-more than arguments and output belongs to `warplens.api`.
+A new command is an entry of `commands.COMMANDS` and a function in the module that it names. What is more than arguments
+and output belongs to `warplens.api`.
 """
 
 from warplens.cli.main import main

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.file_kinds import CODE, kind_of
 from warplens.core.units import printable
 
@@ -30,10 +30,8 @@ def options_of(args: argparse.Namespace) -> Options:
     macros, folders, others = split_flags(args.flags)
     limit, includes = args.maxrregcount, [*args.includes, *folders]
     missing = [folder for folder in includes if not Path(folder).is_dir()]
-    if limit is not None and not 16 <= limit <= 255:
-        raise WarplensError(f"--maxrregcount takes 16 to 255 registers, not {limit}")
-    if missing:
-        raise WarplensError(f"-I {missing[0]}: no such folder")
+    refuse(limit is not None and not 16 <= limit <= 255, f"--maxrregcount takes 16 to 255 registers, not {limit}")
+    refuse(missing, f"-I {' '.join(missing[:1])}: no such folder")
     return Options("", [*args.defines, *macros], includes, args.use_fast_math, limit, others)
 
 
@@ -47,8 +45,7 @@ def request_of(args: argparse.Namespace) -> Request:
 
     if args.file is None and args.launch is None:
         raise WarplensError(f"{args.command} what? Name a kernel's file (.cu, .ptx, .cubin, .py) or a launch file")
-    if args.launch is None and args.variant:
-        raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
+    refuse(args.launch is None and args.variant, "--variant is one of a launch file: it needs --launch L.toml")
     return Request(
         file=args.file,
         launch=None if args.launch is None else load_launch(args.launch, args.variant),
@@ -126,20 +123,15 @@ def print_kernels(error: WarplensError, args: argparse.Namespace) -> None:
     from warplens.workload.suggested_launch import command_line
 
     if not isinstance(error, NoCall):
-        return
+        return None
     words = _repeated(args)
     commands = [command_line(k, error.file, args.command, words, name=error.several) for k in error.kernels]
     if args.json:
         from warplens.report.data import document
 
-        print(document({"file": error.file, "kernels": [
-            {"kernel": k.chosen, "parameters": [{"name": p.name, "type": p.type, "written": p.written,
-             "size_bytes": p.size_bytes, "constant": p.constant} for p in k.parameters],
-             "variables": [{"name": v.name, "type": v.type, "size_bytes": v.size_bytes} for v in k.variables],
-             "command": command}
-            for k, command in zip(error.kernels, commands, strict=True)
-        ]}))  # fmt: skip
-        return
+        kernels = [{"kernel": k.chosen, "parameters": k.parameters, "variables": k.variables, "command": command}
+                   for k, command in zip(error.kernels, commands, strict=True)]  # fmt: skip
+        return print(document({"file": error.file, "kernels": kernels}))
     lines = list[str]()
     for kernel, command in list(zip(error.kernels, commands, strict=True))[:_MOST_SHOWN]:
         parameters = ", ".join(f"{p.written} {p.name}".replace("* ", "*") for p in kernel.parameters)
@@ -151,7 +143,7 @@ def print_kernels(error: WarplensError, args: argparse.Namespace) -> None:
         "", "The sizes are guesses: set them to what your program does. To keep them in a file:",
         f"    {shlex.join([*init, *words])}",
     ]  # fmt: skip
-    print("\n".join(map(printable, lines)), file=sys.stderr)
+    return print("\n".join(map(printable, lines)), file=sys.stderr)
 
 
 def _repeated(args: argparse.Namespace) -> list[str]:

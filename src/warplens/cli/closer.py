@@ -13,12 +13,12 @@ from warplens.api.counting import load_any, profiled
 from warplens.api.request import Request, load, split_variant
 from warplens.cli.call import counted, names_kernel, options_of, request_of
 from warplens.cli.kernel import machines_of
+from warplens.cli.output import one_or, watching, written
 from warplens.cli.output import show as print_
-from warplens.cli.output import watching
 from warplens.core import native
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.file_kinds import CODE, kind_of
-from warplens.core.files import read_text, write_whole
+from warplens.core.files import write_whole
 from warplens.core.units import printable
 from warplens.machine import Machine
 from warplens.models.warplens.predict import launch_cycles
@@ -38,8 +38,7 @@ def workload_and_machines(args: argparse.Namespace) -> tuple[Workload, list[Mach
     """Load the workload and the machines that the arguments name."""
     machines = machines_of(args)
     workload = load_any(args.workload, machines[0], alpha=args.alpha)
-    if args.warps is not None and args.warps > _MOST_WARPS:
-        raise WarplensError(f"--warps: at most {_MOST_WARPS:g} warps per SM")
+    refuse(args.warps is not None and args.warps > _MOST_WARPS, f"--warps: at most {_MOST_WARPS:g} warps per SM")
     return workload, machines
 
 
@@ -67,29 +66,25 @@ def show(args: argparse.Namespace) -> None:
     data = {"program": program, "analysis": facts, **({} if profile is None else {"profile": profile})}
     if not args.simulate:
         return print_(args, data, listing.program(program, facts, machine, profile))
-    if profile is None:
-        raise WarplensError("--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
+    refuse(profile is None, "--simulate needs a call (a launch file, or --grid and so on): warps wait for what they do")
     found = api.simulate(program, machine, profile=profile)
     data |= simulation.data(found, program.instructions)
     parts = listing.program(program, facts, machine, profile, simulation.beside(found))
     parts += ["", *simulation.answer(found, machine, 0)]
-    parts += simulation.source_lines(found, program.instructions, _text_of(program.source_file, program.origin))
+    text = simulation.read_source(program.source_file, program.origin)
+    parts += simulation.source_lines(found, program.instructions, text)
     return print_(args, data, parts)
-
-
-def _text_of(*files: str) -> list[str]:
-    """Return the lines of the first of some files that is a source and exists."""
-    found = next((Path(f) for f in files if f and Path(f).suffix in (".cu", ".cuh", ".py") and Path(f).is_file()), None)
-    return read_text(found).splitlines() if found else []
 
 
 def occupancy(args: argparse.Namespace) -> None:
     """Print what fits on an SM, and for a workload its throughput against occupancy."""
-    if args.workload is None or _is_code(args.workload) or kind_of(split_variant(args.workload)[0]) == "launch":
+    name, kind = args.workload, kind_of(split_variant(args.workload or "")[0])
+    known = name is not None and (Path(name).suffix in (".toml", ".json") or name in api.list_workloads())
+    is_code = not known and name is not None and (kind in (*CODE, "listing") or Path(name).is_file())
+    if name is None or is_code or kind == "launch":
         return _occupancy_of_file(args)
     for option in ("block", "registers", "shared", "html"):
-        if getattr(args, option) is not None:
-            raise WarplensError(f"--{option} is for a .cu, .ptx or .cubin, or for no file at all")
+        refuse(getattr(args, option) is not None, f"--{option} is for a .cu, .ptx or .cubin, or for no file at all")
     workload, machines = workload_and_machines(args)
     data, parts = [], []
     for m in machines:
@@ -98,14 +93,7 @@ def occupancy(args: argparse.Namespace) -> None:
         data.append({"occupancy": fits, "curve": curve})
         parts += [] if fits is None else report.of_workload(fits, workload.name, m)
         parts += terminal.curve(curve, m)
-    return print_(args, data[0] if len(data) == 1 else {"occupancies": data}, parts)
-
-
-def _is_code(name: str) -> bool:
-    """Return whether a name is a file with a kernel in it rather than a workload."""
-    if Path(name).suffix in (".toml", ".json") or name in api.list_workloads():
-        return False
-    return kind_of(name) in (*CODE, "listing") or Path(name).is_file()
+    return print_(args, one_or("occupancies", data), parts)
 
 
 def _occupancy_of_file(args: argparse.Namespace) -> None:
@@ -117,18 +105,14 @@ def _occupancy_of_file(args: argparse.Namespace) -> None:
         )
     if args.workload is None and args.registers is None:
         raise WarplensError("name a workload or a .cu, .ptx or .cubin, or give --registers")
-    machines, tables = machines_of(args), list[api.OccupancyTable]()
-    if args.html and len(machines) > 1:
-        raise WarplensError("--html takes one machine")
-    parts: list[RenderableType] = []
-    for m in machines:
-        tables.append(_occupancy_table(args, m))
-        parts += [*([""] if parts else []), *report.of_kernel(tables[-1], m)]
+    machines, parts = machines_of(args), list[RenderableType]()
+    tables = [_occupancy_table(args, m) for m in machines]
+    for table, m in zip(tables, machines, strict=True):
+        parts += [*([""] if parts else []), *report.of_kernel(table, m)]
     if args.html:
         write_whole(Path(args.html), report.page(tables[0], machines[0]))
-    print_(args, tables[0] if len(tables) == 1 else {"occupancies": tables}, parts)
-    if args.html and not args.json:
-        print(f"report: {args.html}")
+    print_(args, one_or("occupancies", tables), parts)
+    written(args, report=args.html)
 
 
 def _occupancy_table(args: argparse.Namespace, machine: Machine) -> api.OccupancyTable:
@@ -156,8 +140,7 @@ def simulate(args: argparse.Namespace) -> None:
     [machine] = machines_of(args, one=True)
     _check_simulate(args)
     native.refuse_without_numba("the simulator")
-    if args.file is None and args.launch is None:
-        raise WarplensError("name a workload, a kernel's file or a launch file")
+    refuse(args.file is None and args.launch is None, "name a workload, a kernel's file or a launch file")
     graph = not names_kernel(args) and is_graph(args.file)
     work: Workload | Graph = load_graph(args.file) if graph else counted(args, machine)
     options = api.SimulationOptions(
@@ -176,29 +159,24 @@ def simulate(args: argparse.Namespace) -> None:
         write_whole(Path(args.trace), simulation.trace(found))
     code, text, launch = [], list[str](), 0.0
     if isinstance(work, Workload):
-        code, text = work.code, _text_of(work.source)
+        code, text = work.code, simulation.read_source(work.source)
         if work.profile is not None and work.launch is not None:  # the simulator knows nothing of the launch
             launch = launch_cycles(machine, work.profile) / machine.chip.clock_hz
     parts = simulation.answer(found, machine, args.top, code, launch)
     print_(args, simulation.data(found, code), [*parts, *simulation.source_lines(found, code, text)])
-    if args.trace and not args.json:
-        print(f"trace: {args.trace}")
+    written(args, trace=args.trace)
 
 
 def _check_simulate(args: argparse.Namespace) -> None:
     """Refuse options that contradict one another, or the files that are read."""
-    if args.variant and not args.launch:
-        raise WarplensError("--variant is one of a launch file: it needs --launch L.toml")
+    refuse(args.variant and not args.launch, "--variant is one of a launch file: it needs --launch L.toml")
     if args.launch and args.file and kind_of(args.file) not in CODE:
         raise WarplensError("name a workload or give --launch L.toml, not both")
-    if args.top < 0:
-        raise WarplensError(f"--top: zero or more instructions, not {args.top}")
+    refuse(args.top < 0, f"--top: zero or more instructions, not {args.top}")
     if args.trace is None:
         return
-    if not args.trace:
-        raise WarplensError("--trace: the name of a file is wanted")
-    if args.events < 1:
-        raise WarplensError("a trace has one event at least (--events)")
+    refuse(not args.trace, "--trace: the name of a file is wanted")
+    refuse(args.events < 1, "a trace has one event at least (--events)")
     for read in filter(None, (args.file, args.launch)):
-        if Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace):
-            raise WarplensError(f"--trace {args.trace}: that is the file that is simulated; give another name")
+        same = Path(read).exists() and Path(args.trace).exists() and Path(read).samefile(args.trace)
+        refuse(same, f"--trace {args.trace}: that is the file that is simulated; give another name")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 
@@ -19,17 +19,13 @@ from warplens.api.counting import counted as count
 from warplens.api.counting import load_any, load_report
 from warplens.api.request import Request, load
 from warplens.cli.call import counted, names_kernel, request_of
-from warplens.cli.output import fields, show, watching
-from warplens.core.errors import MissingField, WarplensError
+from warplens.cli.output import fields, one_or, show, watching, written
+from warplens.core.errors import MissingField, WarplensError, refuse
 from warplens.core.file_kinds import CODE, KINDS, kind_of
 from warplens.core.units import printable, seconds
 from warplens.machine import Machine
 from warplens.report.terminal import headline
 from warplens.workload import Workload
-
-if TYPE_CHECKING:
-    from warplens.advisor import Advised
-    from warplens.models import Prediction
 
 _CHECK_KEYS = {"gpu": "machine", "tolerance": "tolerance_fraction"}  # JSON's, of what `gate` returns
 _MACHINE_KEY = "machine"  # of --set; gpu is its synonym, as of the option
@@ -38,18 +34,15 @@ _MACHINE_KEY = "machine"  # of --set; gpu is its synonym, as of the option
 def machines_of(args: argparse.Namespace, *, one: bool = False) -> list[Machine]:
     """Load the machines that the arguments name, or the `one` that a command takes."""
     names = [name.strip() for name in args.machine.split(",") if name.strip()]
-    if not names:
-        raise WarplensError("--machine names no machine; `warplens machine list` shows them")
-    if one and len(names) > 1:
-        raise WarplensError(f"{args.command} takes one machine")
+    refuse(not names, "--machine names no machine; `warplens machine list` shows them")
+    files = [f"--{option}" for option in ("html", "save") if getattr(args, option, None)]
+    refuse(len(names) > 1 and (one or files), f"{args.command if one else ' and '.join(files)} takes one machine")
     return [api.load_machine(name) for name in names]
 
 
 def analyze(args: argparse.Namespace) -> None:
     """Print the time of a kernel's call, what limits it and what would help; write what else is asked for."""
     machines = machines_of(args)
-    if len(machines) > 1 and (args.html or args.save):
-        raise WarplensError("--html and --save take one machine")
     shown_early = list[Analysis]()
 
     def early(found: Analysis) -> None:
@@ -62,26 +55,22 @@ def analyze(args: argparse.Namespace) -> None:
     answers = [found for machine in machines for found in _analyzed(args, machine, at_once)]
     if len(answers) > len(machines) and (args.html or args.save):
         raise WarplensError("--html and --save take one kernel: choose it by --kernel")
-    from warplens.report import analysis, whatif  # not before the time is printed: they need all of the advisor
+    from warplens.report import analysis, side_by_side  # not before the time is printed: they need all of the advisor
 
     parts = list[RenderableType]()
     for found in answers:
         parts += [] if shown_early else headline(found.prediction, found.call, found.machine)
         parts += analysis.rest(found.prediction, found.workload, found.advised)
     if len(machines) > 1:
-        rows: list[tuple[Machine, Prediction, Advised | None]]
         rows = [(found.machine, found.prediction, found.advised) for found in answers]
         silent = {f.machine.name: why for f in answers if (why := f.comparison.silent.get("warplens", ""))}
-        parts = whatif.gpus(answers[-1].workload.name, rows, silent)
+        parts = side_by_side.gpus(answers[-1].workload.name, rows, silent)
     if args.save:
         answers[0].workload.save(args.save)
     if args.html:
         answers[0].to_html(args.html)
-    data = [found.to_dict() for found in answers] if args.json else []
-    show(args, data[0] if len(data) == 1 else {"analyses": data}, parts)
-    for what, path in (("workload", args.save), ("report", args.html)):
-        if path and not args.json:
-            print(f"{what}: {path}")
+    show(args, one_or("analyses", [found.to_dict() for found in answers] if args.json else []), parts)
+    written(args, workload=args.save, report=args.html)
 
 
 def _analyzed(args: argparse.Namespace, machine: Machine, early: Callable[[Analysis], None] | None) -> list[Analysis]:
@@ -113,19 +102,19 @@ def _analyzed(args: argparse.Namespace, machine: Machine, early: Callable[[Analy
 
 def advise(args: argparse.Namespace) -> None:
     """Advise on one kernel on one machine."""
-    from warplens.report import advice
+    from warplens.report import analysis
 
     [machine] = machines_of(args, one=True)
     workload = counted(args, machine)
     with watching("trying remedies"):
         found = api.advise(workload, machine)
-    show(args, advice.data(found), advice.answer(found, machine, everything=args.all))
+    show(args, analysis.data(found), analysis.remedies(found, machine, everything=args.all))
 
 
 def whatif(args: argparse.Namespace) -> None:
     """Predict with some numbers replaced, or on another machine, beside the prediction as it is."""
+    from warplens.report import side_by_side as report
     from warplens.report import terminal
-    from warplens.report import whatif as report
     from warplens.simulator.overlay import parse, refuse_twice
 
     [machine] = machines_of(args, one=True)
@@ -145,8 +134,7 @@ def whatif(args: argparse.Namespace) -> None:
         else:
             name, number = parse(text)
             changes[name] = number
-    if not changes and other is None:
-        raise WarplensError("say what to change: --set KEY=VALUE; `warplens whatif --list` has the keys")
+    refuse(not changes and other is None, "say what to change: --set KEY=VALUE; `warplens whatif --list` has the keys")
     found = api.what_if(workload, machine, changes, model=args.model, other=other)
     show(args, report.data(found), report.what_if(found, machine, machine if other is None else other[1]))
     return None
@@ -157,15 +145,13 @@ def _settable() -> dict[str, str]:
     from warplens.advisor.differences import OCCUPANCY
     from warplens.simulator.overlay import SETTABLE
 
-    return {
-        OCCUPANCY: "warps per SM", **SETTABLE,
-        _MACHINE_KEY: "another GPU, by id, alias or file; more changes are made to that one",
-    }  # fmt: skip
+    other = {_MACHINE_KEY: "another GPU, by id, alias or file; more changes are made to that one"}
+    return {OCCUPANCY: "warps per SM", **SETTABLE, **other}
 
 
 def diff(args: argparse.Namespace) -> None:
     """Compare two kernels: each a launch file with `:variant`, or a saved workload."""
-    from warplens.report import whatif as report
+    from warplens.report import side_by_side as report
 
     [machine] = machines_of(args, one=True)
     for text in (args.before, args.after):
@@ -173,13 +159,11 @@ def diff(args: argparse.Namespace) -> None:
         if (kind := kind_of(path)) in CODE:  # has no call
             hint = f"diff takes launch files; `warplens init {path}` writes one"
             raise WarplensError(f"{path}: {KINDS[kind][0]}: {hint}")
-    a, b = (_side(text, machine) for text in (args.before, args.after))
-    found = api.diff(a, b, machine)
-    first, second = (
-        Path(text).name.replace(".toml:", ".").removesuffix(".toml").removesuffix(".json")
-        for text in (args.before, args.after)
-    )
-    show(args, report.data(found), report.difference(found, (first, second), machine))
+    both = (args.before, args.after)
+    before, after = (_side(text, machine) for text in both)
+    found = api.diff(before, after, machine)
+    names = [Path(text).name.replace(".toml:", ".").removesuffix(".toml").removesuffix(".json") for text in both]
+    show(args, report.data(found), report.difference(found, (names[0], names[1]), machine))
 
 
 def _side(text: str, machine: Machine) -> Workload:
@@ -199,10 +183,8 @@ def check(args: argparse.Namespace) -> int:
     limit = None if args.max_time is None else parse_time(args.max_time)
     tolerance, [machine] = parse_share(args.tolerance), machines_of(args, one=True)
     against = None if args.against is None else load_any(args.against, machine)
-    if limit is None and against is None:
-        raise WarplensError("nothing to check against: give --max-time, --against or both")
-    if args.file is None and args.launch is None:
-        raise WarplensError("name a workload, a kernel's file or a launch file")
+    refuse(limit is None and against is None, "nothing to check against: give --max-time, --against or both")
+    refuse(args.file is None and args.launch is None, "name a workload, a kernel's file or a launch file")
     workload = counted(args, machine)
     ask = partial(gate, workload, machine, max_seconds=limit, against=against, tolerance=tolerance)
     why = ""

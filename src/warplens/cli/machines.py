@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from warplens import api
 from warplens.cli.closer import workload_and_machines
-from warplens.cli.output import show
+from warplens.cli.output import one_or, show, written
 from warplens.core.errors import WarplensError
 from warplens.core.files import write_whole
-from warplens.machine import Machine, evidence
+from warplens.machine import evidence
 from warplens.machine.loader import load_file
 from warplens.machine.review import review
 from warplens.report import terminal
@@ -36,15 +33,7 @@ def machine_show(args: argparse.Namespace) -> None:
     """Print the important numbers of a machine, or all of them."""
     machine = api.load_machine(args.name)
     keys = list(machine.sources) if args.all else terminal.important(machine)
-    show(args, machine, terminal.machine(machine, {key: _value(machine, key) for key in keys}))
-
-
-def _value(machine: Machine, dotted: str) -> Any:
-    """Return the value at a dotted key of a machine."""
-    thing: Any = msgspec.to_builtins(machine)
-    for key in dotted.split("."):
-        thing = thing[int(key)] if isinstance(thing, list) else thing[key]
-    return thing
+    show(args, machine, terminal.machine(machine, keys))
 
 
 def machine_check(args: argparse.Namespace) -> int:
@@ -59,12 +48,8 @@ def machine_check(args: argparse.Namespace) -> int:
         except WarplensError as error:
             results[name] = str(error)
     wrong = {name: text for name, text in results.items() if not text.startswith("ok: ")}
-    good = [
-        line
-        for name, text in results.items()
-        if name not in wrong
-        for line in (f"{name}: {text}", *(f"  {remark}" for remark in remarks[name]))
-    ]
+    fine = {name: text for name, text in results.items() if name not in wrong}
+    good = [line for name, text in fine.items() for line in (f"{name}: {text}", *(f"  {r}" for r in remarks[name]))]
     if wrong and not args.json:
         terminal.console().print(*good, sep="\n", markup=False) if good else None
         raise WarplensError("; ".join(wrong.values()))
@@ -101,8 +86,7 @@ def predict(args: argparse.Namespace) -> None:
     workload, machines = workload_and_machines(args)
     found = [api.predict(workload, m, args.model, warps_per_sm=args.warps) for m in machines]
     parts = [part for p, m in zip(found, machines, strict=True) for part in terminal.prediction(p, workload, m)]
-    show(args, {"prediction": found[0]} if len(found) == 1 else {"predictions": found}, parts)
-    return None
+    return show(args, {"prediction": found[0]} if len(found) == 1 else {"predictions": found}, parts)
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -113,11 +97,9 @@ def compare(args: argparse.Namespace) -> None:
         if not c.predictions:
             why = next(iter(c.silent.values()))
             raise WarplensError(f"no model can speak about {c.workload} on {c.machine}: {why}")
-    if getattr(args, "html", None):
-        if len(machines) > 1:
-            raise WarplensError("--html takes one machine")
-        write_whole(Path(args.html), comparison(found[0], workload, machines[0]))
+    html = getattr(args, "html", None)
+    if html:
+        write_whole(Path(html), comparison(found[0], workload, machines[0]))
     parts = [part for c, m in zip(found, machines, strict=True) for part in [*terminal.comparison(c, m), ""]]
-    show(args, found[0] if len(found) == 1 else {"comparisons": found}, parts[:-1])
-    if getattr(args, "html", None) and not args.json:
-        print(f"report: {args.html}")
+    show(args, one_or("comparisons", found), parts[:-1])
+    written(args, report=html)

@@ -13,20 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from warplens.cli import call
+from warplens.cli.commands import COMMANDS
 from warplens.cli.parser import parser
-from warplens.core.errors import RefusedSource, WarplensError
+from warplens.core.errors import RefusedSource, WarplensError, refuse
 from warplens.core.units import printable
-
-# The module of each command, which is imported when the command runs: nobody waits for what others import.
-_MODULES = {
-    "call": ("init",),
-    "kernel": ("analyze", "advise", "whatif", "diff", "check"),
-    "closer": ("show", "occupancy", "simulate"),
-    "machines": ("machine_list", "machine_show", "machine_check", "workload_list", "workload_show", "models",
-                 "predict", "compare"),
-    "research": ("reproduce", "validate", "sweep", "tune"),
-    "laboratory": ("machine_measure", "machine_derive", "machine_agree"),
-}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,8 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args: argparse.Namespace | None = None
     try:
         args = _parsed(sys.argv[1:] if arguments is None else arguments)
-        with _toolkit(getattr(args, "toolkit", None)):
-            code = 0 if args is None else _run(args)
+        code = 0 if args is None else _run(args)
         sys.stdout.flush()
         return code
     except WarplensError as error:
@@ -80,28 +69,23 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
         asked = top if args.command is None else top.commands.choices[args.command]
         asked.unknown(rest[0])
     for name in ("html", "save", "trace"):
-        if getattr(args, name, None) == "-":
-            raise WarplensError(f"--{name} -: it is written to a file only; give its name")
+        refuse(getattr(args, name, None) == "-", f"--{name} -: it is written to a file only; give its name")
     return args
 
 
-def _toolkit(named: str | None) -> contextlib.AbstractContextManager[None]:
-    if named is None:
-        return contextlib.nullcontext()
-    from warplens.program.toolchain import using
-
-    return using(named)
-
-
 def _run(args: argparse.Namespace) -> int:
-    name = "_".join(filter(None, (args.command, getattr(args, "verb", None))))
+    command, verb = COMMANDS[args.command], getattr(args, "verb", "")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: nothing here multiplies matrices, and they spin
     if hasattr(args, "launch"):
         call.take_launch_file(args)
-    module = next(module for module, names in _MODULES.items() if name in names)
-    command: Callable[[argparse.Namespace], int | None]
-    command = getattr(importlib.import_module(f"warplens.cli.{module}"), name)
-    return command(args) or 0
+    module = importlib.import_module(f"warplens.cli.{(command.verbs[verb] if command.verbs else command).module}")
+    run: Callable[[argparse.Namespace], int | None] = getattr(module, "_".join(filter(None, (args.command, verb))))
+    if getattr(args, "toolkit", None) is None:
+        return run(args) or 0
+    from warplens.program.toolchain import using
+
+    with using(args.toolkit):
+        return run(args) or 0
 
 
 def _discard_output() -> None:

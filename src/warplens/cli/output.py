@@ -7,9 +7,11 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 from rich.console import Console, RenderableType
 
 from warplens.report import terminal
@@ -28,10 +30,21 @@ def show(args: argparse.Namespace, data: Any, parts: Iterable[RenderableType]) -
         console.out(part, highlight=False) if isinstance(part, str) else console.print(part)
 
 
+def one_or(name: str, found: list[Any]) -> Any:
+    """Return the only one of some answers, or all of them by a name."""
+    return found[0] if len(found) == 1 else {name: found}
+
+
+def written(args: argparse.Namespace, **files: Path | str | None) -> None:
+    """Print which files were written, by what they are."""
+    for what, path in files.items():
+        if path and not args.json:
+            print(f"{what}: {path}")
+
+
 def fields(thing: Struct) -> dict[str, Any]:
     """Return the fields of a structure by the names that JSON has for them."""
-    names = zip(thing.__struct_encode_fields__, thing.__struct_fields__, strict=True)
-    return {encoded: getattr(thing, name) for encoded, name in names}
+    return dict(zip(thing.__struct_encode_fields__, astuple(thing), strict=True))
 
 
 @contextlib.contextmanager
@@ -59,13 +72,13 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 @contextlib.contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """Show the same for one thing after the other: what is being done, how many of how many."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = _stderr()
     if not console.is_terminal:
         yield lines()
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=None)
         yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)

@@ -11,9 +11,9 @@ from rich.console import RenderableType
 
 from warplens import api, papers
 from warplens.advisor.differences import parse_share
-from warplens.cli.output import counting, fields, show, stages, watching
+from warplens.cli.output import counting, fields, show, stages, watching, written
 from warplens.core.cache import Cache
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 from warplens.core.files import default_folder, write_whole
 from warplens.machine import Machine
 from warplens.models.warplens import intervals
@@ -28,7 +28,7 @@ from warplens.papers.validation.mixes import judge, model_error
 from warplens.papers.validation.stalls import validate_stalls
 from warplens.papers.validation.tuning import validate_tuning
 from warplens.program.toolchain import prefer_wheels
-from warplens.report import sweeps
+from warplens.report import side_by_side
 from warplens.tuner import engines, timing
 from warplens.tuner.run import run as run_sweep
 from warplens.tuner.spec import load_sweep
@@ -44,16 +44,17 @@ def validate(args: argparse.Namespace) -> None:
     prefer_wheels()  # what the published figures are made with
     machine = api.load_machine(args.machine)
     if args.html is not None:
-        if args.ladders or args.tuning is not None:
-            raise WarplensError("--html is for the mixes and --kernels")
+        refuse(args.ladders or args.tuning is not None, "--html is for the mixes and --kernels")
         if not args.html or Path(args.html).is_dir() or not Path(args.html).absolute().parent.is_dir():
             raise WarplensError(f"--html {args.html}: no file can be written there")  # before minutes of work
-    if args.simulate and (args.kernels or args.ladders or args.tuning is not None):
-        raise WarplensError("--simulate is for the mixes")
+    refuse(args.simulate and (args.kernels or args.ladders or args.tuning is not None), "--simulate is for the mixes")
     if args.tuning is not None:
         return _tuning(args, machine)
     if args.ladders:
-        return _ladders(args, machine)
+        refuse(args.kernels, "--kernels and --ladders go one at a time")
+        with counting("advising") as watch:
+            climbed = climb(machine.id, watch=watch)
+        return show(args, ladders.data(climbed, unblind=args.unblind), ladders.answer(climbed, unblind=args.unblind))
     if not args.kernels:
         return _mixes(args, machine)
     every, processes = (_positive(args, name, default) for name, default in (("every", 1), ("processes", 2)))
@@ -61,10 +62,10 @@ def validate(args: argparse.Namespace) -> None:
         raise WarplensError("--calibrate takes all launches and our own models: leave out --every and --models")
     others = args.ablation + args.ncu + args.stalls
     if args.calibrate + others > 1 or (args.html and others):
-        raise WarplensError(
-            "--calibrate, --ablation, --ncu and --stalls go one at a time, the last three without --html"
-        )
-    names = list(OURS) if args.calibrate else _names(args)
+        alone = "--calibrate, --ablation, --ncu and --stalls go one at a time"
+        raise WarplensError(f"{alone}, the last three without --html")
+    chosen = None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
+    names = list(OURS) if args.calibrate else chosen
     if args.ablation:
         return _ablation(args, machine, (names or [OURS[0]])[0], processes)
     if args.stalls:
@@ -83,26 +84,19 @@ def validate(args: argparse.Namespace) -> None:
         coverage.save(coverage.calibrate(machine.id, found.points, "warplens validate --kernels --calibrate"))
         found = replace(found, outdated=[])
     show(args, tables.data(found, unblind=args.unblind), tables.answer(found, machine, unblind=args.unblind))
-    _written(args, "pictures", args.html)
-    return _written(args, "calibration", intervals.FILE if args.calibrate else None)
+    return written(args, pictures=args.html, calibration=intervals.FILE if args.calibrate else None)
 
 
 def _mixes(args: argparse.Namespace, machine: Machine) -> None:
     for option in _OF_KERNELS:
         given = getattr(args, option)
-        if given is not None and given is not False:
-            raise WarplensError(f"--{option} is for --kernels")
+        refuse(given is not None and given is not False, f"--{option} is for --kernels")
     judged = judge(machine, simulated=args.simulate)
     errors = [model_error(each, machine) for each in judged]
     if args.html:
         write_whole(Path(args.html), mixes.page(judged, errors, machine))
     show(args, {"machine": machine.id, "errors": errors}, mixes.answer(errors, machine))
-    _written(args, "pictures", args.html)
-
-
-def _written(args: argparse.Namespace, what: str, path: Path | str | None) -> None:
-    if path and not args.json:
-        print(f"{what}: {path}")
+    written(args, pictures=args.html)
 
 
 def _tuning(args: argparse.Namespace, machine: Machine) -> None:
@@ -113,14 +107,6 @@ def _tuning(args: argparse.Namespace, machine: Machine) -> None:
     show(args, {"machine": machine.id, "tuning": found}, ladders.tuning(found, machine))
 
 
-def _ladders(args: argparse.Namespace, machine: Machine) -> None:
-    if args.kernels:
-        raise WarplensError("--kernels and --ladders go one at a time")
-    with counting("advising") as watch:
-        found = climb(machine.id, watch=watch)
-    show(args, ladders.data(found, unblind=args.unblind), ladders.answer(found, unblind=args.unblind))
-
-
 def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes: int) -> None:
     every = _positive(args, "every", _ABLATED)
     with counting("predicting") as watch:
@@ -129,14 +115,9 @@ def _ablation(args: argparse.Namespace, machine: Machine, model: str, processes:
     show(args, data, tables.ablation(found, model, every))
 
 
-def _names(args: argparse.Namespace) -> list[str] | None:
-    return None if args.models is None else [name.strip() for name in args.models.split(",") if name.strip()]
-
-
 def _positive(args: argparse.Namespace, name: str, default: int) -> int:
     value = getattr(args, name)
-    if value is not None and value < 1:
-        raise WarplensError(f"--{name} takes a whole number from 1 on, not {value}")
+    refuse(value is not None and value < 1, f"--{name} takes a whole number from 1 on, not {value}")
     return default if value is None else int(value)
 
 
@@ -157,8 +138,7 @@ def reproduce(args: argparse.Namespace) -> None:
         parts += ["", items.verdicts(counts)]
     verdicts = [[{"what": r.what, "verdict": r.verdict} for r in it.rows] for it in found]
     show(args, {"items": found, "verdicts": verdicts, "counts": counts}, parts)
-    _written(args, "pictures", args.html)
-    return None
+    return written(args, pictures=args.html)
 
 
 def _reproduced(args: argparse.Namespace) -> Sequence[papers.Item]:
@@ -174,8 +154,7 @@ def _reproduced(args: argparse.Namespace) -> Sequence[papers.Item]:
 
 def _cache(args: argparse.Namespace) -> str | None:
     """Return the folder of what is kept."""
-    if args.no_cache and args.cache:
-        raise WarplensError("--cache and --no-cache contradict each other")
+    refuse(args.no_cache and args.cache, "--cache and --no-cache contradict each other")
     return None if args.no_cache else str(args.cache or default_folder())
 
 
@@ -183,14 +162,13 @@ def sweep(args: argparse.Namespace) -> int:
     """Predict a space of configurations, and keep the results in a folder."""
     sweep = load_sweep(args.spec)
     folder = Path(args.out) if args.out else Path(args.spec).with_suffix(".sweep")
-    if (args.engine == "dask") != bool(args.scheduler):
-        raise WarplensError("--engine dask and --scheduler ADDRESS go together")
+    refuse((args.engine == "dask") != bool(args.scheduler), "--engine dask and --scheduler ADDRESS go together")
     if args.workers is not None and (args.workers < 1 or args.engine == "dask"):
         raise WarplensError("--workers takes a whole number from 1 on, and is for processes")
     engine = engines.dask(args.scheduler) if args.engine == "dask" else engines.processes(args.workers)
     with counting("sweeping") as watch:
         outcome = run_sweep(sweep, folder, engine, cache=_cache(args), watch=watch, restart=args.restart)
-    show(args, outcome, sweeps.outcome(outcome))
+    show(args, outcome, side_by_side.outcome(outcome))
     return 1 if outcome.failed == outcome.points else 0  # nothing came of it
 
 
@@ -198,8 +176,7 @@ def tune(args: argparse.Namespace) -> int:
     """Find the best launch and macros of a kernel by prediction."""
     sweep = load_sweep(args.spec)
     machine = api.load_machine(args.machine or sweep.gpus[0])
-    if args.top < 1:
-        raise WarplensError(f"--top takes a whole number from 1 on, not {args.top}")
+    refuse(args.top < 1, f"--top takes a whole number from 1 on, not {args.top}")
     measure = timing.on_gpu(machine) if args.measure else None  # no GPU: said before anything is compiled
     engine = engines.processes(args.workers)
     share = None if args.share is None else parse_share(args.share)
@@ -209,5 +186,5 @@ def tune(args: argparse.Namespace) -> int:
         )
     timed = timing.measure(sweep, found, measure, args.top) if measure else []
     answer = {"machine" if key == "gpu" else key: value for key, value in fields(found).items()}
-    show(args, {**answer, "measured": timed}, sweeps.tuned(found, timed, args.top))
+    show(args, {**answer, "measured": timed}, side_by_side.tuned(found, timed, args.top))
     return 0

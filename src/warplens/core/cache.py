@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from warplens.core.errors import FileError
-from warplens.core.files import default_folder, sealed, unsealed, write_whole
+from warplens.core.files import default_folder, keep, sealed, unsealed
 from warplens.core.version import __version__
 
 T = TypeVar("T")
@@ -55,11 +54,7 @@ def computed_once(name: str, package: Path, of: bytes, kind: type[T], make: Call
             if (body := unsealed(path.read_bytes(), of)) is not None:
                 return msgspec.msgpack.decode(body, type=kind)
     value = make()
-    for path in paths:
-        with contextlib.suppress(OSError, FileError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, sealed(msgspec.msgpack.encode(value), of))
-            break
+    keep(paths, sealed(msgspec.msgpack.encode(value), of))
     return value
 
 
@@ -74,13 +69,9 @@ class Cache:
         """Return an entry; None where there is none, or one that was damaged."""
         if self.folder is None:
             return None
-        path = self._path(key)
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        with contextlib.suppress(ValueError):
-            if (body := unsealed(content)) is not None:
+        path = self.folder / key[:2] / key[2:]
+        with contextlib.suppress(OSError, ValueError):
+            if (body := unsealed(path.read_bytes())) is not None:
                 return msgspec.msgpack.decode(body, type=kind)
         with contextlib.suppress(OSError):
             path.unlink()
@@ -88,13 +79,5 @@ class Cache:
 
     def put(self, key: str, value: Any) -> None:
         """Keep an entry, unless the disk is full or may not be written to."""
-        if self.folder is None:
-            return
-        path = self._path(key)
-        with contextlib.suppress(OSError, FileError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, sealed(msgspec.msgpack.encode(value)))
-
-    def _path(self, key: str) -> Path:
-        assert self.folder is not None
-        return self.folder / key[:2] / key[2:]
+        if self.folder is not None:
+            keep([self.folder / key[:2] / key[2:]], sealed(msgspec.msgpack.encode(value)))

@@ -7,15 +7,17 @@ errors a context is lost (`DriverError.lost`): the caller opens a new `Gpu`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from warplens.core.errors import WarplensError
+from warplens.core.errors import WarplensError, refuse
 
+T = TypeVar("T")
 Shape = int | tuple[int, int, int]
 OLDEST = (7, 5)  # what the compilers of today still make code for
 _ATTRIBUTES = {
@@ -25,7 +27,12 @@ _ATTRIBUTES = {
     "shared_per_block_max_bytes": 97, "blocks_per_sm_max": 106, "shared_reserved_bytes": 111,
 }  # fmt: skip
 _STATIC_SHARED, _DYNAMIC_SHARED, _CARVE_OUT = 1, 8, 9  # attributes of a function; the last two may be set
-_NO_DEVICE, _NO_MEMORY, _UNAVAILABLE, _OLD_DRIVER, _NO_CODE = 100, 2, 46, 35, 209
+_NO_MEMORY, _UNAVAILABLE = 2, 46
+_SAID = {  # by return code: what a user can mend
+    100: "the NVIDIA driver finds no GPU; see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set",
+    35: "the NVIDIA driver is too old; update it",
+    209: "the driver has no use for this machine code: it is for another GPU, or the driver is too old",
+}
 _LOST = {214, 219, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 720, 721}  # the context is of no further use
 
 
@@ -82,26 +89,16 @@ class Driver:
             raise WarplensError(
                 "no NVIDIA driver here (libcuda.so.1 is missing): measuring needs a GPU; run this on a machine with one"
             ) from None
-        code = self._library.cuInit(0)
-        if code == _NO_DEVICE:
-            raise WarplensError(
-                "the NVIDIA driver finds no GPU; see `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set"
-            )
-        if code == _OLD_DRIVER:
-            raise WarplensError("the NVIDIA driver is too old; update it")
-        self.check("cuInit", code)
+        self.check("cuInit", self._library.cuInit(0))
 
     def check(self, call: str, code: int) -> None:
         """Raise the error of a return code."""
         if code == 0:
             return
+        refuse(code in _SAID, _SAID.get(code, ""))
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
         self._library.cuGetErrorName(code, ctypes.byref(name))
         self._library.cuGetErrorString(code, ctypes.byref(text))
-        if code == _NO_CODE:
-            raise WarplensError(
-                "the driver has no use for this machine code: it is for another GPU, or the driver is too old"
-            )
         raise DriverError(call, code, (name.value or b"?").decode(), (text.value or b"unknown error").decode())
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -112,20 +109,23 @@ class Driver:
             raise WarplensError(f"the NVIDIA driver is too old: it has no {name}; update it") from None
         self.check(name, function(*arguments))
 
+    def ask(self, name: str, kind: Callable[[], T], *arguments: Any) -> T:
+        """Call a function that writes its answer, a value of a ctypes kind, through its first argument."""
+        found = kind()
+        self.call(name, ctypes.byref(found), *arguments)  # type: ignore[arg-type]
+        return found
+
     def uuid(self, index: int) -> str:
         """Return a GPU's UUID in hexadecimal, without opening the GPU."""
-        device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
         if not 0 <= index < self.count():
             raise WarplensError(f"there is no GPU {index}: the driver finds {self.count()}, counted from 0")
-        self.call("cuDeviceGet", ctypes.byref(device), index)
-        self.call("cuDeviceGetUuid", uuid, device)
-        return bytes(uuid).hex()
+        return bytes(
+            self.ask("cuDeviceGetUuid", ctypes.c_ubyte * 16, self.ask("cuDeviceGet", ctypes.c_int, index))
+        ).hex()
 
     def count(self) -> int:
         """Return the number of GPUs."""
-        found = ctypes.c_int()
-        self.call("cuDeviceGetCount", ctypes.byref(found))
-        return found.value
+        return self.ask("cuDeviceGetCount", ctypes.c_int).value
 
 
 class Gpu:
@@ -135,27 +135,18 @@ class Gpu:
         """Open a GPU; one too old, or in use by others, is one line."""
         self.driver, self.index = driver, index
         self._uuid = driver.uuid(index)
-        self._device, self._context = ctypes.c_int(), ctypes.c_void_p()
-        driver.call("cuDeviceGet", ctypes.byref(self._device), index)
+        self._device = driver.ask("cuDeviceGet", ctypes.c_int, index)
         major, minor = self._attribute(_ATTRIBUTES["major"]), self._attribute(_ATTRIBUTES["minor"])
-        if (major, minor) < OLDEST:
-            raise WarplensError(
-                f"{self._name()} has compute capability {major}.{minor}: compilers make code from 7.5 on; "
-                "use a newer GPU"
-            )
+        old = f"compute capability {major}.{minor}: compilers make code from 7.5 on; use a newer GPU"
+        refuse((major, minor) < OLDEST, f"{self._name()} has {old}")
         try:
-            driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)
-            driver.call("cuCtxSetCurrent", self._context)
+            driver.call("cuCtxSetCurrent", driver.ask("cuDevicePrimaryCtxRetain", ctypes.c_void_p, self._device))
         except DriverError as error:
             if error.code in (_UNAVAILABLE, _NO_MEMORY):
-                raise WarplensError(
-                    f"{self._name()} is in use by other processes and takes no further one; end them (see `nvidia-smi`)"
-                ) from None
+                other = "is in use by other processes and takes no further one; end them (see `nvidia-smi`)"
+                raise WarplensError(f"{self._name()} {other}") from None
             raise
-        self._modules: list[ctypes.c_void_p] = []
-        self._events = [ctypes.c_void_p(), ctypes.c_void_p()]
-        for event in self._events:
-            driver.call("cuEventCreate", ctypes.byref(event), 0)
+        self._events = [driver.ask("cuEventCreate", ctypes.c_void_p, 0) for _ in range(2)]
 
     def close(self) -> None:
         """Release the GPU with all that was created on it; also after the context was lost."""
@@ -163,9 +154,7 @@ class Gpu:
         self.driver.call("cuDevicePrimaryCtxRelease_v2", self._device)
 
     def _attribute(self, number: int) -> int:
-        value = ctypes.c_int()
-        self.driver.call("cuDeviceGetAttribute", ctypes.byref(value), number, self._device)
-        return value.value
+        return self.driver.ask("cuDeviceGetAttribute", ctypes.c_int, number, self._device).value
 
     def _name(self) -> str:
         name = ctypes.create_string_buffer(128)
@@ -174,41 +163,31 @@ class Gpu:
 
     def facts(self) -> Facts:
         """Return what the driver says of the GPU."""
-        total, free, again, version = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
-        self.driver.call("cuDeviceTotalMem_v2", ctypes.byref(total), self._device)
-        self.driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(again))
-        self.driver.call("cuDriverGetVersion", ctypes.byref(version))
-        attributes = {}
+        total = self.driver.ask("cuDeviceTotalMem_v2", ctypes.c_size_t, self._device).value
+        free = self.driver.ask("cuMemGetInfo_v2", ctypes.c_size_t, ctypes.byref(ctypes.c_size_t())).value
+        version, attributes = self.driver.ask("cuDriverGetVersion", ctypes.c_int).value, dict.fromkeys(_ATTRIBUTES, 0)
         for name, number in _ATTRIBUTES.items():
-            try:
+            with contextlib.suppress(DriverError):  # an attribute that this driver does not know
                 attributes[name] = self._attribute(number)
-            except DriverError:  # an attribute that this driver does not know
-                attributes[name] = 0
-        return Facts(self._name(), self._uuid, version.value, total.value, free.value, attributes)
+        return Facts(self._name(), self._uuid, version, total, free, attributes)
 
     def load(self, cubin: bytes) -> ctypes.c_void_p:
         """Load a module."""
-        module = ctypes.c_void_p()
-        self.driver.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        self._modules.append(module)
-        return module
+        return self.driver.ask("cuModuleLoadData", ctypes.c_void_p, cubin)
 
     def unload(self, module: ctypes.c_void_p) -> None:
         """Unload a module."""
-        self._modules.remove(module)
         self.driver.call("cuModuleUnload", module)
 
     def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
         """Return a kernel of a module."""
-        found = ctypes.c_void_p()
-        self.driver.call("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
-        return found
+        return self.driver.ask("cuModuleGetFunction", ctypes.c_void_p, module, name.encode())
 
     def variable(self, module: ctypes.c_void_p, name: str) -> tuple[int, int]:
         """Return address and size of a module's variable."""
-        address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        self.driver.call("cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), module, name.encode())
-        return address.value, size.value
+        size = ctypes.c_size_t()
+        found = self.driver.ask("cuModuleGetGlobal_v2", ctypes.c_uint64, ctypes.byref(size), module, name.encode())
+        return found.value, size.value
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
         """Allow a kernel so much dynamic shared memory at launch."""
@@ -220,34 +199,22 @@ class Gpu:
 
     def static_shared_bytes(self, function: ctypes.c_void_p) -> int:
         """Return the shared memory that a kernel's code asks for."""
-        found = ctypes.c_int()
-        self.driver.call("cuFuncGetAttribute", ctypes.byref(found), _STATIC_SHARED, function)
-        return found.value
+        return self.driver.ask("cuFuncGetAttribute", ctypes.c_int, _STATIC_SHARED, function).value
 
     def blocks_per_sm(self, function: ctypes.c_void_p, threads: int, shared: int) -> int:
         """Return how many blocks fit on an SM by the driver's own calculation."""
-        found = ctypes.c_int()
-        self.driver.call(
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-            ctypes.byref(found),
-            function,
-            threads,
-            ctypes.c_size_t(shared),
-        )
-        return found.value
+        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        return self.driver.ask(name, ctypes.c_int, function, threads, ctypes.c_size_t(shared)).value
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes."""
-        address = ctypes.c_uint64()
         try:
-            self.driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+            return self.driver.ask("cuMemAlloc_v2", ctypes.c_uint64, ctypes.c_size_t(size)).value
         except DriverError as error:
             if error.code == _NO_MEMORY:
-                raise WarplensError(
-                    f"the GPU has no {size >> 20} MiB free: another process has them (see `nvidia-smi`)"
-                ) from None
+                missing = f"the GPU has no {size >> 20} MiB free"
+                raise WarplensError(f"{missing}: another process has them (see `nvidia-smi`)") from None
             raise
-        return address.value
 
     def free(self, address: int) -> None:
         """Give memory back."""
@@ -260,15 +227,13 @@ class Gpu:
     def put(self, address: int, data: np.ndarray[Any, Any]) -> None:
         """Copy an array to the GPU."""
         data = np.ascontiguousarray(data)
-        self.driver.call(
-            "cuMemcpyHtoD_v2", ctypes.c_uint64(address), ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
-        )
+        where, size = ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
+        self.driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), where, size)
 
     def get(self, address: int, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Fill an array from the GPU; waits for what was launched before."""
-        self.driver.call(
-            "cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(data.nbytes)
-        )
+        where, size = ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes)
+        self.driver.call("cuMemcpyDtoH_v2", where, ctypes.c_uint64(address), size)
         return data
 
     def copy(self, target: int, source: int, size: int) -> None:

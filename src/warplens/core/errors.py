@@ -34,6 +34,12 @@ class MissingField(WarplensError):
         self.field = field
 
 
+def refuse(wrong: object, message: str) -> None:
+    """Raise the error that a user can mend, where something is wrong."""
+    if wrong:
+        raise WarplensError(message)
+
+
 def nearest(word: str, known: Iterable[str], close: float = 0.5) -> str:
     """Return `; did you mean 'x'?` for the closest known word, if it is as `close` (1 is equal), or an empty string."""
     import difflib  # rarely needed, and slow to import

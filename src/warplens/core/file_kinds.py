@@ -12,16 +12,10 @@ from warplens.core.files import read_json, read_toml
 # What each kind is called, and what takes it.
 KINDS = {
     "launch": ("a launch file", "`warplens analyze` takes it (docs/reference/launch-file.md)"),
-    "space": (
-        "a space of configurations",
-        "`warplens tune` and `warplens sweep` take it (docs/reference/sweep-file.md)",
-    ),
-    "workload": (
-        "a workload",
-        "`warplens predict`, `compare` and `simulate` take it (docs/reference/workload-file.md)",
-    ),
+    "space": ("a space of configurations", "`warplens tune` and `sweep` take it (docs/reference/sweep-file.md)"),
+    "workload": ("a workload", "`warplens predict`, `compare`, `simulate` take it (docs/reference/workload-file.md)"),
     "graph": ("a graph", "`warplens simulate` takes it (docs/reference/graph-file.md)"),
-    "machine": ("a machine file", "`--gpu` takes it (docs/reference/machine-file.md)"),
+    "machine": ("a machine file", "`--machine` takes it (docs/reference/machine-file.md)"),
     "report": ("a profiler's report", "`warplens analyze` takes it (docs/howto/ncu-report.md)"),
     "source": ("CUDA source", "`warplens analyze` takes it"),
     "ptx": ("PTX", "`warplens analyze` takes it"),
@@ -77,10 +71,8 @@ def expect(tree: Any, wanted: str, file: str) -> None:
     """Refuse a file that is of another kind than the one that is read."""
     found = kind_of_tree(tree)
     if found not in ("", wanted):
-        hint = KINDS[found][1]
-        if (found, wanted) == ("launch", "space"):
-            hint += f'; a space names it: [[kernel]] with `launch = "{Path(file).name}"` (docs/reference/sweep-file.md)'
-        raise FileError(f"{file}: {KINDS[found][0]}, where {KINDS[wanted][0]} is wanted; {hint}")
+        named = f'; a space names it: [[kernel]] with `launch = "{Path(file).name}"` (docs/reference/sweep-file.md)'
+        raise refusal(file, found, KINDS[wanted][0], named if (found, wanted) == ("launch", "space") else "")
 
 
 def read(path: Path, wanted: str) -> dict[str, Any]:
@@ -95,6 +87,9 @@ def read(path: Path, wanted: str) -> dict[str, Any]:
 def other_kind(path: str | Path, wanted: str) -> FileError | None:
     """Return what to say of a file that is not of the kind that is wanted; nothing where it is unknown."""
     found = kind_of(path)
-    if found in ("", wanted):
-        return None
-    return FileError(f"{path}: {KINDS[found][0]}, where {KINDS[wanted][0]} is wanted; {KINDS[found][1]}")
+    return None if found in ("", wanted) else refusal(path, found, KINDS[wanted][0])
+
+
+def refusal(path: str | Path, found: str, wanted: str, more: str = "") -> FileError:
+    """Return what to say of a file of one kind where something else is wanted."""
+    return FileError(f"{path}: {KINDS[found][0]}, where {wanted} is wanted; {KINDS[found][1]}{more}")

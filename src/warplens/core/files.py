@@ -18,7 +18,7 @@ import stat
 import tempfile
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_args
@@ -91,12 +91,11 @@ def read_expanded(path: Path) -> bytes:
     """Read a file, plain, gzipped or by xz; the bound is that of what it expands to."""
     data, most = read_bytes(path, LARGEST_EXPANDED_BYTES), LARGEST_EXPANDED_BYTES
     try:
-        if data[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-                data = stream.read(most + 1)
-        elif data[:6] == b"\xfd7zXZ\0":
-            with lzma.LZMAFile(io.BytesIO(data)) as stream:
-                data = stream.read(most + 1)
+        for start, opened in ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open)):
+            if data.startswith(start):
+                with opened(io.BytesIO(data)) as stream:
+                    data = stream.read(most + 1)
+                break
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise FileError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > most:
@@ -113,24 +112,23 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Parse TOML; `name` is for messages."""
     if _LONG_KEY.search(text):
         raise FileError(f"{name}: a key of more than {DEEPEST} parts")
-    try:
-        return bounded(tomllib.loads(text), name)
-    except (RecursionError, OverflowError):
-        raise FileError(f"{name}: nested too deeply") from None
-    except ValueError as error:  # also of an integer of more than 4300 digits
-        raise FileError(f"{name}: not valid TOML: {error}") from None
+    return _parsed(lambda: tomllib.loads(text), name, "TOML")
 
 
 def read_json(path: Path) -> Any:
     """Parse a JSON file; a syntax error names the file and the byte."""
     import msgspec
 
+    return _parsed(lambda: msgspec.json.decode(read_text(path).encode()), str(path), "JSON")
+
+
+def _parsed(parse: Callable[[], T], name: str, kind: str) -> T:
     try:
-        return bounded(msgspec.json.decode(read_text(path).encode()), str(path))
-    except RecursionError:
-        raise FileError(f"{path}: nested too deeply") from None
-    except ValueError as error:  # also of bytes that are no UTF-8
-        raise FileError(f"{path}: not valid JSON: {error}") from None
+        return bounded(parse(), name)
+    except (RecursionError, OverflowError):
+        raise FileError(f"{name}: nested too deeply") from None
+    except ValueError as error:  # also of an integer of more than 4300 digits, of bytes that are no UTF-8
+        raise FileError(f"{name}: not valid {kind}: {error}") from None
 
 
 def bounded(tree: T, name: str) -> T:
@@ -255,6 +253,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     with writing(path) as stream:
         stream.write(content.encode() if isinstance(content, str) else content)
+
+
+def keep(paths: Iterable[Path], content: bytes) -> None:
+    """Write a file whole at the first of some paths that takes it; at none where disks are full or read-only."""
+    for path in paths:
+        with contextlib.suppress(OSError, FileError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
+            break
 
 
 @contextlib.contextmanager

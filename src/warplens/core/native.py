@@ -29,8 +29,8 @@ from typing import Any
 
 from msgspec import Struct, msgpack
 
-from warplens.core.errors import FileError, WarplensError
-from warplens.core.files import default_folder, sealed, unsealed, write_whole
+from warplens.core.errors import refuse
+from warplens.core.files import default_folder, keep, sealed, unsealed
 from warplens.core.progress import waiting
 
 # Functions that Numba's code calls after an error, or to free arrays that it allocated: code that allocates none
@@ -96,8 +96,7 @@ def there() -> bool:
 
 def refuse_without_numba(what: str) -> None:
     """Raise an error where Numba is missing: plain Python would take hours."""
-    if not there():
-        raise WarplensError(f"{what} needs Numba: pip install numba")
+    refuse(not there(), f"{what} needs Numba: pip install numba")
 
 
 @cache
@@ -145,11 +144,7 @@ class Kept:
                     with _obeying_signals(), compiling(self.package, 1):
                         code, symbol, returns = compile()
                     self.found = _Kept(self.stamp, symbol, _undefined(code), code, returns)
-                    for file in self.files:  # the first one that can be written
-                        with contextlib.suppress(OSError, FileError):
-                            file.parent.mkdir(parents=True, exist_ok=True)
-                            write_whole(file, sealed(msgpack.encode(self.found)))
-                            break
+                    keep(self.files, sealed(msgpack.encode(self.found)))
         return loaded(self.found)
 
 
@@ -157,8 +152,7 @@ class Kept:
 def _obeying_signals() -> Iterator[None]:
     """End the command line at once on SIGTERM and Ctrl-C, for LLVM takes seconds.
 
-    This process has nothing to clear away; a forked one that compiles the kernel (cli/ahead.py) ends by itself. A
-    program that has imported us keeps its own handlers.
+    This process has nothing to clear away. A program that has imported us keeps its own handlers.
     """
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
     ours = str(getattr(before[signal.SIGTERM], "__module__", "")).startswith("warplens.cli")
@@ -312,12 +306,9 @@ class Entry:
     """
 
     def __init__(
-        self, function: Callable[..., Any], options: dict[str, Any], sources: Callable[[], tuple[Path, ...]],
-        compiling: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-        optimize: Callable[[Any], None] = lambda library: None,
-    ) -> None:  # fmt: skip
+        self, function: Callable[..., Any], options: dict[str, Any], sources: Callable[[], tuple[Path, ...]]
+    ) -> None:
         self.py_func, self.options, self.sources = function, options, sources
-        self.compiling, self.optimize = compiling, optimize
         self.__doc__, self.__name__ = function.__doc__, function.__name__
         self._variants: dict[tuple[Any, ...], tuple[Callable[..., int], bool]] = {}
 
@@ -350,15 +341,12 @@ class Entry:
 
         jit: Any = numba.njit  # their types describe less than they take
         item: Any = numba.from_dtype
-        with self.compiling():
-            compiled = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
-            kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
-            compiled.compile(tuple(kinds))
-            (result,) = compiled.overloads.values()
-            library, returns = result.library, result.signature.return_type != numba.types.none
-            self.optimize(library)
-            code = library.codegen._tm.emit_object(library._final_module)
-        return code, result.fndesc.llvm_func_name, returns
+        compiled = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **self.options)(self.py_func)
+        kinds = (numba.types.Array(item(a.dtype), a.ndim, "C") if _is_array(a) else numba.int64 for a in arguments)
+        compiled.compile(tuple(kinds))
+        (result,) = compiled.overloads.values()
+        code = result.library.codegen._tm.emit_object(result.library._final_module)
+        return code, result.fndesc.llvm_func_name, result.signature.return_type != numba.types.none
 
 
 # What is compiled, by its package: what it is called, and the seconds that a function takes (Xeon, one core).

@@ -21,41 +21,27 @@ def waiting(what: str, about: str) -> Iterator[None]:
     if not _ONE.acquire(blocking=False):
         yield
         return
-    line, done = _Line(f"warplens: {what}: about {about} "), threading.Event()
-    if what not in _SAID:
-        _SAID.add(what)
-        line.say("")
-    thread = threading.Thread(target=line.tick, args=(done,), daemon=True)
+    head, begun, done = f"warplens: {what}: about {about} ", what not in _SAID, threading.Event()
+    _SAID.add(what)
+    if begun:
+        _say(head)
+
+    def tick() -> None:
+        nonlocal begun
+        while not done.wait(_DOT_SECONDS):
+            _say("." if begun else head + ".")
+            begun = True
+
+    thread = threading.Thread(target=tick, daemon=True)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
-        line.end()
-        _ONE.release()
-
-
-class _Line:
-    """A line that is written in parts."""
-
-    def __init__(self, head: str) -> None:
-        self.head, self.begun = head, False
-
-    def say(self, text: str) -> None:
-        """Write more of the line."""
-        _say(text if self.begun else self.head + text)
-        self.begun = True
-
-    def tick(self, done: threading.Event) -> None:
-        """Write a dot now and then."""
-        while not done.wait(_DOT_SECONDS):
-            self.say(".")
-
-    def end(self) -> None:
-        """End the line, if there is one."""
-        if self.begun:
+        if begun:
             _say("\n")
+        _ONE.release()
 
 
 def _say(text: str) -> None:

@@ -54,10 +54,7 @@ def number(x: float, digits: int = 4) -> str:
 def _scaled(x: float, unit: str, steps: tuple[tuple[float, str], ...], digits: int) -> str:
     if x == 0 or not math.isfinite(x):
         return f"{number(x)} {unit}".strip()
-    for factor, prefix in steps:
-        if abs(x) >= factor:
-            return f"{number(x / factor, digits)} {prefix}{unit}"
-    factor, prefix = steps[-1]
+    factor, prefix = next((step for step in steps if abs(x) >= step[0]), steps[-1])
     return f"{number(x / factor, digits)} {prefix}{unit}"
 
 

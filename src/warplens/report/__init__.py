@@ -5,13 +5,12 @@ the console, the answer first. It computes nothing that changes an answer. Its `
 `page` the same as HTML. Names of kernels, files and arrays are data: terminals and pages show them, and obey nothing.
 
     terminal.py     console and tables; the head of the first screen, predictions, comparisons, curves, machines
-    analysis.py     the rest of the first screen of `analyze`: remedies, parts of the time, counts; its JSON
-    advice.py       remedies: what would help, what would not, and why
-    whatif.py       predictions side by side: with a change, of two kernels, on several GPUs
+    analysis.py     the rest of the first screen of `analyze`: remedies, parts of the time, counts; all of `advise`
+    benefits.py     the benefit X-Y chart of Sim et al. 2012, on the page and as a table
+    side_by_side.py predictions side by side: with a change, of two kernels, on several GPUs, of `sweep` and `tune`
     simulation.py   stall reasons, costly instructions and source lines; the trace in Chrome's format
     listing.py      the annotated machine code of `show`
     occupancy.py    resident blocks, block sizes and the map of `occupancy`, on the terminal and as a page
-    sweeps.py       results of `sweep` and `tune`
     notebook.py     how objects show themselves in a notebook
     data.py         the JSON encoder
     page/           the HTML page of `analyze`, and the kit that all other pages are made with

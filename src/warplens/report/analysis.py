@@ -1,4 +1,4 @@
-"""First screen of `warplens analyze` below the time: remedies, parts of the time, counts and how sure they are.
+"""Answers of `analyze` and `advise` below the time: remedies, parts of the time, counts and how sure they are.
 
 saxpy4 on NVIDIA H200, grid 32768, block 256: 64 warps per SM (100 %)
 
@@ -27,39 +27,123 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from warplens.advisor import Advised
-from warplens.core.units import number, quantity
+from warplens.advisor import Advice, Advised
+from warplens.core.units import number, printable, quantity
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.models.comparison import Comparison
-from warplens.models.residency import occupancy_of
 from warplens.program.instruction import Instruction
-from warplens.report import advice
-from warplens.report.page import content
-from warplens.report.page.content import Content
+from warplens.report import benefits
+from warplens.report.terminal import notes, sure, timed
 from warplens.workload import Workload
 from warplens.workload.profile import Profile
+
+_WIDTH = 74
+FIRST = 3  # remedies on the first screen
+NEAREST = 4  # of those that do not help
+# The reasons that people ask about first, where nothing or little helps.
+_ASKED = ("raise-occupancy", "vector-loads", "coalesce", "more-loads-in-flight", "remove-conflicts")
 
 
 def rest(p: Prediction, workload: Workload, advised: Advised | None = None) -> list[RenderableType]:
     """Render the rest of the first screen: what would help, what the time is made of, what was counted."""
-    parts = [] if advised is None else advice.first_screen(advised)
+    parts = [] if advised is None else first_screen(advised)
     if p.parts:
         total = float(p.cycles or 1.0)
         shares = sorted(((float(cycles) / total, name) for name, cycles in p.parts.items()), reverse=True)
         shown = ", ".join(f"{name} {share:.0%}" for share, name in shares if share >= 0.005)
         parts += [Text(f"  the time is made of: {shown}"), ""]
     if workload.profile is not None:
-        parts += [Text(f"  {line}") for line in counted(workload.profile, workload.code)]
+        parts += notes(counted(workload.profile, workload.code), "", "  ")
     if workload.tools:
         parts.append(f"  machine code by {', '.join(workload.tools)}")  # a path is not wrapped
     said = workload.profile.notes if workload.profile is not None else []
-    parts += [Text(f"  note: {note}", "yellow") for note in (*workload.notes, *p.notes) if note not in said]
+    return [*parts, *notes(note for note in (*workload.notes, *p.notes) if note not in said)]
+
+
+def first_screen(advised: Advised) -> list[RenderableType]:
+    """Render the best three remedies; where fewer help, what people would ask about next, with the reason."""
+    helpful = advised.helpful[:FIRST]
+    asked = [a for name in _ASKED if (a := advised.named(name)) is not None and not a.helps]
+    parts: list[RenderableType] = [Text("  what would help")]
+    parts += [line for i, a in enumerate(helpful, start=1) for line in (_line(i, a), _how(a))]
+    for i, a in enumerate(asked[: FIRST - len(helpful)], start=len(helpful) + 1):
+        parts.append(Text(f"    {i}.  1.00x  {a.name.replace('-', ' ')}: no, {printable(a.reason)}"))
+    if helpful:
+        parts.append(Text(f"  next limit after 1: {helpful[0].bound_after}", "dim"))
+    return [*parts, *notes(advised.notes, "dim", "  "), ""]
+
+
+def _line(i: int, a: Advice) -> Text:
+    title = printable(a.title)
+    where = " " * max(2, _WIDTH - len(title)) + printable(str(a.where[0])) if a.where else ""
+    return Text.assemble(f"    {i}.  ", (f"{a.speedup:.2f}x", "bold green"), f"  {title}{where}")
+
+
+def results(a: Advice) -> str:
+    """Say whether a remedy changes what the kernel computes."""
+    return "changes results" if a.changes_results else "same results"
+
+
+def _how(a: Advice) -> Text:
+    return Text.assemble((f"              [{results(a)}]", "yellow" if a.changes_results else "dim"),
+                         (f" {printable(a.how)}", "dim"))  # fmt: skip
+
+
+def nearest(advised: Advised, most: int = NEAREST) -> list[Advice]:
+    """Return what would not help but comes nearest to it: what was predicted, then what people ask about first."""
+    useless = [a for a in advised if not a.helps]
+    tried = [a for a in useless if a.changes]
+    asked = [a for name in _ASKED for a in useless if a.name == name and not a.changes]
+    return [*tried, *asked, *(a for a in useless if a not in tried and a not in asked)][:most]
+
+
+def remedies(advised: Advised, machine: Machine, *, everything: bool = False) -> list[RenderableType]:
+    """Render the advice: of what would not help, what comes nearest, or `everything` with Sim's benefit chart."""
+    base = advised.base
+    time = timed(float(base.seconds or 0), machine)
+    head = f"{printable(base.workload)} on {machine.name}: {time}, limited by {base.limited_by}"
+    parts: list[RenderableType] = [Text(head, "bold"), *notes(base.notes), ""]
+    parts.append(Text("  what would help"))
+    for i, a in enumerate(advised.helpful, start=1):
+        parts += [_line(i, a), *_details(a, machine)]
+        parts += [Text(f"              or {f.speedup:.2f}x  {printable(f.title)}", "dim") for f in advised.forms(a)]
+    if not advised.helpful:
+        parts.append(Text("    nothing that we know of"))
+    if advised.combinations:
+        parts += ["", Text("  together")]
+    for a in advised.combinations:
+        then = f"{timed(a.seconds, machine)}, then limited by {a.bound_after} [{results(a)}]"
+        parts.append(Text(f"    {a.speedup:.2f}x  {a.title}: {then}"))
+    useless = [a for a in advised if not a.helps] if everything else nearest(advised)
+    parts += ["", Text("  what would not, and why")]
+    parts += notes((f"{a.name.replace('-', ' ')}: {a.reason}" for a in useless), "dim", "    ")
+    if left := sum(not a.helps for a in advised) - len(useless):
+        parts.append(Text(f"    and {left} more: --all shows them", "dim"))
+    if everything and advised.benefits is None:
+        parts += ["", Text(f"  potential benefits (Sim et al. 2012): {benefits.missing(machine)}", "dim")]
+    elif everything and advised.benefits is not None:
+        parts += ["", *benefits.rendered({base.workload: advised.benefits})]
     return parts
+
+
+def _details(a: Advice, machine: Machine) -> list[Text]:
+    time = timed(a.seconds, machine) + (f" ({sure(a.interval_seconds, machine)})" if a.interval_seconds else "")
+    form = "simulated" if a.simulated else "closed form"
+    more = f"; also {', '.join(str(p) for p in a.where[1:3])}" if len(a.where) > 1 else ""
+    return [
+        Text(f"              {time}, then limited by {a.bound_after}; {form}{printable(more)}", "dim"),
+        Text(f"              assumes: {printable(a.assumption)}", "dim"),
+        _how(a),
+    ]
+
+
+def data(advised: Advised) -> dict[str, Any]:
+    """Return the same for machines."""
+    names = ("advice", "combinations", "benefits", "notes")
+    return {"prediction": advised.base, **{name: getattr(advised, name) for name in names}}
 
 
 def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
@@ -71,30 +155,28 @@ def counted(profile: Profile, code: Sequence[Instruction] = ()) -> list[str]:
         f"{quantity(profile.dram_written_bytes, 'B', 3)} (L2 {profile.l2}); "
         f"L1 hits {profile.l1_hit_share:.0%}, L2 hits {profile.l2_hit_share:.0%}"
     ]
-    if profile.exact:
-        lines.append(f"counted from all {profile.grid_blocks:,} blocks")
-    else:
-        lines.append(
-            f"counted from {profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_equality(profile)}"
-        )
+    part = f"{profile.emulated_blocks:,} of {profile.grid_blocks:,} blocks, {_equality(profile)}"
+    lines.append(f"counted from {f'all {profile.grid_blocks:,} blocks' if profile.exact else part}")
     if profile.unsure:
-        lines.append(
-            f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)}) may be "
-            "off by more than 2 %, as few of these blocks come to them or none: --exact counts them"
-        )
-    shares = {"instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses}
-    unknown = [f"{share:.2%} of the {what}" for what, share in shares.items() if share > 0]
+        which = f"{len(profile.unsure)} of {len(profile.counts['executed'])} instructions ({_named(profile, code)})"
+        lines.append(f"{which} may be off by more than 2 %, as few of these blocks come to them or none: --exact "
+                     "counts them")  # fmt: skip
+    unknown = [f"{share:.2%} of the {what}" for what, share in unknown_shares(profile).items() if share > 0]
     if unknown:
         lines.append(f"{' and '.join(unknown)} are unknown to the emulator")
     return [*lines, *profile.notes]
+
+
+def unknown_shares(profile: Profile) -> dict[str, float]:
+    """Return which shares of the instructions executed and of the addresses the emulator does not know."""
+    return {"instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses}
 
 
 def _named(profile: Profile, code: Sequence[Instruction]) -> str:
     """Name the first of the instructions whose counts are unsure: by source lines where all have one."""
     lines = [code[i].line for i in profile.unsure] if code else []
     known = bool(lines) and None not in lines
-    found = sorted({line for line in lines if line is not None}) if known else profile.unsure
-    what = "number" if not known else "line"
+    found, what = (sorted({n for n in lines if n is not None}), "line") if known else (profile.unsure, "number")
     few = ", ".join(f"{n:,}" for n in found[:4]) + (", ..." if len(found) > 4 else "")
     return f"{what}{'s' if len(found) > 1 else ''} {few}"
 
@@ -107,35 +189,3 @@ def _equality(profile: Profile) -> str:
         return "all alike"
     error = f"error of the counts {profile.error:.1%}" if profile.error >= 5e-4 else "error of the counts under 0.1%"
     return error if differ else f"alike, but others may go other ways than these: {error}"
-
-
-def data(
-    p: Prediction,
-    c: Comparison,
-    workload: Workload,
-    machine: Machine,
-    advised: Advised | None = None,
-    shown: Content | None = None,
-) -> dict[str, Any]:
-    """Return the same for machines, with what the page shows of it."""
-    profile = workload.profile
-    return {
-        "prediction": p,
-        "occupancy": occupancy_of(workload, machine),
-        "limits_cycles": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
-        "advice": [] if advised is None else advised.advice,
-        "combinations": [] if advised is None else advised.combinations,
-        "models_seconds": {name: q.seconds for name, q in c.predictions.items()},
-        "silent": c.silent,
-        "workload": msgspec.structs.replace(workload, code=[], profile=None),
-        "traffic": [] if profile is None else profile.traffic,
-        "sampling": None if profile is None else {
-            "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
-            "error_fraction": profile.error, "largest_error_fraction": profile.largest_error,
-            "unsure": profile.unsure,
-        },
-        "unknown_fraction": None if profile is None else {
-            "instructions": 1 - profile.known_instructions, "addresses": 1 - profile.known_addresses,
-        },
-        **({} if shown is None else content.data(shown)),
-    }  # fmt: skip

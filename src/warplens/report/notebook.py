@@ -6,16 +6,16 @@ used. An Analysis shows the page (`warplens.api.analysis`).
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from warplens.advisor import Advice, Advised
 from warplens.advisor.differences import Difference, WhatIf
-from warplens.core.units import number, printable, seconds
+from warplens.core.units import number, seconds
 from warplens.models import Prediction
 from warplens.models.comparison import Comparison
+from warplens.report.page.markup import Markup, tag
 from warplens.workload import Workload
 
 _FEW = 12  # rows
@@ -53,9 +53,8 @@ def advice(a: Advice) -> str:
     if not a.helps:
         return _card(a.name.replace("-", " "), f"no: {a.reason}", [])
     where = ", ".join(str(p) for p in a.where[:4])
-    rows = [("time then", seconds(a.seconds)), ("then limited by", a.bound_after), ("where", where),
-            ("assumes", a.assumption)]  # fmt: skip
-    return _card(a.title, f"{a.speedup:.2f}x", [(name, text) for name, text in rows if text])
+    rows = {"time then": seconds(a.seconds), "then limited by": a.bound_after, "where": where, "assumes": a.assumption}
+    return _card(a.title, f"{a.speedup:.2f}x", [(name, text) for name, text in rows.items() if text])
 
 
 def advised(found: Advised) -> str:
@@ -68,46 +67,37 @@ def advised(found: Advised) -> str:
 
 def what_if(found: WhatIf) -> str:
     """Show what was changed, and the time before and after."""
-    changed = ", ".join(
-        f"{key} = {value if isinstance(value, str) else number(value)}" for key, value in found.changes.items()
-    )
-    then = f"{found.before.workload}, if {changed}"
-    return _card(then, f"{found.speedup:.2f}x", _before_after(found.before, found.after))
+    changed = ", ".join(f"{key} = {x if isinstance(x, str) else number(x)}" for key, x in found.changes.items())
+    return _pair(f"{found.before.workload}, if {changed}", f"{found.speedup:.2f}x", found)
 
 
 def difference(found: Difference) -> str:
     """Show both kernels' times, and why they differ."""
-    names = f"{found.before.workload} to {found.after.workload}"
-    return _card(names, f"{found.speedup:.2f}x: {found.why}", _before_after(found.before, found.after))
+    title = f"{found.before.workload} to {found.after.workload}"
+    return _pair(title, f"{found.speedup:.2f}x: {found.why}", found)
 
 
-def _before_after(before: Prediction, after: Prediction) -> list[tuple[str, str]]:
-    return [
+def _pair(title: str, answer: str, found: WhatIf | Difference) -> str:
+    both = {"before": found.before, "after": found.after}
+    rows = [
         (when, f"{seconds(float(p.seconds or 0))}, limited by {p.limited_by}, on {p.machine}")
-        for when, p in (("before", before), ("after", after))
+        for when, p in both.items()
     ]
+    return _card(title, answer, rows)
 
 
 def comparison(c: Comparison) -> str:
     """Show what every model says, the shortest time first; those that say nothing are counted."""
     spoken = {name: p for name, p in c.predictions.items() if p.seconds is not None and not np.ndim(p.seconds)}
-    ranked = sorted(spoken.items(), key=lambda item: float(item[1].seconds or 0.0))
-    rows = [
-        (name, "; ".join([f"{seconds(float(p.seconds or 0))}, limited by {p.limited_by}", *p.flags]))
-        for name, p in ranked
-    ]
-    silent = f"{len(c.silent)} cannot speak about it" if c.silent else ""
-    head = f"{len(c.predictions)} models" + (f"; {silent}" if silent else "")
+    ranked = sorted((float(p.seconds or 0.0), name, p) for name, p in spoken.items())
+    rows = [(name, "; ".join([f"{seconds(x)}, limited by {p.limited_by}", *p.flags])) for x, name, p in ranked]
+    head = f"{len(c.predictions)} models" + (f"; {len(c.silent)} cannot speak about it" if c.silent else "")
     return _card(f"{c.workload} on {c.machine}", head, rows)
 
 
 def _card(title: str, answer: str, rows: list[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{_text(a)}</td><td style='text-align:left'>{_text(b)}</td></tr>" for a, b in rows)
-    return f"<div><b>{_text(title)}</b><br>{_text(answer)}{f'<table>{cells}</table>' if cells else ''}</div>"
-
-
-def _text(given: str) -> str:
-    return escape(printable(given))
+    cells = (tag("tr", tag("td", a), tag("td", b, style="text-align:left")) for a, b in rows)
+    return tag("div", tag("b", title), Markup("<br>"), answer, tag("table", *cells) if rows else "")
 
 
 def register() -> None:

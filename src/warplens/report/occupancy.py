@@ -18,8 +18,8 @@ from warplens.machine import Machine, Occupancy, OccupancyTable
 from warplens.machine.occupancy_table import best_blocks
 from warplens.report.page import markup
 from warplens.report.page.markup import Section, document, joined, tag
-from warplens.report.page.svg import Plot, Series, figure, line
-from warplens.report.terminal import table
+from warplens.report.page.svg import Plot, figure, line
+from warplens.report.terminal import bar, notes, table
 
 _HEAD = ["block", "blocks/SM", "warps/SM", "occupancy", "limited by", "to reach"]
 _BAR = 10
@@ -31,28 +31,20 @@ _UNITS = {"registers": "registers per thread", "shared memory": "B shared memory
 
 def of_workload(o: Occupancy, name: str, machine: Machine) -> list[RenderableType]:
     """Render the resident blocks of a workload with a launch."""
-    return [
-        Text(f"{printable(name)} on {machine.name}", "bold"),
-        "",
-        Text(
-            f"  {o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
-        ),
-        Text(f"  limited by: {o.limiter}   ({_alone(o)})"),
-        "",
-    ]
+    fits = f"{o.warps_per_sm} warps per SM ({o.fraction:.0%}): {o.blocks_per_sm} blocks of {o.warps_per_block} warps"
+    lines = (fits, f"limited by: {o.limiter}   ({_alone(o)})")
+    return [Text(f"{printable(name)} on {machine.name}", "bold"), "", *notes(lines, "", "  "), ""]
 
 
 def of_kernel(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
     """Render the answer for one block size, then all block sizes and the map over registers."""
     parts: list[RenderableType] = [Text(_answer(t), "bold")]
-    parts += [Text(f"  {text}") for text in (_subject(t, machine), _needs(t), _alone(t.answer))]
-    parts += [Text(f"  {text}", "green") for text in _remedies(t)]
-    parts += [Text(f"  note: {text}", "yellow") for text in _notes(t, machine)]
+    parts += notes((_subject(t, machine), _needs(t), _alone(t.answer)), "", "  ")
+    parts += [*notes(_remedies(t), "green", "  "), *notes(_notes(t, machine))]
     rows: list[list[RenderableType]] = []
     for threads in t.map.threads_per_block:
         *cells, more = _cells(t, threads)
-        fits = t.rows.get(threads)
-        rows.append([*cells, Text("█" * round(_BAR * fits.fraction) if fits else "", "cyan"), more])
+        rows.append([*cells, bar(t.rows[threads].fraction, 1.0, _BAR) if threads in t.rows else "", more])
     return [*parts, "", table([*_HEAD[:5], "", _HEAD[5]], rows, {0, 1, 2, 3}), "", *_map(t, machine)]
 
 
@@ -64,14 +56,11 @@ def page(t: OccupancyTable, machine: Machine) -> str:
         _plot("shared memory", "bytes of shared memory per block", t.by_shared_bytes, t.needs.shared_bytes_per_block),
     ]
     sizes = markup.table(_HEAD, [_cells(t, threads) for threads in t.rows], range(4))
-    sections = [
-        Section("warps", "Warps per SM", "Warps per SM", joined(map(figure, plots))),
-        Section("sizes", "Block sizes", "All block sizes", sizes),
-    ]
+    warps = Section("warps", "Warps per SM", "Warps per SM", joined(map(figure, plots)))
     title = f"Occupancy of {printable(t.kernel) or 'a kernel'} on {machine.name}"
     said = [f"{_subject(t, machine)}: {_needs(t)}", *_remedies(t), *_notes(t, machine)]
     top = tag("header", tag("h1", title), tag("p", _answer(t), class_="answer"), *(tag("p", text) for text in said))
-    return document(title, top, sections)
+    return document(title, top, [warps, Section("sizes", "Block sizes", "All block sizes", sizes)])
 
 
 def _cells(t: OccupancyTable, threads: int) -> list[str]:
@@ -79,20 +68,18 @@ def _cells(t: OccupancyTable, threads: int) -> list[str]:
     fits = t.rows.get(threads)
     if fits is None:
         return [str(threads), "0", "0", "0%", "does not fit", ""]
-    step, names = t.steps[threads], {"shared memory": "B shared"}
-    known = {} if step is None else step.at_most
-    more = ", ".join(f"≤ {most} {names.get(name, name)}" for name, most in known.items())
-    return [str(threads), str(fits.blocks_per_sm), str(fits.warps_per_sm), f"{fits.fraction:.0%}", fits.limiter,
-            "" if step is None else f"{step.fraction:.0%}: {more}"]  # fmt: skip
+    step, names, more = t.steps[threads], {"shared memory": "B shared"}, ""
+    if step is not None:
+        needs = (f"≤ {most} {names.get(name, name)}" for name, most in step.at_most.items())
+        more = f"{step.fraction:.0%}: {', '.join(needs)}"
+    return [f"{threads}", f"{fits.blocks_per_sm}", f"{fits.warps_per_sm}", f"{fits.fraction:.0%}", fits.limiter, more]
 
 
 def _answer(t: OccupancyTable) -> str:
     o = t.answer
     binding = " and ".join(name for name, limit in o.limits.items() if limit == o.blocks_per_sm)
-    return (
-        f"{_count(o.blocks_per_sm, 'block')} of {t.block} threads, {_count(o.warps_per_sm, 'warp')} per SM "
-        f"({o.fraction:.0%}), limited by {binding}"
-    )
+    fits = f"{_count(o.blocks_per_sm, 'block')} of {t.block} threads, {_count(o.warps_per_sm, 'warp')} per SM"
+    return f"{fits} ({o.fraction:.0%}), limited by {binding}"
 
 
 def _subject(t: OccupancyTable, machine: Machine) -> str:
@@ -103,10 +90,8 @@ def _subject(t: OccupancyTable, machine: Machine) -> str:
 
 def _needs(t: OccupancyTable) -> str:
     n = t.needs
-    return (
-        f"{_count(n.registers_per_thread, 'register')} per thread, {n.shared_bytes_per_block} B shared memory and "
-        f"{_count(n.barriers_per_block, 'barrier')} per block"
-    )
+    registers, barriers = _count(n.registers_per_thread, "register"), _count(n.barriers_per_block, "barrier")
+    return f"{registers} per thread, {n.shared_bytes_per_block} B shared memory and {barriers} per block"
 
 
 def _alone(o: Occupancy) -> str:
@@ -159,7 +144,6 @@ def _map(t: OccupancyTable, machine: Machine) -> list[RenderableType]:
 
 
 def _plot(title: str, axis: str, warps: dict[int, int], own: int) -> Plot:
-    series: list[Series] = [line("warps per SM", list(warps), list(warps.values()))]
-    if own:
-        series.append(line("this kernel", [own], [0], "rule"))
+    series = [line("warps per SM", list(warps), list(warps.values()))]
+    series += [line("this kernel", [own], [0], "rule")] if own else []
     return Plot(f"warps per SM against {title}", axis, "warps per SM", series)

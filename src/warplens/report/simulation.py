@@ -11,21 +11,24 @@ saxpy on NVIDIA H200: 64 warps per SM, simulated
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from warplens.core.errors import FileError
+from warplens.core.files import read_text
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.program.instruction import Instruction
-from warplens.report.terminal import table
+from warplens.report.terminal import bar, notes, table
 from warplens.simulator import Simulation
 from warplens.simulator.views import READY, IssueRate, Occupancy, Trace, listen
 
-_BAR = 28
 _SHOWN = 0.005  # shares below this are not shown
 _SEEN = 5e-4  # a smaller error would be written as none
 _WINDOW = 64  # cycles of a rate in a trace
@@ -59,12 +62,10 @@ def answer(
     s: Simulation, machine: Machine, top: int = 12, code: Sequence[Instruction] = (), launch_seconds: float = 0.0
 ) -> list[RenderableType]:
     """Render a simulation: the answer first, then the reasons and what they mean, then what takes most time."""
-    what = "" if s.per == "kernel" else f" per {s.per}"
     how = "simulated" if s.mode == "warplens" else "simulated as Lemeire et al. do"
     changes = ", ".join(f"{printable(key)}={value:g}" for key, value in s.changes.items())
     subject = f"{printable(s.workload)} on {machine.name}{' with ' * bool(changes)}{changes}"
-    parts: list[RenderableType] = [Text(f"{subject}: {s.warps_per_sm} warps per SM, {how}", "bold"), ""]
-    line = Text(f"  {seconds(s.seconds)}{what}", "bold green")
+    line = Text(f"  {seconds(s.seconds)}{'' if s.per == 'kernel' else f' per {s.per}'}", "bold green")
     error = s.error_cycles / s.cycles if s.cycles else 0.0
     far = f", sampling error +- {error:.1%}" if error >= _SEEN else ""
     if launch_seconds and s.mode == "warplens":
@@ -74,14 +75,13 @@ def answer(
     waits = {r: share for r, share in s.stalls.items() if r != "selected"}
     if any(waits.values()):
         line.append(f"      warps mostly wait for: {max(waits, key=lambda r: waits[r])}", "bold default")
-    parts += [line, "", Text("  what a warp's time is made of, and in cycles per instruction")]
-    parts += _reasons(s)
-    facts = [f"{number(s.ipc, 3)} IPC per SM"]
-    if s.dram_bytes_per_second:
-        facts.append(f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}")
-    facts.append(f"{s.simulated_instructions:,} instructions simulated, {s.policy}")
-    parts += ["", Text("  " + ", ".join(facts))]
-    parts += [Text(f"  note: {note}", "yellow") for note in s.notes]
+    dram = f"DRAM {quantity(s.dram_bytes_per_second, 'B/s', 3)}, " if s.dram_bytes_per_second else ""
+    facts = f"{number(s.ipc, 3)} IPC per SM, {dram}{s.simulated_instructions:,} instructions simulated, {s.policy}"
+    parts: list[RenderableType] = [
+        Text(f"{subject}: {s.warps_per_sm} warps per SM, {how}", "bold"), "", line, "",
+        Text("  what a warp's time is made of, and in cycles per instruction"), *_reasons(s), "", Text(f"  {facts}"),
+        *notes(s.notes),
+    ]  # fmt: skip
     if error >= _SEEN:
         parts.append(Text("  sampling error: of the simulation itself, by what it left out and by chance; "
                           "`analyze` says how far off times are", "dim"))  # fmt: skip
@@ -104,10 +104,9 @@ def _reasons(s: Simulation) -> list[RenderableType]:
     shown = sorted(((share, r) for r, share in s.stalls.items() if share >= _SHOWN), reverse=True)
     wide, longest, stack = max((len(r) for _, r in shown), default=0), max(shown, default=(1.0, ""))[0], s.cpi_stack
     bars = [
-        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ",
-                      ("█" * round(_BAR * share / longest), "cyan"))
+        Text.assemble(f"    {r:<{wide}}  {share:6.1%} {stack.get(r, 0.0):8.3g}  ", bar(share, longest))
         for share, r in shown
-    ]  # fmt: skip
+    ]
     known = [r for _, r in shown if r in REASONS]
     wide = max(map(len, known), default=0)
     words = [Text(f"    {r:<{wide}}  {'' if r == 'selected' else 'waits for '}{REASONS[r]}", "dim") for r in known]
@@ -120,10 +119,9 @@ def lines(s: Simulation, top: int, code: Sequence[Instruction] = ()) -> Renderab
     chosen = sorted(range(len(s.lines)), key=lambda i: -s.lines[i].cycles)[:top]
     rows = []
     for i in chosen:
-        x = s.lines[i]
+        x, at = s.lines[i], code[i].line if i < len(code) else None
         reasons = sorted(x.stalls.items(), key=lambda item: -item[1])[:2]
         each = ", ".join(f"{r} {c / max(1, x.executed):.3g}" for r, c in reasons)
-        at = code[i].line if i < len(code) else None
         line = "" if at is None else str(at)
         rows.append([f"{x.cycles / total:.1%}", line, str(i), x.text[:48], f"{x.executed:,}", each])
     return table(["time", "line", "", "instruction", "executed", "cycles each"], rows, {0, 1, 2, 4})
@@ -139,6 +137,15 @@ def by_line(s: Simulation, code: Sequence[Instruction]) -> dict[int, dict[str, f
             for reason, cycles in x.stalls.items():
                 reasons[reason] = reasons.get(reason, 0.0) + cycles / total
     return {line: found[line] for line in sorted(found)}
+
+
+def read_source(*files: str) -> list[str]:
+    """Return the lines of the first of some files that is a source, CUDA or Triton; none where it is not there."""
+    for path in map(Path, files):
+        if path.suffix in (".cu", ".cuh", ".py") and path.is_file():
+            with contextlib.suppress(FileError):
+                return read_text(path, "replace").splitlines()
+    return []
 
 
 def source_lines(s: Simulation, code: Sequence[Instruction], text: Sequence[str] = ()) -> list[RenderableType]:
@@ -158,8 +165,7 @@ _WITH_UNITS = {"stalls": "stalls_fraction", "sampled": "sampled_fraction"}
 
 def data(s: Simulation, code: Sequence[Instruction] = ()) -> dict[str, Any]:
     """Return a simulation for JSON: without the events, which a trace is for."""
-    names = [n for n in s.__struct_fields__ if n != "events"]
-    found = {_WITH_UNITS.get(n, n): getattr(s, n) for n in names}
+    found = {_WITH_UNITS.get(n, n): getattr(s, n) for n in s.__struct_fields__ if n != "events"}
     found["lines"] = [{"text": x.text, "executed": x.executed, "stalls_cycles": x.stalls} for x in s.lines]
     return {"simulation": {**found, "cpi_stack": s.cpi_stack, "source_lines": by_line(s, code)}}
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from rich import box
@@ -27,10 +28,9 @@ from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine, evidence
 from warplens.models import Curve, Prediction
 from warplens.models.comparison import Comparison
+from warplens.program import Instruction
 from warplens.workload import Workload
 from warplens.workload.launch import CONTENTS_ASSUMED, KernelCall
-
-_BAR = 28
 
 
 class _Console(Console):
@@ -63,6 +63,16 @@ def table(headers: Iterable[str], rows: Iterable[Iterable[RenderableType]], righ
     return grid
 
 
+def bar(x: float, longest: float, width: int = 28) -> Text:
+    """Return a bar; one that is longer than the longest, as of an endless time, is none."""
+    return Text("█" * (max(0, round(width * x / longest)) if x <= longest and longest > 0 else 0), "cyan")
+
+
+def notes(found: Iterable[str], style: str = "yellow", before: str = "  note: ") -> list[RenderableType]:
+    """Render notes, a line each."""
+    return [Text(f"{before}{printable(note)}", style) for note in found]
+
+
 def timed(x: float, machine: Machine) -> str:
     """Write a predicted time: with two digits where no launch was timed on the GPU."""
     return seconds(x) if machine.base is None else f"about {seconds(float(f'{x:.2g}'))}"
@@ -71,6 +81,27 @@ def timed(x: float, machine: Machine) -> str:
 def sure(interval: tuple[float, float], machine: Machine | None = None) -> str:
     """Say what we are 90 % sure of: with two digits where no launch was timed on the GPU."""
     return units.sure(interval, 3 if machine is None or machine.base is None else 2)
+
+
+def cycles(x: float) -> str:
+    """Write a number of cycles: `225 Mcycles`."""
+    return quantity(x, "Hz", 3).removesuffix("Hz") + "cycles"
+
+
+def instruction_text(x: Instruction) -> str:
+    """Return an instruction as it is listed, without the disassembler's remarks."""
+    return printable(" ".join(filter(None, (x.guard, x.text.removeprefix(x.guard).partition("(*")[0].strip()))))
+
+
+def value_at(machine: Machine, key: str) -> Any:
+    """Return the value at a dotted key of a machine."""
+
+    def inside(thing: Any, name: str) -> Any:
+        if isinstance(thing, dict):
+            return thing[name]
+        return thing[int(name)] if isinstance(thing, (list, tuple)) else getattr(thing, name)
+
+    return reduce(inside, key.split("."), machine)
 
 
 def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[RenderableType]:
@@ -84,8 +115,7 @@ def headline(p: Prediction, call: KernelCall, machine: Machine) -> list[Renderab
     if p.interval_about:
         rests = "by the errors of " if p.interval_seconds is not None else ""
         parts.append(Text(f"  {rests}{p.interval_about}", "dim"))
-    parts += [Text(f"  {printable(n)}", "yellow") for n in call.notes if n.startswith(CONTENTS_ASSUMED)]
-    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
+    parts += notes((n for n in call.notes if n.startswith(CONTENTS_ASSUMED)), before="  ")
     return [*parts, "", Text("  alone, each limit would take"), *_bars(p), ""]
 
 
@@ -98,7 +128,6 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
         what = "" if p.per in ("kernel", "program") else f" per {p.per}"
         by = f"({quantity(float(p.cycles or 0), 'cycles')}) by {p.model}"
         parts += _answer(p, f"{timed(float(p.seconds), machine)}{what}", by, machine)
-    parts += [Text(f"  {flag}", "bold red") for flag in p.flags]
     if p.limits and p.cycles is not None:
         parts += ["", Text("  alone, each limit would take"), *_bars(p)]
     facts = []
@@ -111,7 +140,7 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
     if facts:
         parts += ["", Text("  " + ", ".join(facts))]
     if p.seconds is not None:
-        parts += [Text(f"  note: {note}", "yellow") for note in p.notes]
+        parts += notes(p.notes)
     rows = [[name, number(float(t.value), 6), t.unit, t.equation] for name, t in p.terms.items()]
     return [*parts, "", table(["term", "value", "unit", "equation"], rows, {1})]
 
@@ -119,21 +148,19 @@ def prediction(p: Prediction, workload: Workload, machine: Machine) -> list[Rend
 def _subject(p: Prediction, machine: Machine, launch: str = "") -> RenderableType:
     """Say what is predicted, on which machine, at which occupancy."""
     warps = float(p.warps_per_sm)
-    share = warps / machine.sm.warps_max
-    return Text(
-        f"{printable(p.workload)} on {machine.name}{launch}: {number(warps)} warps per SM ({share:.0%})", "bold"
-    )
+    occupancy = f"{number(warps)} warps per SM ({warps / machine.sm.warps_max:.0%})"
+    return Text(f"{printable(p.workload)} on {machine.name}{launch}: {occupancy}", "bold")
 
 
 def _answer(p: Prediction, time: str, by: str, machine: Machine | None = None) -> list[RenderableType]:
-    """Render the time, on a known machine with its interval, the limit, and why it is not our own model's."""
+    """Render the time, on a known machine with its interval, the limit, why it is not our own model's, its flags."""
     line = Text(f"  {time}", "bold green")
     if machine is not None and p.interval_seconds is not None:
         line.append(f", {sure(p.interval_seconds, machine)}", "bold default")
     line.append(f"   {by}", "not bold default")
     line.append(f"      limited by: {p.limited_by}", "bold default")
     why = [Text(f"  not by our own model: {printable(p.why_not_ours)}", "yellow")] if p.why_not_ours else []
-    return [line, *why]
+    return [line, *why, *notes(p.flags, "bold red", "  ")]
 
 
 def _bars(p: Prediction) -> list[RenderableType]:
@@ -141,13 +168,7 @@ def _bars(p: Prediction) -> list[RenderableType]:
     clock = float(p.cycles or 1) / float(p.seconds or 1)
     limits = {name: cycles / clock for name, cycles in p.alone.items()}
     longest, wide = min(max(limits.values(), default=0.0) or 1.0, sys.float_info.max), max(map(len, limits), default=0)
-    return [
-        Text.assemble(
-            f"    {name:<{wide}}  {seconds(x):>10}  ",
-            ("█" * (round(_BAR * x / longest) if x <= longest else 0), "cyan"),
-        )
-        for name, x in limits.items()
-    ]
+    return [Text.assemble(f"    {name:<{wide}}  {seconds(x):>10}  ", bar(x, longest)) for name, x in limits.items()]
 
 
 def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
@@ -158,8 +179,7 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     best = c.headline
     if best is not None:
         parts += _answer(best, seconds(float(best.seconds or 0)), f"by {best.model}")
-        parts += [Text(f"  {flag}", "bold red") for flag in best.flags]
-        parts += [Text(f"  the {text}") for text in span(c)]
+        parts += notes(span(c), "", "  the ")
     parts.append("")
     rows: list[list[RenderableType]] = []
     for name, p in c.predictions.items():
@@ -170,9 +190,8 @@ def comparison(c: Comparison, machine: Machine) -> list[RenderableType]:
     parts.append(table(["model", "time", "limited by", "warps needed", "remarks"], rows, {1, 3}))
     if some is not None and some.per not in ("kernel", "program"):
         parts.append(Text(f"time is per {some.per}: this workload is steady state, without a launch", "dim"))
-    parts += [Text(f"{name} is silent: {why}", "dim") for name, why in c.silent.items()]
-    parts += [Text(f"note: {note}", "yellow") for note in c.notes]
-    return parts
+    parts += notes((f"{name} is silent: {why}" for name, why in c.silent.items()), "dim", "")
+    return [*parts, *notes(c.notes, before="note: ")]
 
 
 def span(c: Comparison) -> list[str]:
@@ -188,20 +207,17 @@ def span(c: Comparison) -> list[str]:
 def curve(c: Curve, machine: Machine) -> list[RenderableType]:
     """Render throughput against occupancy with a bar per row."""
     parts: list[RenderableType] = [Text(f"{printable(c.workload)} on {machine.name} by {c.model}", "bold"), ""]
-    needed = ", ".join(
-        f"{share}: {'never' if n is None else number(n, 3)}" for share, n in c.needed_warps_per_sm.items()
-    )
+    known = {share: "never" if n is None else number(n, 3) for share, n in c.needed_warps_per_sm.items()}
+    needed = ", ".join(f"{share}: {n}" for share, n in known.items())
     parts += [Text(f"  warps per SM needed for a share of peak throughput: {needed}"), ""]
     top = max((float(x) for x in c.throughput_warps_per_cycle), default=0.0)
     rows: list[list[RenderableType]] = []
     for i, n in enumerate(c.warps_per_sm):
-        rate = float(c.throughput_warps_per_cycle[i])
-        length = max(0, round(_BAR * rate / top)) if top > 0 else 0
         rows.append([number(float(n)), seconds(float(c.seconds[i])), number(float(c.ipc[i]), 3),
-                     quantity(float(c.dram_bytes_per_second[i]), "B/s", 3), Text("█" * length, "cyan")])  # fmt: skip
+                     quantity(float(c.dram_bytes_per_second[i]), "B/s", 3),
+                     bar(float(c.throughput_warps_per_cycle[i]), top)])  # fmt: skip
     parts.append(table(["warps/SM", "time", "IPC/SM", "DRAM", "throughput"], rows, {0, 1, 2, 3}))
-    parts += [Text(flag, "bold red") for flag in c.flags]
-    return parts
+    return [*parts, *notes(c.flags, "bold red", "")]
 
 
 def machines(ms: Iterable[Machine]) -> list[RenderableType]:
@@ -220,7 +236,7 @@ def machines(ms: Iterable[Machine]) -> list[RenderableType]:
     )
     found = table(head, rows, {5, 6, 7})
     found.columns[0].no_wrap = True  # it is what one types
-    return [found, "", *(Text(line, "dim") for line in says)]
+    return [found, "", *notes(says, "dim", "")]
 
 
 _IMPORTANT = re.compile(
@@ -237,16 +253,15 @@ def important(m: Machine) -> list[str]:
     return [key for key in m.sources if len(m.sources) <= _FEW_NUMBERS or _IMPORTANT.fullmatch(key)]
 
 
-def machine(m: Machine, values: dict[str, Any]) -> list[RenderableType]:
-    """Render one machine: numbers with their sources, and with references if all are given. `values`: by dotted key."""
-    rows, whole = [], len(values) == len(m.sources)
-    for key, value in values.items():
-        source = m.sources[key]
-        shown = ", ".join(map(number, value)) if isinstance(value, list) else quantity(value, source.unit)
+def machine(m: Machine, keys: Sequence[str]) -> list[RenderableType]:
+    """Render one machine: the numbers at these keys with their sources, and with references if they are all."""
+    rows, whole = [], len(keys) == len(m.sources)
+    for key in keys:
+        source, value = m.sources[key], value_at(m, key)
+        shown = ", ".join(map(number, value)) if isinstance(value, (list, tuple)) else quantity(value, source.unit)
         reference = source.ref + (f" ({source.date})" if source.date else "")
         rows.append([key, shown, source.source, *([reference] if whole else [])])
-    parts: list[RenderableType] = [Text(f"{m.name} ({m.id}), {m.architecture}", "bold"), ""]
-    parts += [Text(f"  {note}", "dim") for note in m.notes]
     heads = ["key", "value", "source", *(["reference"] if whole else [])]
-    more = [] if whole else [f"{len(m.sources) - len(values):,} numbers more, and where each comes from: --all"]
-    return [*parts, table(heads, rows, {1}), *more]
+    more = [] if whole else [f"{len(m.sources) - len(keys):,} numbers more, and where each comes from: --all"]
+    head = Text(f"{m.name} ({m.id}), {m.architecture}", "bold")
+    return [head, "", *notes(m.notes, "dim", "  "), table(heads, rows, {1}), *more]

@@ -17,7 +17,7 @@ from warplens.machine import Machine
 from warplens.papers.validation.kernels import PARTS
 from warplens.papers.validation.ladders import CLOSE, Climbed, Order, Outcome
 from warplens.papers.validation.tuning import TuningResult
-from warplens.report import advice
+from warplens.report import benefits
 from warplens.report.terminal import table
 
 _GOALS = {"close": 80.0, "named": 85.0, "bad": 5.0, "correlation": 0.95, "chosen": 3.0}
@@ -42,7 +42,7 @@ def answer(climbed: Climbed, *, unblind: bool) -> list[RenderableType]:
     hidden = len(climbed.outcomes) - len(shown)
     if hidden:
         parts.append(Text(f"  {hidden} steps with launches of the test set count but are not named (--unblind)", "dim"))
-    return [*parts, "", *advice.benefit_chart(climbed.chart)] if climbed.chart else parts
+    return [*parts, "", *benefits.rendered(climbed.chart)] if climbed.chart else parts
 
 
 def counted(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:

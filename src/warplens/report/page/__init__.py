@@ -4,13 +4,12 @@ Every number says where it comes from, when one hovers over it or reaches it by 
 allows the page's own script alone, and whatever is not `Markup` is escaped.
 
     markup.py     elements, tables, numbers with their origin; `document` puts a page of sections together
-    svg.py        pictures with axes, drawn twice so that letters keep their size on a phone; Plot and Series: lines,
-                  points, bars and rules over linear or logarithmic axes, with a key and the numbers
+    svg.py        charts, drawn twice so that letters keep their size on a phone: a Plot is a list of Series (lines,
+                  points, bars, rules, areas, arrows, spots) over linear or logarithmic axes, with key and numbers
     content.py    what the page of `analyze` shows, gathered once for the page and for JSON; origins of its numbers
     curves.py     the numbers of throughput against occupancy and of the roofline
     frame.py      the page of `analyze`: its order of sections; the answer, remedies and assumptions
-    pictures.py   the pictures of curves.py
-    time.py       the parts of the time, stall reasons, and the timeline of warps
+    pictures.py   the charts of curves.py, the parts of the time, stall reasons, and the timeline of warps
     code.py       source and machine code side by side; access patterns
     models.py     the published models; the page of `compare`
     page.css, page.js   style and script of every page

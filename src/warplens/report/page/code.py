@@ -11,22 +11,16 @@ the left of their line.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from warplens.advisor.memory import WORTH as _WORTH
-from warplens.core.errors import FileError
-from warplens.core.files import read_text
 from warplens.core.units import number
 from warplens.report.page.content import Content, Row, Touches
-from warplens.report.page.markup import Markup, joined, tag, text, value
+from warplens.report.page.markup import Markup, joined, tag, value
 from warplens.report.page.svg import described
-from warplens.report.simulation import in_words
-from warplens.workload import Workload
+from warplens.report.simulation import in_words, read_source
 
 _MOST_ROWS = 1200  # instructions shown; of a longer kernel those where time goes
 _AROUND = 12  # lines shown around those that became instructions, in a long file
@@ -34,45 +28,35 @@ _LONG_FILE = 800
 _LONG_LINE = 240
 _MOST = 12  # patterns drawn
 _CELL, _GAP, _PER_ROW = 9, 4, 8  # pixels of a sector, between lines; lines in a row
-_STRIPS = 32  # wavefronts drawn
+_STRIPS, _BANK = 32, 7  # wavefronts drawn; pixels of a bank
 _SPREAD = 1.5  # lines over the fewest from which full sectors lie too far apart (advisor/memory.py)
 
 
-class LineSum(Struct):
-    """Sums over the instructions of one source line."""
+def _numbers(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
+    """Return the columns of a source line, whose instructions these are, or of one instruction: each text and class.
 
-    share: float = 0.0
-    runs: float = 0.0
-    sectors: float = 0.0
-    requests: float = 0.0
-    wavefronts: float = 0.0
-    needed: float = 0.0
-
-    def add(self, row: Row) -> None:
-        """Add an instruction."""
-        self.share += row.share
-        self.runs = max(self.runs, row.runs_per_warp)
-        t = row.touches
-        if t is not None and t.space == "global":
-            self.requests += t.requests_per_warp
-            self.sectors += t.requests_per_warp * t.sectors
-        elif t is not None:
-            self.wavefronts += t.requests_per_warp * t.wavefronts
-            self.needed += t.requests_per_warp * t.least_wavefronts
-
-    @property
-    def numbers(self) -> tuple[float, float, float | None, float | None]:
-        """Share of the time, runs per warp, sectors per request, wavefronts over those needed."""
-        sectors = self.sectors / self.requests if self.requests else None
-        return self.share, self.runs, sectors, self.wavefronts / self.needed if self.needed else None
+    They are its time, its runs, its sectors per request, and its wavefronts over those needed.
+    """
+    touched = [t for t in (row.touches for row in rows) if t is not None]
+    in_global, in_shared = ([t for t in touched if t.space == space] for space in ("global", "shared"))
+    share, runs = sum(row.share for row in rows), max((row.runs_per_warp for row in rows), default=0.0)
+    requests = sum(t.requests_per_warp for t in in_global)
+    sectors = sum(t.requests_per_warp * t.sectors for t in in_global)
+    needed = sum(t.requests_per_warp * t.least_wavefronts for t in in_shared)
+    degree = sum(t.requests_per_warp * t.wavefronts for t in in_shared) / needed if needed else 0.0
+    return {
+        "time": (f"{share:.1%}" if share >= 0.0005 else "", "n time"),
+        "runs": (number(runs, 3), "n"),
+        "sectors": (number(sectors / requests, 3) if requests else "", "n"),
+        "conflicts": (f"{number(degree, 3)}×" if needed else "", "n bad" if degree > 1.05 else "n"),
+    }
 
 
 def code(content: Content) -> Markup:
     """Return the section with the annotated code."""
     if not content.instructions:
         return tag("p", "The workload has no machine code: count it with warplens analyze.", class_="dim")
-    name = content.workload.source
-    lines = read_source(content.workload)
+    name, lines = content.workload.source, read_source(content.workload.source)
     if lines:
         first = tag("div", tag("h3", Path(name).name), _source(content, lines))
     else:
@@ -86,78 +70,64 @@ def code(content: Content) -> Markup:
     return joined((tag("p", said, class_="dim"), tag("div", first, second, class_="code" if lines else "code alone")))
 
 
-def read_source(workload: Workload) -> list[str]:
-    """Return the lines of the source that a workload was counted from, CUDA or Triton; none where it is not there."""
-    path = Path(workload.source)
-    if path.suffix in (".cu", ".cuh", ".py") and path.is_file():
-        with contextlib.suppress(FileError):
-            return read_text(path, "replace").splitlines()
-    return []
-
-
 def _source(content: Content, source: list[str]) -> Markup:
-    sums: dict[int, LineSum] = {}
+    rows_of: dict[int, list[Row]] = {}
     for row in content.instructions:
         if row.line is not None:
-            sums.setdefault(row.line, LineSum()).add(row)
-    top = max((s.share for s in sums.values()), default=0.0) or 1.0
-    remedies, shown = _remedies(content)[0], list(range(1, len(source) + 1))
-    if len(source) > _LONG_FILE:
-        near = {n for line in sums for n in range(line - _AROUND, line + _AROUND + 1)}
-        shown = sorted(near.intersection(shown))
-    rows, before = list[Markup](), 0
-    for line in shown:
-        if line != before + 1:
-            rows.append(_gap(6, f"{line - before - 1} lines"))
-        before = line
-        s = sums.get(line)
-        written = source[line - 1].expandtabs(4)
-        written = written if len(written) <= _LONG_LINE else written[:_LONG_LINE] + " …"
-        cells = [
-            tag("td", line, class_="n dim"),
-            *_numbers(None if s is None else s.numbers),
-            tag("td", tag("code", written), _badges(remedies.get(line, ())), class_="text"),
-        ]
-        why = None if s is None else f"line {line}: {s.share:.1%} of all warp-cycles; {_touched(s)}"
-        rows.append(_row(cells, f"L{line}", line if s else None, s.share / top if s else 0.0, why, not rows))
-    left = sum(s.share for line, s in sums.items() if line > len(source))
+            rows_of.setdefault(row.line, []).append(row)
+    shares = {n: sum(row.share for row in rows) for n, rows in rows_of.items()}
+    top, remedies = max(shares.values(), default=0.0) or 1.0, _remedies(content)[0]
+
+    def line(n: int, first: bool) -> Markup:
+        text = source[n - 1].expandtabs(4)
+        text = text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + " …"
+        numbers = _numbers(rows_of[n]) if n in rows_of else dict.fromkeys(_HEADS, ("", "n"))
+        cells = [tag("td", n, class_="n dim"), *_cells(numbers), _text(text, remedies.get(n, ()))]
+        said = ", ".join(f"{name} {shown}" for name, (shown, _) in numbers.items() if shown)
+        at, why = (n, f"line {n}: {said}") if n in rows_of else (None, None)
+        return _row(cells, f"L{n}", at, shares.get(n, 0.0) / top, why, first)
+
+    near = {n for line in rows_of for n in range(line - _AROUND, line + _AROUND + 1)}
+    shown = [n for n in range(1, len(source) + 1) if len(source) <= _LONG_FILE or n in near]
+    rows = _spaced(shown, (1, len(source)), "lines", 6, line)
+    left = sum(share for n, share in shares.items() if n > len(source))
     if left >= 0.001:
         rows.append(_gap(6, f"{left:.1%} of the time is in lines of other files"))
     return _listing("source", ("line", "time", "runs", "sectors", "conflicts", "source"), rows, "source")
 
 
-def _touched(s: LineSum) -> str:
-    parts = [f"{number(s.runs, 3)} runs per warp"]
-    if s.requests:
-        parts.append(f"{number(s.sectors / s.requests, 3)} sectors per request")
-    if s.needed:
-        parts.append(f"{number(s.wavefronts / s.needed, 3)} times the passes that its bytes need")
-    return ", ".join(parts)
-
-
 def _machine_code(content: Content) -> Markup:
     remedies, code = _remedies(content)[1], content.instructions
     top = max((r.share for r in code), default=0.0) or 1.0
-    kept = sorted(range(len(code)), key=lambda i: (-code[i].share, -code[i].runs_per_warp))[:_MOST_ROWS]
-    rows, before = list[Markup](), -1
-    for i in sorted(kept):
-        if i != before + 1:
-            rows.append(_gap(7, f"{i - before - 1} instructions where little time goes"))
-        before = i
-        r, t = code[i], code[i].touches
-        sectors = t.sectors if t and t.space == "global" else None
-        conflicts = t.conflict_degree if t and t.space == "shared" else None
+
+    def instruction(i: int, first: bool) -> Markup:
+        r = code[i]
         cells = [
             tag("td", f"{r.offset:04x}", class_="n dim"),
-            *_numbers((r.share, r.runs_per_warp, sectors, conflicts)),
-            tag("td", tag("code", r.text), _badges(remedies.get(i, ())), class_="text"),
+            *_cells(_numbers([r])),
+            _text(r.text, remedies.get(i, ())),
             tag("td", "" if r.line is None else r.line, class_="n dim"),
         ]
-        rows.append(_row(cells, f"I{i}", r.line, r.share / top, _why(r), not rows))
-    if before != len(code) - 1:
-        rows.append(_gap(7, f"{len(code) - 1 - before} instructions where little time goes"))
+        return _row(cells, f"I{i}", r.line, r.share / top, _why(r), first)
+
+    most = sorted(range(len(code)), key=lambda i: (-code[i].share, -code[i].runs_per_warp))[:_MOST_ROWS]
+    rows = _spaced(sorted(most), (0, len(code) - 1), "instructions where little time goes", 7, instruction)
     head = ("offset", "time", "runs", "sectors", "conflicts", "instruction", "line")
     return _listing("machine code", head, rows, "sass")
+
+
+def _spaced(
+    shown: Sequence[int], ends: tuple[int, int], what: str, columns: int, make: Callable[[int, bool], Markup]
+) -> list[Markup]:
+    """Return a row for each number that is shown, and between them how many are left out of those between the ends."""
+    rows, before = list[Markup](), ends[0] - 1
+    for n in (*shown, ends[1] + 1):
+        if n != before + 1:
+            rows.append(_gap(columns, f"{n - before - 1} {what}"))
+        if n <= ends[1]:
+            rows.append(make(n, not rows))
+        before = n
+    return rows
 
 
 def _why(r: Row) -> str:
@@ -166,22 +136,26 @@ def _why(r: Row) -> str:
     for reason, share in sorted(r.stalls.items(), key=lambda item: -item[1])[:4]:
         if share >= 0.0005:
             parts.append(f"{share:.2%} {in_words(reason)}")
-    t = r.touches
-    if t is not None:
-        parts.append(f"{number(t.threads, 3)} threads of a warp, {number(t.bytes_per_thread, 3)} bytes each")
-        if t.space == "global":
-            parts.append(f"{number(t.sectors, 3)} sectors in {number(t.lines, 3)} lines per request")
-            parts.append(f"L1 hits {t.l1_hits:.0%}, L2 hits {t.l2_hits:.0%} of what passes L1")
-        else:
-            parts.append(f"{number(t.wavefronts, 3)} passes per request, {number(t.least_wavefronts, 3)} needed")
-    return "\n".join(parts)
+    return "\n".join([*parts, *(() if r.touches is None else _touched(r.touches))])
+
+
+def _touched(t: Touches) -> list[str]:
+    """Say what one request of a warp touches."""
+    threads = f"{number(t.threads, 3)} threads of a warp, {number(t.bytes_per_thread, 3)} bytes each"
+    if t.space == "shared":
+        return [threads, f"{number(t.wavefronts, 3)} wavefronts per request, {number(t.least_wavefronts, 3)} needed"]
+    return [
+        threads,
+        f"{number(t.sectors, 3)} sectors in {number(t.lines, 3)} lines per request",
+        f"L1 hits {t.l1_hits:.0%}, L2 hits {t.l2_hits:.0%} of what passes L1",
+    ]
 
 
 _HEADS = {
     "time": "share of all warp-cycles of the simulation (docs/explain/simulator.md)",
     "runs": "executions by a mean warp, emulated (docs/explain/emulator.md); of a line: its commonest one",
     "sectors": "32-byte sectors per request of global or local memory, counted by the emulator",
-    "conflicts": "passes through shared memory over those that its bytes need, counted by the emulator",
+    "conflicts": "wavefronts of shared memory over those that its bytes need, counted by the emulator",
 }
 
 
@@ -193,19 +167,8 @@ def _listing(label: str, head: Sequence[str], rows: Sequence[Markup], kind: str)
     return tag("div", body, class_="pane", role="region", aria_label=label, tabindex="0")
 
 
-def _numbers(given: tuple[float, float, float | None, float | None] | None) -> list[Markup]:
-    """Return the cells of time, runs, sectors and conflicts; nothing where there is nothing to say."""
-    if given is None:
-        return [tag("td", class_="n")] * 4
-    share, runs, sectors, conflicts = given
-    shown = [
-        f"{share:.1%}" if share >= 0.0005 else "",
-        number(runs, 3),
-        "" if sectors is None else number(sectors, 3),
-        "" if conflicts is None else f"{number(conflicts, 3)}×",
-    ]
-    classes = ["n time", "n", "n", "n bad" if conflicts is not None and conflicts > 1.05 else "n"]
-    return [tag("td", s, class_=c) for s, c in zip(shown, classes, strict=True)]
+def _cells(numbers: dict[str, tuple[str, str]]) -> list[Markup]:
+    return [tag("td", shown, class_=kind) for shown, kind in numbers.values()]
 
 
 def _remedies(content: Content) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
@@ -219,8 +182,10 @@ def _remedies(content: Content) -> tuple[dict[int, list[int]], dict[int, list[in
     return lines, instructions
 
 
-def _badges(remedies: Iterable[int]) -> Markup:
-    return joined(tag("a", i, class_="badge", href=f"#remedy-{i}", aria_label=f"remedy {i}") for i in remedies)
+def _text(written: str, remedies: Iterable[int]) -> Markup:
+    """Return the cell of a line's or an instruction's text, with the remedies that concern it."""
+    marks = (tag("a", i, class_="badge", href=f"#remedy-{i}", aria_label=f"remedy {i}") for i in remedies)
+    return tag("td", tag("code", written), *marks, class_="text")
 
 
 def _row(cells: Sequence[Markup], name: str, line: int | None, heat: float, why: str | None, first: bool) -> Markup:
@@ -230,7 +195,7 @@ def _row(cells: Sequence[Markup], name: str, line: int | None, heat: float, why:
 
 
 def _gap(columns: int, what: str) -> Markup:
-    return tag("tr", tag("td", text(f"… {what}"), colspan=str(columns), class_="gap"))
+    return tag("tr", tag("td", f"… {what}", colspan=str(columns), class_="gap"))
 
 
 def accesses(content: Content) -> Markup:
@@ -258,15 +223,19 @@ def accesses(content: Content) -> Markup:
 def _card(name: str, row: Row, t: Touches, requests: float) -> Markup:
     where = tag("a", f"line {row.line}", href=f"#L{row.line}") if row.line else tag("a", "code", href=f"#I{row.number}")
     head = tag("p", tag("code", name), " ", where, tag("span", f" {number(requests, 3)} per warp", class_="dim"))
+    verdict, good = judge(t)
+    return tag("div", head, _draw(t), tag("p", verdict, class_="good" if good else "bad"), class_="card")
+
+
+def judge(t: Touches) -> tuple[str, bool]:
+    """Say whether a request touches more sectors or lines than its bytes fill, as the remedies see it, or wavefronts.
+
+    Returned are the verdict and whether it is good.
+    """
     if t.space == "shared":
-        image, (verdict, good) = _draw_shared(t), judge_shared(t)
-    else:
-        image, (verdict, good) = _draw_global(t), judge_global(t)
-    return tag("div", head, image, tag("p", verdict, class_="good" if good else "bad"), class_="card")
-
-
-def judge_global(t: Touches) -> tuple[str, bool]:
-    """Say whether a request touches more sectors than its bytes fill, or more lines, as the remedies see it."""
+        if t.conflict_degree <= 1.05:
+            return "no bank conflicts", True
+        return f"{number(t.wavefronts, 3)} wavefronts where {number(t.least_wavefronts, 3)} would do", False
     useful = min(1.0, t.useful_share)
     shared = " (threads share sectors)" if t.useful_share > 1.01 else ""
     verdict = f"{number(t.sectors, 3)} sectors, {useful:.0%} of their bytes asked for{shared}"
@@ -278,52 +247,31 @@ def judge_global(t: Touches) -> tuple[str, bool]:
     return verdict, True
 
 
-def _draw_global(t: Touches) -> Markup:
-    """Draw lines of four sectors; the filled part of a touched one is what threads asked for."""
-    lines = max(1, min(32, math.ceil(t.lines - 0.01)))
-    per_line = max(1, min(4, round(t.sectors / max(t.lines, 1e-9)))) if t.sectors else 0
-    high = _CELL + 2
-    tall = high * min(1.0, t.useful_share)
-    cells = []
-    for k in range(lines):
-        x, y = (k % _PER_ROW) * (4 * _CELL + _GAP), (k // _PER_ROW) * (_CELL + _GAP + 3)
-        for s in range(4):
-            kind, box = "moved" if s < per_line else "empty", {"x": x + s * _CELL, "width": _CELL - 1}
-            cells.append(tag("rect", **box, y=y, height=high, class_=kind))
-            if s < per_line:
-                cells.append(tag("rect", **box, y=y + high - tall, height=tall, class_="useful"))
-    why = (
-        f"{number(t.threads, 3)} threads ask for {number(t.bytes_per_thread, 3)} bytes each: {number(t.sectors, 3)} "
-        f"sectors in {number(t.lines, 3)} lines per request. L1 hits {t.l1_hits:.0%}, L2 hits {t.l2_hits:.0%} of "
-        "what passes L1."
-    )
-    across, down = min(lines, _PER_ROW) * (4 * _CELL + _GAP), math.ceil(lines / _PER_ROW) * (_CELL + _GAP + 3)
-    return _pattern(across, down, why, cells)
+def _draw(t: Touches) -> Markup:
+    """Draw what a request touches, as paths by class.
 
-
-def judge_shared(t: Touches) -> tuple[str, bool]:
-    """Say whether a request takes more wavefronts than it needs."""
-    if t.conflict_degree <= 1.05:
-        return "no bank conflicts", True
-    return f"{number(t.wavefronts, 3)} passes where {number(t.least_wavefronts, 3)} would do", False
-
-
-def _draw_shared(t: Touches) -> Markup:
-    """Draw each wavefront as a strip of 32 banks: those that the bytes need, then those that conflicts add."""
-    strips, needed = min(_STRIPS, max(1, round(t.wavefronts))), round(t.least_wavefronts)
-    cells = [
-        tag("rect", x=0, y=k * 6, width=32 * 7, height=4, class_="useful-shared" if k < needed else "conflict")
-        for k in range(strips)
-    ]
-    banks = "".join(f"M{7 * b - 0.5:g} 0V{strips * 6 - 2}" for b in range(1, 32))
-    why = (
-        f"{number(t.threads, 3)} threads, {number(t.bytes_per_thread, 3)} bytes each: {number(t.wavefronts, 3)} passes "
-        f"through the 32 banks per request, {number(t.least_wavefronts, 3)} needed without conflicts. "
-        "Which banks collide is not recorded."
-    )
-    return _pattern(32 * 7, strips * 6, why, [*cells, tag("path", d=banks, class_="banks")])
-
-
-def _pattern(width: float, height: float, why: str, cells: Sequence[Markup]) -> Markup:
-    return tag("svg", described(why, *cells), viewBox=f"0 0 {width:g} {height:g}", width=width, height=height,
+    Lines have four sectors, and the filled part of a touched one is what threads asked for. Wavefronts of shared memory
+    are strips of 32 banks: those that the bytes need, then those that conflicts add.
+    """
+    paths = dict.fromkeys(("moved", "empty", "useful", "useful-shared", "conflict", "banks"), "")
+    if t.space == "shared":
+        width, height = 32 * _BANK, 6 * min(_STRIPS, max(1, round(t.wavefronts)))
+        for k, y in enumerate(range(0, height, 6)):
+            kind = "useful-shared" if k < round(t.least_wavefronts) else "conflict"
+            paths[kind] += f"M0 {y}h{width}v4h-{width}z"
+        paths["banks"] = "".join(f"M{_BANK * b - 0.5:g} 0V{height - 2}" for b in range(1, 32))
+    else:
+        lines, high = max(1, min(32, math.ceil(t.lines - 0.01))), _CELL + 2
+        touched = max(1, min(4, round(t.sectors / max(t.lines, 1e-9)))) if t.sectors else 0
+        width, height = min(lines, _PER_ROW) * (4 * _CELL + _GAP), math.ceil(lines / _PER_ROW) * (high + _GAP + 1)
+        for k in range(4 * lines):
+            line, sector = divmod(k, 4)
+            x = line % _PER_ROW * (4 * _CELL + _GAP) + sector * _CELL
+            foot, sides = f"M{x} {line // _PER_ROW * (high + _GAP + 1) + high}h{_CELL - 1}v-", f"h-{_CELL - 1}z"
+            paths["moved" if sector < touched else "empty"] += f"{foot}{high}{sides}"
+            if sector < touched:
+                paths["useful"] += f"{foot}{high * min(1.0, t.useful_share):.3g}{sides}"
+    cells = (tag("path", d=d, class_=kind) for kind, d in paths.items() if d)
+    why = "; ".join(_touched(t))
+    return tag("svg", described(why, *cells), viewBox=f"0 0 {width} {height}", width=width, height=height,
                class_="pattern", role="group", aria_label=why)  # fmt: skip

@@ -6,11 +6,11 @@ prediction was made by, and the timeline runs some thousand cycles.
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from warplens.advisor import Advised
 from warplens.core.errors import WarplensError
@@ -20,11 +20,12 @@ from warplens.models import Prediction
 from warplens.models.bounds import Use, worksheet
 from warplens.models.comparison import Comparison
 from warplens.models.residency import occupancy_of
+from warplens.report.analysis import unknown_shares
 from warplens.report.page.curves import LINE_BYTES, SECTOR_BYTES, OccupancyCurve, Roofline, occupancy_curve, roofline
+from warplens.report.terminal import instruction_text, value_at
 from warplens.simulator import Simulation
 from warplens.simulator.views import Timeline, timeline
 from warplens.workload import Workload
-from warplens.workload.profile import Profile
 
 
 class Touches(Struct, frozen=True, kw_only=True):
@@ -118,13 +119,27 @@ def gather(p: Prediction, c: Comparison, workload: Workload, machine: Machine, a
 
 
 def data(content: Content) -> dict[str, Any]:
-    """Return what the page shows beyond the answer, for JSON."""
-    advised = content.advised
+    """Return what `analyze` answers, and what the page shows of it, for JSON."""
+    p, advised, profile = content.prediction, content.advised, content.workload.profile
     return {
+        "prediction": p,
+        "occupancy": content.occupancy,
+        "limits_cycles": {**p.limits, **{name: cycles for name, cycles in p.parts.items() if name == "launch"}},
+        "advice": [] if advised is None else advised.advice,
+        "combinations": [] if advised is None else advised.combinations,
+        "models_seconds": {name: q.seconds for name, q in content.comparison.predictions.items()},
+        "silent": content.comparison.silent,
+        "workload": structs.replace(content.workload, code=[], profile=None),
+        "traffic": [] if profile is None else profile.traffic,
+        "sampling": None if profile is None else {
+            "grid_blocks": profile.grid_blocks, "emulated_blocks": profile.emulated_blocks, "exact": profile.exact,
+            "error_fraction": profile.error, "largest_error_fraction": profile.largest_error,
+            "unsure": profile.unsure,
+        },
+        "unknown_fraction": None if profile is None else unknown_shares(profile),
         "benefits": None if advised is None else advised.benefits,
         "curve": content.curve,
-        "worksheet": [{**{n: getattr(u, n) for n in u.__struct_fields__}, "cycles": u.cycles}
-                      for u in content.worksheet],
+        "worksheet": [{**structs.asdict(use), "cycles": use.cycles} for use in content.worksheet],
         "roofline": content.roofline,
         "instructions": content.instructions,
         "timeline": None if content.timeline is None else msgspec.to_builtins(content.timeline, str_keys=True),
@@ -140,36 +155,29 @@ def _rows(workload: Workload, simulation: Simulation | None) -> list[Row]:
         return []
     warps = profile.grid_blocks * profile.warps_per_block
     lines = simulation.lines if simulation is not None and len(simulation.lines) == len(workload.code) else []
-    total = sum(line.cycles for line in lines) or 1.0
-    found = []
+    total, found = sum(line.cycles for line in lines) or 1.0, list[Row]()
     for i, x in enumerate(workload.code):
         stalls = {reason: cycles / total for reason, cycles in lines[i].stalls.items()} if lines else {}
-        bare = x.text.removeprefix(x.guard).partition("(*")[0].strip()
+        count = {name: column[i] for name, column in profile.counts.items()}
         found.append(Row(
-            number=i, offset=x.offset, text=f"{x.guard} {bare}" if x.guard else bare, line=x.line,
-            runs_per_warp=profile.counts["executed"][i] / warps, share=sum(stalls.values()), stalls=stalls,
-            touches=_touches(i, KINDS.get(x.kind, ""), profile, warps),
+            number=i, offset=x.offset, text=instruction_text(x), line=x.line, runs_per_warp=count["executed"] / warps,
+            share=sum(stalls.values()), stalls=stalls, touches=_touches(count, KINDS.get(x.kind, ""), warps),
         ))  # fmt: skip
     return found
 
 
-def _touches(i: int, unit: str, profile: Profile, warps: float) -> Touches | None:
-    count = {name: column[i] for name, column in profile.counts.items()}
-    requests = count["requests"]
+def _touches(count: Mapping[str, float], unit: str, warps: float) -> Touches | None:
+    requests, sectors, in_l2 = count["requests"], count["sectors"], count["l2_sectors"]
     if not requests:
         return None
     threads = count["threads"] / max(1.0, count["executed"])
     return Touches(
-        space="shared" if unit == "shared memory" else "global",
-        requests_per_warp=requests / warps,
-        threads=threads,
-        bytes_per_thread=count["useful_bytes"] / max(1.0, requests * threads),
-        sectors=count["sectors"] / requests,
-        lines=count["lines"] / requests,
-        wavefronts=count["wavefronts"] / requests,
-        l1_hits=count["l1_hit_sectors"] / count["sectors"] if count["sectors"] else 0.0,
-        l2_hits=count["l2_hit_sectors"] / count["l2_sectors"] if count["l2_sectors"] else 0.0,
-    )
+        space="shared" if unit == "shared memory" else "global", requests_per_warp=requests / warps, threads=threads,
+        bytes_per_thread=count["useful_bytes"] / max(1.0, requests * threads), sectors=sectors / requests,
+        lines=count["lines"] / requests, wavefronts=count["wavefronts"] / requests,
+        l1_hits=count["l1_hit_sectors"] / sectors if sectors else 0.0,
+        l2_hits=count["l2_hit_sectors"] / in_l2 if in_l2 else 0.0,
+    )  # fmt: skip
 
 
 # For each limit: what it takes alone, and the keys of the machine file that this rests on.
@@ -212,13 +220,7 @@ def number_source(machine: Machine, key: str) -> str:
 
 def value_source(machine: Machine, key: str) -> tuple[str, str, str]:
     """Return a number of the machine file as written, its kind of source with the date, and the reference."""
-
-    def inside(thing: Any, name: str) -> Any:
-        if isinstance(thing, dict):
-            return thing[name]
-        return thing[int(name)] if isinstance(thing, (list, tuple)) else getattr(thing, name)
-
-    source, found = machine.sources[key], reduce(inside, key.split("."), machine)
+    source, found = machine.sources[key], value_at(machine, key)
     written = quantity(found, unit_of(key.rpartition(".")[2])) if isinstance(found, (int, float)) else str(found)
     return written, f"{source.source}{f', {source.date}' if source.date else ''}", source.ref
 

@@ -7,11 +7,13 @@ each level moves for the whole grid.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError
 from warplens.machine import KINDS, Machine
@@ -62,25 +64,19 @@ def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: M
     launch = workload.launch
     if model is None or launch is None or p.seconds is None:
         raise WarplensError("no model gives a throughput at other occupancies")
-    base = c.predictions[model]
-    per_block, most = int(launch.warps_per_block), machine.sm.warps_max
+    base, per_block, most = c.predictions[model], int(launch.warps_per_block), machine.sm.warps_max
     here = float(base.warps_per_sm)
-    chosen = {here}
     in_grid = math.ceil(float(launch.blocks) / machine.chip.sm_count)  # more than that cannot be on an SM
     blocks, count = max(1, min(in_grid, int(most // per_block))), _affordable(workload)
-    chosen |= {float(per_block * round(1 + (blocks - 1) * k / max(1, count - 1))) for k in range(count)}
+    chosen = {here, *(float(per_block * round(1 + (blocks - 1) * k / max(1, count - 1))) for k in range(count))}
     points = [_point(base if n == here else predict(workload, machine, model, warps_per_sm=n)) for n in sorted(chosen)]
-    at = next(x for x in points if x.warps_per_sm == here)
-    now = Point(
-        float(p.warps_per_sm),
-        at.by_latency,
-        at.by_throughput,
-        float(p.throughput_warps_per_cycle or 0.0),
-        float(p.seconds),
+    now = replace(
+        next(x for x in points if x.warps_per_sm == here),
+        warps_per_sm=float(p.warps_per_sm),
+        predicted=float(p.throughput_warps_per_cycle or 0.0),
+        seconds=float(p.seconds),
     )
-    band = None
-    if p.interval_seconds is not None:
-        band = (float(p.seconds) / p.interval_seconds[1], float(p.seconds) / p.interval_seconds[0])
+    fast, slow = p.interval_seconds or (0.0, 0.0)
     return OccupancyCurve(
         model=model,
         warps_max=most,
@@ -89,7 +85,7 @@ def occupancy_curve(p: Prediction, c: Comparison, workload: Workload, machine: M
         points=points,
         needed_warps=_met(points, lambda x: x.by_latency / x.by_throughput - 1 if x.by_throughput else 0.0),
         reached_warps=_met(points, lambda x: x.predicted / x.by_throughput - _REACHED if x.by_throughput else 0.0),
-        band=band,
+        band=(float(p.seconds) / slow, float(p.seconds) / fast) if p.interval_seconds else None,
     )
 
 
@@ -104,29 +100,20 @@ def _affordable(workload: Workload) -> int:
 
 def _point(p: Prediction) -> Point:
     """Return the bounds of a prediction as throughputs."""
-    limits = {name: float(cycles) for name, cycles in p.limits.items()}
     throughput = float(p.throughput_warps_per_cycle or 0.0)
-    warps = throughput * float(p.cycles or 0.0)
-    slowest = max((cycles for name, cycles in limits.items() if name != "latency"), default=0.0)
-    latency = limits.get("latency", 0.0)
-    return Point(
-        float(p.warps_per_sm),
-        warps / latency if latency else float("inf"),
-        warps / slowest if slowest else float("inf"),
-        throughput,
-        float(p.seconds or 0.0),
-    )
+    warps, latency = throughput * float(p.cycles or 0.0), float(p.limits.get("latency", 0.0))
+    slowest = max((float(cycles) for name, cycles in p.limits.items() if name != "latency"), default=0.0)
+    by_latency, by_throughput = (warps / cycles if cycles else math.inf for cycles in (latency, slowest))
+    return Point(float(p.warps_per_sm), by_latency, by_throughput, throughput, float(p.seconds or 0.0))
 
 
 def _met(points: list[Point], over: Callable[[Point], float]) -> float | None:
     """Return the occupancy from which something is above zero, between those that were predicted."""
-    before = (0.0, -1.0)
+    n, under = 0.0, -1.0
     for x in points:
-        now = over(x)
-        if now >= 0:
-            n, under = before
+        if (now := over(x)) >= 0:
             return n + (x.warps_per_sm - n) * -under / (now - under)
-        before = (x.warps_per_sm, now)
+        n, under = x.warps_per_sm, now
     return None
 
 
@@ -171,32 +158,27 @@ def roofline(p: Prediction, workload: Workload, machine: Machine) -> Roofline:
         raise WarplensError("a roofline needs a kernel that was counted from machine code")
     by_kind: dict[str, float] = {}
     for i, x in enumerate(workload.code):
-        by_kind[x.kind] = by_kind.get(x.kind, 0.0) + _flops(x, i, profile)
+        if x.opcode in _MATRIX:
+            each = (matrix_flops(x) or 0.0) * profile.counts["executed"][i]
+        elif any(r.startswith("R") for r in x.reads):  # compilers also load constants with such an instruction
+            each = _FLOPS.get(x.opcode, 0) * profile.counts["threads"][i]
+        else:
+            continue
+        by_kind[x.kind] = by_kind.get(x.kind, 0.0) + each
     flops = sum(by_kind.values())
     kinds = {kind for kind, count in by_kind.items() if count > _FEW * flops}
-    unit = "flop" if flops else "integer operation"
-    operations = flops or sum(
-        profile.counts["threads"][i] for i, x in enumerate(workload.code) if x.kind in ("int", "imul", "imul_wide")
-    )
+    integers = (i for i, x in enumerate(workload.code) if x.kind in ("int", "imul", "imul_wide"))
+    operations = flops or sum(profile.counts["threads"][i] for i in integers)
     levels = [level for level in _levels(workload.code, profile, machine) if level.bytes]
     if not operations or not levels:
         raise WarplensError("the kernel has no arithmetic or moves no data")
     return Roofline(
-        unit=unit,
+        unit="flop" if flops else "integer operation",
         operations=operations,
         operations_per_second=operations / float(p.seconds),
         roofs=_roofs(workload.code, machine, kinds),
         levels=levels,
     )
-
-
-def _flops(x: Instruction, i: int, profile: Profile) -> float:
-    """Return the floating-point operations of an instruction over the whole grid."""
-    if x.opcode in _MATRIX:
-        return (matrix_flops(x) or 0.0) * profile.counts["executed"][i]
-    if not any(r.startswith("R") for r in x.reads):  # compilers also load constants with such an instruction
-        return 0.0
-    return _FLOPS.get(x.opcode, 0) * profile.counts["threads"][i]
 
 
 def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[Roof]:
@@ -208,11 +190,9 @@ def _roofs(code: list[Instruction], machine: Machine, kinds: set[str]) -> list[R
     for kind, each in rates.items():
         if kinds and kind != "fp32" and kind not in kinds:
             continue
-        try:
+        with contextlib.suppress(WarplensError):
             rate = machine.peak_ipc(kind, model="roofline")
-        except WarplensError:
-            continue
-        roofs.append(Roof(kind, each * rate * lanes, f"instructions.{kind}"))
+            roofs.append(Roof(kind, each * rate * lanes, f"instructions.{kind}"))
     for name in sorted({_matrix_type(x) for x in code if x.opcode in _MATRIX}):
         same = [t for key, t in machine.tensor.items() if re.fullmatch(rf"(group_)?{name}(_\d+)?", key)]
         rate = max((t.peak_flops_per_cycle_per_sm or 0.0 for t in same), default=0.0)
@@ -243,10 +223,8 @@ def _levels(code: list[Instruction], profile: Profile, machine: Machine) -> list
         Level("L1", SECTOR_BYTES * profile.total("sectors"), (l1.bytes_per_second if l1 else None) or 0.0,
               "bandwidth.l1_load_16.bytes_per_second"),
     ]  # fmt: skip
-    try:
+    with contextlib.suppress(WarplensError):
         rate = machine.peak_ipc("shared", model="roofline") * LINE_BYTES * chip.sm_count * chip.clock_hz
         moved = LINE_BYTES * sum(counts["wavefronts"][i] for i in shared)
         found.append(Level("shared memory", moved, rate, "instructions.shared"))
-    except WarplensError:
-        pass
     return [level for level in found if level.bytes_per_second]

@@ -4,44 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warplens.advisor import Advice, Location
+from warplens.advisor import Advice
 from warplens.core.units import number, quantity
 from warplens.machine import Machine
-from warplens.report.advice import NEAREST, nearest, results
-from warplens.report.analysis import counted
+from warplens.report.analysis import NEAREST, counted, nearest, results, unknown_shares
+from warplens.report.page import markup
 from warplens.report.page.code import accesses, code
 from warplens.report.page.content import Content, limit_source, number_source, used_keys, value_source
-from warplens.report.page.markup import (
-    Markup,
-    Section,
-    document,
-    joined,
-    more,
-    seconds,
-    sure,
-    table,
-    tag,
-    timed,
-    value,
-)  # fmt: skip
+from warplens.report.page.markup import Markup, bar, joined, more, seconds, sure, table, tag, timed, value
 from warplens.report.page.models import published
-from warplens.report.page.pictures import occupancy, roofline
-from warplens.report.page.time import time_stack, warps
+from warplens.report.page.pictures import occupancy, roofline, time_stack, warps
 
 _SOURCES = 6  # source lines that a remedy names
 
 
 def page(content: Content, data: str) -> str:
     """Return the page; `data` is what `--json` prints."""
-    sections = [Section(name, short, title, make(content)) for name, (short, title, make) in SECTIONS.items()]
+    sections = [markup.Section(name, short, title, make(content)) for name, (short, title, make) in SECTIONS.items()]
     head = f"{content.prediction.workload} on {content.machine.name}"
     dotted = "Dotted numbers say where they come from: hover over them, or go there with the Tab key."
-    return document(head, answer(content), sections, data=data, note=dotted)
+    return markup.document(head, answer(content), sections, data=data, note=dotted)
 
 
 def answer(content: Content) -> Markup:
     """Return the top of the page: the time, its interval, the limit, what each limit alone would take."""
     p, machine = content.prediction, content.machine
+    hz, longest = float(p.cycles or 1.0) / float(p.seconds or 1.0), max([float(p.cycles or 1.0), *p.alone.values()])
     form = "launch + the longest of SM (simulated), units of an SM, L2 and DRAM" if p.simulation else "see its terms"
     clock = number_source(machine, "chip.clock_hz")
     why = f"{quantity(float(p.cycles or 0), 'cycles')} by {p.model}: {form} (docs/reference/models.md). {clock}"
@@ -57,11 +45,14 @@ def answer(content: Content) -> Markup:
     ]
     if p.why_not_ours:
         facts.append(tag("p", f"by {p.model}, not by our own model: {p.why_not_ours}", class_="flag"))
-    bars = tag("div", tag("h2", "Alone, each limit would take"), _limits(content), class_="limits")
-    head = tag("p", joined(_launch(content), " · "), class_="where")
-    return tag(
-        "header", head, tag("h1", p.workload), tag("div", tag("div", *facts, class_="answer"), bars, class_="hero")
-    )
+    rows = []  # the longest first; a whole bar is the predicted time
+    for name, cycles in p.alone.items():
+        shown = value(seconds(cycles / hz, 3), limit_source(name, p, machine))
+        kind = "bar first" if name == p.limited_by else "bar"
+        rows.append(tag("li", tag("span", name, class_="name"), bar(cycles / longest, kind), shown))
+    limits = tag("div", tag("h2", "Alone, each limit would take"), tag("ul", *rows, class_="bars"), class_="limits")
+    hero = tag("div", tag("div", *facts, class_="answer"), limits, class_="hero")
+    return tag("header", tag("p", joined(_launch(content), " · "), class_="where"), tag("h1", p.workload), hero)
 
 
 def _launch(content: Content) -> list[object]:
@@ -79,33 +70,17 @@ def _launch(content: Content) -> list[object]:
     return [*facts, value(f"{number(float(p.warps_per_sm))} warps per SM ({share:.0%})", why), f"by {p.model}"]
 
 
-def _limits(content: Content) -> Markup:
-    """Return what each limit alone would take as bars, the longest first; a whole bar is the predicted time."""
-    p = content.prediction
-    hz = float(p.cycles or 1.0) / float(p.seconds or 1.0)
-    longest = max([float(p.cycles or 1.0), *p.alone.values()])
-    rows = []
-    for name, cycles in p.alone.items():
-        label = value(seconds(cycles / hz, 3), limit_source(name, p, content.machine))
-        first = " first" if name == p.limited_by else ""
-        bar = tag("span", class_=f"bar{first}", style=f"width:{100 * cycles / longest:.2f}%")
-        rows.append(tag("li", tag("span", name, class_="name"), tag("span", bar, class_="track"), label))
-    return tag("ul", *rows, class_="bars")
-
-
 def remedies(content: Content) -> Markup:
     """Return what would help, by how much, where and on which assumption; what would not, and why."""
-    advised, machine = content.advised, content.machine
+    advised = content.advised
     if advised is None:
         return tag("p", "Our model does not speak about this kernel, so it advises nothing.")
-    helpful = advised.helpful
-    parts = [tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead")]
-    if helpful:
-        parts = [tag("ol", *(_remedy(i, a, content) for i, a in enumerate(helpful, 1)), class_="remedies")]
+    helpful = [_remedy(i, a, content) for i, a in enumerate(advised.helpful, 1)]
+    nothing = tag("p", "Nothing that we know of would gain 2 % or more.", class_="lead")
+    parts = [tag("ol", *helpful, class_="remedies") if helpful else nothing]
     if advised.combinations:
-        rows = [
-            tag("li", _speedup(a), a.title, ": ", _then(a, machine), f"; {results(a)}") for a in advised.combinations
-        ]
+        both = ((a, _then(a, content.machine)) for a in advised.combinations)
+        rows = [tag("li", _speedup(a), a.title, ": ", then, f"; {results(a)}") for a, then in both]
         parts += [tag("h3", "Together (gains do not add)"), tag("ul", *rows, class_="together")]
     rows = [tag("li", tag("b", a.name.replace("-", " ")), ": ", a.reason) for a in nearest(advised, len(advised))]
     if rows:
@@ -118,9 +93,12 @@ def remedies(content: Content) -> Markup:
 def _remedy(i: int, a: Advice, content: Content) -> Markup:
     assert content.advised is not None
     now = float(content.advised.base.seconds or 0.0)
-    left = 100 * min(1.0, a.seconds / now) if now else 100
-    bar = tag("span", tag("span", class_="bar", style=f"width:{left:.2f}%"), class_="track", aria_hidden="true")
-    where = tag("span", " at ", joined((_link(p) for p in a.where[:_SOURCES]), ", "), class_="at") if a.where else ""
+    left = bar(min(1.0, a.seconds / now) if now else 1.0, aria_hidden="true")
+    links = (
+        tag("a", str(p), href=f"#I{min(p.instructions, default=0)}" if p.line is None else f"#L{p.line}")
+        for p in a.where[:_SOURCES]
+    )
+    where = tag("span", " at ", joined(links, ", "), class_="at") if a.where else ""
     others = [joined((_speedup(form, "v"), " ", form.title)) for form in content.advised.forms(a)]
     forms = tag("p", "or ", joined(others, "; "), class_="dim") if others else ""
     flat = {k: v for k, v in a.changes.items() if not isinstance(v, (list, dict))}
@@ -128,9 +106,9 @@ def _remedy(i: int, a: Advice, content: Content) -> Markup:
     changed = tag("p", "changes: ", changes, class_="dim") if flat else ""
     folded = more("assumes", tag("p", a.assumption), changed) if a.assumption or a.changes else ""
     head = tag("p", _speedup(a), tag("span", a.title, class_="title"), where)
-    mark = tag("span", results(a), class_="mark other" if a.changes_results else "mark")
+    how = tag("p", tag("span", results(a), class_="mark other" if a.changes_results else "mark"), a.how, class_="how")
     then = tag("p", _then(a, content.machine), class_="then")
-    return tag("li", head, bar, then, tag("p", mark, a.how, class_="how"), forms, folded, id_=f"remedy-{i}")
+    return tag("li", head, left, then, how, forms, folded, id_=f"remedy-{i}")
 
 
 def _speedup(a: Advice, class_: str = "v speedup") -> Markup:
@@ -145,11 +123,6 @@ def _then(a: Advice, machine: Machine) -> Markup:
     return joined((value(timed(a.seconds, machine), why), f", then limited by {a.bound_after}"))
 
 
-def _link(p: Location) -> Markup:
-    """Return a link to a source line, or to the first of the instructions."""
-    return tag("a", str(p), href=f"#L{p.line}" if p.line is not None else f"#I{min(p.instructions, default=0)}")
-
-
 def assumptions(content: Content) -> Markup:
     """Return what the answer rests on: assumptions, counts, what is not known, traffic, the machine's numbers."""
     p, workload, profile = content.prediction, content.workload, content.workload.profile
@@ -160,11 +133,11 @@ def assumptions(content: Content) -> Markup:
     ]
     unknown = [f"{what}: {why}" for what, why in content.missing.items()]
     if profile is not None:
-        shares = {"instructions executed": profile.known_instructions, "addresses": profile.known_addresses}
-        unknown += [f"{1 - s:.2%} of the {what} are not known to the emulator" for what, s in shares.items() if s < 1]
+        shares = unknown_shares(profile).items()
+        unknown += [f"{share:.2%} of the {what} are not known to the emulator" for what, share in shares if share > 0]
         if not profile.exact and profile.largest_error:
-            off = f"{profile.largest_error:.1%}"
-            unknown.append(f"the counts of single instructions may be off by {off}: a part of the grid was emulated")
+            unknown.append(f"the counts of single instructions may be off by {profile.largest_error:.1%}: a part of "
+                           "the grid was emulated")  # fmt: skip
     unknown.append("which threads of a warp touch which sectors and banks")
     if workload.code:
         unknown.append("lines of included files are not told apart from lines of this file")

@@ -16,8 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from warplens.core.units import printable, quantity
-from warplens.core.units import seconds as _seconds
+from warplens.core import units
 from warplens.core.version import __version__
 from warplens.machine import Machine
 from warplens.report import terminal
@@ -35,7 +34,7 @@ def text(given: object) -> Markup:
     """Return something as HTML: markup as it is, all else escaped, without characters that nobody sees."""
     if isinstance(given, Markup):
         return given
-    return Markup(escape("\n".join(printable(line) for line in str(given).split("\n"))))
+    return Markup(escape("\n".join(units.printable(line) for line in str(given).split("\n"))))
 
 
 def joined(parts: Iterable[object], between: str = "") -> Markup:
@@ -45,18 +44,13 @@ def joined(parts: Iterable[object], between: str = "") -> Markup:
 
 def tag(name: str, *children: object, **attributes: Attribute) -> Markup:
     """Return an element: `class_` and `data_x` become `class` and `data-x`; None and False are left out."""
-    written = []
+    written = ""
     for key, given in attributes.items():
         if given is None or given is False:
             continue
-        key = key.rstrip("_").replace("_", "-")
-        written.append(f" {key}" if given is True else f' {key}="{text(_short(given))}"')
-    return Markup(f"<{name}{''.join(written)}>{joined(children)}</{name}>")
-
-
-def _short(given: Attribute) -> object:
-    """Return a number of an attribute with as many digits as a screen shows."""
-    return f"{given:.6g}" if isinstance(given, float) else given
+        shown = f"{given:.6g}" if isinstance(given, float) else given  # as many digits as a screen shows
+        written += f" {key.rstrip('_').replace('_', '-')}" + ("" if given is True else f'="{text(shown)}"')
+    return Markup(f"<{name}{written}>{joined(children)}</{name}>")
 
 
 def value(shown: object, why: str, class_: str = "v") -> Markup:
@@ -66,7 +60,7 @@ def value(shown: object, why: str, class_: str = "v") -> Markup:
 
 def seconds(x: float, digits: int = 4) -> str:
     """Write a duration as a page can: `366.1 µs`."""
-    return _seconds(x, digits).replace(" us", " µs")
+    return units.seconds(x, digits).replace(" us", " µs")
 
 
 def timed(x: float, machine: Machine) -> str:
@@ -79,9 +73,10 @@ def sure(interval: tuple[float, float], machine: Machine) -> str:
     return terminal.sure(interval, machine).replace(" us", " µs")
 
 
-def cycles(x: float) -> str:
-    """Write a number of cycles: `225 Mcycles`."""
-    return quantity(x, "Hz", 3).removesuffix("Hz") + "cycles"
+def bar(share: float, class_: str = "bar", **attributes: Attribute) -> Markup:
+    """Return a bar on its track."""
+    inner = tag("span", class_=class_, style=f"width:{100 * share:.2f}%")
+    return tag("span", inner, class_="track", **attributes)
 
 
 def table(
@@ -90,17 +85,13 @@ def table(
     """Return a table that scrolls by itself where it is too wide; a pair as a heading is its name and its origin."""
     right = set(numeric)
 
-    def cell(kind: str, at: int, given: object) -> Markup:
-        scope = "col" if kind == "th" else None
-        return tag(kind, given, class_="n" if at in right else None, scope=scope)
+    def row(kind: str, cells: Iterable[object], scope: str | None = None) -> Markup:
+        return tag("tr", *(tag(kind, c, class_="n" if i in right else None, scope=scope) for i, c in enumerate(cells)))
 
-    titles = [value(*h) if isinstance(h, tuple) else h for h in head]
-    body = joined(tag("tr", *(cell("td", i, c) for i, c in enumerate(row))) for row in rows)
+    first = tag("thead", row("th", (value(*h) if isinstance(h, tuple) else h for h in head), "col"))
     named = tag("caption", caption, class_="unseen") if caption else ""
-    first = tag("thead", tag("tr", *(cell("th", i, h) for i, h in enumerate(titles))))
-    label = caption or None
-    whole = tag("table", named, first, tag("tbody", body))
-    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label or "table")
+    whole = tag("table", named, first, tag("tbody", *(row("td", cells) for cells in rows)))
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption or "table")
 
 
 def more(summary: object, *children: object, printed: bool = True) -> Markup:
@@ -133,17 +124,12 @@ def document(title: str, top: Markup, sections: Sequence[Section], *, data: str 
     parts = [tag("section", tag("h2", s.title), s.body, id_=s.name, aria_label=s.title) for s in sections]
     main = tag("main", top, *parts, tag("footer", f"warplens {__version__}. {note}"))
     tip = tag("div", id_="tip", role="tooltip", hidden=True)
-    body = joined((tag("nav", links, theme, save, aria_label="sections"), main, tip, _embedded(data)), "\n")
-    whole = _framed(title, body)
+    nav, embedded = tag("nav", links, theme, save, aria_label="sections"), ""
+    if data:  # in a block that nothing executes and nothing inside can end
+        compact = msgspec.json.format(data.encode(), indent=-1).decode().replace("<", "\\u003c")
+        embedded = Markup(f'<script type="application/json" id="data">{compact}</script>')
+    whole = _framed(title, joined((nav, main, tip, embedded), "\n"))
     return whole if not data or len(whole.encode()) <= _MOST_BYTES else document(title, top, sections, note=note)
-
-
-def _embedded(data: str) -> Markup:
-    """Return JSON as a block that nothing executes and nothing inside can end."""
-    if not data:
-        return Markup("")
-    compact = msgspec.json.format(data.encode(), indent=-1).decode().replace("<", "\\u003c")
-    return Markup(f'<script type="application/json" id="data">{compact}</script>')
 
 
 def _framed(title: str, body: Markup) -> str:

@@ -1,43 +1,180 @@
-"""Pictures of the two curves of a kernel: throughput against occupancy, and the roofline, each with its numbers."""
+"""Pictures of a kernel: what its time is made of, its warps cycle by cycle, its curve over occupancy, its roofline.
+
+Parts of the time and stall reasons have one colour where they are the same thing.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from itertools import groupby
 
 from warplens.core.units import number, quantity
 from warplens.report.page.content import Content, number_source
 from warplens.report.page.curves import Level, OccupancyCurve, Point, Roofline
 from warplens.report.page.markup import Markup, joined, more, seconds, table, tag, value
-from warplens.report.page.svg import Axes, axes, decades, picture, ticks
+from warplens.report.page.svg import Marked, Plot, Scale, Series, columns, described, figure, picture, ticks
+from warplens.report.simulation import in_words
+from warplens.simulator.views import READY, Slice, Timeline
 
-_TOP = 1.25  # of the throughput bound: the upper edge of the picture
-_NEAR = 1.1  # slopes as close as this cover each other: the later one is dashed
-_WIDE = 90  # pixels of a level's name
-_COLOURS = {"DRAM": "c-blue", "L2": "c-cyan", "L1": "c-teal", "shared memory": "c-orange"}
+_TOP_PERCENT = 125.0  # of the throughput bound: the upper edge of the picture
+_HUES = {"DRAM": "blue", "L2": "cyan", "L1": "teal", "shared memory": "orange"}
+_SHOWN = 0.005  # shares below this have no bar
+_ROW, _LEFT, _TOP, _RIGHT = 15, 34, 8, 16  # pixels of the timeline
+_MOST = 16  # warps
+_COLOURS = {
+    "launch": "grey", "issue": "green", "dependency": "purple", "shared memory": "orange", "l1": "teal", "l2": "cyan",
+    "dram": "blue", "barriers": "red", "tail": "pink",
+    "selected": "green", "not_selected": "lime", "math": "pink", "dispatch": "grey", "wait": "purple",
+    "branch_resolving": "violet", "short_sb": "amber", "mio": "orange", "long_sb": "blue", "lg": "cyan",
+    "barrier": "red", READY: "lime", "drain": "teal", "no_inst": "grey",
+}  # fmt: skip
+_PARTS = {
+    "launch": "an empty kernel, a cold start, handing out the first blocks",
+    "issue": "warps issue, or wait for their turn or a busy pipe",
+    "dependency": "fixed latencies and branches",
+    "shared memory": "results of and queues to shared memory and SFUs",
+    "l1": "waits for memory, by where sectors are found: L1", "l2": "waits for memory, by where sectors are found: L2",
+    "dram": "waits for memory, by where sectors are found: DRAM", "barriers": "waits at barriers",
+    "tail": "blocks that differ: the last ones run alone",
+}  # fmt: skip
+
+
+def _stack(shares: Mapping[str, float], label: str, told: Callable[[str], tuple[str, str]]) -> Markup:
+    """Return one bar of shares with its key; `told` gives the name of a share and its origin."""
+    shown, cells, entries = dict[str, float](), list[Markup](), dict[str, tuple[str, str]]()
+    for n, s in sorted(shares.items(), key=lambda item: -item[1]):
+        if s >= _SHOWN:
+            name, why = told(n)
+            written, shown[n] = f"{s:.0%}" if s >= 0.06 else "", s
+            cells.append(tag("span", written, class_=f"cell {_colour(n)}", style=f"flex-grow:{s:.4f}",
+                             title=f"{name}: {s:.1%}. {why}"))  # fmt: skip
+            entries[n] = f"{name} {s:.0%}" if s >= 0.01 else f"{name} {s:.1%}", f"{s:.1%}. {why}"
+    alternative = f"{label}: " + ", ".join(f"{n} {s:.0%}" for n, s in shown.items())
+    return joined((tag("div", *cells, class_="stack", role="img", aria_label=alternative), _key(entries)))
+
+
+def _key(entries: Mapping[str, tuple[str, str]]) -> Markup:
+    """Return what colours mean: of each name a text, and its origin."""
+    items = [tag("li", tag("i", class_=f"swatch {_colour(n)}"), value(*shown)) for n, shown in entries.items()]
+    return tag("ul", *items, class_="key")
+
+
+def _colour(name: str) -> str:
+    return f"c-{_COLOURS.get(name, 'grey')}"
+
+
+def time_stack(content: Content) -> Markup:
+    """Return what the predicted time is made of, and what a warp's time is made of."""
+    p = content.prediction
+    own = p if p.parts else content.comparison.predictions.get("warplens", p)
+    if not own.parts:
+        return tag("p", "No model that says what the time is made of speaks about this kernel.", class_="dim")
+    total, run = float(own.cycles or 1.0), own.simulation
+    parts = {name: float(c) / total for name, c in own.parts.items()}
+
+    def part(name: str) -> tuple[str, str]:
+        took = seconds(parts[name] * float(own.seconds or 0), 3)
+        return name, f"{took}: {_PARTS.get(name, name)}; by {own.model} (docs/explain/how-a-prediction-is-made.md)"
+
+    def reason(r: str) -> tuple[str, str]:
+        return in_words(r), f"Nsight's stall_{r}: share of warp-cycles, simulated (docs/explain/simulator.md)"
+
+    shown = [tag("h3", "The kernel's time"), _stack(parts, "what the time is made of", part)]
+    if run is not None:
+        shown += [tag("h3", "A warp's time: what it waits for"), _stack(run.stalls, "what warps wait for", reason)]
+        error = run.error_cycles / run.cycles if run.cycles else 0.0
+        ran = f"Simulated: {run.simulated_instructions:,} instructions of one SM, {number(run.ipc, 3)} per cycle."
+        far = f" Sampling error of its cycles: ± {error:.1%} (blocks left out, and chance)." if error >= 5e-4 else ""
+        shown.append(tag("p", ran + far, class_="dim"))
+    return joined(shown)
+
+
+def warps(content: Content) -> Markup:
+    """Return the timeline: a row per warp of a scheduler, coloured by what it waits for, dark where it issues."""
+    t = content.timeline
+    if t is None or not t.warps:
+        return tag("p", content.missing.get("timeline", content.missing.get("simulation", "unknown")), class_="dim")
+    shown = list(t.warps)[:_MOST]
+    said = (
+        f"The first {t.cycles:,} cycles of {len(shown)} warps, those of one of the {t.schedulers} schedulers, of "
+        f"{t.warps_on_sm} on the SM. The upper edge of a row is dark where the warp issues."
+    )
+    reasons = sorted({reason for w in shown for reason in t.shares(w)} - {"selected"})
+    key = _key({reason: (in_words(reason), f"{in_words(reason)} (docs/explain/simulator.md)") for reason in reasons})
+    rows = [[str(w), *(f"{t.shares(w).get(c, 0.0):.0%}" for c in ("selected", *reasons))] for w in shown]
+    numbers = table(["warp", "issuing", *reasons], rows, range(len(reasons) + 2), caption="shares by warp")
+    timeline = picture(said, lambda width: _draw_warps(t, shown, width))
+    return joined((tag("figure", timeline, key, tag("figcaption", said)), more("The numbers", numbers)))
+
+
+def _draw_warps(t: Timeline, shown: list[int], width: float) -> tuple[float, Markup]:
+    across, bottom = Scale(0, t.cycles, _LEFT, width - _RIGHT), _TOP + _ROW * len(shown)
+    parts = [*columns(across, ticks(0, t.cycles, 8 if width > 400 else 4), _TOP, bottom, "cycles"),
+             tag("text", "warp", class_="axis", x=0, y=bottom + 34)]  # fmt: skip
+    for k, warp in enumerate(shown):
+        y = _TOP + _ROW * k
+        ordered = sorted(t.shares(warp).items(), key=lambda item: -item[1])
+        why = f"warp {warp}: " + ", ".join(f"{what} {share:.0%}" for what, share in ordered)
+        label = tag("text", warp, class_="tick", x=_LEFT - 6, y=y + 11, text_anchor="end")
+        hit = tag("rect", x=_LEFT, y=y, width=across.last - _LEFT, height=_ROW, class_="reach")
+        parts.append(described(why, hit, label, *_strips(t.warps[warp], across, y), class_="warp"))
+    return bottom + 40.0, joined(parts)
+
+
+def _strips(slices: list[Slice], across: Scale, y: float) -> list[Markup]:
+    """Return a path per colour: each bin has that of what took most of it; and a path of ticks where it issued."""
+    bins = int((across.last - across.first) // 2)  # two pixels each
+    spent: list[dict[str, float]] = [{} for _ in range(bins)]
+    size, wide, paths = across.high / bins, (across.last - across.first) / bins, defaultdict[str, str](str)
+    for s in slices:
+        first, last = int(s.first_cycle / size), min(bins - 1, int((s.end_cycle - 1e-9) / size))
+        for b in range(first, last + 1):
+            part = min(s.end_cycle, (b + 1) * size) - max(s.first_cycle, b * size)
+            spent[b][s.what] = spent[b].get(s.what, 0.0) + part
+    waits = [max((w for w in bin_ if w != "selected"), key=lambda w: bin_[w], default="") for bin_ in spent]
+    for what, run in groupby(range(bins), key=lambda b: waits[b]):
+        first, *others = run
+        w = wide * (1 + len(others))
+        paths[f"strip {_colour(what)}" if what else ""] += f"M{_LEFT + first * wide:.1f} {y + 4:g}h{w:.1f}v9h-{w:.1f}z"
+    for b in range(bins):
+        if "selected" in spent[b]:
+            paths["issued"] += f"M{_LEFT + b * wide:.1f} {y + 1:g}h{wide:.1f}v3h-{wide:.1f}z"
+    return [tag("path", d=d, class_=kind) for kind, d in paths.items() if kind]
 
 
 def occupancy(content: Content) -> Markup:
-    """Return the picture of throughput against occupancy: both bounds, the curve with its band, where the kernel is."""
+    """Return the chart of throughput against occupancy: both bounds, the curve with its band, where the kernel is."""
     c = content.curve
     if c is None:
         return tag("p", content.missing.get("curve", "unknown"), class_="dim")
-    reached = "never" if c.reached_warps is None else f"from {number(c.reached_warps, 3)} warps per SM on"
-    alternative = (
-        f"Throughput against warps per SM. Within 5 % of the throughput bound: {reached}. "
-        f"Now: {number(c.now.warps_per_sm)} warps per SM."
-    )
-    rows = [
-        [number(x.warps_per_sm), seconds(x.seconds), number(x.predicted, 3), number(x.by_latency, 3),
-         number(x.by_throughput, 3)]
-        for x in c.points
-    ]  # fmt: skip
-    head = ["warps per SM", ("time", f"by {c.model}"), ("warps per cycle and SM", f"by {c.model}"),
-            ("by latency alone", "warps of the SM / the latency limit"),
-            ("by throughput alone", "warps of the SM / the largest other limit")]  # fmt: skip
-    numbers = table(head, rows, range(5), caption="throughput at some occupancies")
-    image = picture(alternative, lambda width: draw_occupancy(c, width))
-    return joined((tag("figure", image, tag("figcaption", *say_occupancy(c))), more("The numbers", numbers)))
+    percent = _bound(c) / 100
+    warps = [x.warps_per_sm for x in c.points]
+    curve, bound = [x.predicted / percent for x in c.points], [x.by_throughput / percent for x in c.points]
+    latency = [min(9 * _TOP_PERCENT, x.by_latency / percent) for x in c.points]
+    series: list[Series] = [
+        Marked(f"predicted by {c.model}", [0.0, *warps], [0.0, *curve], hue="blue"),
+        Marked("latency bound", [0.0, *warps], [0.0, *latency], hue="purple"),
+        Marked("throughput bound", [0.0, *warps, c.warps_max], [bound[0], *bound, bound[-1]], hue="orange"),
+    ]
+    if c.band is not None:
+        low, high = ([at * factor for at in curve] for factor in c.band)
+        series.append(
+            Marked("90 % interval", [0.0, *warps, *reversed(warps)], [0.0, *high, *reversed(low)], "area", hue="blue")
+        )
+    if c.needed_warps is not None:
+        series.append(Marked("bounds meet", [c.needed_warps], [0.0], "rule", hue="grey"))
+    whys = [_describe(x, percent, c.model) for x in c.points]
+    series.append(Marked("predicted", warps, curve, "spots", hue="blue", whys=whys, radius=3))
+    now = "now: " + _describe(c.now, percent, "the answer")
+    at = [c.now.warps_per_sm], [c.now.predicted / percent]
+    series.append(Marked("now", *at, "spots", hue="ink", whys=[now], named=True, radius=7))
+    plot = Plot("", "warps per SM", "throughput, % of the throughput bound", series, y_max=_TOP_PERCENT)
+    rows = [[number(x.warps_per_sm), seconds(x.seconds), *(number(y / percent, 3) for y in (
+             x.predicted, x.by_latency, x.by_throughput))] for x in c.points]  # fmt: skip
+    head = ["warps per SM", ("time", f"by {c.model}"), "% of the throughput bound", "by latency", "by throughput"]
+    return figure(plot, tag("p", *say_occupancy(c)), numbers=table(head, rows, range(5), caption="some occupancies"))
 
 
 def _bound(c: OccupancyCurve) -> float:
@@ -46,63 +183,12 @@ def _bound(c: OccupancyCurve) -> float:
     return bound if math.isfinite(bound) and bound > 0 else max(x.predicted for x in (*c.points, c.now))
 
 
-def draw_occupancy(c: OccupancyCurve, width: float) -> tuple[float, Markup]:
-    """Return the height and the picture."""
-    height, top = 300.0, _bound(c)
-    a = axes(width, height, (0, c.warps_max), (0, _TOP))
-    xs = [(x, number(x)) for x in ticks(0, c.warps_max, 8 if width > 400 else 4)]
-    ys = [(y / 100, f"{y} %") for y in (0, 25, 50, 75, 100)]
-    curve = [(0.0, 0.0), *((x.warps_per_sm, x.predicted / top) for x in c.points)]
-    latency = [(0.0, 0.0), *((x.warps_per_sm, min(9.0, x.by_latency / top)) for x in c.points)]
-    bound = [(x.warps_per_sm, x.by_throughput / top) for x in c.points]
-    bound = [(0.0, bound[0][1]), *bound, (c.warps_max, bound[-1][1])]
-    parts = [a.frame(xs, ys, ("warps per SM", "throughput, of the throughput bound"))]
-    if c.band is not None:
-        low, high = c.band
-        parts.append(a.area([(x, y * high) for x, y in curve], [(x, y * low) for x, y in curve], "band"))
-    parts += [a.line(_clipped(latency, _TOP), "latency"), a.line(bound, "throughput"), a.line(curve, "curve")]
-    parts += [a.mark((x.warps_per_sm, x.predicted / top), _describe(x, top, c.model), "point", 3) for x in c.points]
-    if c.needed_warps is not None:
-        warps = c.needed_warps
-        meet = f"bounds meet: {number(warps, 3)}"
-        parts.append(tag("path", class_="needed", d=f"M{a.x(warps):g} {a.y.first:g}V{a.y.last:g}"))
-        parts.append(_beside(a, (warps, 0.0), meet, "l-needed", (6, -8), left=a.x(warps) > 0.7 * a.width))
-    parts.append(a.label((0.6 * c.warps_max, bound[-1][1]), "throughput bound", (0, -8), class_="l-throughput"))
-    at = _clipped(latency, 0.7)[-1]
-    left = a.x(at[0]) > 150
-    parts.append(_beside(a, at, "latency bound", "l-latency", (8, -2) if left else (10, 14), left=left))
-    now = c.now.warps_per_sm, c.now.predicted / top
-    parts.append(a.mark(now, "now: " + _describe(c.now, top, "the answer"), "now", 7))
-    parts.append(_beside(a, now, "now", "l-now", (12, 20), left=c.now.warps_per_sm > 0.8 * c.warps_max))
-    return height, joined(parts)
-
-
-def _beside(
-    a: Axes, at: tuple[float, float], what: str, class_: str, move: tuple[float, float], *, left: bool
-) -> Markup:
-    """Return a name right of a point, or left of it."""
-    across, down = move
-    return a.label(at, what, (-across if left else across, down), class_=class_, text_anchor="end" if left else "start")
-
-
-def _clipped(points: list[tuple[float, float]], top: float) -> list[tuple[float, float]]:
-    """Return a rising line up to the top of the picture."""
-    kept: list[tuple[float, float]] = []
-    for x, y in points:
-        if y <= top:
-            kept.append((x, y))
-            continue
-        x0, y0 = kept[-1]
-        return [*kept, (x0 + (x - x0) * (top - y0) / (y - y0), top)]
-    return kept
-
-
-def _describe(x: Point, top: float, by: str) -> str:
+def _describe(x: Point, percent: float, by: str) -> str:
     """Say what a point of the curve is."""
-    shares = (f"{y / top:.0%}" if math.isfinite(y / top) else "any" for y in (x.by_latency, x.by_throughput))
+    shares = (f"{y / percent:.0f}%" if math.isfinite(y / percent) else "any" for y in (x.by_latency, x.by_throughput))
     latency, throughput = shares
     return (
-        f"{number(x.warps_per_sm)} warps per SM: {x.predicted / top:.0%} of the throughput bound, "
+        f"{number(x.warps_per_sm)} warps per SM: {x.predicted / percent:.0f}% of the throughput bound, "
         f"{seconds(x.seconds)} by {by}; latency alone allows {latency}, throughput alone {throughput}"
     )
 
@@ -128,41 +214,57 @@ def say_occupancy(c: OccupancyCurve) -> list[object]:
 
 
 def roofline(content: Content) -> Markup:
-    """Return the picture of the roofline: a slope per level of memory, a roof per unit, a point per level."""
+    """Return the roofline: a slope per level of memory, a roof per unit, a spot per level."""
     r = content.roofline
     if r is None or not r.roofs:
         why = content.missing.get("roofline", "the machine file has no rate for its arithmetic")
         return tag("p", why, class_="dim")
-    rate = quantity(r.operations_per_second, f"{_operation(r)}/s", 3)
     nearest = max(r.levels, key=lambda level: _used(r, level))
     highest = max(r.roofs, key=lambda roof: roof.per_second)
-    share = r.operations_per_second / highest.per_second
     said = (
-        f"{_rate(r.operations_per_second, r)} of at most {_rate(highest.per_second, r)} ({share:.0%}, {highest.name}). "
+        f"{_rate(r.operations_per_second, r)} of at most {_rate(highest.per_second, r)} "
+        f"({r.operations_per_second / highest.per_second:.0%}, {highest.name}). "
         f"The busiest level of memory is {nearest.name}, at {_used(r, nearest):.0%} of its rate."
     )
-    origins = {level.name: number_source(content.machine, level.key) or level.key for level in r.levels}
-    whys = {
-        level.name: f"{quantity(level.bytes, 'B', 3)} moved, {number(r.operations / level.bytes, 3)} {_operation(r)}/B,"
-        f" {_used(r, level):.0%} of {quantity(level.bytes_per_second, 'B/s', 3)}. {origins[level.name]}"
-        for level in r.levels
-    }
-    image = picture(f"Roofline: {rate}. {said}", lambda width: draw_roofline(r, whys, width))
-    entries = [
-        tag("li", tag("i", class_=f"swatch {_COLOURS[level.name]}"),
-            value(f"{level.name} {quantity(level.bytes_per_second, 'B/s', 3)}", whys[level.name]))
-        for level in r.levels
-    ]  # fmt: skip
     rows = [
         [level.name, quantity(level.bytes, "B", 3), number(r.operations / level.bytes, 3),
-         quantity(level.bytes_per_second, "B/s", 3), f"{_used(r, level):.0%}", origins[level.name]]
+         quantity(level.bytes_per_second, "B/s", 3), f"{_used(r, level):.0%}",
+         number_source(content.machine, level.key) or level.key]
         for level in r.levels
     ]  # fmt: skip
     head = ["level", ("moved", "by the whole grid, counted by the emulator (docs/explain/emulator.md)"),
             f"{_operation(r)} per byte", "bandwidth", ("used", "bytes moved / predicted time / bandwidth"),
             "source"]  # fmt: skip
-    figure = tag("figure", image, tag("ul", *entries, class_="key"), tag("figcaption", said))
-    return joined((figure, more("The numbers", table(head, rows, (1, 2, 3, 4), caption="levels of memory"))))
+    numbers = table(head, rows, (1, 2, 3, 4), caption="levels of memory")
+    whys = [f"{name}: {moved} moved, {each} {_operation(r)}/B, {used} of {rate}. {origin}"
+            for name, moved, each, rate, used, origin in rows]  # fmt: skip
+    return figure(_roofs(r, whys), tag("p", said), numbers=numbers)
+
+
+def _roofs(r: Roofline, whys: list[str]) -> Plot:
+    """Return the roofline as a plot; `whys`: by level, what its spot is."""
+    intensities = [r.operations / level.bytes for level in r.levels]
+    top = max(roof.per_second for roof in r.roofs)
+    ridges = [top / level.bytes_per_second for level in r.levels]
+    x = [
+        10 ** math.floor(math.log10(min(intensities) / 2)),
+        10 ** math.ceil(math.log10(max(*ridges, *intensities) * 2)),
+    ]
+    low = min(r.operations_per_second / 3, min(x[0] * level.bytes_per_second for level in r.levels) * 3)
+    least = 10 ** math.floor(math.log10(max(low, top / 1e5)))
+    series: list[Series] = [
+        Marked(f"{roof.name} {_rate(roof.per_second, r)}", x, [roof.per_second] * 2, hue="ink") for roof in r.roofs
+    ]
+    for level, why in zip(r.levels, whys, strict=True):
+        rate = level.bytes_per_second
+        ends = [max(x[0], least / rate), top / rate]
+        name = f"{level.name} {quantity(rate, 'B/s', 3)}"
+        series.append(Marked(name, ends, [end * rate for end in ends], hue=_HUES[level.name], whys=[why]))
+    for i, (level, at, why) in enumerate(zip(r.levels, intensities, whys, strict=True)):  # equal ones stay visible
+        series.append(Marked(level.name, [at], [r.operations_per_second], "spots", hue=_HUES[level.name], whys=[why],
+                             named=True, radius=10 - 2 * i))  # fmt: skip
+    unit = _operation(r)
+    return Plot("", f"{unit} per byte of each level", f"{unit}/s", series, log_x=True, log_y=True, y_max=top * 1.5)
 
 
 def _operation(r: Roofline) -> str:
@@ -176,44 +278,3 @@ def _rate(x: float, r: Roofline) -> str:
 def _used(r: Roofline, level: Level) -> float:
     """Return the share of a level's bandwidth that the predicted time uses."""
     return level.bytes * r.operations_per_second / r.operations / level.bytes_per_second
-
-
-def draw_roofline(r: Roofline, whys: dict[str, str], width: float) -> tuple[float, Markup]:
-    """Return the height and the picture; `whys`: by level, what its point is."""
-    height, unit = 330.0, f"{_operation(r)}/s"
-    intensities = [r.operations / level.bytes for level in r.levels]
-    top = max(roof.per_second for roof in r.roofs)
-    ridges = [top / level.bytes_per_second for level in r.levels]
-    x = 10 ** math.floor(math.log10(min(intensities) / 2)), 10 ** math.ceil(math.log10(max(*ridges, *intensities) * 2))
-    low = min(r.operations_per_second / 3, min(x[0] * level.bytes_per_second for level in r.levels) * 3)
-    y = 10 ** math.floor(math.log10(max(low, top / 1e5))), 10 ** math.ceil(math.log10(top * 1.5))
-    a = axes(width, height, x, y, log_x=True, log_y=True)
-    xs = [(v, f"{v:g}") for v in decades(*x, 8 if width > 400 else 4)]
-    parts = [a.frame(xs, [(v, _rate(v, r).removesuffix(unit)) for v in decades(*y)],
-                     (f"{_operation(r)} per byte of each level", unit))]  # fmt: skip
-    for roof in r.roofs:
-        parts.append(a.line([(x[0], roof.per_second), (x[1], roof.per_second)], "roof"))
-        label = f"{roof.name} {_rate(roof.per_second, r)}"
-        parts.append(a.label((x[1], roof.per_second), label, (-4, -6), text_anchor="end", class_="l-roof"))
-    for k, level in enumerate(r.levels):
-        rate = level.bytes_per_second
-        start = max(x[0], y[0] / rate)
-        covers = any(_NEAR > rate / other.bytes_per_second > 1 / _NEAR for other in r.levels[:k])
-        slope = f"slope {_COLOURS[level.name]}" + " near" * covers
-        parts.append(a.line([(start, start * rate), (top / rate, top)], slope))
-    for i, (level, intensity) in enumerate(zip(r.levels, intensities, strict=True)):  # equal ones stay visible
-        why = f"{level.name}: {whys[level.name]}"
-        parts.append(a.mark((intensity, r.operations_per_second), why, f"level {_COLOURS[level.name]}", 10 - 2 * i))
-    return height, joined((*parts, *_names(a, r, intensities)))
-
-
-def _names(a: Axes, r: Roofline, intensities: Sequence[float]) -> list[Markup]:
-    """Return the name of each level below its point; those of points that are near stand one below the other."""
-    names, rows = list[Markup](), list[tuple[float, int]]()
-    for level, intensity in sorted(zip(r.levels, intensities, strict=True), key=lambda pair: pair[1]):
-        x = a.x(intensity)
-        row = next(k for k in range(len(r.levels)) if all(k != other or x - at > _WIDE for at, other in rows))
-        rows.append((x, row))
-        names.append(a.label((intensity, r.operations_per_second), level.name, (0, 24 + 14 * row),
-                            text_anchor="middle", class_=f"l-level {_COLOURS[level.name]}"))  # fmt: skip
-    return names

@@ -1,38 +1,42 @@
-"""SVG pictures with axes, and plots of series of numbers with a key and the numbers.
+"""Charts as SVG: series of numbers over a common pair of axes, with a key and the numbers as a table.
 
 A picture is drawn twice, wide and for a narrow screen, so that letters keep their size. Colours come from the page's
-style, so that it follows the theme. Every mark that says a number can be reached with the keyboard and has its origin
-as a title.
+style, so that it follows the theme. A mark that says a number can be reached with the keyboard and has its origin as a
+title.
 
-Series of a plot differ by colour and by dashes or the shape of their marks, so that they can be told from each other in
-black and white too. A logarithmic axis leaves out what is not above zero; `y_max` cuts the picture off.
+Series differ by colour and by dashes or the shape of their marks, so that they can be told from each other in black and
+white too. A logarithmic axis leaves out what is not above zero; `y_max` cuts the picture off.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from warplens.core.units import number
-from warplens.report.page.markup import Markup, joined, more, table, tag
+from warplens.report.page.markup import Markup, joined, more, table, tag, value
 
 WIDE, NARROW = 720, 330  # pixels
-Kind = Literal["line", "points", "bar", "rule"]
+Kind = Literal["line", "points", "bar", "rule", "area", "arrow", "spots"]
 Points = list[tuple[float, float]]
 _HEIGHT = 300.0
+_MARGIN = 14, 26, 42  # right, top, bottom
 _HUES = ("blue", "orange", "green", "red", "purple", "cyan", "pink", "grey")
 _DASHES = (None, "8 4", "2 3", "9 3 2 3")  # of lines, in their order
 _MARKS = ("h0", "m-4 0h8m-4-4v8", "m-3-3l6 6m0-6l-6 6", "m-3-3h6v6h-6z")  # dot, plus, cross, square
 _MOST_ROWS = 40  # of the numbers of a line; those of points are all listed
+_NAME = 14  # pixels: the height of a name beside a spot; a letter has half of that
+_HEAD = 9, 0.45  # pixels of an arrow's head, and its angle
 
 
 class Scale(Struct, frozen=True):
-    """From values to pixels, evenly or by logarithm."""
+    """From values to pixels, evenly or by logarithm; also of values beyond the picture."""
 
     low: float
     high: float
@@ -41,74 +45,15 @@ class Scale(Struct, frozen=True):
     log: bool = False
 
     def __call__(self, x: float) -> float:
-        """Return the pixel of a value, kept within the picture."""
-        return self.pixel(min(max(x, self.low), self.high))
-
-    def pixel(self, x: float) -> float:
-        """Return the pixel of a value, wherever it lies."""
+        """Return the pixel of a value."""
         low, high = self.low, self.high
         share = math.log(x / low) / math.log(high / low) if self.log else (x - low) / (high - low)
         return round(self.first + share * (self.last - self.first), 1)
 
 
-class Axes(Struct, frozen=True):
-    """A frame with a scale each way."""
-
-    width: float
-    height: float
-    x: Scale
-    y: Scale
-
-    def line(self, points: Iterable[tuple[float, float]], class_: str) -> Markup:
-        """Return a line through points."""
-        return tag("path", class_=class_, d=self._path(points))
-
-    def area(self, upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, float]], class_: str) -> Markup:
-        """Return the area between two lines."""
-        return tag("path", class_=class_, d=self._path([*upper, *reversed(lower)]) + "z")
-
-    def _path(self, points: Iterable[tuple[float, float]]) -> str:
-        return "M" + "L".join(f"{self.x(a):g} {self.y(b):g}" for a, b in points)
-
-    def label(self, at: tuple[float, float], what: object, move: tuple[float, float] = (0, 0), **given: str) -> Markup:
-        """Return text at a point, moved by so many pixels."""
-        return tag("text", what, x=self.x(at[0]) + move[0], y=self.y(at[1]) + move[1], **given)
-
-    def mark(self, at: tuple[float, float], why: str, class_: str, radius: float = 5) -> Markup:
-        """Return a point that says what it is."""
-        spot = tag("circle", cx=self.x(at[0]), cy=self.y(at[1]), r=radius)
-        reach = tag("circle", cx=self.x(at[0]), cy=self.y(at[1]), r=12, class_="reach")
-        return described(why, reach, spot, class_=class_)
-
-    def frame(
-        self, xs: Sequence[tuple[float, str]], ys: Sequence[tuple[float, str]], titles: tuple[str, str]
-    ) -> Markup:
-        """Return grid lines with their labels, and what the axes are."""
-        x, y = self.x, self.y
-        parts: list[Markup] = []
-        for at, label in ys:
-            parts.append(tag("path", class_="grid", d=f"M{x.first:g} {y(at):g}H{x.last:g}"))
-            parts.append(tag("text", label, class_="tick", x=x.first - 6, y=y(at) + 4, text_anchor="end"))
-        for at, label in xs:
-            parts.append(tag("path", class_="grid", d=f"M{x(at):g} {y.first:g}V{y.last:g}"))
-            parts.append(tag("text", label, class_="tick", x=x(at), y=y.first + 16, text_anchor="middle"))
-        parts.append(tag("text", titles[0], class_="axis", x=x.last, y=y.first + 34, text_anchor="end"))
-        parts.append(tag("text", titles[1], class_="axis", x=0, y=12))
-        return joined(parts)
-
-
 def described(why: str, *children: object, **attributes: str | float | None) -> Markup:
     """Return a group of SVG that says what it is when reached."""
     return tag("g", tag("title", why), *children, tabindex="0", role="img", aria_label=why, **attributes)
-
-
-def axes(
-    width: float, height: float, x: tuple[float, float], y: tuple[float, float], *,
-    log_x: bool = False, log_y: bool = False,
-) -> Axes:  # fmt: skip
-    """Return axes over two ranges, with a margin for the labels."""
-    left, right, top, bottom = 52 if log_y else 42, 14, 26, 42
-    return Axes(width, height, Scale(*x, left, width - right, log_x), Scale(*y, height - bottom, top, log_y))
 
 
 def picture(alternative: str, draw: Callable[[float], tuple[float, Markup]]) -> Markup:
@@ -143,12 +88,28 @@ def decades(low: float, high: float, most: int = 8) -> list[float]:
 
 
 class Series(Struct, frozen=True):
-    """One line or set of points of a plot; a rule is a vertical line at its x."""
+    """One line or set of marks of a plot.
+
+    A rule is a vertical line at its x, an area the inside of a closed line, an arrow points to its last point, and
+    spots are rings.
+    """
 
     name: str
     x: list[float]
     y: list[float]
     kind: Kind = "line"
+
+
+class Marked(Series, frozen=True):
+    """A series with a colour of its own. `whys`: what each spot is when it is reached; of one only, also in the key.
+
+    Its name stands below its spots where it is `named`; where spots cover each other, they differ in `radius`.
+    """
+
+    hue: str = ""
+    whys: list[str] = []
+    named: bool = False
+    radius: float = 5
 
 
 class Plot(Struct, frozen=True):
@@ -170,20 +131,27 @@ def line(name: str, x: Any, y: Any, kind: Kind = "line") -> Series:
     return Series(name, xs[keep].tolist(), ys[keep].tolist(), kind)
 
 
-def figure(plot: Plot) -> Markup:
-    """Return a plot as a figure: its title, the picture for wide and narrow screens, the key, the numbers folded."""
-    shown = [_points(s, plot) for s in plot.series]
+def figure(plot: Plot, *said: object, numbers: Markup | None = None) -> Markup:
+    """Return a plot as a figure: title, picture for wide and narrow screens, key, what is `said`, the numbers folded.
+
+    Without a title it stands below a heading that has it.
+    """
+    series = [s if isinstance(s, Marked) else Marked(*astuple(s)) for s in plot.series]
+    shown = [_points(s, plot) for s in series]
+    names = ", ".join(s.name for s in series)
     image = picture(
-        f"{plot.title}: {plot.y} against {plot.x}; {', '.join(s.name for s in plot.series)}",
-        lambda width: (_HEIGHT, _draw(plot, shown, width)),
+        f"{plot.title or 'Plot'}: {plot.y} against {plot.x}; {names}",
+        lambda width: (_HEIGHT, _draw(plot, series, shown, width)),
     )
     entries = [
-        tag("li", _sample(i, s), f"{s.name}, at {number(s.x[0], 3)}" if s.kind == "rule" and s.x else s.name)
-        for i, s in enumerate(plot.series)
-    ]
-    key = tag("figcaption", tag("ul", *entries, class_="key"))
-    numbers = more("The numbers", _numbers(plot), printed=False)
-    return joined((tag("h3", plot.title), tag("figure", image, key), numbers))
+        tag("li", _sample(i, s), value(s.name, s.whys[0]) if len(s.whys) == 1
+            else f"{s.name}, at {number(s.x[0], 3)}" if s.kind == "rule" and s.x else s.name)
+        for i, s in enumerate(series) if not s.named
+    ]  # fmt: skip
+    key = tag("figcaption", tag("ul", *entries, class_="key"), *said)
+    title = tag("h3", plot.title) if plot.title else ""
+    folded = more("The numbers", _numbers(plot) if numbers is None else numbers, printed=numbers is not None)
+    return joined((title, tag("figure", image, key), folded))
 
 
 def _points(s: Series, plot: Plot) -> Points:
@@ -192,33 +160,78 @@ def _points(s: Series, plot: Plot) -> Points:
     return sorted(found, key=lambda point: point[0]) if s.kind == "line" else found
 
 
-def _draw(plot: Plot, shown: Sequence[Points], width: float) -> Markup:
-    a = _axes(plot, shown, width)
+def _draw(plot: Plot, series: Sequence[Marked], shown: Sequence[Points], width: float) -> Markup:
+    x, y = _scales(plot, shown, width)
     across, up = (decades if log else ticks for log in (plot.log_x, plot.log_y))
-    bars = any(s.kind == "bar" for s in plot.series)  # they stand at whole numbers
-    xs = [(x, _tick(x)) for x in across(a.x.low, a.x.high, 8 if width > 400 else 4) if not bars or x == round(x)]
-    frame = a.frame(xs, [(y, _tick(y)) for y in up(a.y.low, a.y.high, 6)], (plot.x, plot.y))
-    x, y, wide, high = a.x.first - 5, a.y.last - 5, a.x.last - a.x.first + 10, a.y.first - a.y.last + 10
-    order = sorted(range(len(shown)), key=lambda i: plot.series[i].kind == "points")  # over the lines
-    shapes = [_shape(i, s, tag("title", s.name), _path(a, i, plot, shown[i])) for i in order for s in [plot.series[i]]]
-    inner = tag("svg", *shapes, x=x, y=y, width=wide, height=high, viewBox=f"{x:g} {y:g} {wide:g} {high:g}")
-    return joined((frame, inner))  # an inner SVG cuts off what lies beyond the axes
+    bars = sum(s.kind == "bar" for s in series)  # they stand at whole numbers
+    at_x = [at for at in across(x.low, x.high, 8 if width > 400 else 4) if not bars or at == round(at)]
+    parts = [tag("text", plot.y, class_="axis", x=0, y=12), *columns(x, at_x, y.last, y.first, plot.x)]
+    for at in up(y.low, y.high, 6):
+        parts.append(tag("path", class_="grid", d=f"M{x.first:g} {y(at):g}H{x.last:g}"))
+        parts.append(tag("text", _tick(at), class_="tick", x=x.first - 6, y=y(at) + 4, text_anchor="end"))
+    order = sorted(range(len(shown)), key=lambda i: series[i].kind in ("points", "spots"))  # over the lines
+    wide = min(20.0, 0.7 * (x.last - x.first) / (x.high - x.low) / max(1, bars))
+    left, shapes, names = -wide * bars / 2, list[Markup](), list[tuple[float, float, Marked]]()
+    for i in order:
+        s, at_pixels = series[i], [(x(a), y(b)) for a, b in shown[i]]
+        if s.kind == "spots":
+            names += [(a, b, s) for a, b in at_pixels if s.named]
+            for (a, b), why in zip(at_pixels, s.whys, strict=True):
+                rings = [tag("circle", cx=a, cy=b, r=r, class_=c) for r, c in ((12, "reach"), (s.radius, None))]
+                shapes.append(described(why, *rings, class_=f"series spots {_colour(i, s)}"))
+        else:
+            shapes.append(_shape(i, s, tag("title", s.name), _path(i, s, at_pixels, y, (left, wide))))
+        left += wide * (s.kind == "bar")  # bars at one x stand side by side
+    box = x.first - 8, y.last - 8, x.last - x.first + 16, y.first - y.last + 16
+    view = "{:g} {:g} {:g} {:g}".format(*box)
+    cut = dict(zip(("x", "y", "width", "height"), box, strict=True))
+    inner = tag("svg", *shapes, **cut, viewBox=view)  # cuts off what lies beyond the axes
+    return joined((*parts, inner, *_named(names, x.last, y.first)))
 
 
-def _path(a: Axes, i: int, plot: Plot, points: Points) -> str:
-    """Return the path of the series with this number; bars at one x stand side by side."""
-    at = [(a.x.pixel(x), a.y.pixel(y)) for x, y in points]
-    foot, kind = f"{a.y.first:g}", plot.series[i].kind
-    if kind == "bar":
-        bars = [k for k, s in enumerate(plot.series) if s.kind == "bar"]
-        wide = min(20.0, 0.7 * (a.x.last - a.x.first) / (a.x.high - a.x.low) / len(bars))
-        left = wide * (bars.index(i) - len(bars) / 2)
-        return "".join(f"M{x + left:.1f} {foot}V{y:g}h{wide - 1:.1f}V{foot}z" for x, y in at)
-    if kind == "rule":
-        return "".join(f"M{x:g} {foot}V{a.y.last:g}" for x, _ in at)
-    if kind == "points":
-        return "".join(f"M{x:g} {y:g}{_MARKS[_style(i)]}" for x, y in at)
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in _bends(at)) if at else ""
+def columns(x: Scale, ticks: Sequence[float], top: float, bottom: float, title: str) -> list[Markup]:
+    """Return the grid of an x axis, from top to bottom, with its numbers and its title below."""
+    parts = [tag("text", title, class_="axis", x=x.last, y=bottom + 34, text_anchor="end")]
+    for at in ticks:
+        parts.append(tag("path", class_="grid", d=f"M{x(at):g} {top:g}V{bottom:g}"))
+        parts.append(tag("text", _tick(at), class_="tick", x=x(at), y=bottom + 16, text_anchor="middle"))
+    return parts
+
+
+def _path(i: int, s: Marked, at: Points, y: Scale, bar: tuple[float, float]) -> str:
+    """Return the path of the series with this number; `bar`: where a bar begins beside its x, and its width."""
+    if s.kind == "bar":
+        return "".join(f"M{x + bar[0]:.1f} {y.first:g}V{top:g}h{bar[1] - 1:.1f}V{y.first:g}z" for x, top in at)
+    if s.kind == "rule":
+        return "".join(f"M{x:g} {y.first:g}V{y.last:g}" for x, _ in at)
+    if s.kind == "points":
+        return "".join(f"M{x:g} {top:g}{_MARKS[_style(i)]}" for x, top in at)
+    if not at:
+        return ""
+    end = _head(*at[-2:]) if s.kind == "arrow" else "z" if s.kind == "area" else ""
+    return "M" + "L".join(f"{x:g} {top:g}" for x, top in _bends(at)) + end
+
+
+def _head(begin: tuple[float, float], end: tuple[float, float]) -> str:
+    """Return the head of an arrow."""
+    angle, (x, y), (length, half) = math.atan2(end[1] - begin[1], end[0] - begin[0]), end, _HEAD
+    tips = [(x - length * math.cos(a), y - length * math.sin(a)) for a in (angle - half, angle + half)]
+    return f"M{tips[0][0]:.1f} {tips[0][1]:.1f}L{x:g} {y:g}L{tips[1][0]:.1f} {tips[1][1]:.1f}"
+
+
+def _named(spots: Sequence[tuple[float, float, Marked]], right: float, bottom: float) -> list[Markup]:
+    """Return the names of spots, each below its own, or above it near the bottom; where they are near, in a column."""
+    names, taken = list[Markup](), list[tuple[float, float, float]]()
+    for x, y, s in sorted(spots, key=lambda spot: spot[:2]):
+        step = _NAME if y < bottom - 3 * _NAME else -_NAME
+        wide, at = len(s.name) * _NAME / 2, y + (1.4 if step > 0 else 0.8) * step
+        first = x - 7 - wide if x + wide > right else x + 7
+        while any(abs(at - row) < _NAME and first < end and begin < first + wide for row, begin, end in taken):
+            at += step
+        taken.append((at, first, first + wide))
+        side = {"x": x - 7, "text_anchor": "end"} if first < x else {"x": x + 7}
+        names.append(tag("text", s.name, y=at, **side))
+    return names
 
 
 def _bends(points: Points) -> Points:
@@ -236,29 +249,36 @@ def _style(i: int) -> int:
     return (i + i // len(_HUES)) % 4
 
 
-def _shape(i: int, s: Series, title: Markup | str, path: str) -> Markup:
+def _colour(i: int, s: Marked) -> str:
+    return f"c-{s.hue or _HUES[i % len(_HUES)]}"
+
+
+def _shape(i: int, s: Marked, title: Markup | str, path: str) -> Markup:
     """Return the path of the series with this number in its colour and style."""
     dash = {"line": _DASHES[_style(i)], "rule": "4 3"}.get(s.kind)
     shapes = tag("path", d=path, stroke_dasharray=dash)
     kind = "dots" if s.kind == "points" and _style(i) == 0 else s.kind
-    return tag("g", title, shapes, class_=f"series {kind} c-{_HUES[i % len(_HUES)]}")
+    return tag("g", title, shapes, class_=f"series {kind} {_colour(i, s)}")
 
 
-def _sample(i: int, s: Series) -> Markup:
+def _sample(i: int, s: Marked) -> Markup:
     """Return what a series looks like, for the key."""
-    path = {"points": f"M14 6{_MARKS[_style(i)]}", "bar": "M9 1h10v10h-10z", "rule": "M14 0V12"}
+    path = {
+        "points": f"M14 6{_MARKS[_style(i)]}", "bar": "M9 1h10v10h-10z", "rule": "M14 0V12", "area": "M4 1h20v10h-20z",
+        "spots": "M19 6a5 5 0 1 0 -10 0a5 5 0 1 0 10 0z", "arrow": f"M2 6H26{_head((2, 6), (26, 6))}",
+    }  # fmt: skip
     shapes = _shape(i, s, "", path.get(s.kind, "M0 6H28"))
     return tag("svg", shapes, class_="sample", width=28, height=12, aria_hidden="true")
 
 
-def _axes(plot: Plot, shown: Sequence[Points], width: float) -> Axes:
-    """Return axes over all points: x as far as they go, y from zero or, by logarithm, from a power of ten."""
+def _scales(plot: Plot, shown: Sequence[Points], width: float) -> tuple[Scale, Scale]:
+    """Return scales over all points: x as far as they go, y from zero or, by logarithm, from a power of ten."""
     x = [p[0] for points in shown for p in points] or [1.0]
     y = [p[1] for s, points in zip(plot.series, shown, strict=True) if s.kind != "rule" for p in points] or [1.0]
     beside = 0.5 if any(s.kind == "bar" for s in plot.series) else 0.0
-    left, right = min(x) - beside, max(x) + beside
-    if left == right:
-        left, right = left / 2, right * 2 or 1.0
+    first, last = min(x) - beside, max(x) + beside
+    if first == last:
+        first, last = first / 2, last * 2 or 1.0
     high = max(y) if plot.y_max is None else plot.y_max
     if plot.log_y:
         low, high = 10.0 ** math.floor(math.log10(min(y))), 10.0 ** math.ceil(math.log10(high) - 1e-9)
@@ -269,12 +289,14 @@ def _axes(plot: Plot, shown: Sequence[Points], width: float) -> Axes:
         grid = ticks(low, high, 6)
         step = grid[1] - grid[0]
         low, high = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
-    return axes(width, _HEIGHT, (left, right), (low, high), log_x=plot.log_x, log_y=plot.log_y)
+    right, top, bottom = _MARGIN
+    left = 52 if plot.log_y else 42
+    return Scale(first, last, left, width - right, plot.log_x), Scale(low, high, _HEIGHT - bottom, top, plot.log_y)
 
 
 def _tick(x: float) -> str:
     """Write a number at an axis as short as it can be: `25k`."""
-    for least, factor, prefix in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+    for least, factor, prefix in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if abs(x) >= least:
             return f"{number(x / factor, 3)}{prefix}"
     return number(x, 3)
@@ -282,7 +304,7 @@ def _tick(x: float) -> str:
 
 def _numbers(plot: Plot) -> Markup:
     """Return the points as a table: a row per x, a column per series, some forty rows of a longer line."""
-    series = [s for s in plot.series if s.kind != "rule"]
+    series = [s for s in plot.series if s.kind in ("line", "points", "bar")]
     rows: dict[float, list[str]] = {}
     for column, s in enumerate(series):
         each = max(1, math.ceil(len(s.x) / _MOST_ROWS)) if s.kind == "line" else 1

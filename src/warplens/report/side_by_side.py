@@ -1,10 +1,11 @@
-"""Predictions side by side: with a change, of two kernels, and of one kernel on several GPUs."""
+"""Predictions side by side: with a change, of two kernels, on several GPUs, of a space of configurations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -13,9 +14,18 @@ from warplens.advisor.differences import Change, Difference, WhatIf
 from warplens.core.units import number, printable, quantity, seconds
 from warplens.machine import Machine
 from warplens.models import Prediction
-from warplens.report.terminal import sure, table, timed
+from warplens.report.terminal import notes, sure, table, timed
+
+if TYPE_CHECKING:
+    from warplens.tuner.choose import Candidate
+    from warplens.tuner.expression import Value
+    from warplens.tuner.run import Outcome
+    from warplens.tuner.timing import Measured
+    from warplens.tuner.tune import Tuned
 
 _LEAST = 0.005  # of the time: a limit or part below that is left out
+_LONGEST_REASON = 200  # characters
+_MOST_BEST = 60  # lines: the rest is in the files
 
 
 def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableType]:
@@ -24,16 +34,15 @@ def what_if(found: WhatIf, machine: Machine, then: Machine) -> list[RenderableTy
     about = machine.id != then.id and not (machine.base is None and then.base is None)
     changed = ", ".join(f"{key} = {x if isinstance(x, str) else number(x)}" for key, x in found.changes.items())
     title = Text(f"{printable(before.workload)}, if {printable(changed)}: {_times(found.speedup, about)}", "bold")
-    speedup = f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x"
+    speedup, both = f"{found.speedup:.2g}x" if about else f"{found.speedup:.2f}x", (before, after)
     rows = [
         ["time", timed(float(before.seconds or 0), machine), timed(float(after.seconds or 0), then), speedup],
-        ["machine", before.machine, after.machine, ""],
-        ["limited by", before.limited_by, after.limited_by, ""],
-        ["warps per SM", number(float(before.warps_per_sm)), number(float(after.warps_per_sm)), ""],
-    ]
-    rows += [[f"{name} alone", *cells] for name, *cells in _limits(before, after)]
-    notes = _notes([(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)])
-    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *notes]
+        ["machine", *(p.machine for p in both), ""], ["limited by", *(p.limited_by for p in both), ""],
+        ["warps per SM", *(number(float(p.warps_per_sm)) for p in both), ""],
+        *([f"{name} alone", *cells] for name, *cells in _limits(before, after)),
+    ]  # fmt: skip
+    said = _notes([(f"{before.machine}, as it is", before), (f"{after.machine}, then", after)])
+    return [title, "", table(["", "as it is", "then", ""], rows, right={1, 2, 3}), *said]
 
 
 def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
@@ -41,7 +50,7 @@ def _notes(found: Sequence[tuple[str, Prediction]]) -> list[RenderableType]:
     everywhere = set.intersection(*(set(p.notes) for _, p in found))
     parts: list[RenderableType] = []
     if shared := [x for x in found[0][1].notes if x in everywhere]:
-        parts += ["", *(Text(f"note: {printable(x)}", "yellow") for x in shared)]
+        parts += ["", *notes(shared, before="note: ")]
     if lines := [f"  {printable(name)}: {printable(x)}" for name, p in found for x in p.notes if x not in everywhere]:
         parts += ["", "Not the same for all, so compare with care:", *lines]
     return parts
@@ -104,22 +113,77 @@ def gpus(
         remedy = "" if first is None else f"{first.speedup:.2f}x {first.name.replace('-', ' ')}"
         rows.append([machine.name, timed(time, machine), sure_of, f"{time / best:.2f}x", p.limited_by,
                      number(float(p.warps_per_sm)), p.model, remedy])  # fmt: skip
-    notes: list[RenderableType] = []
+    said: list[RenderableType] = []
     if len({p.model for _, p, _ in found}) > 1:
-        notes = ["", "The times are by different models: compare them with care, or choose one with --model."]
+        said = ["", "The times are by different models: compare them with care, or choose one with --model."]
         why = {m.name: silent[m.name] for m, _, _ in found if m.name in silent}
-        notes += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
-    notes += _notes([(machine.name, p) for machine, p, _ in found])
+        said += [f"  {printable(name)}: {printable(reason)}" for name, reason in why.items()]
+    said += _notes([(machine.name, p) for machine, p, _ in found])
     unsure = {p.interval_about: None for _, p, _ in found if p.interval_seconds is None and p.interval_about}
-    notes += [printable(reason) for reason in unsure]
+    said += [printable(reason) for reason in unsure]
     headers = ["GPU", "time", "", "of the best", "limited by", "warps per SM", "by", "best remedy"]
     title = Text(f"{printable(kernel)} on {len(found)} GPUs", "bold")
-    return [title, "", table(headers, rows, right={1, 3, 5}), *notes]
+    return [title, "", table(headers, rows, right={1, 3, 5}), *said]
 
 
 def data(found: WhatIf | Difference) -> dict[str, Any]:
     """Return the same for machines."""
-    if isinstance(found, WhatIf):
-        return {"changes": found.changes, "before": found.before, "after": found.after, "speedup": found.speedup}
-    names = ("before", "after", "code", "counts", "limits", "parts", "why", "speedup")
-    return {name: getattr(found, name) for name in names}
+    return {**asdict(found), "speedup": found.speedup}
+
+
+def outcome(found: Outcome) -> list[RenderableType]:
+    """Return the answer of `warplens sweep`."""
+    heads = ["kernel", "GPU", "fastest", "time", "limited by", "of", "slowest"]
+    rows = [
+        [printable(b.kernel), b.gpu, _values(b.values), seconds(b.seconds), b.bound, f"{b.points:,}",
+         f"{b.slowest_seconds / b.seconds:.1f} x"]
+        for b in found.best[:_MOST_BEST]
+    ]  # fmt: skip
+    more, best = len(found.best) - len(rows), list[RenderableType]()
+    if rows:
+        best += [f"the fastest configurations by {found.best[0].model}", table(heads, rows, {3, 5, 6})]
+        best += [f"  and {more:,} more in the results"] if more else []
+    earlier = f", {found.earlier:,} of them by an earlier run" if found.earlier else ""
+    failed = f"; {found.failed:,} failed" if found.failed else ""
+    why = sorted(found.reasons.items(), key=lambda item: -item[1])
+    said = [f"  {count:,} times: {_short(reason)}" for reason, count in why[:3]]
+    said += ["  and for other reasons, which their rows say"] if len(why) > 3 else []
+    said += [f"  {printable(str(file))}" for file in found.files]
+    said += [f"note: {printable(note)}" for note in found.notes]
+    return [*best, f"{found.points:,} points{earlier}{failed}", *said]
+
+
+def _short(reason: str) -> str:
+    """Return as much of a reason as fits two lines: compilers may say more than a page."""
+    return printable(reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + " ...")
+
+
+def tuned(found: Tuned, measured: Sequence[Measured], top: int) -> list[RenderableType]:
+    """Return the answer of `warplens tune`: what to take, then the table, then what it took."""
+    best = measured[0].candidate if measured else found.best
+    times = {m.candidate.number: m.seconds for m in measured}
+    time = f"{seconds(times[best.number])} measured" if times else f"{seconds(best.seconds)} predicted"
+    parts: list[RenderableType] = [printable(f"{found.kernel} on {found.gpu}: {_written(best)}, {time}")]
+    parts += [f"warning: {printable(text)}" for text in found.warnings]
+    rows = []
+    for c in [m.candidate for m in measured] or found.candidates[:top]:
+        predicted = f"{seconds(c.seconds)}{'' if c.emulated else ' (estimated)'}"
+        rows.append([_written(c), predicted, *([seconds(times[c.number])] if measured else []), c.bound])
+    heads = ["configuration", "predicted", *(["measured"] if measured else []), "limited by"]
+    parts.append(table(heads, rows, {1, 2} if measured else {1}))
+    illegal = sum(found.illegal.values())
+    parts.append(
+        f"{found.configurations} configurations, {illegal} illegal; {found.emulated} emulated "
+        f"({100 * found.share:.1f} % of the legal ones), {found.pruned} ruled out by their bound"
+    )
+    parts += [f"  {count} times: {_short(reason)}" for reason, count in list(found.illegal.items())[:3]]
+    return [*parts, *(f"note: {printable(note)}" for note in found.notes)]
+
+
+def _values(values: Mapping[str, Value]) -> str:
+    return printable(" ".join(f"{name}={f'{v:.6g}' if isinstance(v, float) else v}" for name, v in values.items()))
+
+
+def _written(c: Candidate) -> str:
+    grid, block = (" x ".join(str(n) for n in shape) for shape in (c.grid, c.block))
+    return f"{_values(c.values)}  (grid {grid}, block {block})"
