@@ -166,7 +166,7 @@ def simulate(args: argparse.Namespace) -> None:
     )  # fmt: skip
     refuse_twice(args.changes)
     changes = dict(parse(text) for text in args.changes)
-    if args.mode == "lemeire" or isinstance(work, Graph):
+    if args.mode != "warplens" or isinstance(work, Graph):
         found = lemeire_simulator.simulate(
             work, machine, mode=args.mode, warps_per_sm=args.warps, changes=changes, options=options
         )
