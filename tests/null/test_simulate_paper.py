@@ -13,8 +13,8 @@ from warplens.core.errors import WarplensError
 from warplens.machine import load_machine
 from warplens.machine.papers import LemeireOperation
 from warplens.models.published.lemeire import equation_1
-from warplens.papers.lemeire_matrix import configurations, figure_3, performance
 from warplens.papers.lemeire_code import Node, from_workload
+from warplens.papers.lemeire_matrix import configurations, figure_3, performance
 from warplens.papers.lemeire_simulator import from_nodes, simulate
 from warplens.papers.validation.kernels import launches
 from warplens.simulator.run import Options, run
@@ -151,7 +151,9 @@ def test_the_mix_is_a_chain_and_its_refinements_are_the_papers_further_work() ->
     assert alone.cycles == pytest.approx(memory.completion_cycles + 16 * add.completion_cycles, rel=0.01)
     many = simulate(mixed, h200, mode="lemeire", warps_per_sm=64)
     assert many.cycles >= max(memory.issue_cycles, (memory.completion_cycles + 64) / 64) * 0.99
-    near_the_knee = [simulate(mixed, h200, mode=mode, warps_per_sm=64).cycles for mode in ("lemeire", "lemeire-refined")]
+    near_the_knee = [
+        simulate(mixed, h200, mode=mode, warps_per_sm=64).cycles for mode in ("lemeire", "lemeire-refined")
+    ]
     assert near_the_knee[1] > 1.02 * near_the_knee[0]
 
 

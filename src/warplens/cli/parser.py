@@ -270,7 +270,7 @@ def _simulate(commands: Commands) -> None:
     command.add_argument("--policy", metavar="NAME", help="order of warps: least-issued (default where measured), "
                          "greedy-oldest (elsewhere), greedy-youngest, oldest, youngest, round-robin")  # fmt: skip
     command.add_argument("--mode", choices=("warplens", "lemeire", "lemeire-refined"), default="warplens",
-                         help="or the paper's simulator; refined, with an issue limit and latency under load")  # fmt: skip
+                         help="or the paper's; refined, with an issue limit and latency under load")  # fmt: skip
     command.add_argument("--full", action="store_true", help="simulate every block and iteration")
     command.add_argument("--set", dest="changes", action="append", default=[], metavar="KEY=N",
                          help="what if: shared.latency=60, machine.sms=144, shared.conflict_degree=4")  # fmt: skip

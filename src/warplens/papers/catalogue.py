@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from warplens.core.errors import WarplensError, nearest
+from warplens.papers.contents import Found, contents, found
 from warplens.papers.item import Item
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _MODULES = (
     "validation.triton", "validation.gemm",
 )  # fmt: skip
 # Not made unasked: tables of our own measurements, and what takes half a minute of simulation.
-_ASKED = ("triton-", "gemm-", "lemeire-figure-3")
+_ASKED = ("triton-", "gemm-", "lemeire-figure-3", "lemeire-further-work")
 
 
 def _makers() -> dict[str, Callable[[], Item]]:
@@ -94,6 +95,12 @@ def reproduce(which: str | None = None, gpu: str | None = None) -> Iterator[Item
         hint = nearest(which or "", makers) or "; `warplens reproduce --list` shows them"
         raise WarplensError(f"nothing to reproduce under {which!r}{hint}")
     return (function() for function in chosen.values())
+
+
+def entries(items: Sequence[Item], which: str | None) -> list[Found]:
+    """Return the contents of all papers, or of the one that is asked for, with verdicts; nothing for a single item."""
+    papers = {entry.paper for entry in contents()}
+    return found(items, item_ids(), which) if which is None or which in papers else []
 
 
 def _dotted(name: str) -> str:

@@ -212,9 +212,7 @@ def _node(cost: _Cost, needs: Sequence[int], *, store: bool, label: str, line: i
     return Node(cost.operation, edges, store, cost.issue, cost.completion, cost.pipeline, label, line)
 
 
-def _cost(
-    kind: str, step: Step, machine: Machine, latencies: Mapping[str, LemeireOperation], engine: Units
-) -> _Cost:
+def _cost(kind: str, step: Step, machine: Machine, latencies: Mapping[str, LemeireOperation], engine: Units) -> _Cost:
     """Return an instruction class as an operation; the simulator's step says what its accesses ask for."""
     if step.kind in (at.LOAD, at.STORE) and "memory" in latencies:
         return _global_access(step, machine, latencies["memory"], engine)
@@ -255,8 +253,8 @@ def _at_once(workload: Workload, machine: Machine, warps: float | None) -> int:
 def _check_length(name: str, nodes: int) -> None:
     if nodes > MOST_NODES:
         raise WarplensError(
-            f"{name}: in the paper's mode loops are unrolled: {nodes:,} instructions on the paths of its warps are more "
-            f"than {MOST_NODES:,}; give it less work, or --mode warplens"
+            f"{name}: in the paper's mode loops are unrolled: {nodes:,} instructions on the paths of its warps are "
+            f"more than {MOST_NODES:,}; give it less work, or --mode warplens"
         )
 
 

@@ -122,7 +122,8 @@ def _checked(tree: Any, file: str) -> Graph:
         first, last = node.warps or (0, 0)
         if not 0 <= first <= last < graph.warps_per_block:
             raise FileError(
-                f"{file}: node.{i}.warps: the first and the last warp, 0 to {graph.warps_per_block - 1}, not {node.warps}"
+                f"{file}: node.{i}.warps: the first and the last warp, 0 to {graph.warps_per_block - 1}, "
+                f"not {node.warps}"
             )
     if not all(graph.by_warp()[0]):
         raise FileError(f"{file}: a warp of the block has no node: give one without `warps`")
