@@ -185,8 +185,8 @@ def figure_3() -> Item:
         "Index computation and loop overhead are not counted; the paper has computation and memory about equal at "
         "large strides.",
         "The paper calls (b) linear: SUM is, MAX is flat up to the point where memory takes over.",
-        "On an H200 with 32 banks a step of `bank` words conflicts as its greatest common divisor with 32 says, odd ones "
-        "not at all: measured times rise only there, and so do the models', which are given the counted conflicts.",
+        "On an H200 with 32 banks a step of `bank` words conflicts as its greatest common divisor with 32 says, odd "
+        "ones not at all: measured times rise only there, and so do the models', by counted conflicts.",
     ]
     return Item("kothapalli-figure-3", "Figure 3: coalescing and bank conflicts", f"{PAPER} §4", rows, plots, notes)
 
