@@ -146,7 +146,7 @@ def reproduce(args: argparse.Namespace) -> None:
         ids = papers.item_ids(args.machine)
         return show(args, {"items": ids}, ids)
     found = _reproduced(args)
-    entries = papers.entries(found, args.what) if args.machine is None else []
+    entries = papers.entries(found, args.what) if args.machine is None and not args.disagreements else []
     if args.html:
         write_whole(Path(args.html), items.page(found, args.machine, entries))
     parts: list[RenderableType] = []

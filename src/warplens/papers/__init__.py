@@ -16,11 +16,14 @@ the test set by program before anybody looks.
 """
 
 from warplens.papers.catalogue import entries, item_ids, reproduce
-from warplens.papers.item import Grid, Item, Plot, Row, Series, counts
+from warplens.papers.item import Grid, Item, Plot, Row, Series, counts, line
+from warplens.papers.report.items import register
 from warplens.papers.validation.kernel_errors import KernelError, KernelValidation, validate_kernels
 from warplens.papers.validation.mixes import ModelError, validate
 
 __all__ = [
     "Grid", "Item", "KernelError", "KernelValidation", "ModelError", "Plot", "Row", "Series", "counts", "entries",
-    "item_ids", "reproduce", "validate", "validate_kernels",
+    "item_ids", "line", "reproduce", "validate", "validate_kernels",
 ]  # fmt: skip
+
+register()  # items show their pictures in a notebook

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape as escape_html
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -96,6 +98,19 @@ def page(items: Sequence[Item], gpu: str | None = None, entries: Sequence[Found]
         sections.insert(0, Section("contents", "Contents", "The papers' contents", joined((*counted, body))))
     top = tag("header", tag("h1", title), tag("p", answer, class_="answer"), tag("p", more, class_="dim"))
     return document(title, top, sections)
+
+
+def register() -> None:
+    """Give items their notebook view: their page in a frame."""
+    kind: Any = Item
+    kind._repr_html_ = lambda it: (
+        f'<iframe srcdoc="{escape_html(page_of(it))}" style="border: 0; width: 100%; height: 40em"></iframe>'
+    )
+
+
+def page_of(it: Item) -> str:
+    """Return the page of one item."""
+    return document(it.title, tag("header", tag("h1", it.title)), [_section(it)])
 
 
 def _section(it: Item) -> Section:
