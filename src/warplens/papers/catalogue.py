@@ -63,13 +63,13 @@ def _measured(gpu: str) -> dict[str, Callable[[], Item]]:
 
     def make(function: Callable[[Laboratory], Item], name: str) -> Item:
         try:
-            made = function(lab)
+            item = function(lab)
         except (LookupError, TypeError, ValueError, ZeroDivisionError, WarplensError):
             if lab.complete:
                 raise
             text = "not made: the journal lacks measurements that it needs (`warplens machine measure` goes on with it)"
             return Item(f"{name}-{lab.machine.id}", name, f"{lab.name} by the laboratory", notes=[text])
-        return replace(made, notes=[*made.notes, lab.borrowed]) if lab.borrowed else made
+        return replace(item, notes=[*item.notes, lab.borrowed]) if lab.borrowed else item
 
     named = {_dotted(f"volkov-{f.__name__}".replace("_", "-")): f for f in (since_maxwell, *TABLES, *FIGURES)}
     return {

@@ -53,13 +53,13 @@ def found(items: Sequence[Item], known: Iterable[str], paper: str | None = None)
     """Return all entries, or those of a paper, with verdicts; `known` are the names of all items that exist."""
     verdicts, exists = {it.id: it.verdict for it in items}, set(known)
     return [
-        Found(e.paper, e.number, e.item, e.reason or verdicts.get(e.item) or _not_made(e.item, exists))
+        Found(e.paper, e.number, e.item, e.reason or verdicts.get(e.item) or _not_reproduced(e.item, exists))
         for e in contents()
         if paper in (None, e.paper)
     ]
 
 
-def _not_made(item: str, exists: set[str]) -> str:
+def _not_reproduced(item: str, exists: set[str]) -> str:
     return f"on request: `warplens reproduce {item}`" if item in exists else "missing"
 
 

@@ -189,8 +189,8 @@ def _of_counts(
     if code.steady:
         loop = list(path.segments[-1][0])
         size = sum(stop - first for first, stop in loop)
-        turns = 2 * max(STEADY_BODIES, -(-STEADY_NODES // (2 * size)))
-        path, bodies = Way([(loop, turns)]), turns * code.bodies
+        repeats = 2 * max(STEADY_BODIES, -(-STEADY_NODES // (2 * size)))
+        path, bodies = Way([(loop, repeats)]), repeats * code.bodies
     _check_length(workload.name, path.instructions)
     costs = [_cost(step.label, step, machine, latencies, engine) for step in steps]
     nodes, writer, branch = list[Node](), dict[int, int](), -1
