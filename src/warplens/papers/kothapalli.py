@@ -106,7 +106,7 @@ def expected_conflict(threads: int, banks: int) -> float:
     """
     at_most = []
     for m in range(1, threads + 1):
-        one = np.array([1 / math.factorial(j) for j in range(m + 1)])
+        one = np.array([1 / math.factorial(j) if j <= m else 0.0 for j in range(threads + 1)])
         cases = np.ones(1)
         for _ in range(banks):
             cases = np.convolve(cases, one)[: threads + 1]
@@ -114,7 +114,7 @@ def expected_conflict(threads: int, banks: int) -> float:
     return threads - sum(at_most[:-1])
 
 
-def _on_h200(names: Mapping[Number, str]) -> tuple[list[Series], dict[str, list[float]]]:
+def _on_h200(names: Mapping[int, str]) -> tuple[list[Series], dict[str, list[float]]]:
     """Return measured and predicted times of launches in ms, as series over a number each, and as lists."""
     known, h200 = {launch.name: launch for launch in launches()}, load_machine("h200")
     found: dict[str, list[float]] = {"measured": [], "MAX": [], "SUM": []}
