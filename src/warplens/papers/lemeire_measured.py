@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplens.core.errors import WarplensError
 from warplens.machine import Machine, load_machine
 from warplens.models import predict
 from warplens.papers.item import Item, Plot, Row, line
 from warplens.papers.laboratory import laboratory
+from warplens.papers.lemeire_code import MOST_NODES
 from warplens.papers.lemeire_matrix import GPUS, PAPER
 from warplens.papers.lemeire_simulator import Mode, simulate
-from warplens.papers.validation.kernels import launches
+from warplens.papers.validation.kernels import PARTS, Part, launches
 from warplens.papers.validation.mixes import sweeps
 from warplens.workload import Workload, mix
 
 OCCUPANCIES = (2, 4, 8, 16, 24, 32, 40, 48, 56, 64)
+EVERY = 6  # launches
 ALPHAS, MIXED = (1, 16, 32, 64, 128), (4, 16, 24, 32, 48, 64)  # of the laboratory's mixes
 NAMES: dict[Mode, str] = {"lemeire": "the paper's simulator", "lemeire-refined": "with issue limit and loaded latency"}
 MATRICES = {
@@ -89,6 +92,41 @@ def matrix_on_the_h200() -> Item:
     ]
     title = "Figure 3 on an H200: matrix multiplication from machine code"
     return Item("lemeire-matrix-on-the-h200", title, f"{PAPER} §IV.C; H200 measured", rows, [plot], notes)
+
+
+def compiled_kernels() -> Item:
+    """Measured kernels: the paper's simulator on their compiled graphs, and Equation (1) on their counts."""
+    h200, refused = load_machine("h200"), 0
+    times: dict[Part, list[tuple[float, float, float]]] = {part: [] for part in PARTS}
+    for launch in launches()[::EVERY]:
+        try:
+            simulated = simulate(launch.workload, h200, mode="lemeire").seconds
+            closed = predict(launch.workload, h200, "lemeire").seconds
+        except WarplensError:  # more instructions than are unrolled, or a class of no known latency
+            refused += 1
+            continue
+        assert closed is not None
+        times[launch.part].append((launch.seconds, simulated, float(closed)))
+    rows = []
+    for part, found in times.items():
+        real, *predicted = np.array(found).T
+        for said, ours in zip(("the paper's simulator", "Equation (1), closed form"), predicted, strict=True):
+            off = 100 * np.abs(ours / real - 1)
+            rows.append(Row(f"{part} set, {len(real)} launches, {said}: mean error", float(off.mean()), None, "%"))
+            rows.append(
+                Row(f"{part} set, {len(real)} launches, {said}: median error", float(np.median(off)), None, "%")
+            )
+    real, simulated_, closed_ = 1e6 * np.array(times["train"]).T
+    plot = Plot("H200, train set", "measured, us", "predicted, us", [
+        line("the paper's simulator", real, simulated_, "points"),
+        line("Equation (1), closed form", real, closed_, "points"), line("as measured", sorted(real), sorted(real)),
+    ], log_x=True, log_y=True)  # fmt: skip
+    notes = [
+        f"Every {EVERY}th of the measured launches; {refused} are refused: their loops unroll into more than "
+        f"{MOST_NODES:,} nodes, or they have a class whose latency is not known.",
+    ]
+    title = "Section V: graphs by a compiler, for measured kernels"
+    return Item("lemeire-compiled-kernels", title, f"{PAPER} §V; H200 measured", rows, [plot], notes)
 
 
 def further_work() -> Item:
